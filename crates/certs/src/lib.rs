@@ -1,0 +1,1 @@
+//! Certificate store, SNI choice, the internal CA.

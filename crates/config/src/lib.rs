@@ -1,0 +1,1 @@
+//! KDL text to model, with diagnostics.

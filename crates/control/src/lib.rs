@@ -1,0 +1,1 @@
+//! Merge, check, compile, publish, drain.

@@ -1,0 +1,292 @@
+//! Where clients come in and where upstreams are: hosts, ports, schemes.
+//! Parsing text into these is here too, because the same forms appear in the file, on the command line and in the API.
+
+use std::fmt;
+use std::net::IpAddr;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    pub fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// The host part of a site's address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostPattern {
+    /// `:8080`: whatever the request names.
+    Any,
+    /// `example.com`, lower case, without a trailing dot.
+    Exact(String),
+    /// `*.example.com`, kept as `example.com`: exactly one more label, as certificates have it.
+    Wildcard(String),
+    /// `192.0.2.1`, `[2001:db8::1]`: listens on that address only, and requests name it as their host.
+    Ip(IpAddr),
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Any => Ok(()),
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Wildcard(name) => write!(f, "*.{name}"),
+            HostPattern::Ip(IpAddr::V4(ip)) => write!(f, "{ip}"),
+            HostPattern::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]"),
+        }
+    }
+}
+
+/// `[scheme://]host[:port]`. Two sites may not have equal addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteAddress {
+    pub scheme: Scheme,
+    pub host: HostPattern,
+    pub port: u16,
+    /// A bare `example.com` also answers on port 80 with a redirect to HTTPS; an address with scheme or port does not.
+    pub redirect_from_http: bool,
+}
+
+impl SiteAddress {
+    /// Reads `[scheme://]host[:port]`.
+    ///
+    /// Without a scheme it is HTTPS, except on port 80. `Err` says in one sentence what is wrong.
+    pub fn parse(text: &str) -> Result<SiteAddress, String> {
+        let (scheme, rest) = split_scheme(text)?;
+        if let Some(position) = rest.find('/') {
+            return Err(format!("an address has no path; put `{}` into a route", &rest[position..]));
+        }
+        let (host_text, port) = split_port(rest)?;
+        let host = parse_host_pattern(host_text)?;
+        if host == HostPattern::Any && port.is_none() {
+            return Err("an address without a host needs a port, as in `:8080`".into());
+        }
+        let scheme_meant = scheme.unwrap_or(if port == Some(80) { Scheme::Http } else { Scheme::Https });
+        Ok(SiteAddress {
+            scheme: scheme_meant,
+            port: port.unwrap_or(scheme_meant.default_port()),
+            redirect_from_http: scheme.is_none() && port.is_none(),
+            host,
+        })
+    }
+}
+
+impl fmt::Display for SiteAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.host)?;
+        if self.port == self.scheme.default_port() && self.host != HostPattern::Any {
+            Ok(())
+        } else {
+            write!(f, ":{}", self.port)
+        }
+    }
+}
+
+/// Where an upstream server listens. The host is resolved when the configuration is applied.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UpstreamAddress {
+    pub scheme: Scheme,
+    /// A name or an IP address, without brackets, lower case.
+    pub host: String,
+    pub port: u16,
+}
+
+impl UpstreamAddress {
+    /// Reads `[scheme://]host:port`; with a scheme the port may be left out. Without a scheme it is plain HTTP.
+    pub fn parse(text: &str) -> Result<UpstreamAddress, String> {
+        let (scheme, rest) = split_scheme(text)?;
+        let rest = rest.strip_suffix('/').filter(|_| scheme.is_some()).unwrap_or(rest);
+        if let Some(position) = rest.find('/') {
+            let path = &rest[position..];
+            return Err(format!("an upstream address has no path; use `add-prefix \"{path}\"` to put one in front"));
+        }
+        let (host, port) = split_port(rest)?;
+        let port = match (port, scheme) {
+            (Some(0), _) => return Err("port 0 cannot be connected to".into()),
+            (Some(port), _) => port,
+            (None, Some(scheme)) => scheme.default_port(),
+            (None, None) => return Err(format!("an upstream address needs a port, as in `{rest}:8080`")),
+        };
+        let host = match parse_host_pattern(host)? {
+            HostPattern::Exact(name) => name,
+            HostPattern::Ip(ip) => ip.to_string(),
+            HostPattern::Any => return Err(format!("an upstream address needs a host, as in `127.0.0.1:{port}`")),
+            HostPattern::Wildcard(_) => return Err("an upstream address cannot be a wildcard".into()),
+        };
+        Ok(UpstreamAddress { scheme: scheme.unwrap_or(Scheme::Http), host, port })
+    }
+
+    /// `host:port`, with brackets around IPv6.
+    pub fn authority(&self) -> String {
+        if self.host.contains(':') { format!("[{}]:{}", self.host, self.port) } else { format!("{}:{}", self.host, self.port) }
+    }
+}
+
+impl fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.scheme {
+            Scheme::Http => f.write_str(&self.authority()),
+            Scheme::Https => write!(f, "https://{}", self.authority()),
+        }
+    }
+}
+
+fn split_scheme(text: &str) -> Result<(Option<Scheme>, &str), String> {
+    match text.split_once("://") {
+        None => Ok((None, text)),
+        Some(("http", rest)) => Ok((Some(Scheme::Http), rest)),
+        Some(("https", rest)) => Ok((Some(Scheme::Https), rest)),
+        Some((other, _)) => Err(format!("unknown scheme `{other}`; `http` and `https` are known")),
+    }
+}
+
+/// `host[:port]`, where an IPv6 host stands in brackets.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
+    let (host, port) = if let Some(inner) = text.strip_prefix('[') {
+        let Some((_, after)) = inner.split_once(']') else { return Err("`[` without `]`".into()) };
+        let host = &text[..text.len() - after.len()];
+        match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if after.is_empty() => (host, None),
+            None => return Err(format!("unexpected `{after}` after `]`")),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(format!("write an IPv6 address in brackets, as in `[{text}]`")),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    let port = match port {
+        None => None,
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(digits.parse::<u16>().map_err(|_| format!("`{digits}` is not a port; ports go from 0 to 65535"))?)
+        }
+        Some(other) => return Err(format!("`{other}` is not a port number")),
+    };
+    Ok((host, port))
+}
+
+/// A host as it may stand in a site's address or in a `match host=`.
+pub fn parse_host_pattern(text: &str) -> Result<HostPattern, String> {
+    if text.is_empty() {
+        return Ok(HostPattern::Any);
+    }
+    if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return match inner.parse::<std::net::Ipv6Addr>() {
+            Ok(ip) => Ok(HostPattern::Ip(IpAddr::V6(ip))),
+            Err(_) => Err(format!("`{inner}` is not an IPv6 address")),
+        };
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(HostPattern::Ip(ip));
+    }
+    let (wildcard, name) = match text.strip_prefix("*.") {
+        Some(name) => (true, name),
+        None => (false, text),
+    };
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    check_name(&name)?;
+    Ok(if wildcard { HostPattern::Wildcard(name) } else { HostPattern::Exact(name) })
+}
+
+/// RFC 1123 labels, and `_` because service names use it. Names outside ASCII must be written in their `xn--` form.
+fn check_name(name: &str) -> Result<(), String> {
+    if name.len() > 253 {
+        return Err("a host name has at most 253 characters".into());
+    }
+    if !name.is_ascii() {
+        return Err(format!("write `{name}` in its ASCII form (`xn--…`)"));
+    }
+    for label in name.split('.') {
+        if label.is_empty() {
+            return Err(format!("`{name}` has an empty label"));
+        }
+        if label.len() > 63 {
+            return Err(format!("the label `{label}` is longer than 63 characters"));
+        }
+        if label.contains('*') {
+            return Err("`*` may only stand as the whole first label, as in `*.example.com`".into());
+        }
+        if let Some(bad) = label.chars().find(|c| !c.is_ascii_alphanumeric() && *c != '-' && *c != '_') {
+            return Err(format!("`{bad}` cannot stand in a host name"));
+        }
+        if label.starts_with('-') || label.ends_with('-') {
+            return Err(format!("the label `{label}` starts or ends with `-`"));
+        }
+    }
+    if name.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(format!("`{name}` is neither a name nor a valid IPv4 address"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SiteAddress, UpstreamAddress};
+
+    fn check_site(text: &str, expected: &str) {
+        let seen = match SiteAddress::parse(text) {
+            Ok(address) => format!("{address}{}", if address.redirect_from_http { " +redirect" } else { "" }),
+            Err(message) => format!("error: {message}"),
+        };
+        assert_eq!(seen, expected, "for {text}");
+    }
+
+    #[test]
+    fn site_addresses_in_every_form() {
+        check_site("example.com", "https://example.com +redirect");
+        check_site("Example.COM.", "https://example.com +redirect");
+        check_site("*.example.com", "https://*.example.com +redirect");
+        check_site("https://localhost:8443", "https://localhost:8443");
+        check_site("http://:8080", "http://:8080");
+        check_site(":8443", "https://:8443");
+        check_site("example.com:80", "http://example.com");
+        check_site("http://example.com", "http://example.com");
+        check_site("192.0.2.7", "https://192.0.2.7 +redirect");
+        check_site("[2001:db8::1]:8443", "https://[2001:db8::1]:8443");
+    }
+
+    #[test]
+    fn site_addresses_that_are_refused_say_why() {
+        check_site("", "error: an address without a host needs a port, as in `:8080`");
+        check_site("ftp://x", "error: unknown scheme `ftp`; `http` and `https` are known");
+        check_site("example.com/api", "error: an address has no path; put `/api` into a route");
+        check_site("example.com:http", "error: `http` is not a port number");
+        check_site("example.com:99999", "error: `99999` is not a port; ports go from 0 to 65535");
+        check_site("2001:db8::1", "error: write an IPv6 address in brackets, as in `[2001:db8::1]`");
+        check_site("a.*.com", "error: `*` may only stand as the whole first label, as in `*.example.com`");
+        check_site("exa mple.com", "error: ` ` cannot stand in a host name");
+        check_site("300.1.1.1", "error: `300.1.1.1` is neither a name nor a valid IPv4 address");
+    }
+
+    #[test]
+    fn upstream_addresses() {
+        let check = |text: &str, expected: &str| {
+            let seen =
+                UpstreamAddress::parse(text).map_or_else(|message| format!("error: {message}"), |address| address.to_string());
+            assert_eq!(seen, expected, "for {text}");
+        };
+        check("10.0.0.4:8080", "10.0.0.4:8080");
+        check("https://api.internal", "https://api.internal:443");
+        check("http://api.internal/", "api.internal:80");
+        check("[::1]:80", "[::1]:80");
+        check("localhost", "error: an upstream address needs a port, as in `localhost:8080`");
+        check(":80", "error: an upstream address needs a host, as in `127.0.0.1:80`");
+        check("http://a:1/b", "error: an upstream address has no path; use `add-prefix \"/b\"` to put one in front");
+    }
+}

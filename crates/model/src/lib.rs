@@ -1,0 +1,75 @@
+//! What a configuration means: sites, routes, steps, pools and process-wide settings, as plain data with units.
+//! No IO, no syntax, no compiled tables. The KDL text becomes this in `config`; `routing` and `proxy` compile it into what runs.
+
+pub mod address;
+pub mod balance;
+pub mod matching;
+pub mod placeholder;
+pub mod pool;
+pub mod process;
+pub mod site;
+pub mod step;
+
+pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
+pub use balance::Balance;
+pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
+pub use placeholder::{Placeholder, Template, TemplatePart};
+pub use pool::{Pool, PoolName, Protocol, Server, Timeouts, UpstreamTls};
+pub use process::{AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Rotation, Threads};
+pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};
+pub use step::{HeaderChange, HeaderOperation, Step, Terminal};
+
+use std::time::Duration;
+
+/// The whole of what one configuration means. Names are resolved: every [`PoolName`] in a route exists in `pools`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    pub edition: Edition,
+    /// In file order.
+    pub sites: Vec<Site>,
+    /// Named pools, then the pools written in place. Names are unique.
+    pub pools: Vec<Pool>,
+    /// Options of listening addresses, by the address they are written for.
+    pub listeners: Vec<ListenerOptions>,
+    pub admin: Admin,
+    pub access_log: AccessLog,
+    pub log: Log,
+    pub threads: Threads,
+    /// How long requests in flight may go on after a stop was asked for.
+    pub drain: Duration,
+    pub limits: Limits,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Configuration {
+            edition: Edition::E2026,
+            sites: Vec::new(),
+            pools: Vec::new(),
+            listeners: Vec::new(),
+            admin: Admin::default(),
+            access_log: AccessLog::default(),
+            log: Log::default(),
+            threads: Threads::Auto,
+            drain: Duration::from_secs(30),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Pins behaviour: a security default changes with an edition, never inside one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Edition {
+    #[default]
+    E2026,
+}
+
+impl Edition {
+    pub const ALL: &'static [(&'static str, Edition)] = &[("2026", Edition::E2026)];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Edition::E2026 => "2026",
+        }
+    }
+}

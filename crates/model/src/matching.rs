@@ -1,0 +1,53 @@
+//! Conditions of a route beyond its path. All conditions of one line must hold; several lines are alternatives.
+
+use crate::address::{HostPattern, Scheme};
+use crate::site::PathPattern;
+use ipnet::IpNet;
+
+/// One `match` line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatchLine {
+    pub conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    pub negated: bool,
+    pub kind: ConditionKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ConditionKind {
+    /// Any of these methods, compared exactly: methods are case sensitive (RFC 9110 section 9.1).
+    Method(Vec<String>),
+    /// Any of these patterns.
+    Path(Vec<PathPattern>),
+    Header(Field),
+    Query(Field),
+    Cookie(Field),
+    /// The client's address is in any of these networks.
+    Client(Vec<IpNet>),
+    Host(Vec<HostPattern>),
+    Scheme(Scheme),
+}
+
+/// A named field and what its value must be. Several fields of one name: one of them must fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// Header names in lower case; query and cookie names as written.
+    pub name: String,
+    pub value: TextPattern,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TextPattern {
+    /// The field is there, whatever its value.
+    Present,
+    Exact(String),
+    /// `beta*`
+    Prefix(String),
+    /// `*.beta`
+    Suffix(String),
+    /// `~regex`, unanchored; known to compile.
+    Regex(String),
+}

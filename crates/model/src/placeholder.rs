@@ -1,0 +1,118 @@
+//! Text with `{placeholders}` in it. `{env.X}` and `{file.X}` are gone by the time a template exists: they are filled in when the file is read.
+
+use std::fmt;
+
+/// Literal pieces and placeholders, in order. Empty means the empty string.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Template {
+    pub parts: Vec<TemplatePart>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TemplatePart {
+    Literal(String),
+    Placeholder(Placeholder),
+    /// `$1` in a `rewrite` whose pattern is a regular expression.
+    Capture(usize),
+}
+
+impl Template {
+    pub fn literal(text: impl Into<String>) -> Template {
+        let text = text.into();
+        Template { parts: if text.is_empty() { Vec::new() } else { vec![TemplatePart::Literal(text)] } }
+    }
+
+    /// The text when no part depends on the request.
+    pub fn as_literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [TemplatePart::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Placeholder {
+    Host,
+    /// The path as it is now: after `rewrite` and `strip-prefix` steps that came before.
+    Path,
+    /// Without the question mark; empty when there is none.
+    Query,
+    /// Path and query.
+    Uri,
+    Method,
+    Scheme,
+    ClientIp,
+    ClientPort,
+    TlsSni,
+    TlsVersion,
+    /// Lower case.
+    RequestHeader(String),
+    /// Lower case. Empty before there is a response.
+    ResponseHeader(String),
+    UpstreamAddress,
+    RequestId,
+    TimeUnixMs,
+}
+
+impl Placeholder {
+    /// The names without a parameter, for suggestions and documentation.
+    pub const PLAIN: &'static [(&'static str, Placeholder)] = &[
+        ("host", Placeholder::Host),
+        ("path", Placeholder::Path),
+        ("query", Placeholder::Query),
+        ("uri", Placeholder::Uri),
+        ("method", Placeholder::Method),
+        ("scheme", Placeholder::Scheme),
+        ("client.ip", Placeholder::ClientIp),
+        ("client.port", Placeholder::ClientPort),
+        ("tls.sni", Placeholder::TlsSni),
+        ("tls.version", Placeholder::TlsVersion),
+        ("upstream.address", Placeholder::UpstreamAddress),
+        ("request.id", Placeholder::RequestId),
+        ("time.unix_ms", Placeholder::TimeUnixMs),
+    ];
+
+    /// The placeholder of that name, as written between the braces.
+    pub fn from_name(name: &str) -> Option<Placeholder> {
+        if let Some((_, placeholder)) = Placeholder::PLAIN.iter().find(|(plain, _)| *plain == name) {
+            return Some(placeholder.clone());
+        }
+        let header = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(str::to_ascii_lowercase);
+        header("request.header.")
+            .map(Placeholder::RequestHeader)
+            .or_else(|| header("response.header.").map(Placeholder::ResponseHeader))
+    }
+
+    /// Known only once an upstream has answered or been chosen.
+    pub fn needs_response(&self) -> bool {
+        matches!(self, Placeholder::ResponseHeader(_) | Placeholder::UpstreamAddress)
+    }
+}
+
+impl fmt::Display for Placeholder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
+            Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            plain => {
+                let name = Placeholder::PLAIN.iter().find(|(_, placeholder)| placeholder == plain).map_or("", |(name, _)| name);
+                write!(f, "{{{name}}}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in &self.parts {
+            match part {
+                TemplatePart::Literal(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}"))?,
+                TemplatePart::Placeholder(placeholder) => write!(f, "{placeholder}")?,
+                TemplatePart::Capture(number) => write!(f, "${number}")?,
+            }
+        }
+        Ok(())
+    }
+}

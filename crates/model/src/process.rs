@@ -1,0 +1,139 @@
+//! Settings of the whole process: admin endpoint, logs, threads, listener options, limits.
+
+use crate::placeholder::Template;
+use ipnet::IpNet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where metrics, health and (later) the API are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admin {
+    Off,
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Admin::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessLog {
+    pub target: LogTarget,
+    pub format: AccessLogFormat,
+}
+
+impl Default for AccessLog {
+    fn default() -> Self {
+        AccessLog { target: LogTarget::Stdout, format: AccessLogFormat::Json }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum LogTarget {
+    Off,
+    Stdout,
+    Stderr,
+    File { path: PathBuf, rotation: Option<Rotation> },
+}
+
+/// Rename to `path.1`, `path.2`, … when `size_bytes` is reached; `keep` old files stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    pub size_bytes: u64,
+    pub keep: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum AccessLogFormat {
+    Json,
+    /// The Common Log Format with referer and user agent ("combined").
+    Common,
+    Template(Template),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    pub level: LogLevel,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log { level: LogLevel::Info }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub const NAMES: &'static [(&'static str, LogLevel)] = &[
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// The cgroup's CPU quota, or the cores this process may run on.
+    Auto,
+    Count(u16),
+}
+
+/// Options of one listening address (`listener ":443" { … }`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerOptions {
+    /// `None` is every address.
+    pub ip: Option<IpAddr>,
+    pub port: u16,
+    /// Peers whose `X-Forwarded-*` headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// Bounds on what a client may send. Each has its name in the file, which refusals repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// `header-bytes`: a whole request or response head.
+    pub header_bytes: usize,
+    /// `request-line`: method, target and version.
+    pub request_line_bytes: usize,
+    /// `header-count`
+    pub header_count: usize,
+    /// `connections-per-ip`: open client connections from one address, over all workers.
+    pub connections_per_ip: u32,
+    /// `header-timeout`: from the first byte of a head, or the start of a handshake, to its end.
+    pub header_timeout: Duration,
+    /// `keep-alive`: how long a client connection may wait for its next request.
+    pub keep_alive: Duration,
+    /// `body-rate`: bytes a second below which a request body counts as stalled.
+    pub body_rate_bytes: u64,
+    /// `h2-streams`: concurrent streams of one HTTP/2 connection.
+    pub h2_streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            header_bytes: 64 << 10,
+            request_line_bytes: 16 << 10,
+            header_count: 128,
+            connections_per_ip: 10_000,
+            header_timeout: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(75),
+            body_rate_bytes: 100,
+            h2_streams: 256,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A site: the addresses it answers on, its certificates, and its routes in file order.
+
+use crate::address::SiteAddress;
+use crate::matching::MatchLine;
+use crate::step::{Step, Terminal};
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Site {
+    /// At least one. The first is the site's name in logs and metrics.
+    pub addresses: Vec<SiteAddress>,
+    pub tls: Tls,
+    /// Steps of the site itself; they run before the steps of the route that was taken.
+    pub steps: Vec<Step>,
+    /// The first that matches is taken. A terminal step written directly in the site is its own route here, matching everything.
+    pub routes: Vec<Route>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// Any of these; empty matches every path.
+    pub paths: Vec<PathPattern>,
+    /// Any of these lines; empty adds no condition.
+    pub matches: Vec<MatchLine>,
+    pub steps: Vec<Step>,
+    pub terminal: Terminal,
+}
+
+/// A path as routes and `match path=` write it. Compared with the decoded, normalised path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PathPattern {
+    /// `/a`
+    Exact(String),
+    /// `/a/*`, kept as `/a/`; also matches `/a` itself.
+    Prefix(String),
+    /// `~^/v[0-9]+/`, kept without the `~`; known to compile.
+    Regex(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    pub source: TlsSource,
+    pub min_version: TlsVersion,
+    /// Empty is the default order.
+    pub ciphers: Vec<CipherName>,
+    /// In order of preference; empty is `h2`, `http/1.1`.
+    pub alpn: Vec<String>,
+    pub tickets: bool,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Tls { source: TlsSource::Automatic, min_version: TlsVersion::V1_2, ciphers: Vec::new(), alpn: Vec::new(), tickets: true }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TlsSource {
+    /// No `tls` written: by ACME for public names (until that arrives, the internal CA with a warning), by the internal CA otherwise.
+    Automatic,
+    Internal,
+    /// `tls "off"`: the addresses are plain HTTP whatever their scheme would have been.
+    Off,
+    /// Several for one name: ECDSA and RSA side by side.
+    Files(Vec<Certificate>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Certificate {
+    /// PEM chain, leaf first; may hold the key as well.
+    pub cert: PathBuf,
+    /// `None`: the key is in `cert`.
+    pub key: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TlsVersion {
+    V1_2,
+    V1_3,
+}
+
+impl TlsVersion {
+    pub const NAMES: &'static [(&'static str, TlsVersion)] = &[("1.2", TlsVersion::V1_2), ("1.3", TlsVersion::V1_3)];
+}
+
+/// The cipher suites that rustls has; nothing weaker exists here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CipherName {
+    Tls13Aes128GcmSha256,
+    Tls13Aes256GcmSha384,
+    Tls13Chacha20Poly1305Sha256,
+    EcdheEcdsaAes128GcmSha256,
+    EcdheEcdsaAes256GcmSha384,
+    EcdheEcdsaChacha20Poly1305Sha256,
+    EcdheRsaAes128GcmSha256,
+    EcdheRsaAes256GcmSha384,
+    EcdheRsaChacha20Poly1305Sha256,
+}
+
+impl CipherName {
+    /// IANA names as they are written in the file.
+    pub const NAMES: &'static [(&'static str, CipherName)] = &[
+        ("TLS_AES_128_GCM_SHA256", CipherName::Tls13Aes128GcmSha256),
+        ("TLS_AES_256_GCM_SHA384", CipherName::Tls13Aes256GcmSha384),
+        ("TLS_CHACHA20_POLY1305_SHA256", CipherName::Tls13Chacha20Poly1305Sha256),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", CipherName::EcdheEcdsaAes128GcmSha256),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", CipherName::EcdheEcdsaAes256GcmSha384),
+        ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", CipherName::EcdheEcdsaChacha20Poly1305Sha256),
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", CipherName::EcdheRsaAes128GcmSha256),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", CipherName::EcdheRsaAes256GcmSha384),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", CipherName::EcdheRsaChacha20Poly1305Sha256),
+    ];
+}

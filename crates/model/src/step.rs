@@ -1,0 +1,49 @@
+//! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
+
+use crate::placeholder::Template;
+use crate::pool::PoolName;
+
+/// A step that goes on to the next one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// `request-header`: changes what the upstream sees.
+    RequestHeader(Vec<HeaderChange>),
+    /// `response-header`, and its short form `header`: changes what the client sees.
+    ResponseHeader(Vec<HeaderChange>),
+    /// `rewrite "/new{path}"`, or `rewrite "~^/old/(.*)" "/new/$1"`. The query is kept unless the new text has a `?`.
+    Rewrite { pattern: Option<String>, to: Template },
+    /// `strip-prefix "/api"`: a path outside the prefix is left alone.
+    StripPrefix(String),
+    /// `add-prefix "/v1"`
+    AddPrefix(String),
+    /// `body-limit "10MB"`: more is refused with 413.
+    BodyLimit { bytes_max: u64 },
+}
+
+/// A step that answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Terminal {
+    Respond { status: u16, body: Template, content_type: Option<String> },
+    Redirect { to: Template, status: u16 },
+    Proxy { pool: PoolName },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeaderChange {
+    pub operation: HeaderOperation,
+    /// As written; compared without case.
+    pub name: String,
+    /// Empty for `Remove`.
+    pub value: Template,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderOperation {
+    /// Replaces all fields of the name.
+    Set,
+    /// One more field.
+    Add,
+    /// Set when there is none.
+    Default,
+    Remove,
+}

@@ -1,0 +1,1 @@
+//! Compiled matchers: host, path, predicates.

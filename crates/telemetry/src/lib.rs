@@ -1,0 +1,1 @@
+//! Counters, histograms, the access log.

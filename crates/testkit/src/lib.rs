@@ -1,0 +1,1 @@
+//! Development only: scripted client and upstream, tiny CA.

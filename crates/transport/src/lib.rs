@@ -1,0 +1,1 @@
+//! Sockets: listen, connect, TLS, leased buffers, timers.
