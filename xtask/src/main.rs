@@ -1,1 +1,50 @@
-fn main() {}
+//! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see CONTRIBUTING.md.
+//! Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs every gate in order,
+//! `bench` builds and starts the benchmark. No task is needed to build or to use Tidegate.
+
+mod bench;
+mod ci;
+mod deny;
+mod finding;
+mod graph;
+mod process;
+mod repository;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  tidy [--examples]   layers, lengths, names, comments, unsafe, the five places of a step;
+                      with --examples also `tidegate check` on every file in examples/
+  deny                refused crates, duplicates, licences, reasons, advisories
+  ci                  every gate, in the order the pipeline runs them
+  bench [args...]     builds the release binaries and runs the benchmark with the arguments";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let Some((task, rest)) = arguments.split_first() else { return Err(USAGE.into()) };
+    match (task.as_str(), rest) {
+        ("tidy", []) => tidy::run(),
+        ("tidy", [flag]) if flag == "--examples" => tidy::run().and_then(|()| tidy::run_examples()),
+        ("deny", []) => deny::run(),
+        ("ci", []) => ci::run(),
+        ("bench", rest) => bench::run(rest),
+        ("help" | "--help" | "-h", []) => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(format!("xtask: `{}` is not understood\n\n{USAGE}", arguments.join(" "))),
+    }
+}

@@ -1,0 +1,70 @@
+//! `cargo xtask ci`: every gate of the pipeline in order, quick ones first. Stops at the first that fails and says how to repeat it.
+//! `.ci/run` installs what the gates need and then runs this; there is no second list of gates.
+
+use crate::process::{Invocation, cargo};
+use crate::repository::root;
+use std::time::{Duration, Instant};
+
+/// How long the soak runs in the pipeline, in seconds; by hand the test chooses a shorter time.
+const SOAK_SECONDS: &str = "60";
+
+pub fn run() -> Result<(), String> {
+    let root = root();
+    let started = Instant::now();
+    for gate in gates() {
+        println!("\n=== {}: {}", gate.name, gate.invocation.line());
+        let gate_started = Instant::now();
+        let outcome = gate.invocation.run(&root);
+        let took = seconds(gate_started.elapsed());
+        match outcome {
+            Ok(()) => println!("=== {}: passed in {took}", gate.name),
+            Err(_) => {
+                return Err(format!("=== {}: FAILED after {took}; repeat it with\n\n    {}", gate.name, gate.invocation.line()));
+            }
+        }
+    }
+    println!("\n=== every gate passed in {}", seconds(started.elapsed()));
+    Ok(())
+}
+
+struct Gate {
+    name: &'static str,
+    invocation: Invocation,
+}
+
+fn gates() -> Vec<Gate> {
+    let gate = |name, invocation| Gate { name, invocation };
+    vec![
+        gate("format", cargo(&["fmt", "--all", "--check"])),
+        gate("tidy", cargo(&["xtask", "tidy"])),
+        gate("deny", cargo(&["xtask", "deny"])),
+        gate("clippy", cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+        gate("test", cargo(&["test", "--locked", "--workspace"]).with_environment("SOAK_SECONDS", SOAK_SECONDS)),
+        gate("examples", cargo(&["xtask", "tidy", "--examples"])),
+    ]
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gates;
+
+    #[test]
+    fn the_gates_and_how_to_repeat_them() {
+        let seen: Vec<String> = gates().iter().map(|gate| format!("{}: {}", gate.name, gate.invocation.line())).collect();
+        assert_eq!(
+            seen,
+            [
+                "format: cargo fmt --all --check",
+                "tidy: cargo xtask tidy",
+                "deny: cargo xtask deny",
+                "clippy: cargo clippy --locked --workspace --all-targets -- -D warnings",
+                "test: SOAK_SECONDS=60 cargo test --locked --workspace",
+                "examples: cargo xtask tidy --examples",
+            ]
+        );
+    }
+}

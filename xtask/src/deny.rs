@@ -1,0 +1,136 @@
+//! `cargo xtask deny`: what may be in the dependency graph. Crates that are refused, crates of which there is one version only,
+//! licences, a reason beside each dependency, and known vulnerabilities when there is a tool and a database to ask.
+
+mod advisories;
+mod licence;
+mod reasons;
+
+use crate::finding::{Finding, conclude};
+use crate::graph::{Graph, Package};
+use crate::repository::root;
+use std::collections::BTreeSet;
+
+/// Each with what stands in its place.
+const REFUSED: &[(&str, &str)] = &[
+    ("ring", "aws-lc-rs is the one provider of cryptography"),
+    ("openssl-sys", "rustls is the one TLS stack"),
+    ("openssl", "rustls is the one TLS stack"),
+    ("native-tls", "rustls is the one TLS stack"),
+    ("rustls-pemfile", "it is unmaintained; rustls-pki-types reads PEM"),
+];
+
+/// Two versions of these would be two TLS stacks in one binary.
+const ONE_VERSION: &[&str] = &["rustls", "aws-lc-rs", "aws-lc-sys", "tokio", "h2"];
+
+const MANIFEST: &str = "Cargo.toml";
+const LOCK: &str = "Cargo.lock";
+
+pub fn run() -> Result<(), String> {
+    let root = root();
+    let graph = Graph::load(&root)?;
+    let manifest = std::fs::read_to_string(root.join(MANIFEST)).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    let mut findings = refused(&graph);
+    findings.extend(several_versions(&graph));
+    findings.extend(licences(&graph));
+    findings.extend(reasons::check(MANIFEST, &manifest));
+    match advisories::check(&root)? {
+        advisories::Outcome::Checked(found) => findings.extend(found),
+        advisories::Outcome::Skipped(why) => println!("skipped: advisories ({why})"),
+    }
+    println!("deny: {} packages", graph.packages.len());
+    conclude("deny", findings)
+}
+
+/// Development dependencies count as well: a test that needs a second TLS stack would hide that the product does.
+fn refused(graph: &Graph) -> Vec<Finding> {
+    let ours: Vec<&Package> = graph.ours().collect();
+    let mut findings = Vec::new();
+    for way in graph.reachable(&ours, true).into_values() {
+        if let Some((name, instead)) = REFUSED.iter().find(|(name, _)| way.last() == Some(name)) {
+            findings.push(Finding::whole(LOCK, "refused", format!("{name} ({instead}): {}", way.join(" > "))));
+        }
+    }
+    findings
+}
+
+fn several_versions(graph: &Graph) -> Vec<Finding> {
+    let ours: Vec<&Package> = graph.ours().collect();
+    let built: Vec<&Package> = graph.reachable(&ours, true).into_keys().map(|position| &graph.packages[position]).collect();
+    let mut findings = Vec::new();
+    for name in ONE_VERSION {
+        let versions: BTreeSet<&str> =
+            built.iter().filter(|package| package.name == *name).map(|package| package.version.as_str()).collect();
+        if versions.len() > 1 {
+            let versions: Vec<&str> = versions.into_iter().collect();
+            findings.push(Finding::whole(LOCK, "duplicate", format!("{name} in versions {}", versions.join(", "))));
+        }
+    }
+    findings
+}
+
+/// Of everything that is built into what we ship or run; what only tests need is never given to anyone.
+fn licences(graph: &Graph) -> Vec<Finding> {
+    let ours: Vec<&Package> = graph.ours().collect();
+    let mut findings = Vec::new();
+    for (position, way) in graph.reachable(&ours, false) {
+        let package = &graph.packages[position];
+        if package.ours {
+            continue;
+        }
+        let refusal = match &package.licence {
+            None => Some("its manifest names no licence".to_owned()),
+            Some(expression) => licence::refusal(expression),
+        };
+        if let Some(why) = refusal {
+            let message = format!("{} {}: {why} ({})", package.name, package.version, way.join(" > "));
+            findings.push(Finding::whole(LOCK, "licence", message));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{licences, refused, several_versions};
+    use crate::graph::parse;
+
+    fn check(text: &str, expected: &[&str]) {
+        let graph = parse(text);
+        let findings = refused(&graph).into_iter().chain(several_versions(&graph)).chain(licences(&graph));
+        let seen: Vec<String> = findings.map(|finding| finding.to_string()).collect();
+        assert_eq!(seen, expected, "for {text}");
+    }
+
+    #[test]
+    fn refused_crates_are_found_with_the_way_to_them() {
+        check(
+            "a ours b\nb 1.0 [MIT] ring\nring 0.17 [ISC]",
+            &["Cargo.lock: refused: ring (aws-lc-rs is the one provider of cryptography): a > b > ring"],
+        );
+        check(
+            "a ours dev:native-tls\nnative-tls 0.2 [MIT]",
+            &["Cargo.lock: refused: native-tls (rustls is the one TLS stack): a > native-tls"],
+        );
+        check("a ours string\nstring 1.0 [MIT]", &[]);
+        // In the lock file for another platform, but nobody here needs it.
+        check("a ours\nring 0.17 [ISC]", &[]);
+    }
+
+    #[test]
+    fn there_is_one_tls_stack() {
+        check(
+            "a ours rustls@0.23 rustls@0.22\nrustls 0.23 [MIT]\nrustls 0.22 [MIT]",
+            &["Cargo.lock: duplicate: rustls in versions 0.22, 0.23"],
+        );
+        check("a ours rustls@0.23\nrustls 0.23 [MIT]\nrustls 0.22 [MIT]", &[]);
+        check("a ours b@1.0 b@2.0\nb 1.0 [MIT]\nb 2.0 [MIT]", &[]);
+    }
+
+    #[test]
+    fn licences_of_what_is_built_in_are_checked() {
+        check("a ours b\nb 1.0 [GPL-3.0-only]", &["Cargo.lock: licence: b 1.0: `GPL-3.0-only` is not allowed (a > b)"]);
+        check("a ours build:b\nb 1.0", &["Cargo.lock: licence: b 1.0: its manifest names no licence (a > b)"]);
+        check("a ours dev:b\nb 1.0 [GPL-3.0-only]", &[]);
+        check("a ours b\nb 1.0 [MIT OR GPL-3.0-only]", &[]);
+    }
+}

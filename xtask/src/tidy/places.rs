@@ -1,0 +1,180 @@
+//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, a topic of end-to-end cases,
+//! and an example that uses it. The model decides which steps there are, so a new variant without a row here is a finding.
+
+use super::examples;
+use crate::finding::Finding;
+use crate::repository::Repository;
+
+const MODEL: &str = "crates/model/src/step.rs";
+const DIRECTIVES: &str = "crates/config/src/directives";
+const MIDDLEWARE: &str = "crates/middleware/src";
+const CASES: &str = "tests/cases";
+const RULE: &str = "five-places";
+
+/// One step: the word that is the same in every place, the model's variants of it, and the words that use it in a configuration.
+struct StepRow {
+    word: &'static str,
+    variants: &'static [&'static str],
+    written: &'static [&'static str],
+    /// `proxy` alone is carried out by the crate of that name, because the whole data plane is what it does.
+    in_middleware: bool,
+}
+
+const STEPS: &[StepRow] = &[
+    StepRow { word: "respond", variants: &["Respond"], written: &["respond"], in_middleware: true },
+    StepRow { word: "redirect", variants: &["Redirect"], written: &["redirect"], in_middleware: true },
+    StepRow {
+        word: "header",
+        variants: &["RequestHeader", "ResponseHeader"],
+        written: &["header", "request-header", "response-header"],
+        in_middleware: true,
+    },
+    StepRow {
+        word: "rewrite",
+        variants: &["Rewrite", "StripPrefix", "AddPrefix"],
+        written: &["rewrite", "strip-prefix", "add-prefix"],
+        in_middleware: true,
+    },
+    StepRow { word: "body-limit", variants: &["BodyLimit"], written: &["body-limit"], in_middleware: true },
+    StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], in_middleware: false },
+];
+
+pub fn check(repository: &Repository) -> Vec<Finding> {
+    let paths: Vec<&str> = repository.files.iter().map(|file| file.path.as_str()).collect();
+    let examples: Vec<&str> =
+        examples::paths(paths.iter().copied()).into_iter().filter_map(|path| repository.text(path)).collect();
+    let variants = match variants(repository.text(MODEL).unwrap_or_default()) {
+        Ok(variants) => variants,
+        Err(message) => return vec![Finding::whole(MODEL, RULE, message)],
+    };
+    check_places(&variants, &paths, &examples)
+}
+
+fn check_places(variants: &[String], paths: &[&str], examples: &[&str]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for variant in variants {
+        if !STEPS.iter().any(|row| row.variants.contains(&variant.as_str())) {
+            findings.push(Finding::whole(MODEL, RULE, format!("`{variant}` has no row in the table of steps of `xtask`")));
+        }
+    }
+    for row in STEPS {
+        let file = row.word.replace('-', "_");
+        let mut missing = |path: &str, message: &str| {
+            findings.push(Finding::whole(path, RULE, format!("the step `{}` {message}", row.word)));
+        };
+        if !row.variants.iter().all(|wanted| variants.iter().any(|variant| variant == wanted)) {
+            missing(MODEL, "has a variant that the model does not know");
+        }
+        if !has_module(paths, DIRECTIVES, &file) {
+            missing(DIRECTIVES, &format!("has no directive: `{file}.rs`"));
+        }
+        if row.in_middleware && !has_module(paths, MIDDLEWARE, &file) {
+            missing(MIDDLEWARE, &format!("has no `{file}.rs` and no folder `{file}`"));
+        }
+        if !paths.iter().any(|path| in_folder(path, CASES, row.word) || in_folder(path, CASES, &file)) {
+            missing(CASES, "has no end-to-end case");
+        }
+        if !examples.iter().any(|example| row.written.iter().any(|word| uses(example, word))) {
+            missing("examples", "is in no example");
+        }
+    }
+    findings
+}
+
+/// The variants of the model's two enums of steps.
+fn variants(model: &str) -> Result<Vec<String>, String> {
+    let file = syn::parse_file(model).map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    for wanted in ["Step", "Terminal"] {
+        let item = file.items.iter().find_map(|item| match item {
+            syn::Item::Enum(item) if item.ident == wanted => Some(item),
+            _ => None,
+        });
+        let item = item.ok_or_else(|| format!("there is no `enum {wanted}`"))?;
+        found.extend(item.variants.iter().map(|variant| variant.ident.to_string()));
+    }
+    Ok(found)
+}
+
+fn has_module(paths: &[&str], folder: &str, name: &str) -> bool {
+    paths.iter().any(|path| *path == format!("{folder}/{name}.rs") || in_folder(path, folder, name))
+}
+
+fn in_folder(path: &str, parent: &str, folder: &str) -> bool {
+    path.strip_prefix(parent).and_then(|rest| rest.strip_prefix('/')).is_some_and(|rest| rest.starts_with(&format!("{folder}/")))
+}
+
+/// Whether a node of that name stands in the text: first on its line, after a brace, or after a semicolon.
+fn uses(example: &str, word: &str) -> bool {
+    let code = example.lines().map(|line| line.split("//").next().unwrap_or(line));
+    code.flat_map(|line| line.split(['{', '}', ';'])).any(|node| node.split_whitespace().next() == Some(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STEPS, check_places, uses, variants};
+
+    /// What is complete, less what the case takes away.
+    fn check(without_variant: &str, without_path: &str, example: &str, expected: &[&str]) {
+        let variants: Vec<String> =
+            STEPS.iter().flat_map(|row| row.variants).filter(|name| **name != without_variant).map(ToString::to_string).collect();
+        let mut paths = Vec::new();
+        for row in STEPS {
+            let file = row.word.replace('-', "_");
+            paths.push(format!("crates/config/src/directives/{file}.rs"));
+            paths.push(format!("crates/middleware/src/{file}.rs"));
+            paths.push(format!("tests/cases/{}/one.case", row.word));
+        }
+        let paths: Vec<&str> = paths.iter().map(String::as_str).filter(|path| *path != without_path).collect();
+        let seen: Vec<String> = check_places(&variants, &paths, &[example]).iter().map(ToString::to_string).collect();
+        assert_eq!(seen, expected);
+    }
+
+    const ALL: &str =
+        "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"";
+
+    #[test]
+    fn a_step_has_its_five_places() {
+        check("", "", ALL, &[]);
+        check(
+            "Redirect",
+            "",
+            ALL,
+            &["crates/model/src/step.rs: five-places: the step `redirect` has a variant that the model does not know"],
+        );
+        check(
+            "",
+            "crates/config/src/directives/body_limit.rs",
+            ALL,
+            &["crates/config/src/directives: five-places: the step `body-limit` has no directive: `body_limit.rs`"],
+        );
+        check(
+            "",
+            "crates/middleware/src/header.rs",
+            ALL,
+            &["crates/middleware/src: five-places: the step `header` has no `header.rs` and no folder `header`"],
+        );
+        check("", "tests/cases/rewrite/one.case", ALL, &["tests/cases: five-places: the step `rewrite` has no end-to-end case"]);
+        check("", "", &ALL.replace("redirect", "// redirect"), &["examples: five-places: the step `redirect` is in no example"]);
+        check("", "crates/middleware/src/proxy.rs", ALL, &[]);
+    }
+
+    #[test]
+    fn a_new_variant_needs_a_row() {
+        let variants = variants("enum Step { Compress }\nenum Terminal { Respond { status: u16 } }").expect("two enums");
+        assert_eq!(variants, ["Compress", "Respond"]);
+        let findings = check_places(&variants, &[], &[]);
+        assert_eq!(findings[0].message, "`Compress` has no row in the table of steps of `xtask`");
+    }
+
+    #[test]
+    fn a_word_counts_only_as_a_node() {
+        let check = |example: &str, expected: bool| assert_eq!(uses(example, "header"), expected, "for {example:?}");
+        check("    header remove=\"Server\"", true);
+        check("route { header \"X\" \"1\" }", true);
+        check("log level=\"info\"; header x=1", true);
+        check("match header=\"X: 1\"", false);
+        check("// header x=1", false);
+        check("request-header x=1", false);
+    }
+}
