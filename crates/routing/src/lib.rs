@@ -1,1 +1,24 @@
-//! Compiled matchers: host, path, predicates.
+//! Compiled matchers: which site a request is for, and which of its routes. Pure tables, built once for each configuration.
+//! Nothing here changes a request (that is `middleware`) or checks the configuration for mistakes (that is `config`).
+//! `hosts` finds the site, `routes` the route; `path_table` and `condition` are the two halves of a route's match.
+
+mod condition;
+mod cookie;
+mod hosts;
+mod path_table;
+mod path_test;
+mod query;
+mod routes;
+mod text_test;
+
+pub use condition::RequestFacts;
+pub use hosts::Router;
+pub use routes::{Explanation, Reason, Routes};
+
+/// A site's position in `Configuration::sites`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteId(pub u32);
+
+/// A route's position in `Site::routes`: its rank, since the first in the file that matches is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouteId(pub u32);

@@ -1,0 +1,87 @@
+//! The conditions of `match` lines, compiled. Each looks at one fact of the request and changes nothing.
+
+use crate::cookie::cookie_fits;
+use crate::hosts::host_fits;
+use crate::path_test::PathTest;
+use crate::query::parameter_fits;
+use crate::text_test::TextTest;
+use ipnet::IpNet;
+use std::net::IpAddr;
+use tidegate_model::{Condition, ConditionKind, Field, HostPattern, Scheme};
+use tidegate_wire::head::RequestHead;
+
+/// What a route is chosen by.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestFacts<'a> {
+    /// Its path is normalised.
+    pub head: &'a RequestHead,
+    /// Without port; in any case.
+    pub host: &'a [u8],
+    pub scheme: Scheme,
+    /// The address that is believed to be the client's, after `trusted-proxies`.
+    pub client_ip: IpAddr,
+}
+
+#[derive(Debug)]
+pub(crate) struct ConditionTest {
+    negated: bool,
+    kind: KindTest,
+}
+
+#[derive(Debug)]
+enum KindTest {
+    Method(Box<[Box<[u8]>]>),
+    Path(Box<[PathTest]>),
+    Header { name: Box<[u8]>, value: TextTest },
+    Query { name: Box<[u8]>, value: TextTest },
+    Cookie { name: Box<[u8]>, value: TextTest },
+    Client(Box<[IpNet]>),
+    Host(Box<[HostPattern]>),
+    Scheme(Scheme),
+}
+
+impl ConditionTest {
+    pub(crate) fn new(condition: &Condition) -> Result<ConditionTest, regex::Error> {
+        let named = |field: &Field| Ok((field.name.as_bytes().into(), TextTest::new(&field.value)?));
+        let kind = match &condition.kind {
+            ConditionKind::Method(names) => KindTest::Method(names.iter().map(|name| name.as_bytes().into()).collect()),
+            ConditionKind::Path(patterns) => KindTest::Path(patterns.iter().map(PathTest::new).collect::<Result<_, _>>()?),
+            ConditionKind::Header(field) => named(field).map(|(name, value)| KindTest::Header { name, value })?,
+            ConditionKind::Query(field) => named(field).map(|(name, value)| KindTest::Query { name, value })?,
+            ConditionKind::Cookie(field) => named(field).map(|(name, value)| KindTest::Cookie { name, value })?,
+            ConditionKind::Client(networks) => KindTest::Client(networks.iter().map(|net| canonical_network(*net)).collect()),
+            ConditionKind::Host(patterns) => KindTest::Host(patterns.clone().into()),
+            ConditionKind::Scheme(scheme) => KindTest::Scheme(*scheme),
+        };
+        Ok(ConditionTest { negated: condition.negated, kind })
+    }
+
+    pub(crate) fn holds(&self, facts: &RequestFacts<'_>) -> bool {
+        let head = facts.head;
+        let fits = match &self.kind {
+            KindTest::Method(names) => names.iter().any(|name| **name == *head.method_name()),
+            KindTest::Path(patterns) => patterns.iter().any(|pattern| pattern.fits(head.path())),
+            KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
+            KindTest::Query { name, value } => head.query().is_some_and(|query| parameter_fits(query, name, value)),
+            KindTest::Cookie { name, value } => cookie_fits(&head.fields, name, value),
+            KindTest::Client(networks) => {
+                let client_ip = facts.client_ip.to_canonical();
+                networks.iter().any(|network| network.contains(&client_ip))
+            }
+            KindTest::Host(patterns) => patterns.iter().any(|pattern| host_fits(pattern, facts.host)),
+            KindTest::Scheme(scheme) => *scheme == facts.scheme,
+        };
+        fits != self.negated
+    }
+}
+
+/// A client on a dual-stack socket appears as `::ffff:a.b.c.d`, and is compared as IPv4; so must be a network written that way.
+fn canonical_network(network: IpNet) -> IpNet {
+    const MAPPED_PREFIX_BITS: u8 = 96;
+    match (network.addr().to_canonical(), network.prefix_len().checked_sub(MAPPED_PREFIX_BITS)) {
+        (IpAddr::V4(ip), Some(prefix_len)) if network.addr().is_ipv6() => {
+            IpNet::new(IpAddr::V4(ip), prefix_len).unwrap_or(network)
+        }
+        _ => network,
+    }
+}

@@ -1,0 +1,87 @@
+//! One path pattern, tested alone: the meaning that `path_table` must keep when it looks many patterns up at once.
+
+use regex::bytes::Regex;
+use tidegate_model::PathPattern;
+use tidegate_wire::path::{Normalised, normalise};
+
+#[derive(Debug)]
+pub(crate) enum PathTest {
+    Exact(Box<[u8]>),
+    /// `/a/` also fits `/a`, and `/` fits every path.
+    Prefix(Box<[u8]>),
+    Regex(Regex),
+}
+
+impl PathTest {
+    pub(crate) fn new(pattern: &PathPattern) -> Result<PathTest, regex::Error> {
+        Ok(match pattern {
+            PathPattern::Exact(text) => PathTest::Exact(as_in_requests(text)),
+            PathPattern::Prefix(text) => PathTest::Prefix(as_in_requests(text)),
+            PathPattern::Regex(text) => PathTest::Regex(Regex::new(text)?),
+        })
+    }
+
+    pub(crate) fn fits(&self, path: &[u8]) -> bool {
+        match self {
+            PathTest::Exact(text) => path == &**text,
+            PathTest::Prefix(text) if **text == *b"/" => true,
+            PathTest::Prefix(text) => path.starts_with(text) || text.strip_suffix(b"/") == Some(path),
+            PathTest::Regex(regex) => regex.is_match(path),
+        }
+    }
+}
+
+/// A literal path in the form in which request paths arrive here: what cannot stand in a path percent-encoded, so that `/é` and
+/// `/a b` match, and then normalised as requests are, so that `/%7euser` and `/~user` are one pattern.
+fn as_in_requests(text: &str) -> Box<[u8]> {
+    let mut encoded = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'!'..=b'~' if byte != b'?' && byte != b'#' => encoded.push(byte),
+            _ => encoded.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    let mut normal = Vec::new();
+    match normalise(&encoded, &mut normal) {
+        Normalised::Changed => normal.into(),
+        // A pattern that is no path fits no request's path; it stays as it is.
+        Normalised::Unchanged | Normalised::EscapesRoot | Normalised::Bad => encoded.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PathTest;
+    use tidegate_model::PathPattern;
+
+    #[test]
+    fn patterns_fit_as_written() {
+        let check = |pattern: PathPattern, path: &str, expected: bool| {
+            let test = PathTest::new(&pattern).expect("a pattern of the test");
+            assert_eq!(test.fits(path.as_bytes()), expected, "{pattern:?} for {path:?}");
+        };
+        let exact = |text: &str| PathPattern::Exact(text.into());
+        check(exact("/a"), "/a", true);
+        check(exact("/a"), "/a/", false);
+        check(exact("/a"), "/A", false);
+        check(exact("/é b"), "/%C3%A9%20b", true);
+        check(exact("/%7Euser/%c3%a9"), "/~user/%C3%A9", true);
+        check(exact("/a/../b"), "/b", true);
+        check(exact("/a?b"), "/a%3Fb", true);
+        check(exact("/{a}"), "/{a}", true);
+        let prefix = |text: &str| PathPattern::Prefix(text.into());
+        for path in ["/a", "/a/", "/a/b", "/a//b"] {
+            check(prefix("/a/"), path, true);
+        }
+        for path in ["/ab", "/", "/b/a/", "", "/A/"] {
+            check(prefix("/a/"), path, false);
+        }
+        for path in ["/", "/x", "*", ""] {
+            check(prefix("/"), path, true);
+        }
+        let regex = |text: &str| PathPattern::Regex(text.into());
+        check(regex("^/v[0-9]+/"), "/v12/x", true);
+        check(regex("^/v[0-9]+/"), "/vx/", false);
+        check(regex(r"\.php$"), "/a/b.php", true);
+    }
+}

@@ -1,0 +1,108 @@
+//! The routes of one site, compiled: the first in the file whose path and conditions fit is taken.
+//! Paths are looked up in `path_table`; what they propose is checked here, by rank.
+
+use crate::RouteId;
+use crate::condition::{ConditionTest, RequestFacts};
+use crate::path_table::{Candidate, PathTable};
+use crate::path_test::PathTest;
+use tidegate_model::Route;
+
+#[derive(Debug)]
+pub struct Routes {
+    paths: PathTable,
+    /// By rank.
+    routes: Box<[CompiledRoute]>,
+}
+
+#[derive(Debug)]
+struct CompiledRoute {
+    /// Any of these; empty fits every path.
+    paths: Box<[PathTest]>,
+    /// Any of these lines, each with all its conditions; empty adds nothing.
+    lines: Box<[Box<[ConditionTest]>]>,
+}
+
+impl Routes {
+    /// Compiles a site's routes. Fails only on a regular expression that does not compile, which `config` refuses before.
+    pub fn new(routes: &[Route]) -> Result<Routes, regex::Error> {
+        let routes = routes.iter().map(CompiledRoute::new).collect::<Result<Box<[_]>, _>>()?;
+        Ok(Routes { paths: PathTable::new(routes.iter().map(|route| &*route.paths)), routes })
+    }
+
+    /// The first route in the file that fits.
+    pub fn find_route(&self, facts: &RequestFacts<'_>) -> Option<RouteId> {
+        let path = facts.head.path();
+        let found = self.paths.first(path, |Candidate { rank, regex }| {
+            let route = &self.routes[rank as usize];
+            regex.is_none_or(|position| route.paths[position as usize].fits(path)) && route.conditions_hold(facts)
+        });
+        found.map(RouteId)
+    }
+
+    /// For each route in file order, why it is or is not taken. Tests one by one, so it costs more than [`find_route`](Self::find_route).
+    pub fn explain(&self, facts: &RequestFacts<'_>) -> Vec<Explanation> {
+        let mut taken = None;
+        let mut explanations = Vec::with_capacity(self.routes.len());
+        for (rank, route) in self.routes.iter().enumerate() {
+            let id = RouteId(rank as u32);
+            let reason = match (route.why_not(facts), taken) {
+                (Some(reason), _) => reason,
+                (None, Some(earlier)) => Reason::Shadowed { by: earlier },
+                (None, None) => {
+                    taken = Some(id);
+                    Reason::Taken
+                }
+            };
+            explanations.push(Explanation { route: id, reason });
+        }
+        explanations
+    }
+}
+
+/// Why a route is or is not the one that a request takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    pub route: RouteId,
+    pub reason: Reason,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    Taken,
+    /// It fits, but an earlier route does too.
+    Shadowed {
+        by: RouteId,
+    },
+    /// None of its paths fits.
+    Path,
+    /// No `match` line holds; for each line the position of its first condition that fails.
+    Conditions {
+        failed: Vec<usize>,
+    },
+}
+
+impl CompiledRoute {
+    fn new(route: &Route) -> Result<CompiledRoute, regex::Error> {
+        let paths = route.paths.iter().map(PathTest::new).collect::<Result<_, _>>()?;
+        let line = |conditions: &[tidegate_model::Condition]| conditions.iter().map(ConditionTest::new).collect::<Result<_, _>>();
+        let lines = route.matches.iter().map(|match_line| line(&match_line.conditions)).collect::<Result<_, _>>()?;
+        Ok(CompiledRoute { paths, lines })
+    }
+
+    #[inline]
+    fn conditions_hold(&self, facts: &RequestFacts<'_>) -> bool {
+        self.lines.is_empty() || self.lines.iter().any(|line| line.iter().all(|condition| condition.holds(facts)))
+    }
+
+    fn why_not(&self, facts: &RequestFacts<'_>) -> Option<Reason> {
+        let path = facts.head.path();
+        if !self.paths.is_empty() && !self.paths.iter().any(|pattern| pattern.fits(path)) {
+            return Some(Reason::Path);
+        }
+        if self.conditions_hold(facts) {
+            return None;
+        }
+        let first_failed = |line: &[ConditionTest]| line.iter().position(|condition| !condition.holds(facts));
+        Some(Reason::Conditions { failed: self.lines.iter().filter_map(|line| first_failed(line)).collect() })
+    }
+}
