@@ -1,1 +1,22 @@
-//! One folder per step of a route.
+//! The steps of a route, one folder each, compiled and applied to message heads. Pure: no socket, no clock, no log.
+//! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this crate.
+//! Answers that no step asked for, such as 404 and 502, are written in `errors`.
+
+pub mod body_limit;
+mod compile_error;
+pub mod context;
+pub mod errors;
+pub mod header;
+pub mod redirect;
+pub mod respond;
+pub mod rewrite;
+pub mod step;
+pub mod template;
+
+pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
+pub use compile_error::CompileError;
+pub use context::{Context, RequestId, Scratch, View};
+pub use errors::{error_answer, reason_phrase};
+pub use rewrite::RewriteError;
+pub use step::{CompiledStep, CompiledTerminal, apply_request, apply_response, compile_steps};
+pub use template::{CompiledTemplate, Target};

@@ -1,0 +1,65 @@
+//! What steps and templates know besides the heads, and the buffers they work in.
+
+use std::net::IpAddr;
+use tidegate_model::Scheme;
+use tidegate_wire::head::{RequestHead, ResponseHead};
+
+/// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while it changes one.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    pub scheme: Scheme,
+    /// The address that is believed to be the client's, after `trusted-proxies`.
+    pub client_ip: IpAddr,
+    pub client_port: u16,
+    pub tls_sni: Option<&'a str>,
+    /// `TLSv1.3`; `None` in plain text.
+    pub tls_version: Option<&'static str>,
+    /// `host:port`; `None` until a server was chosen.
+    pub upstream_address: Option<&'a str>,
+    pub request_id: RequestId,
+    pub now_unix_ms: u64,
+}
+
+/// All that a template may read.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub context: &'a Context<'a>,
+    pub request: &'a RequestHead,
+    /// `None` before there is one.
+    pub response: Option<&'a ResponseHead>,
+}
+
+/// Written as 32 hexadecimal digits, which is also the form of a W3C trace id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestId(pub u128);
+
+impl RequestId {
+    pub fn to_hex(self) -> [u8; 32] {
+        let mut hex = [0; 32];
+        for (position, digit) in hex.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(self.0 >> (124 - 4 * position)) as usize & 0xf];
+        }
+        hex
+    }
+}
+
+/// Buffers that a worker keeps and lends to every request, so that rendering allocates nothing once they have grown.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) rendered: Vec<u8>,
+    pub(crate) normal_path: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RequestId;
+
+    #[test]
+    fn a_request_id_has_32_digits() {
+        let check = |id: u128| assert_eq!(RequestId(id).to_hex().as_slice(), format!("{id:032x}").as_bytes());
+        check(0);
+        check(1);
+        check(u128::MAX);
+        check(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+    }
+}

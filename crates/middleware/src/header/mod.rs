@@ -1,0 +1,128 @@
+//! `request-header`, `response-header` and `header`: sets, adds, defaults and removes fields of a head, in the order written.
+//! Values come out of `template` without control bytes; names are checked here, once, when the step is compiled.
+
+use crate::compile_error::CompileError;
+use crate::context::{Context, Scratch, View};
+use crate::template::{CompiledTemplate, Target};
+use tidegate_model::{HeaderChange, HeaderOperation};
+use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
+
+#[cfg(test)]
+mod tests;
+
+#[derive(Debug)]
+pub struct CompiledHeaderChanges {
+    changes: Box<[CompiledChange]>,
+}
+
+#[derive(Debug)]
+struct CompiledChange {
+    operation: HeaderOperation,
+    name: Box<[u8]>,
+    value: CompiledTemplate,
+}
+
+impl CompiledHeaderChanges {
+    /// Changes of a request's fields. `Host` can be set, which changes what the upstream sees and not what `{host}` says.
+    pub fn for_request(changes: &[HeaderChange]) -> Result<CompiledHeaderChanges, CompileError> {
+        for change in changes {
+            let is_host = change.name.eq_ignore_ascii_case("host");
+            if is_host && matches!(change.operation, HeaderOperation::Add | HeaderOperation::Remove) {
+                return Err(CompileError::HostMustStay);
+            }
+        }
+        CompiledHeaderChanges::for_response(changes)
+    }
+
+    /// Changes of a response's fields.
+    pub fn for_response(changes: &[HeaderChange]) -> Result<CompiledHeaderChanges, CompileError> {
+        Ok(CompiledHeaderChanges { changes: changes.iter().map(CompiledChange::new).collect::<Result<_, _>>()? })
+    }
+
+    pub fn apply_to_request(&self, request: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) {
+        for change in &self.changes {
+            if let Some(literal) = change.value.as_literal() {
+                change.apply(&mut request.fields, literal);
+                continue;
+            }
+            scratch.rendered.clear();
+            change.value.render(View { context, request, response: None }, &mut scratch.rendered);
+            let value = scratch.rendered.trim_ascii();
+            // A Host that is no authority would be read differently by each server behind us, or make it answer 400.
+            if change.name.eq_ignore_ascii_case(b"host") && !is_authority(value) {
+                continue;
+            }
+            change.apply(&mut request.fields, value);
+        }
+    }
+
+    pub fn apply_to_response(
+        &self,
+        response: &mut ResponseHead,
+        request: &RequestHead,
+        context: &Context<'_>,
+        scratch: &mut Scratch,
+    ) {
+        for change in &self.changes {
+            if let Some(literal) = change.value.as_literal() {
+                change.apply(&mut response.fields, literal);
+                continue;
+            }
+            scratch.rendered.clear();
+            change.value.render(View { context, request, response: Some(response) }, &mut scratch.rendered);
+            change.apply(&mut response.fields, scratch.rendered.trim_ascii());
+        }
+    }
+}
+
+impl CompiledChange {
+    fn new(change: &HeaderChange) -> Result<CompiledChange, CompileError> {
+        let name = change.name.as_bytes();
+        if name.is_empty() || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) {
+            return Err(CompileError::HeaderName(change.name.clone()));
+        }
+        if is_reserved(name) {
+            return Err(CompileError::ReservedHeader(change.name.clone()));
+        }
+        let value = CompiledTemplate::new(&change.value, Target::HeaderValue);
+        Ok(CompiledChange { operation: change.operation, name: name.into(), value })
+    }
+
+    /// `value` has no control bytes, and, as RFC 9113 section 8.2.1 asks, no white space around it.
+    fn apply(&self, fields: &mut Fields, value: &[u8]) {
+        let value = value.trim_ascii();
+        match self.operation {
+            HeaderOperation::Set => fields.set(&self.name, value),
+            HeaderOperation::Add => fields.push(&self.name, value),
+            HeaderOperation::Default => {
+                if fields.all_named(&self.name).next().is_none() {
+                    fields.push(&self.name, value);
+                }
+            }
+            HeaderOperation::Remove => {
+                fields.remove(&self.name);
+            }
+        }
+    }
+}
+
+/// Fields that say where the message ends or what this connection does next. A step that changed them could make two servers
+/// disagree about where a message ends (request smuggling).
+fn is_reserved(name: &[u8]) -> bool {
+    matches!(
+        HeaderId::of(name),
+        HeaderId::Connection
+            | HeaderId::ContentLength
+            | HeaderId::TransferEncoding
+            | HeaderId::KeepAlive
+            | HeaderId::ProxyConnection
+            | HeaderId::Te
+            | HeaderId::Trailer
+            | HeaderId::Upgrade
+            | HeaderId::Http2Settings
+    )
+}
+
+fn is_authority(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte))
+}

@@ -1,0 +1,52 @@
+//! `redirect`: sends the client elsewhere. The location is made of placeholders and percent-encoded, so that no client can put
+//! a line break or a second header into it.
+
+use crate::context::View;
+use crate::errors::{PLAIN_TEXT, begin_answer, write_status};
+use crate::template::{CompiledTemplate, Target};
+use tidegate_model::Template;
+use tidegate_wire::head::ResponseHead;
+
+#[derive(Debug)]
+pub struct Redirect {
+    status: u16,
+    to: CompiledTemplate,
+    /// The status line's text: shown by clients that do not follow.
+    body: Box<[u8]>,
+    /// `//host/…` was written so: the location may begin with two slashes.
+    names_host_without_scheme: bool,
+}
+
+impl Redirect {
+    pub fn new(to: &Template, status: u16) -> Redirect {
+        let to = CompiledTemplate::new(to, Target::Url);
+        let mut body = Vec::new();
+        write_status(status, &mut body);
+        body.push(b'\n');
+        Redirect { status, names_host_without_scheme: to.literal_start().starts_with(b"//"), to, body: body.into() }
+    }
+
+    /// Writes the answer into `head`, using `buffer`, and returns its body.
+    pub fn answer<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &mut Vec<u8>) -> &'a [u8] {
+        begin_answer(self.status, head);
+        if let Some(literal) = self.to.as_literal() {
+            head.fields.push(b"location", literal);
+        } else {
+            buffer.clear();
+            self.to.render(view, buffer);
+            head.fields.push(b"location", self.own_location(buffer));
+        }
+        head.fields.push(b"content-type", PLAIN_TEXT);
+        &self.body
+    }
+
+    /// `redirect "{path}"` for a request of `//evil.example/` must stay on this host: several slashes at the start, which a browser takes
+    /// for the beginning of another host, become one.
+    fn own_location<'a>(&self, location: &'a [u8]) -> &'a [u8] {
+        let slashes = location.iter().take_while(|byte| **byte == b'/').count();
+        if slashes < 2 || self.names_host_without_scheme { location } else { &location[slashes - 1..] }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! `rewrite`, `strip-prefix` and `add-prefix`: change the path, and a rewrite also the query, that later steps and the upstream see.
+//! What comes out is normalised like every request's path. The path of the request line `OPTIONS *` is never changed.
+
+use crate::compile_error::CompileError;
+use crate::context::{Context, Scratch, View};
+use crate::template::{CompiledTemplate, Target};
+use regex::bytes::Regex;
+use std::fmt;
+use tidegate_model::{Template, TemplatePart};
+use tidegate_wire::head::{RequestHead, Span};
+use tidegate_wire::path::{Normalised, normalise};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest path and query that a step may make. Placeholders can repeat what a client sent; the upstream would refuse more anyway.
+pub const TARGET_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug)]
+pub struct Rewrite {
+    /// `None` rewrites every path.
+    pattern: Option<Regex>,
+    uses_captures: bool,
+    to: CompiledTemplate,
+}
+
+/// What the step made of the request's text is no target. The client chose that text, so the answer blames the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RewriteError {
+    /// `..` above the root.
+    EscapesRoot,
+    /// No leading `/`, or an encoded NUL.
+    NotAPath,
+    /// Longer than [`TARGET_BYTES_MAX`].
+    TooLong,
+}
+
+impl RewriteError {
+    pub fn status(self) -> u16 {
+        match self {
+            RewriteError::EscapesRoot | RewriteError::NotAPath => 400,
+            RewriteError::TooLong => 414,
+        }
+    }
+
+    /// The reason code for log and metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            RewriteError::EscapesRoot => "rewrite_escapes_root",
+            RewriteError::NotAPath => "rewrite_not_a_path",
+            RewriteError::TooLong => "rewrite_too_long",
+        }
+    }
+}
+
+impl fmt::Display for RewriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RewriteError::EscapesRoot => "the rewritten path leads above the root",
+            RewriteError::NotAPath => "the rewritten text is not a path",
+            RewriteError::TooLong => "the rewritten path and query are too long",
+        })
+    }
+}
+
+impl std::error::Error for RewriteError {}
+
+impl Rewrite {
+    /// `pattern` is a regular expression without its `~`.
+    pub fn new(pattern: Option<&str>, to: &Template) -> Result<Rewrite, CompileError> {
+        let pattern = pattern.map(Regex::new).transpose()?;
+        let begins_wrong = match to.parts.first() {
+            None => true,
+            Some(TemplatePart::Literal(text)) => !text.starts_with('/'),
+            Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => false,
+        };
+        if begins_wrong {
+            return Err(CompileError::NotAPath(to.to_string()));
+        }
+        let to = CompiledTemplate::new(to, Target::RequestTarget);
+        if let Some(number) = to.capture_max()
+            && pattern.as_ref().is_none_or(|regex| number >= regex.captures_len())
+        {
+            return Err(CompileError::NoSuchCapture(number));
+        }
+        Ok(Rewrite { pattern, uses_captures: to.capture_max().is_some(), to })
+    }
+
+    /// The whole path is replaced when the pattern is found anywhere in it. The query is kept unless the new text has a `?`;
+    /// a `?` with nothing behind it removes the query. On an error the head is as it was.
+    ///
+    /// A pattern whose captures are used allocates the positions of its groups; nothing else here allocates.
+    pub fn apply(&self, head: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) -> Result<(), RewriteError> {
+        let path = head.path();
+        if path.first() != Some(&b'/') {
+            return Ok(());
+        }
+        let captures = match &self.pattern {
+            None => None,
+            Some(regex) if self.uses_captures => match regex.captures(path) {
+                None => return Ok(()),
+                found => found,
+            },
+            Some(regex) if regex.is_match(path) => None,
+            Some(_) => return Ok(()),
+        };
+        let Scratch { rendered, normal_path } = scratch;
+        rendered.clear();
+        self.to.render_captures(View { context, request: head, response: None }, captures.as_ref(), rendered);
+        replace_target(head, rendered, normal_path)
+    }
+}
+
+/// `strip-prefix "/api"`: `/api/x` becomes `/x`, `/api` becomes `/`; any other path is left alone, `/apix` too.
+#[derive(Debug)]
+pub struct StripPrefix {
+    /// Without the last slash.
+    prefix: Box<[u8]>,
+}
+
+impl StripPrefix {
+    pub fn new(prefix: &str) -> Result<StripPrefix, CompileError> {
+        Ok(StripPrefix { prefix: compile_prefix(prefix)? })
+    }
+
+    pub fn apply(&self, head: &mut RequestHead) {
+        match head.path().strip_prefix(&*self.prefix) {
+            Some(b"") => head.set_path(b"/"),
+            Some([b'/', ..]) => {
+                // What is left is the end of the same bytes: nothing is copied.
+                let Span { start, len } = head.path;
+                let stripped = self.prefix.len() as u32;
+                head.path = Span { start: start + stripped, len: len - stripped };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `add-prefix "/v1"`: `/x` becomes `/v1/x`.
+#[derive(Debug)]
+pub struct AddPrefix {
+    /// Without the last slash.
+    prefix: Box<[u8]>,
+}
+
+impl AddPrefix {
+    pub fn new(prefix: &str) -> Result<AddPrefix, CompileError> {
+        Ok(AddPrefix { prefix: compile_prefix(prefix)? })
+    }
+
+    pub fn apply(&self, head: &mut RequestHead) -> Result<(), RewriteError> {
+        if head.path().first() != Some(&b'/') || self.prefix.is_empty() {
+            return Ok(());
+        }
+        let Span { start, len } = head.path;
+        if self.prefix.len() + len as usize > TARGET_BYTES_MAX {
+            return Err(RewriteError::TooLong);
+        }
+        let bytes = &mut head.fields.bytes;
+        let new_start = bytes.len();
+        bytes.extend_from_slice(&self.prefix);
+        bytes.extend_from_within(start as usize..(start + len) as usize);
+        head.path = Span::new(new_start, bytes.len());
+        Ok(())
+    }
+}
+
+/// Splits the new text at its first `?`, checks and normalises the path, and puts both into the head.
+fn replace_target(head: &mut RequestHead, target: &[u8], normal_path: &mut Vec<u8>) -> Result<(), RewriteError> {
+    if target.len() > TARGET_BYTES_MAX {
+        return Err(RewriteError::TooLong);
+    }
+    let question_mark = target.iter().position(|byte| *byte == b'?');
+    let path = &target[..question_mark.unwrap_or(target.len())];
+    normal_path.clear();
+    match normalise(path, normal_path) {
+        Normalised::Unchanged => head.set_path(path),
+        Normalised::Changed => head.set_path(normal_path),
+        Normalised::EscapesRoot => return Err(RewriteError::EscapesRoot),
+        Normalised::Bad => return Err(RewriteError::NotAPath),
+    }
+    if let Some(position) = question_mark {
+        let query = &target[position + 1..];
+        head.set_query(if query.is_empty() { None } else { Some(query) });
+    }
+    Ok(())
+}
+
+/// A prefix in the form in which request paths are compared, without its last slash; `/` becomes the empty prefix.
+fn compile_prefix(text: &str) -> Result<Box<[u8]>, CompileError> {
+    let not_a_path = || CompileError::NotAPath(text.to_owned());
+    let encoded = CompiledTemplate::new(&Template::literal(text), Target::RequestTarget);
+    let encoded = encoded.as_literal().unwrap_or_default();
+    let mut normal = Vec::new();
+    let prefix = match normalise(encoded, &mut normal) {
+        Normalised::Unchanged => encoded,
+        Normalised::Changed => &normal,
+        Normalised::EscapesRoot | Normalised::Bad => return Err(not_a_path()),
+    };
+    Ok(prefix.strip_suffix(b"/").unwrap_or(prefix).into())
+}

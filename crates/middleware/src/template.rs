@@ -1,0 +1,253 @@
+//! Text with placeholders, compiled and rendered. Where the text goes decides what is done to the bytes a client could have chosen:
+//! nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
+
+use crate::context::View;
+use regex::bytes::Captures;
+use std::io::Write;
+use std::net::IpAddr;
+use tidegate_model::{Placeholder, Template, TemplatePart};
+
+/// What the rendered text will be part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Plain text, a hash key: bytes as they are.
+    Text,
+    /// `& < > " '` of placeholders become entities: a path or header shown in a page must not become script in it.
+    Html,
+    /// Quotes, backslashes and control characters of placeholders are escaped as in a JSON string.
+    Json,
+    /// Control bytes become spaces (RFC 9110 section 5.5). A line break would start a header of the client's choice: response splitting.
+    HeaderValue,
+    /// Bytes that RFC 3986 does not allow anywhere in a URI are percent-encoded.
+    Url,
+    /// As the path and query of a request: white space, control bytes, `#` and all above ASCII are percent-encoded; so is `?`, except
+    /// as written in the template and from `{uri}` and `{query}`, so that a header's text cannot start the query.
+    RequestTarget,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompiledTemplate {
+    /// No two literals stand side by side.
+    parts: Box<[Part]>,
+    target: Target,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// Already encoded for the target.
+    Literal(Box<[u8]>),
+    Placeholder(Placeholder),
+    Capture(usize),
+}
+
+impl CompiledTemplate {
+    pub fn new(template: &Template, target: Target) -> CompiledTemplate {
+        let mut parts = Vec::with_capacity(template.parts.len());
+        let mut literal = Vec::new();
+        for part in &template.parts {
+            let dynamic = match part {
+                TemplatePart::Literal(text) => {
+                    encode_literal(target, text.as_bytes(), &mut literal);
+                    continue;
+                }
+                TemplatePart::Placeholder(placeholder) => Part::Placeholder(placeholder.clone()),
+                TemplatePart::Capture(number) => Part::Capture(*number),
+            };
+            if !literal.is_empty() {
+                parts.push(Part::Literal(std::mem::take(&mut literal).into()));
+            }
+            parts.push(dynamic);
+        }
+        if !literal.is_empty() {
+            parts.push(Part::Literal(literal.into()));
+        }
+        CompiledTemplate { parts: parts.into(), target }
+    }
+
+    /// The whole text, when it does not depend on the request.
+    #[inline]
+    pub fn as_literal(&self) -> Option<&[u8]> {
+        match &*self.parts {
+            [] => Some(b""),
+            [Part::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The literal text that every rendering begins with.
+    pub(crate) fn literal_start(&self) -> &[u8] {
+        match self.parts.first() {
+            Some(Part::Literal(text)) => text,
+            _ => b"",
+        }
+    }
+
+    /// The highest `$n`.
+    pub(crate) fn capture_max(&self) -> Option<usize> {
+        self.parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Capture(number) => Some(*number),
+                Part::Literal(_) | Part::Placeholder(_) => None,
+            })
+            .max()
+    }
+
+    /// Appends the text to `out`.
+    pub fn render(&self, view: View<'_>, out: &mut Vec<u8>) {
+        self.render_captures(view, None, out);
+    }
+
+    /// As [`render`](Self::render), with what `$n` stands for. A group that took no part in the match is empty.
+    pub(crate) fn render_captures(&self, view: View<'_>, captures: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+        for part in &self.parts {
+            match part {
+                Part::Literal(text) => out.extend_from_slice(text),
+                Part::Placeholder(placeholder) => render_placeholder(placeholder, self.target, view, out),
+                Part::Capture(number) => {
+                    if let Some(group) = captures.and_then(|captures| captures.get(*number)) {
+                        encode(self.target, group.as_bytes(), out);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>, out: &mut Vec<u8>) {
+    let (request, context) = (view.request, view.context);
+    match placeholder {
+        Placeholder::Host => encode(target, host_of(request.authority()), out),
+        Placeholder::Path => encode(target, request.path(), out),
+        Placeholder::Query => encode_query(target, request.query().unwrap_or_default(), out),
+        Placeholder::Uri => {
+            encode(target, request.path(), out);
+            if let Some(query) = request.query() {
+                out.push(b'?');
+                encode_query(target, query, out);
+            }
+        }
+        Placeholder::Method => encode(target, request.method_name(), out),
+        Placeholder::Scheme => out.extend_from_slice(context.scheme.as_str().as_bytes()),
+        Placeholder::ClientIp => render_ip(context.client_ip, out),
+        Placeholder::ClientPort => render_number(u64::from(context.client_port), out),
+        Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
+        Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
+        Placeholder::RequestHeader(name) => render_field(target, name, request.fields.all_named(name.as_bytes()), out),
+        Placeholder::ResponseHeader(name) => {
+            if let Some(response) = view.response {
+                render_field(target, name, response.fields.all_named(name.as_bytes()), out);
+            }
+        }
+        Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
+        Placeholder::RequestId => out.extend_from_slice(&context.request_id.to_hex()),
+        Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
+    }
+}
+
+/// Several fields of one name mean their values in order, joined by commas (RFC 9110 section 5.3); cookies by semicolons.
+fn render_field<'a>(target: Target, name: &str, values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
+    for (position, value) in values.enumerate() {
+        if position > 0 {
+            encode(target, separator, out);
+        }
+        encode(target, value, out);
+    }
+}
+
+/// The host of an authority as a URL needs it: an IPv6 address keeps its brackets.
+fn host_of(authority: &[u8]) -> &[u8] {
+    let end = if authority.first() == Some(&b'[') {
+        authority.iter().position(|byte| *byte == b']').map(|bracket| bracket + 1)
+    } else {
+        authority.iter().position(|byte| *byte == b':')
+    };
+    &authority[..end.unwrap_or(authority.len())]
+}
+
+fn render_ip(ip: IpAddr, out: &mut Vec<u8>) {
+    write!(out, "{}", ip.to_canonical()).expect("a Vec takes every write");
+}
+
+fn render_number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// The administrator's own text: kept where it can be, because markup and quotes in it are meant.
+fn encode_literal(target: Target, text: &[u8], out: &mut Vec<u8>) {
+    match target {
+        Target::Text | Target::Html | Target::Json => out.extend_from_slice(text),
+        Target::HeaderValue | Target::Url => encode(target, text, out),
+        Target::RequestTarget => encode_query(target, text, out),
+    }
+}
+
+/// As [`encode`], where a `?` is meant as one.
+fn encode_query(target: Target, text: &[u8], out: &mut Vec<u8>) {
+    for (position, piece) in text.split(|byte| *byte == b'?').enumerate() {
+        if position > 0 {
+            out.push(b'?');
+        }
+        encode(target, piece, out);
+    }
+}
+
+fn encode(target: Target, text: &[u8], out: &mut Vec<u8>) {
+    match target {
+        Target::Text => out.extend_from_slice(text),
+        Target::Html => encode_html(text, out),
+        Target::Json => encode_json(text, out),
+        Target::HeaderValue => {
+            out.extend(text.iter().map(|byte| if byte.is_ascii_control() && *byte != b'\t' { b' ' } else { *byte }));
+        }
+        Target::Url => {
+            encode_percent(text, |byte| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte), out);
+        }
+        Target::RequestTarget => encode_percent(text, |byte| byte.is_ascii_graphic() && byte != b'?' && byte != b'#', out),
+    }
+}
+
+fn encode_html(text: &[u8], out: &mut Vec<u8>) {
+    for byte in text {
+        match byte {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            b'\'' => out.extend_from_slice(b"&#39;"),
+            other => out.push(*other),
+        }
+    }
+}
+
+fn encode_json(text: &[u8], out: &mut Vec<u8>) {
+    for byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            0..0x20 => out.extend_from_slice(&[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 0xf)]),
+            other => out.push(*other),
+        }
+    }
+}
+
+/// What is percent-encoded already stays; a `%` that begins no triplet is encoded, so that the result is well-formed.
+fn encode_percent(text: &[u8], allowed: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+    for (position, byte) in text.iter().enumerate() {
+        let keep = match byte {
+            b'%' => {
+                matches!(text.get(position + 1..position + 3), Some([a, b]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
+            }
+            other => allowed(*other),
+        };
+        if keep {
+            out.push(*byte);
+        } else {
+            out.extend_from_slice(&[b'%', hex(byte >> 4), hex(byte & 0xf)]);
+        }
+    }
+}
+
+fn hex(digit: u8) -> u8 {
+    b"0123456789ABCDEF"[digit as usize & 0xf]
+}
