@@ -152,8 +152,8 @@ impl Fields {
         true
     }
 
-    /// Removes the hop-by-hop fields (RFC 9110 section 7.6.1) and those that `Connection` names. `Transfer-Encoding` and
-    /// `Content-Length` go too: whoever sends the message on frames it anew and adds its own. Fields that routing and framing
+    /// Removes the hop-by-hop fields (RFC 9110 section 7.6.1) and those that `Connection` names. `Transfer-Encoding` goes too:
+    /// whoever sends the message on frames it anew. `Content-Length` stays, because it describes the content end to end. Fields that routing and framing
     /// rely on cannot be named away by `Connection` (the hop-by-hop abuse of `Connection: close, X-Forwarded-For`, or `Host`).
     pub fn remove_hop_by_hop(&mut self) {
         if self.present & HeaderId::HOP_BY_HOP == 0 {
@@ -480,9 +480,8 @@ impl HeaderId {
         }
     }
 
-    /// RFC 9110 section 7.6.1, the two framing fields, and the HTTP/2 upgrade field (RFC 9113 section 3.1).
+    /// RFC 9110 section 7.6.1, `Transfer-Encoding`, and the HTTP/2 upgrade field (RFC 9113 section 3.1).
     const HOP_BY_HOP: u64 = HeaderId::Connection.bit()
-        | HeaderId::ContentLength.bit()
         | HeaderId::TransferEncoding.bit()
         | HeaderId::KeepAlive.bit()
         | HeaderId::ProxyConnection.bit()
@@ -494,6 +493,7 @@ impl HeaderId {
 
     /// What `Connection` may not name away.
     const PROTECTED: u64 = HeaderId::Host.bit()
+        | HeaderId::ContentLength.bit()
         | HeaderId::ContentType.bit()
         | HeaderId::Authorization.bit()
         | HeaderId::Cookie.bit()
@@ -600,7 +600,10 @@ mod tests {
             &[("Host", "x"), ("Connection", "host, x-forwarded-for, cookie"), ("X-Forwarded-For", "1"), ("Cookie", "c")],
             &["Host", "X-Forwarded-For", "Cookie"],
         );
-        check(&[("Content-Length", "3"), ("Transfer-Encoding", "chunked"), ("E", "")], &["E"]);
+        check(
+            &[("Content-Length", "3"), ("Connection", "content-length"), ("Transfer-Encoding", "chunked")],
+            &["Content-Length"],
+        );
     }
 
     #[test]

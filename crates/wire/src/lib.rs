@@ -1,4 +1,24 @@
 //! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, HTTP/2 frame accounting. Bytes in, facts out.
 //! Nothing here opens a socket, reads a clock or logs. The connections that use it are in `proxy`; the sockets in `transport`.
 
+#![forbid(unsafe_code)]
+
+pub mod authority;
+pub mod body;
+pub mod chunked;
+pub mod client_hello;
+pub mod error;
+pub mod h2_guard;
 pub mod head;
+pub mod http1;
+pub mod limits;
+pub mod path;
+mod scan;
+
+pub use authority::{Authority, parse_authority};
+pub use body::{BodyDecoder, Decoded};
+pub use error::{BodyError, HeadError};
+pub use h2_guard::{Flood, H2Guard};
+pub use head::{Field, Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};
+pub use http1::{BodyFraming, Parsed};
+pub use limits::HeadLimits;

@@ -1,0 +1,238 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), decoded where the bytes lie, in any fragmentation.
+//! Which bodies are chunked is decided by `http1`'s framing; `body` puts all framings behind one decoder.
+//!
+//! ```text
+//! Size ──CR──▶ SizeLf ──size > 0──▶ Data ──all read──▶ DataCr ──▶ DataLf ──▶ Size
+//!   │ ;          ▲  │
+//!   ▼            │  └──size = 0──▶ TrailerStart ──CR──▶ EndLf ──▶ Finished
+//! Extension ─CR──┘                     └──other──▶ Trailers ──empty line──▶ Finished
+//! ```
+
+use crate::body::Decoded;
+use crate::error::BodyError;
+use crate::head::{Fields, HeaderId};
+use crate::http1::{find_head_end, parse_fields};
+use crate::scan::is_token;
+
+/// Digits of a chunk size, leading zeros included: 60 bits, so that no sum of lengths can overflow.
+pub const CHUNK_SIZE_DIGITS_MAX: u8 = 15;
+/// Extension bytes of a whole message. Nobody uses extensions; without a bound, one-byte chunks with long ones would cost us
+/// much work for little data.
+pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4 << 10;
+/// The trailer section, its empty line included.
+pub const TRAILER_BYTES_MAX: usize = 8 << 10;
+/// Field lines of the trailer section.
+pub const TRAILERS_MAX: usize = 64;
+
+/// Decodes one chunked body. After an error it must not be used further.
+#[derive(Debug, Default)]
+pub struct ChunkedDecoder {
+    state: State,
+    /// Bytes that the current chunk still has; while its size is read, the value so far.
+    chunk_left: u64,
+    extension_bytes: u32,
+    /// Allocated only when there are trailers: the raw section while it comes, the index of it once it is complete.
+    trailers: Option<Box<Fields>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Size { digits: u8 },
+    Extension(Extension),
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    TrailerStart,
+    Trailers,
+    EndLf,
+    Finished,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State::Size { digits: 0 }
+    }
+}
+
+/// Where in `;name=value` or `;name="quoted"` we are. White space around the parts is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extension {
+    NameStart,
+    Name,
+    ValueStart,
+    Value,
+    Quoted,
+    QuotedPair,
+    QuotedEnd,
+}
+
+impl ChunkedDecoder {
+    pub fn new() -> ChunkedDecoder {
+        ChunkedDecoder::default()
+    }
+
+    /// Decodes as much as there is. The payload is moved together within `data`: its first piece stays where it is, later ones
+    /// follow it directly. Bytes from `consumed` on are untouched; less than everything is consumed only at the body's end.
+    pub fn decode_in_place(&mut self, data: &mut [u8]) -> Result<Decoded, BodyError> {
+        let mut payload = 0..0;
+        let mut at = 0;
+        while at < data.len() {
+            match self.state {
+                State::Finished => break,
+                State::Data => {
+                    let piece = usize::try_from(self.chunk_left).unwrap_or(usize::MAX).min(data.len() - at);
+                    if payload.is_empty() {
+                        payload = at..at + piece;
+                    } else {
+                        data.copy_within(at..at + piece, payload.end);
+                        payload.end += piece;
+                    }
+                    at += piece;
+                    self.chunk_left -= piece as u64;
+                    if self.chunk_left == 0 {
+                        self.state = State::DataCr;
+                    }
+                }
+                State::Trailers => at += self.collect_trailers(&data[at..])?,
+                _ => at += self.handle_framing_byte(data[at])?,
+            }
+        }
+        Ok(Decoded { payload, consumed: at, finished: self.is_finished() })
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Finished
+    }
+
+    /// The trailer fields, once the body is finished. Those that could change how the message is framed, routed,
+    /// authenticated or cached are not among them: RFC 9110 section 6.5.1 forbids to merge them, so they are dropped.
+    pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
+        if self.is_finished() { self.trailers.take() } else { None }
+    }
+
+    /// One byte outside of data and trailers; says how much of the input it took, which is nothing when the byte belongs to
+    /// the next state.
+    #[inline]
+    fn handle_framing_byte(&mut self, byte: u8) -> Result<usize, BodyError> {
+        self.state = match (self.state, byte) {
+            (State::Size { digits }, _) => self.after_size_byte(digits, byte)?,
+            (State::Extension(part), _) => self.after_extension_byte(part, byte)?,
+            (State::SizeLf, b'\n') if self.chunk_left > 0 => State::Data,
+            (State::SizeLf, b'\n') => State::TrailerStart,
+            (State::SizeLf, _) => return Err(BodyError::BadChunkSize),
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => State::Size { digits: 0 },
+            (State::DataCr | State::DataLf, _) => return Err(BodyError::BadChunkEnd),
+            (State::TrailerStart, b'\r') => State::EndLf,
+            (State::TrailerStart, _) => {
+                self.trailers = Some(Box::default());
+                self.state = State::Trailers;
+                return Ok(0);
+            }
+            (State::EndLf, b'\n') => State::Finished,
+            (State::EndLf, _) => return Err(BodyError::BadTrailer),
+            (State::Data | State::Trailers | State::Finished, _) => unreachable!("these states take whole runs of bytes"),
+        };
+        Ok(1)
+    }
+
+    #[inline]
+    fn after_size_byte(&mut self, digits: u8, byte: u8) -> Result<State, BodyError> {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            b'\r' if digits > 0 => return Ok(State::SizeLf),
+            b';' if digits > 0 => return self.after_extension_bytes(State::Extension(Extension::NameStart)),
+            _ => return Err(BodyError::BadChunkSize),
+        };
+        if digits == CHUNK_SIZE_DIGITS_MAX {
+            return Err(BodyError::ChunkTooLarge);
+        }
+        self.chunk_left = (self.chunk_left << 4) | u64::from(digit);
+        Ok(State::Size { digits: digits + 1 })
+    }
+
+    fn after_extension_byte(&mut self, part: Extension, byte: u8) -> Result<State, BodyError> {
+        let next = match (part, byte) {
+            (Extension::Name | Extension::Value | Extension::QuotedEnd, b'\r') => return Ok(State::SizeLf),
+            (Extension::Name | Extension::Value | Extension::QuotedEnd, b';') => Extension::NameStart,
+            (Extension::NameStart | Extension::Name, _) if is_token(byte) => Extension::Name,
+            (Extension::Name, b'=') => Extension::ValueStart,
+            (Extension::ValueStart, b'"') => Extension::Quoted,
+            (Extension::ValueStart | Extension::Value, _) if is_token(byte) => Extension::Value,
+            (Extension::Quoted, b'"') => Extension::QuotedEnd,
+            (Extension::Quoted, b'\\') => Extension::QuotedPair,
+            // A line end inside quotes is what tells parsers apart that skip to LF from those that read the quotes.
+            (Extension::Quoted | Extension::QuotedPair, b'\t' | b' '..=b'~' | 0x80..) => Extension::Quoted,
+            _ => return Err(BodyError::BadChunkExtension),
+        };
+        self.after_extension_bytes(State::Extension(next))
+    }
+
+    fn after_extension_bytes(&mut self, next: State) -> Result<State, BodyError> {
+        self.extension_bytes += 1;
+        if self.extension_bytes > CHUNK_EXTENSION_BYTES_MAX {
+            return Err(BodyError::ChunkExtensionsTooLarge);
+        }
+        Ok(next)
+    }
+
+    /// Takes what belongs to the trailer section; the fields are indexed once all of it is there.
+    fn collect_trailers(&mut self, data: &[u8]) -> Result<usize, BodyError> {
+        let trailers = self.trailers.get_or_insert_default();
+        let collected = trailers.bytes.len();
+        let piece = data.len().min(TRAILER_BYTES_MAX - collected);
+        trailers.bytes.extend_from_slice(&data[..piece]);
+        let Some(end) = find_head_end(&trailers.bytes, collected) else {
+            let is_full = trailers.bytes.len() == TRAILER_BYTES_MAX;
+            return if is_full { Err(BodyError::TrailersTooLarge) } else { Ok(piece) };
+        };
+        let section = std::mem::take(&mut trailers.bytes);
+        let parsed = parse_fields(&section[..end], 0, TRAILERS_MAX, trailers);
+        trailers.bytes = section;
+        if parsed != Ok(end) {
+            return Err(BodyError::BadTrailer);
+        }
+        trailers.bytes.truncate(end);
+        drop_unsafe_trailers(trailers);
+        if trailers.iter().next().is_none() {
+            self.trailers = None;
+        }
+        self.state = State::Finished;
+        Ok(end - collected)
+    }
+}
+
+/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended.
+fn drop_unsafe_trailers(trailers: &mut Fields) {
+    trailers.remove_hop_by_hop();
+    for id in [
+        HeaderId::Host,
+        HeaderId::Trailer,
+        HeaderId::ProxyAuthenticate,
+        HeaderId::Expect,
+        HeaderId::Via,
+        HeaderId::XForwardedFor,
+        HeaderId::XForwardedProto,
+        HeaderId::XForwardedHost,
+        HeaderId::XForwardedPort,
+        HeaderId::Forwarded,
+        HeaderId::XRealIp,
+        HeaderId::ContentType,
+        HeaderId::ContentEncoding,
+        HeaderId::Cookie,
+        HeaderId::SetCookie,
+        HeaderId::Authorization,
+        HeaderId::CacheControl,
+        HeaderId::Location,
+        HeaderId::Range,
+        HeaderId::Vary,
+    ] {
+        trailers.remove_id(id);
+    }
+    for name in ["age", "content-range", "expires", "max-forwards", "pragma", "retry-after", "warning", "www-authenticate"] {
+        trailers.remove(name.as_bytes());
+    }
+}

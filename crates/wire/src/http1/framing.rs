@@ -1,0 +1,164 @@
+//! How a body is delimited (RFC 9112 section 6) and what the connection fields say about the connection.
+//! Every doubt is a refusal: a length that two programs read differently is how requests are smuggled.
+
+use crate::error::HeadError;
+use crate::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+
+/// How the end of a body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyFraming {
+    /// There is no body, and no field that speaks of one counts.
+    None,
+    /// `Length(0)` is a body too: its field is sent on.
+    Length(u64),
+    Chunked,
+    /// Of answers only: everything up to the end of the connection.
+    UntilClose,
+}
+
+/// How the request's body is framed. An error is answered with 400, and the connection is closed.
+pub fn request_framing(head: &RequestHead) -> Result<BodyFraming, HeadError> {
+    let fields = &head.fields;
+    let framing = match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
+        (false, false) => return Ok(BodyFraming::None),
+        (true, true) => return Err(HeadError::LengthAndTransferEncoding),
+        (true, false) => BodyFraming::Length(only_length(fields)?),
+        (false, true) => {
+            check_chunked(fields, head.version)?;
+            BodyFraming::Chunked
+        }
+    };
+    match (head.method, framing) {
+        (Method::Trace | Method::Connect, BodyFraming::Length(0)) => Ok(BodyFraming::None),
+        (Method::Trace | Method::Connect, _) => Err(HeadError::BodyNotAllowed),
+        (_, framing) => Ok(framing),
+    }
+}
+
+/// How the answer's body is framed, which depends on the method that was asked with. An error makes it a 502.
+///
+/// Several `Content-Length` values that agree are accepted, as real upstreams send them; one is sent on.
+pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<BodyFraming, HeadError> {
+    let is_tunnel = request_method == Method::Connect && (200..300).contains(&head.status);
+    if request_method == Method::Head || matches!(head.status, 100..=199 | 204 | 304) || is_tunnel {
+        return Ok(BodyFraming::None);
+    }
+    let fields = &head.fields;
+    match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
+        (false, false) => Ok(BodyFraming::UntilClose),
+        (true, true) => Err(HeadError::LengthAndTransferEncoding),
+        (true, false) => agreed_length(fields).map(BodyFraming::Length),
+        (false, true) => check_chunked(fields, head.version).map(|()| BodyFraming::Chunked),
+    }
+}
+
+/// Whether the client means to send another request on this connection.
+pub fn keep_alive_request(head: &RequestHead) -> bool {
+    keep_alive(head.version, &head.fields)
+}
+
+/// Whether the upstream lets its connection be used again.
+pub fn keep_alive_response(head: &ResponseHead) -> bool {
+    keep_alive(head.version, &head.fields)
+}
+
+/// Whether a comma-separated list has this token, without case.
+pub fn has_token(value: &[u8], token: &[u8]) -> bool {
+    // Nearly every `Connection` is a single token.
+    value.eq_ignore_ascii_case(token)
+        || value.split(|byte| *byte == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+/// The protocol that an HTTP/1.1 client asks to switch to: `Connection: upgrade` and one `Upgrade`.
+pub fn upgrade_protocol(head: &RequestHead) -> Option<&[u8]> {
+    if head.version != Version::Http11 || !any_has_token(&head.fields, HeaderId::Connection, b"upgrade") {
+        return None;
+    }
+    let mut protocols = head.fields.all(HeaderId::Upgrade);
+    let first = protocols.next()?;
+    (protocols.next().is_none() && !first.is_empty()).then_some(first)
+}
+
+/// Whether the client waits for a 100 before it sends the body. HTTP/1.0 clients never do (RFC 9110 section 10.1.1).
+pub fn expects_continue(head: &RequestHead) -> bool {
+    head.version != Version::Http10 && any_has_token(&head.fields, HeaderId::Expect, b"100-continue")
+}
+
+/// `Keep-Alive: timeout=N`: how long the upstream keeps an idle connection, in seconds.
+pub fn keep_alive_timeout_seconds(head: &ResponseHead) -> Option<u64> {
+    for value in head.fields.all(HeaderId::KeepAlive) {
+        for item in value.split(|byte| *byte == b',') {
+            let mut halves = item.splitn(2, |byte| *byte == b'=');
+            let name = halves.next().unwrap_or_default().trim_ascii();
+            if name.eq_ignore_ascii_case(b"timeout") {
+                return halves.next().and_then(|seconds| decimal(seconds.trim_ascii()));
+            }
+        }
+    }
+    None
+}
+
+fn keep_alive(version: Version, fields: &Fields) -> bool {
+    match version {
+        Version::Http2 => true,
+        Version::Http11 => !any_has_token(fields, HeaderId::Connection, b"close"),
+        Version::Http10 => {
+            any_has_token(fields, HeaderId::Connection, b"keep-alive") && !any_has_token(fields, HeaderId::Connection, b"close")
+        }
+    }
+}
+
+fn any_has_token(fields: &Fields, id: HeaderId, token: &[u8]) -> bool {
+    fields.has(id) && fields.all(id).any(|value| has_token(value, token))
+}
+
+/// The value of the one `Content-Length` of a request; even equal ones are refused.
+fn only_length(fields: &Fields) -> Result<u64, HeadError> {
+    let mut values = fields.all(HeaderId::ContentLength);
+    match (values.next().and_then(decimal), values.next()) {
+        (Some(length), None) => Ok(length),
+        _ => Err(HeadError::BadContentLength),
+    }
+}
+
+/// The value that all `Content-Length` fields of an answer and all items in them agree on.
+fn agreed_length(fields: &Fields) -> Result<u64, HeadError> {
+    let mut agreed = None;
+    for value in fields.all(HeaderId::ContentLength) {
+        for item in value.split(|byte| *byte == b',') {
+            let length = decimal(item.trim_ascii()).ok_or(HeadError::BadContentLength)?;
+            if agreed.is_some_and(|agreed| agreed != length) {
+                return Err(HeadError::ContentLengthDisagrees);
+            }
+            agreed = Some(length);
+        }
+    }
+    agreed.ok_or(HeadError::BadContentLength)
+}
+
+/// One to 18 digits and nothing else; more would not fit into what some programs count with.
+fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
+    }
+    let mut number = 0;
+    for digit in text {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + u64::from(digit - b'0');
+    }
+    Some(number)
+}
+
+/// `chunked`, once, and nothing else: no other coding is offered, so none is understood.
+fn check_chunked(fields: &Fields, version: Version) -> Result<(), HeadError> {
+    if version == Version::Http10 {
+        return Err(HeadError::TransferEncodingInHttp10);
+    }
+    let mut values = fields.all(HeaderId::TransferEncoding);
+    match (values.next(), values.next()) {
+        (Some(value), None) if value.eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(HeadError::BadTransferEncoding),
+    }
+}

@@ -1,0 +1,173 @@
+//! One form for every path, so that what a route matches is what the upstream is sent (RFC 3986 section 6.2.2).
+//! Only what cannot change the meaning is changed. Where a target comes from is in `http1`.
+
+/// What [`normalise`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Normalised {
+    /// The path was in its normal form; nothing was written.
+    Unchanged,
+    /// The normal form was appended.
+    Changed,
+    /// `..` above the root. Cutting it off silently would hide an attack.
+    EscapesRoot,
+    /// Not a path: no leading `/`, a byte that may not be in a path, or a percent sign without two hex digits or with `00`.
+    Bad,
+}
+
+/// Appends the normal form of `path` to `out`, unless it is `path` itself.
+///
+/// Percent-encoded unreserved characters are decoded, the hex digits of all others are put in upper case, then `.` and `..`
+/// segments are resolved. `%2F`, `%5C` and `//` stay: servers disagree about them, so they are neither hidden nor created.
+/// When the answer is not `Changed`, `out` is as it was.
+pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Normalised {
+    let scanned = scan(path, 0);
+    if path.first() != Some(&b'/') || scanned.end != path.len() {
+        return Normalised::Bad;
+    }
+    if scanned.is_normal {
+        return Normalised::Unchanged;
+    }
+    let base = out.len();
+    if rewrite(path, out) {
+        Normalised::Changed
+    } else {
+        out.truncate(base);
+        Normalised::EscapesRoot
+    }
+}
+
+/// How far a path goes, and whether it is in its normal form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scan {
+    /// The first byte that does not belong to the path, which may be a `%` without its two digits.
+    pub end: usize,
+    pub is_normal: bool,
+}
+
+#[inline]
+pub(crate) fn scan(bytes: &[u8], from: usize) -> Scan {
+    let mut at = from;
+    let mut is_normal = true;
+    while at < bytes.len() {
+        match CLASS[bytes[at] as usize] {
+            Class::Plain => at += 1,
+            Class::Dot => {
+                if at > from && bytes[at - 1] == b'/' && is_dot_segment(bytes, at) {
+                    is_normal = false;
+                }
+                at += 1;
+            }
+            Class::Percent => {
+                let Some(decoded) = decode(bytes, at) else { break };
+                if is_unreserved(decoded) || bytes[at + 1].is_ascii_lowercase() || bytes[at + 2].is_ascii_lowercase() {
+                    is_normal = false;
+                }
+                at += 3;
+            }
+            Class::Stop => break,
+        }
+    }
+    Scan { end: at, is_normal }
+}
+
+/// Whether the dot at `at`, which follows a slash, is a whole segment, alone or with a second one.
+fn is_dot_segment(bytes: &[u8], at: usize) -> bool {
+    let next = if bytes.get(at + 1) == Some(&b'.') { at + 2 } else { at + 1 };
+    match bytes.get(next) {
+        None | Some(b'/') => true,
+        Some(byte) => CLASS[*byte as usize] == Class::Stop,
+    }
+}
+
+/// The byte that the three bytes at `at` stand for. NUL is refused, because it ends a name for some servers.
+fn decode(bytes: &[u8], at: usize) -> Option<u8> {
+    let [b'%', high, low, ..] = bytes[at..] else { return None };
+    let decoded = (HEX[high as usize] << 4) | HEX[low as usize];
+    let both_are_digits = HEX[high as usize] < 16 && HEX[low as usize] < 16;
+    (both_are_digits && decoded != 0).then_some(decoded)
+}
+
+/// Writes the normal form of a path that [`scan`] has seen; false when it leads above the root.
+fn rewrite(path: &[u8], out: &mut Vec<u8>) -> bool {
+    let base = out.len();
+    out.push(b'/');
+    let mut segment_start = out.len();
+    let mut at = 1;
+    loop {
+        let byte = path.get(at).copied();
+        match byte {
+            Some(b'%') => {
+                if let Some(decoded) = decode(path, at).filter(|decoded| is_unreserved(*decoded)) {
+                    out.push(decoded);
+                } else {
+                    out.extend(path[at..at + 3].iter().map(u8::to_ascii_uppercase));
+                }
+                at += 3;
+                continue;
+            }
+            Some(byte) if byte != b'/' => {
+                out.push(byte);
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        match &out[segment_start..] {
+            b"." => out.truncate(segment_start),
+            b".." => {
+                // The slash before this segment is the root's own when nothing is above it.
+                let slash = segment_start - 1;
+                let Some(parent_slash) = out[base..slash].iter().rposition(|byte| *byte == b'/') else { return false };
+                out.truncate(base + parent_slash + 1);
+            }
+            _ if byte.is_some() => out.push(b'/'),
+            _ => {}
+        }
+        if byte.is_none() {
+            return true;
+        }
+        segment_start = out.len();
+        at += 1;
+    }
+}
+
+/// RFC 3986 section 2.3.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Plain,
+    Dot,
+    Percent,
+    /// Ends a path: `?`, `#`, white space, control bytes, everything above 0x7e.
+    Stop,
+}
+
+static CLASS: [Class; 256] = {
+    let mut table = [Class::Stop; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        table[byte] = match byte as u8 {
+            b'.' => Class::Dot,
+            b'%' => Class::Percent,
+            b'?' | b'#' => Class::Stop,
+            _ => Class::Plain,
+        };
+        byte += 1;
+    }
+    table
+};
+
+/// The value of a hex digit, 255 for every other byte.
+static HEX: [u8; 256] = {
+    let mut table = [255; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        table[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        table[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    table
+};
