@@ -1,1 +1,16 @@
-//! Counters, histograms, the access log.
+//! What the proxy says about itself: counters and histograms, their Prometheus text, readiness, the access log, and the log of events.
+//! Nothing here decides anything about a request. Workers write, one other thread reads; [`metrics`] holds the numbers,
+//! [`access_log`] the line per request, [`events`] the log of everything else.
+
+pub mod access_log;
+pub mod events;
+pub mod metrics;
+mod readiness;
+
+pub use access_log::{AccessLogSender, AccessLogWriter, AccessRecord, HeaderLookup, RecordTls, RecordUpstream};
+pub use events::{EventGate, EventsGuard};
+pub use metrics::{
+    Counter, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, PoolMetrics,
+    Registry, SiteMetrics, UpstreamError, WorkerMetrics,
+};
+pub use readiness::{Readiness, ReadinessState};

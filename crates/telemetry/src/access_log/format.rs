@@ -1,0 +1,239 @@
+//! The three forms of a line: JSON, the combined form of the Common Log Format, and a template.
+//! Each ends in a line feed and holds no other.
+//!
+//! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
+//! `time` `request_id`? `client_ip` `client_port` `site`? `method` `scheme` `host` `path` `query`? `protocol` `status`
+//! `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`? `upstream_reused`? `retries`?
+//! `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?
+
+use super::LINE_BYTES_MAX;
+use super::escape::{push_json, push_text};
+use super::record::{AccessRecord, HeaderLookup};
+use super::second::SecondText;
+use std::io::Write;
+use std::net::IpAddr;
+use tidegate_model::{AccessLogFormat, Placeholder, TemplatePart};
+
+/// A format as a worker keeps it.
+#[derive(Debug)]
+pub(super) enum Format {
+    Json,
+    Common,
+    Template(Vec<Piece>),
+}
+
+#[derive(Debug)]
+pub(super) enum Piece {
+    Literal(Vec<u8>),
+    Placeholder(Placeholder),
+}
+
+impl Format {
+    pub fn new(format: &AccessLogFormat) -> Format {
+        match format {
+            AccessLogFormat::Json => Format::Json,
+            AccessLogFormat::Common => Format::Common,
+            AccessLogFormat::Template(template) => Format::Template(template.parts.iter().filter_map(piece_of).collect()),
+        }
+    }
+
+    /// Whether lines show header fields other than those a record always has.
+    pub fn needs_headers(&self) -> bool {
+        let Format::Template(pieces) = self else { return false };
+        pieces
+            .iter()
+            .any(|piece| matches!(piece, Piece::Placeholder(Placeholder::RequestHeader(_) | Placeholder::ResponseHeader(_))))
+    }
+
+    /// Adds one whole line.
+    pub fn push_line(&self, line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRecord<'_>) {
+        match self {
+            Format::Json => push_json_line(line, second, record),
+            Format::Common => push_common_line(line, second, record),
+            Format::Template(pieces) => push_template_line(line, pieces, record),
+        }
+        // Only a template that repeats itself gets here; the JSON and common forms have no more fields than fit.
+        line.truncate(LINE_BYTES_MAX - 1);
+        line.push(b'\n');
+    }
+}
+
+fn piece_of(part: &TemplatePart) -> Option<Piece> {
+    match part {
+        // A line feed would make two lines of one; a tab is a separator that people do use.
+        TemplatePart::Literal(text) => {
+            Some(Piece::Literal(text.bytes().map(|byte| if byte < b' ' && byte != b'\t' { b' ' } else { byte }).collect()))
+        }
+        TemplatePart::Placeholder(placeholder) => Some(Piece::Placeholder(placeholder.clone())),
+        // There is no pattern whose captures this could be.
+        TemplatePart::Capture(_) => None,
+    }
+}
+
+fn push_json_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRecord<'_>) {
+    line.extend_from_slice(br#"{"time":""#);
+    second.push_rfc3339(line, record.time_unix_us);
+    line.push(b'"');
+    push_json_optional(line, br#","request_id":""#, record.request_id);
+    line.extend_from_slice(br#","client_ip":""#);
+    push_ip(line, record.client_ip);
+    push_number(line, br#"","client_port":"#, record.client_port);
+    push_json_optional(line, br#","site":""#, record.site.as_bytes());
+    push_json_value(line, br#","method":""#, record.method);
+    push_json_value(line, br#","scheme":""#, record.scheme.as_bytes());
+    push_json_value(line, br#","host":""#, record.host);
+    push_json_value(line, br#","path":""#, record.path);
+    push_json_optional(line, br#","query":""#, record.query);
+    push_json_value(line, br#","protocol":""#, record.protocol.as_bytes());
+    push_number(line, br#","status":"#, record.status);
+    push_number(line, br#","request_bytes":"#, record.request_bytes);
+    push_number(line, br#","response_bytes":"#, record.response_bytes);
+    push_number(line, br#","duration_us":"#, record.duration_us);
+    push_json_upstream(line, record);
+    if let Some(tls) = &record.tls {
+        push_json_value(line, br#","tls_version":""#, tls.version.as_bytes());
+        push_json_value(line, br#","tls_cipher":""#, tls.cipher.as_bytes());
+        push_json_optional(line, br#","tls_sni":""#, tls.sni.unwrap_or_default().as_bytes());
+        line.extend_from_slice(if tls.resumed { br#","tls_resumed":true"# } else { br#","tls_resumed":false"# });
+    }
+    push_json_optional(line, br#","referer":""#, record.referer);
+    push_json_optional(line, br#","user_agent":""#, record.user_agent);
+    push_json_optional(line, br#","reason":""#, record.reason.unwrap_or_default().as_bytes());
+    push_json_optional(line, br#","setting":""#, record.setting.unwrap_or_default().as_bytes());
+    line.push(b'}');
+}
+
+fn push_json_upstream(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
+    push_json_optional(line, br#","pool":""#, record.pool.unwrap_or_default().as_bytes());
+    if let Some(upstream) = &record.upstream {
+        push_json_value(line, br#","upstream":""#, upstream.address.as_bytes());
+        if let Some(first_byte_us) = upstream.first_byte_us {
+            push_number(line, br#","upstream_first_byte_us":"#, first_byte_us);
+        }
+        line.extend_from_slice(if upstream.reused { br#","upstream_reused":true"# } else { br#","upstream_reused":false"# });
+    }
+    if record.retries > 0 {
+        push_number(line, br#","retries":"#, record.retries);
+    }
+}
+
+/// `key` holds the opening quote of the value.
+#[inline]
+fn push_json_value(line: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    line.extend_from_slice(key);
+    push_json(line, value);
+    line.push(b'"');
+}
+
+#[inline]
+fn push_json_optional(line: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    if !value.is_empty() {
+        push_json_value(line, key, value);
+    }
+}
+
+#[inline]
+fn push_number(line: &mut Vec<u8>, key: &[u8], number: impl itoa::Integer) {
+    line.extend_from_slice(key);
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// `client - - [time] "GET /path?query HTTP/1.1" status bytes "referer" "user agent"`
+fn push_common_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRecord<'_>) {
+    push_ip(line, record.client_ip);
+    line.extend_from_slice(b" - - [");
+    second.push_common(line, record.time_unix_us);
+    line.extend_from_slice(b"] \"");
+    push_text(line, record.method);
+    line.push(b' ');
+    push_uri(line, record);
+    line.push(b' ');
+    line.extend_from_slice(record.protocol.as_bytes());
+    push_number(line, b"\" ", record.status);
+    push_number(line, b" ", record.response_bytes);
+    line.extend_from_slice(b" \"");
+    push_text_or_dash(line, record.referer);
+    line.extend_from_slice(b"\" \"");
+    push_text_or_dash(line, record.user_agent);
+    line.push(b'"');
+}
+
+/// What is absent becomes `-`, so that the columns of a line keep their places.
+fn push_template_line(line: &mut Vec<u8>, pieces: &[Piece], record: &AccessRecord<'_>) {
+    for piece in pieces {
+        if line.len() >= LINE_BYTES_MAX {
+            return;
+        }
+        match piece {
+            Piece::Literal(text) => line.extend_from_slice(text),
+            Piece::Placeholder(placeholder) => push_placeholder(line, placeholder, record),
+        }
+    }
+}
+
+fn push_placeholder(line: &mut Vec<u8>, placeholder: &Placeholder, record: &AccessRecord<'_>) {
+    match placeholder {
+        Placeholder::Host => push_text_or_dash(line, record.host),
+        Placeholder::Path => push_text_or_dash(line, record.path),
+        Placeholder::Query => push_text_or_dash(line, record.query),
+        Placeholder::Uri => push_uri(line, record),
+        Placeholder::Method => push_text_or_dash(line, record.method),
+        Placeholder::Scheme => push_text_or_dash(line, record.scheme.as_bytes()),
+        Placeholder::ClientIp => push_ip(line, record.client_ip),
+        Placeholder::ClientPort => push_number(line, b"", record.client_port),
+        Placeholder::TlsSni => push_text_or_dash(line, record.tls.and_then(|tls| tls.sni).unwrap_or_default().as_bytes()),
+        Placeholder::TlsVersion => push_text_or_dash(line, record.tls.map_or("", |tls| tls.version).as_bytes()),
+        Placeholder::RequestHeader(name) => push_header(line, name, record.request_header),
+        Placeholder::ResponseHeader(name) => push_header(line, name, record.response_header),
+        Placeholder::UpstreamAddress => {
+            push_text_or_dash(line, record.upstream.map_or("", |upstream| upstream.address).as_bytes());
+        }
+        Placeholder::RequestId => push_text_or_dash(line, record.request_id),
+        Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
+    }
+}
+
+fn push_header(line: &mut Vec<u8>, name: &str, lookup: Option<&HeaderLookup<'_>>) {
+    let start = line.len();
+    if let Some(lookup) = lookup {
+        lookup(name, &mut |value| {
+            if line.len() == start {
+                push_text_or_dash(line, value);
+            }
+        });
+    }
+    if line.len() == start {
+        line.push(b'-');
+    }
+}
+
+fn push_uri(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
+    push_text_or_dash(line, record.path);
+    if !record.query.is_empty() {
+        line.push(b'?');
+        push_text(line, record.query);
+    }
+}
+
+fn push_text_or_dash(line: &mut Vec<u8>, value: &[u8]) {
+    if value.is_empty() {
+        line.push(b'-');
+    } else {
+        push_text(line, value);
+    }
+}
+
+/// A client that reached an IPv6 socket over IPv4 is shown as IPv4.
+fn push_ip(line: &mut Vec<u8>, ip: IpAddr) {
+    match ip.to_canonical() {
+        // By hand: the standard library's formatting costs five times as much, and this is in every line.
+        IpAddr::V4(ip) => {
+            let [a, b, c, d] = ip.octets();
+            push_number(line, b"", a);
+            push_number(line, b".", b);
+            push_number(line, b".", c);
+            push_number(line, b".", d);
+        }
+        IpAddr::V6(ip) => write!(line, "{ip}").expect("writing to a Vec does not fail"),
+    }
+}

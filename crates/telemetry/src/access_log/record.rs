@@ -1,0 +1,73 @@
+//! Everything a line may say about one request, borrowed from where it is. Names from the network may hold any byte.
+
+use std::net::IpAddr;
+
+/// Calls back with the first value of the field of that name (lower case), or not at all.
+pub type HeaderLookup<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8])) + 'a;
+
+/// One request, when it is over. An empty text counts as absent.
+#[derive(Clone, Copy)]
+pub struct AccessRecord<'a> {
+    /// When the request's head was complete, in microseconds since 1970.
+    pub time_unix_us: u64,
+    pub client_ip: IpAddr,
+    pub client_port: u16,
+    pub method: &'a [u8],
+    /// `http` or `https`, as the client sees it.
+    pub scheme: &'static str,
+    pub host: &'a [u8],
+    /// As the client sent it, without the query.
+    pub path: &'a [u8],
+    /// Without the question mark.
+    pub query: &'a [u8],
+    /// `HTTP/1.1`
+    pub protocol: &'static str,
+    pub status: u16,
+    /// Body bytes received from the client.
+    pub request_bytes: u64,
+    /// Body bytes sent to the client.
+    pub response_bytes: u64,
+    /// From the end of the request's head to the end of the answer.
+    pub duration_us: u64,
+    pub upstream: Option<RecordUpstream<'a>>,
+    /// Attempts after the first.
+    pub retries: u32,
+    pub tls: Option<RecordTls<'a>>,
+    pub referer: &'a [u8],
+    pub user_agent: &'a [u8],
+    pub request_id: &'a [u8],
+    /// The site's name: its first address. Empty when no site was found.
+    pub site: &'a str,
+    pub pool: Option<&'a str>,
+    /// The reason code, when the proxy itself made the answer.
+    pub reason: Option<&'a str>,
+    /// The setting that the refusal comes from, as it is written in the configuration.
+    pub setting: Option<&'a str>,
+    /// For `{request.header.X}` in a template; `None` is as if there were no fields. See
+    /// [`AccessLogSender::needs_headers`](super::AccessLogSender::needs_headers).
+    pub request_header: Option<&'a HeaderLookup<'a>>,
+    /// For `{response.header.X}` in a template.
+    pub response_header: Option<&'a HeaderLookup<'a>>,
+}
+
+/// The server that the last attempt went to.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordUpstream<'a> {
+    /// `address:port`
+    pub address: &'a str,
+    /// From the last byte of the request sent to the first byte of the answer; `None` when none came.
+    pub first_byte_us: Option<u64>,
+    /// The connection had served a request before.
+    pub reused: bool,
+}
+
+/// The client's TLS connection.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordTls<'a> {
+    /// `1.2` or `1.3`, as in the configuration.
+    pub version: &'static str,
+    /// The IANA name.
+    pub cipher: &'static str,
+    pub sni: Option<&'a str>,
+    pub resumed: bool,
+}

@@ -1,0 +1,1 @@
+//! The access log from the record to the file.

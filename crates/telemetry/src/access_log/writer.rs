@@ -1,0 +1,265 @@
+//! The thread that takes the lines out of the workers' rings and writes them, many at a time.
+//! Nobody wakes it for a line: it looks every [`IDLE_SLEEP`], which costs nothing measurable and keeps workers free of system calls.
+
+use super::LINE_BYTES_MAX;
+use super::target::Target;
+use crate::metrics::LogWriterMetrics;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use tidegate_model::LogTarget;
+
+/// How long a line may wait when there was nothing to do before it.
+const IDLE_SLEEP: Duration = Duration::from_millis(20);
+/// What one write may hold. Larger ones are no faster.
+const BATCH_BYTES: usize = 256 << 10;
+/// A target that cannot be written to is reported this often.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
+
+const _: () = assert!(LINE_BYTES_MAX <= BATCH_BYTES, "each line fits into a batch");
+
+/// Handle of the writer thread. Dropping it lets the thread write what is there and end.
+pub struct AccessLogWriter {
+    commands: Sender<Command>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Reopen,
+    Retarget(Target),
+    Finish { deadline: Instant, done: Sender<bool> },
+}
+
+impl AccessLogWriter {
+    pub(super) fn start(
+        target: &LogTarget,
+        rings: Vec<rtrb::Consumer<u8>>,
+        metrics: Arc<LogWriterMetrics>,
+    ) -> io::Result<AccessLogWriter> {
+        let (commands, receiver) = channel();
+        let rings = Rings { rings, first: 0 };
+        let mut output = Output::new(Target::open(target)?, metrics);
+        std::thread::Builder::new().name("access-log".into()).spawn(move || output.run(rings, &receiver))?;
+        Ok(AccessLogWriter { commands })
+    }
+
+    /// Opens the file of the same name again: for logrotate, which renames the old one. Returns at once; what goes wrong is
+    /// logged, and the old file stays in use.
+    pub fn reopen(&self) {
+        // The thread ends only after this handle, so somebody listens.
+        let _ = self.commands.send(Command::Reopen);
+    }
+
+    /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one.
+    ///
+    /// `Err` when the new one cannot be opened; the old one stays in use.
+    pub fn retarget(&self, target: &LogTarget) -> io::Result<()> {
+        let target = Target::open(target)?;
+        let _ = self.commands.send(Command::Retarget(target));
+        Ok(())
+    }
+
+    /// Writes what is in the rings and ends the thread; says whether everything was written by `deadline`.
+    /// To be called when the workers have stopped.
+    pub fn finish(self, deadline: Instant) -> bool {
+        let (done, finished) = channel();
+        let _ = self.commands.send(Command::Finish { deadline, done });
+        // The thread may hang in a write to a pipe that nobody reads. It is left behind then.
+        finished.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for AccessLogWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccessLogWriter").finish_non_exhaustive()
+    }
+}
+
+/// The reading ends, by worker.
+struct Rings {
+    rings: Vec<rtrb::Consumer<u8>>,
+    /// Whose turn is first, so that a busy worker does not always come before the others.
+    first: usize,
+}
+
+impl Rings {
+    /// Moves whole lines of all rings into the batch, as far as they fit.
+    fn drain_into(&mut self, batch: &mut Vec<u8>) {
+        let count = self.rings.len();
+        for turn in 0..count {
+            drain_ring(&mut self.rings[(self.first + turn) % count], batch);
+        }
+        self.first = (self.first + 1) % count.max(1);
+    }
+
+    fn discard(&mut self) {
+        for ring in &mut self.rings {
+            if let Ok(chunk) = ring.read_chunk(ring.slots()) {
+                chunk.commit_all();
+            }
+        }
+    }
+}
+
+/// A ring holds whole lines at every moment, because a worker makes a line visible at once. So only a full batch can cut one.
+fn drain_ring(ring: &mut rtrb::Consumer<u8>, batch: &mut Vec<u8>) {
+    let available = ring.slots();
+    let wanted = available.min(BATCH_BYTES.saturating_sub(batch.len()));
+    let Ok(chunk) = ring.read_chunk(wanted) else { return };
+    let (first, second) = chunk.as_slices();
+    let start = batch.len();
+    batch.extend_from_slice(first);
+    batch.extend_from_slice(second);
+    if wanted < available {
+        let end = memchr::memrchr(b'\n', &batch[start..]).map_or(start, |end| start + end + 1);
+        batch.truncate(end);
+    }
+    chunk.commit(batch.len() - start);
+}
+
+/// What a step came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    Wrote,
+    /// The rings are empty.
+    Idle,
+    /// A target that does not block takes no more for the moment.
+    Blocked,
+}
+
+/// The writing end: a batch, and how far it is written.
+struct Output {
+    target: Target,
+    batch: Vec<u8>,
+    written: usize,
+    /// The target's last byte ended a line. Not so after a write that failed half way; the next line then starts on a new one.
+    at_line_start: bool,
+    metrics: Arc<LogWriterMetrics>,
+    complained: Option<Instant>,
+}
+
+impl Output {
+    fn new(target: Target, metrics: Arc<LogWriterMetrics>) -> Output {
+        Output { target, batch: Vec::new(), written: 0, at_line_start: true, metrics, complained: None }
+    }
+
+    fn run(&mut self, mut rings: Rings, commands: &Receiver<Command>) {
+        loop {
+            let command = match self.step(&mut rings) {
+                Progress::Wrote => commands.recv_timeout(Duration::ZERO),
+                // Switched off, it sleeps until it is told otherwise.
+                Progress::Idle if matches!(self.target, Target::Off) => {
+                    commands.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                }
+                Progress::Idle | Progress::Blocked => commands.recv_timeout(IDLE_SLEEP),
+            };
+            match command {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Command::Reopen) => {
+                    let reopened = self.target.reopen();
+                    self.check("the access log cannot be opened again", reopened);
+                }
+                Ok(Command::Retarget(target)) => self.retarget(target, &mut rings),
+                Ok(Command::Finish { deadline, done }) => {
+                    let _ = done.send(self.drain(&mut rings, deadline));
+                    return;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.drain(&mut rings, Instant::now() + COMPLAINT_INTERVAL);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes lines and makes one write.
+    fn step(&mut self, rings: &mut Rings) -> Progress {
+        if self.batch.is_empty() {
+            if !self.at_line_start {
+                self.batch.push(b'\n');
+            }
+            let empty = self.batch.len();
+            rings.drain_into(&mut self.batch);
+            if self.batch.len() == empty {
+                self.batch.clear();
+                return Progress::Idle;
+            }
+        }
+        self.write()
+    }
+
+    fn write(&mut self) -> Progress {
+        let rest = &self.batch[self.written..];
+        let (portion, rotated) = self.target.prepare(rest, self.at_line_start);
+        let result = self.target.write(&rest[..portion]);
+        self.check("the access log cannot be rotated", rotated);
+        match result {
+            Ok(0) => self.lose("the access log cannot be written", io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                self.written += count;
+                self.at_line_start = self.batch[self.written - 1] == b'\n';
+                if self.written == self.batch.len() {
+                    self.clear();
+                }
+                Progress::Wrote
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Progress::Wrote,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Progress::Blocked,
+            Err(error) => self.lose("the access log cannot be written", error),
+        }
+    }
+
+    /// Gives up the batch: what is broken now may be whole again for the next one (a full disk, a log collector that restarts).
+    fn lose(&mut self, what: &str, error: io::Error) -> Progress {
+        let rest = &self.batch[self.written..];
+        let begun_before = usize::from(!self.at_line_start && self.written == 0 && rest.first() == Some(&b'\n'));
+        let lines = memchr::memchr_iter(b'\n', rest).count() - begun_before;
+        self.metrics.add_write_failed(lines as u64);
+        self.clear();
+        self.check(what, Err(error));
+        Progress::Blocked
+    }
+
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.written = 0;
+    }
+
+    fn retarget(&mut self, target: Target, rings: &mut Rings) {
+        if matches!(self.target, Target::Off) {
+            // What came while nobody wanted lines is from before.
+            rings.discard();
+        }
+        // A batch that is half written belongs to the old target.
+        while !self.batch.is_empty() && self.write() == Progress::Wrote {}
+        if !self.batch.is_empty() {
+            self.lose("the access log's old target took not everything", io::ErrorKind::WouldBlock.into());
+        }
+        self.target = target;
+        self.at_line_start = true;
+    }
+
+    /// Says whether all lines were written in time.
+    fn drain(&mut self, rings: &mut Rings, deadline: Instant) -> bool {
+        loop {
+            match self.step(rings) {
+                Progress::Idle => return true,
+                Progress::Wrote => {}
+                Progress::Blocked => std::thread::sleep(IDLE_SLEEP),
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+        }
+    }
+
+    fn check(&mut self, what: &str, result: io::Result<()>) {
+        let Err(error) = result else { return };
+        if self.complained.is_none_or(|complained| complained.elapsed() >= COMPLAINT_INTERVAL) {
+            self.complained = Some(Instant::now());
+            tracing::error!(%error, lines_lost = self.metrics.write_failed(), "{what}");
+        }
+    }
+}

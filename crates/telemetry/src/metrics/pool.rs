@@ -1,0 +1,165 @@
+//! What one worker counts for one pool of upstream servers, and the closed set of what can go wrong with an upstream.
+
+use super::histogram::{Histogram, HistogramTotals};
+use super::number::{Counter, Gauge};
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Why a request got no good answer from an upstream. The same words stand in metrics, log lines and error answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UpstreamError {
+    /// The name has no address.
+    ResolveFailed,
+    /// Refused, unreachable, or out of local ports.
+    ConnectFailed,
+    ConnectTimeout,
+    /// The handshake failed or the certificate was not accepted.
+    TlsFailed,
+    /// The head of the answer did not begin within `timeout first-byte`.
+    FirstByteTimeout,
+    /// Nothing came or went within `timeout idle`.
+    IdleTimeout,
+    /// The connection ended before the answer's head.
+    ClosedEarly,
+    /// The connection ended inside the answer's body.
+    BodyCut,
+    /// What came is not an HTTP answer, or one that cannot be passed on safely.
+    BadResponse,
+    /// The answer's head is larger than `limits header-bytes`.
+    HeadTooLarge,
+    /// Connection reset, broken pipe, or an HTTP/2 stream reset.
+    Reset,
+    /// GOAWAY or a connection error in HTTP/2.
+    GoAway,
+    /// No server of the pool may be used.
+    NoServer,
+    /// Every server is at its `max-connections`.
+    PoolFull,
+}
+
+impl UpstreamError {
+    pub const ALL: [UpstreamError; 14] = [
+        UpstreamError::ResolveFailed,
+        UpstreamError::ConnectFailed,
+        UpstreamError::ConnectTimeout,
+        UpstreamError::TlsFailed,
+        UpstreamError::FirstByteTimeout,
+        UpstreamError::IdleTimeout,
+        UpstreamError::ClosedEarly,
+        UpstreamError::BodyCut,
+        UpstreamError::BadResponse,
+        UpstreamError::HeadTooLarge,
+        UpstreamError::Reset,
+        UpstreamError::GoAway,
+        UpstreamError::NoServer,
+        UpstreamError::PoolFull,
+    ];
+
+    /// The reason code. It never changes once released: dashboards and alerts are written against it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            UpstreamError::ResolveFailed => "resolve_failed",
+            UpstreamError::ConnectFailed => "connect_failed",
+            UpstreamError::ConnectTimeout => "connect_timeout",
+            UpstreamError::TlsFailed => "tls_failed",
+            UpstreamError::FirstByteTimeout => "first_byte_timeout",
+            UpstreamError::IdleTimeout => "idle_timeout",
+            UpstreamError::ClosedEarly => "closed_early",
+            UpstreamError::BodyCut => "body_cut",
+            UpstreamError::BadResponse => "bad_response",
+            UpstreamError::HeadTooLarge => "head_too_large",
+            UpstreamError::Reset => "reset",
+            UpstreamError::GoAway => "goaway",
+            UpstreamError::NoServer => "no_server",
+            UpstreamError::PoolFull => "pool_full",
+        }
+    }
+}
+
+impl fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+/// **Single writer**.
+#[derive(Debug, Default)]
+pub struct PoolMetrics {
+    /// Requests sent to a server of the pool, each attempt counted.
+    pub requests: Counter,
+    /// Attempts after the first.
+    pub retries: Counter,
+    pub connections_opened: Counter,
+    /// Requests that went out on a connection that had served one before.
+    pub connections_reused: Counter,
+    /// Open connections with at least one request on them.
+    pub connections_active: Gauge,
+    /// Open connections that wait for the next request.
+    pub connections_idle: Gauge,
+    errors: [Counter; UpstreamError::ALL.len()],
+    first_byte: OnceLock<Box<Histogram>>,
+}
+
+impl PoolMetrics {
+    pub fn error(&self, error: UpstreamError) {
+        self.errors[error as usize].increment();
+    }
+
+    /// From the last byte of the request sent to the first byte of the answer.
+    #[inline]
+    pub fn record_first_byte(&self, latency: Duration) {
+        self.first_byte.get_or_init(Box::default).record(latency);
+    }
+}
+
+/// Several workers' numbers of one pool, added up.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PoolTotals {
+    pub requests: u64,
+    pub retries: u64,
+    pub connections_opened: u64,
+    pub connections_reused: u64,
+    pub connections_active: i64,
+    pub connections_idle: i64,
+    pub errors: [u64; UpstreamError::ALL.len()],
+    pub first_byte: HistogramTotals,
+}
+
+impl PoolTotals {
+    pub fn add(&mut self, pool: &PoolMetrics) {
+        self.requests += pool.requests.value();
+        self.retries += pool.retries.value();
+        self.connections_opened += pool.connections_opened.value();
+        self.connections_reused += pool.connections_reused.value();
+        self.connections_active += pool.connections_active.value();
+        self.connections_idle += pool.connections_idle.value();
+        for (total, counter) in self.errors.iter_mut().zip(&pool.errors) {
+            *total += counter.value();
+        }
+        if let Some(first_byte) = pool.first_byte.get() {
+            self.first_byte.add(first_byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PoolMetrics, PoolTotals, UpstreamError};
+
+    #[test]
+    fn each_error_has_its_own_place_and_word() {
+        let pool = PoolMetrics::default();
+        for (position, error) in UpstreamError::ALL.into_iter().enumerate() {
+            assert_eq!(error as usize, position, "{error} stands where its discriminant says");
+            for _ in 0..=position {
+                pool.error(error);
+            }
+        }
+        let mut totals = PoolTotals::default();
+        totals.add(&pool);
+        assert_eq!(totals.errors.to_vec(), (1..=UpstreamError::ALL.len() as u64).collect::<Vec<_>>());
+        let words: std::collections::BTreeSet<_> = UpstreamError::ALL.iter().map(|error| error.reason()).collect();
+        assert_eq!(words.len(), UpstreamError::ALL.len());
+    }
+}

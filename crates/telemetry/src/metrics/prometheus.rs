@@ -1,0 +1,275 @@
+//! The numbers as Prometheus reads them: text format 0.0.4. Names and labels are part of the user surface; they do not change once released.
+//!
+//! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
+
+use super::histogram::HistogramTotals;
+use super::pool::{PoolTotals, UpstreamError};
+use super::registry::Totals;
+use super::worker::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
+use crate::events;
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+use std::time::UNIX_EPOCH;
+use tidegate_model::TlsVersion;
+
+/// The first bound of latency histograms is 2^7 µs = 128 µs; each further one doubles it, up to 134 s: 21 series and `+Inf`.
+const FIRST_BOUND_BITS: u32 = 7;
+
+pub(super) fn render(totals: &Totals) -> String {
+    let mut text = Text::default();
+    render_requests(&mut text, totals);
+    render_clients(&mut text, &totals.workers);
+    render_handshakes(&mut text, &totals.workers);
+    render_pools(&mut text, totals);
+    render_logs(&mut text, totals);
+    render_process(&mut text, totals);
+    text.out
+}
+
+fn render_requests(text: &mut Text, totals: &Totals) {
+    text.family("tidegate_http_requests_total", "counter", "Requests answered, by site and status.");
+    for (site, numbers) in &totals.sites {
+        for (status, count) in &numbers.statuses {
+            let class = format!("{}xx", status / 100);
+            text.sample(&[("site", site), ("status", &status.to_string()), ("class", &class)], count);
+        }
+    }
+    text.family(
+        "tidegate_http_request_duration_seconds",
+        "histogram",
+        "From the end of the request's head to the end of its answer.",
+    );
+    for (site, numbers) in &totals.sites {
+        text.histogram("site", site, &numbers.latency);
+    }
+    text.family("tidegate_http_response_body_bytes_total", "counter", "Body bytes of answers, by site.");
+    for (site, numbers) in &totals.sites {
+        if !numbers.statuses.is_empty() {
+            text.sample(&[("site", site)], numbers.bytes_out);
+        }
+    }
+    let workers = &totals.workers;
+    text.family("tidegate_http_refused_total", "counter", "Requests that the proxy itself answered with an error, by reason.");
+    text.reasons(workers.iter().flat_map(|worker| worker.refused.iter()));
+    text.family("tidegate_http2_floods_total", "counter", "HTTP/2 connections closed because of a flood.");
+    text.reasons(workers.iter().flat_map(|worker| worker.h2_floods.iter()));
+    text.family("tidegate_http_early_hints_total", "counter", "103 answers passed on to clients.");
+    text.sample(&[], sum(workers, |worker| worker.early_hints.value()));
+    text.family(
+        "tidegate_panics_caught_total",
+        "counter",
+        "Faults of the proxy itself that ended one connection. Please report them.",
+    );
+    text.sample(&[], sum(workers, |worker| worker.panics_caught.value()));
+}
+
+fn render_clients(text: &mut Text, workers: &[Workers]) {
+    text.family("tidegate_client_connections_active", "gauge", "Open client connections.");
+    for kind in ListenerKind::ALL {
+        let active: i64 = workers.iter().map(|worker| worker.listener(kind).connections_active.value()).sum();
+        text.sample(&[("listener", kind.as_str())], active);
+    }
+    text.family("tidegate_client_connections_total", "counter", "Client connections accepted.");
+    for kind in ListenerKind::ALL {
+        let opened = sum(workers, |worker| worker.listener(kind).connections_opened.value());
+        text.sample(&[("listener", kind.as_str())], opened);
+    }
+    text.family("tidegate_client_connections_refused_total", "counter", "Client connections closed before a request, by reason.");
+    text.reasons(workers.iter().flat_map(|worker| worker.connections_refused.iter()));
+    text.family("tidegate_client_bytes_total", "counter", "Bytes from (received) and to (sent) clients, as on the wire.");
+    text.sample(&[("direction", "received")], sum(workers, |worker| worker.client_bytes_received.value()));
+    text.sample(&[("direction", "sent")], sum(workers, |worker| worker.client_bytes_sent.value()));
+    text.family(
+        "tidegate_upstream_bytes_total",
+        "counter",
+        "Bytes from (received) and to (sent) upstream servers, as on the wire.",
+    );
+    text.sample(&[("direction", "received")], sum(workers, |worker| worker.upstream_bytes_received.value()));
+    text.sample(&[("direction", "sent")], sum(workers, |worker| worker.upstream_bytes_sent.value()));
+}
+
+fn render_handshakes(text: &mut Text, workers: &[Workers]) {
+    text.family("tidegate_tls_handshakes_total", "counter", "TLS handshakes with clients; a failed one has no version.");
+    for kind in HandshakeKind::ALL {
+        for version in TLS_VERSIONS {
+            let label = match version {
+                TlsVersion::V1_2 => "1.2",
+                TlsVersion::V1_3 => "1.3",
+            };
+            let count = sum(workers, |worker| worker.handshakes_of(kind, version));
+            text.sample(&[("kind", kind.as_str()), ("version", label)], count);
+        }
+    }
+    let failed: BTreeMap<_, _> = HandshakeFailure::ALL
+        .iter()
+        .map(|failure| (failure.reason(), sum(workers, |worker| worker.handshakes_failed(*failure))))
+        .collect();
+    text.sample(&[("kind", "failed"), ("version", "")], failed.values().sum::<u64>());
+    text.family("tidegate_tls_handshake_failures_total", "counter", "TLS handshakes with clients that failed, by reason.");
+    for (reason, count) in failed {
+        text.sample(&[("reason", reason)], count);
+    }
+}
+
+fn render_pools(text: &mut Text, totals: &Totals) {
+    let pools = &totals.pools;
+    let mut per_pool = |name, kind, help, value: fn(&PoolTotals) -> i128| {
+        text.family(name, kind, help);
+        for (pool, numbers) in pools {
+            text.sample(&[("pool", pool)], value(numbers));
+        }
+    };
+    per_pool("tidegate_upstream_requests_total", "counter", "Requests sent to upstream servers, each attempt counted.", |pool| {
+        pool.requests.into()
+    });
+    per_pool("tidegate_upstream_retries_total", "counter", "Attempts after the first.", |pool| pool.retries.into());
+    per_pool("tidegate_upstream_connections_active", "gauge", "Upstream connections with a request on them.", |pool| {
+        pool.connections_active.into()
+    });
+    per_pool("tidegate_upstream_connections_idle", "gauge", "Upstream connections that wait for a request.", |pool| {
+        pool.connections_idle.into()
+    });
+    text.family(
+        "tidegate_upstream_connections_total",
+        "counter",
+        "Where requests' upstream connections came from: opened for them (new) or kept from before (reused).",
+    );
+    for (pool, numbers) in pools {
+        text.sample(&[("pool", pool), ("kind", "new")], numbers.connections_opened);
+        text.sample(&[("pool", pool), ("kind", "reused")], numbers.connections_reused);
+    }
+    text.family("tidegate_upstream_errors_total", "counter", "What went wrong with upstream servers, by reason.");
+    for (pool, numbers) in pools {
+        for (error, count) in UpstreamError::ALL.iter().zip(numbers.errors) {
+            // Fourteen series for each pool that is well would say nothing.
+            if count > 0 {
+                text.sample(&[("pool", pool), ("reason", error.reason())], count);
+            }
+        }
+    }
+    text.family(
+        "tidegate_upstream_first_byte_seconds",
+        "histogram",
+        "From the last byte of the request sent to the first byte of the answer.",
+    );
+    for (pool, numbers) in pools {
+        text.histogram("pool", pool, &numbers.first_byte);
+    }
+}
+
+fn render_logs(text: &mut Text, totals: &Totals) {
+    text.family("tidegate_access_log_lines_total", "counter", "Lines handed to the access log's writer.");
+    text.sample(&[], sum(&totals.workers, |worker| worker.access_log_lines.value()));
+    text.family("tidegate_access_log_dropped_total", "counter", "Lines lost because the writer was too slow or could not write.");
+    text.sample(&[("reason", "ring_full")], sum(&totals.workers, |worker| worker.access_log_dropped.value()));
+    text.sample(&[("reason", "write_failed")], totals.access_log_write_failed);
+    text.family("tidegate_log_events_dropped_total", "counter", "Events lost because standard error was too slow.");
+    text.sample(&[], events::dropped());
+}
+
+fn render_process(text: &mut Text, totals: &Totals) {
+    text.family("tidegate_build_info", "gauge", "Always 1; the version is in the label.");
+    text.sample(&[("version", totals.version)], 1);
+    text.family("tidegate_workers", "gauge", "Worker threads.");
+    text.sample(&[], totals.workers.len());
+    text.family("process_start_time_seconds", "gauge", "Start of the process, in seconds since 1970.");
+    text.sample(&[], totals.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
+    text.family("process_cpu_seconds_total", "counter", "CPU time of all threads, user and system.");
+    text.sample(&[], totals.process.cpu_seconds);
+    if let Some(bytes) = totals.process.resident_bytes {
+        text.family("process_resident_memory_bytes", "gauge", "Memory in RAM.");
+        text.sample(&[], bytes);
+    }
+    if let Some(count) = totals.process.open_fds {
+        text.family("process_open_fds", "gauge", "Open file descriptors.");
+        text.sample(&[], count);
+    }
+}
+
+type Workers = std::sync::Arc<WorkerMetrics>;
+
+fn sum(workers: &[Workers], value: impl Fn(&WorkerMetrics) -> u64) -> u64 {
+    workers.iter().map(|worker| value(worker)).sum()
+}
+
+/// The text so far, and the family that samples are added to.
+#[derive(Default)]
+struct Text {
+    out: String,
+    name: &'static str,
+}
+
+impl Text {
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+        debug_assert!(!help.contains(['\\', '\n']), "a help text that would need escaping");
+        self.name = name;
+        self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.line("", labels, value);
+    }
+
+    /// Nothing for a histogram without values: an idle site is no series.
+    fn histogram(&mut self, label: &str, label_value: &str, totals: &HistogramTotals) {
+        let count = totals.count();
+        if count == 0 {
+            return;
+        }
+        for (bound_us, up_to) in totals.cumulative(FIRST_BOUND_BITS) {
+            let bound = seconds(bound_us).to_string();
+            self.line("_bucket", &[(label, label_value), ("le", &bound)], up_to);
+        }
+        self.line("_bucket", &[(label, label_value), ("le", "+Inf")], count);
+        self.line("_sum", &[(label, label_value)], seconds(totals.sum_us));
+        self.line("_count", &[(label, label_value)], count);
+    }
+
+    /// Workers see reasons in different orders; each reason is one series.
+    fn reasons(&mut self, counts: impl Iterator<Item = (&'static str, u64)>) {
+        let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
+        for (reason, count) in counts {
+            *by_reason.entry(reason).or_default() += count;
+        }
+        for (reason, count) in by_reason {
+            self.sample(&[("reason", reason)], count);
+        }
+    }
+
+    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.out.push_str(self.name);
+        self.out.push_str(suffix);
+        let mut separator = '{';
+        for (name, value) in labels {
+            self.out.push(separator);
+            separator = ',';
+            self.out.push_str(name);
+            self.out.push_str("=\"");
+            push_label_value(&mut self.out, value);
+            self.out.push('"');
+        }
+        if !labels.is_empty() {
+            self.out.push('}');
+        }
+        self.push(format_args!(" {value}\n"));
+    }
+
+    fn push(&mut self, arguments: std::fmt::Arguments<'_>) {
+        self.out.write_fmt(arguments).expect("writing to a String does not fail");
+    }
+}
+
+fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e6
+}
+
+fn push_label_value(out: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What one worker counts for itself: connections, bytes, handshakes, refusals.
+
+use super::number::{Counter, Gauge};
+use super::reason::ReasonCounters;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tidegate_model::TlsVersion;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerKind {
+    Http,
+    Https,
+}
+
+impl ListenerKind {
+    pub const ALL: [ListenerKind; 2] = [ListenerKind::Http, ListenerKind::Https];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListenerKind::Http => "http",
+            ListenerKind::Https => "https",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeKind {
+    Full,
+    Resumed,
+}
+
+impl HandshakeKind {
+    pub const ALL: [HandshakeKind; 2] = [HandshakeKind::Full, HandshakeKind::Resumed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HandshakeKind::Full => "full",
+            HandshakeKind::Resumed => "resumed",
+        }
+    }
+}
+
+/// Why a client's handshake came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandshakeFailure {
+    /// Not completed within `limits header-timeout`.
+    Timeout,
+    /// The client went away; scanners and health checks do this all day.
+    ClientClosed,
+    /// No site has the name the client asked for.
+    UnknownName,
+    /// The first bytes were plain HTTP.
+    PlainHttp,
+    /// No version, cipher suite, group or ALPN protocol in common.
+    NothingInCommon,
+    /// The client sent an alert, most often because it does not trust the certificate.
+    ClientAlert,
+    /// The client's certificate is missing or was not accepted.
+    ClientCertificate,
+    /// Bytes that are no TLS, or a client that broke the protocol.
+    BadMessage,
+    /// The fault is on this side.
+    Internal,
+}
+
+impl HandshakeFailure {
+    pub const ALL: [HandshakeFailure; 9] = [
+        HandshakeFailure::Timeout,
+        HandshakeFailure::ClientClosed,
+        HandshakeFailure::UnknownName,
+        HandshakeFailure::PlainHttp,
+        HandshakeFailure::NothingInCommon,
+        HandshakeFailure::ClientAlert,
+        HandshakeFailure::ClientCertificate,
+        HandshakeFailure::BadMessage,
+        HandshakeFailure::Internal,
+    ];
+
+    pub fn reason(self) -> &'static str {
+        match self {
+            HandshakeFailure::Timeout => "timeout",
+            HandshakeFailure::ClientClosed => "client_closed",
+            HandshakeFailure::UnknownName => "unknown_name",
+            HandshakeFailure::PlainHttp => "plain_http",
+            HandshakeFailure::NothingInCommon => "nothing_in_common",
+            HandshakeFailure::ClientAlert => "client_alert",
+            HandshakeFailure::ClientCertificate => "client_certificate",
+            HandshakeFailure::BadMessage => "bad_message",
+            HandshakeFailure::Internal => "internal",
+        }
+    }
+}
+
+/// **Single writer**.
+#[derive(Debug, Default)]
+pub struct WorkerMetrics {
+    listeners: [ListenerMetrics; ListenerKind::ALL.len()],
+    handshakes: [[Counter; TLS_VERSIONS.len()]; HandshakeKind::ALL.len()],
+    handshake_failures: [Counter; HandshakeFailure::ALL.len()],
+    /// Bytes on the wire, TLS and framing included.
+    pub client_bytes_received: Counter,
+    pub client_bytes_sent: Counter,
+    pub upstream_bytes_received: Counter,
+    pub upstream_bytes_sent: Counter,
+    /// Requests that the proxy itself answered with an error, by reason code.
+    pub refused: ReasonCounters,
+    /// Connections that were closed before a request: over `connections-per-ip`, out of file descriptors.
+    pub connections_refused: ReasonCounters,
+    /// HTTP/2 connections closed because of a flood, by which.
+    pub h2_floods: ReasonCounters,
+    /// Panics caught at a connection's edge. Any is a bug worth reporting.
+    pub panics_caught: Counter,
+    /// 103 answers passed on.
+    pub early_hints: Counter,
+    /// Lines handed to the writer thread.
+    pub access_log_lines: Counter,
+    /// Lines lost because the ring was full.
+    pub access_log_dropped: Counter,
+}
+
+pub(super) const TLS_VERSIONS: [TlsVersion; 2] = [TlsVersion::V1_2, TlsVersion::V1_3];
+
+/// Client connections of one kind of listener. **Single writer**.
+#[derive(Debug, Default)]
+pub struct ListenerMetrics {
+    pub connections_opened: Counter,
+    pub connections_active: Gauge,
+}
+
+impl WorkerMetrics {
+    #[inline]
+    pub fn listener(&self, kind: ListenerKind) -> &ListenerMetrics {
+        &self.listeners[kind as usize]
+    }
+
+    /// A handshake that was completed.
+    pub fn handshake(&self, kind: HandshakeKind, version: TlsVersion) {
+        self.handshakes[kind as usize][version as usize].increment();
+    }
+
+    pub fn handshake_failed(&self, failure: HandshakeFailure) {
+        self.handshake_failures[failure as usize].increment();
+    }
+
+    pub(super) fn handshakes_of(&self, kind: HandshakeKind, version: TlsVersion) -> u64 {
+        self.handshakes[kind as usize][version as usize].value()
+    }
+
+    pub(super) fn handshakes_failed(&self, failure: HandshakeFailure) -> u64 {
+        self.handshake_failures[failure as usize].value()
+    }
+}
+
+/// What the writer thread of the access log counts. Outlives a writer, hence atomic additions: two may overlap for a moment.
+#[derive(Debug, Default)]
+pub struct LogWriterMetrics {
+    write_failed: AtomicU64,
+}
+
+impl LogWriterMetrics {
+    /// Lines lost because writing failed.
+    pub fn add_write_failed(&self, lines: u64) {
+        self.write_failed.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    pub fn write_failed(&self) -> u64 {
+        self.write_failed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
+
+    #[test]
+    fn every_list_is_in_the_order_of_its_discriminants() {
+        assert!(ListenerKind::ALL.iter().enumerate().all(|(position, kind)| *kind as usize == position));
+        assert!(HandshakeKind::ALL.iter().enumerate().all(|(position, kind)| *kind as usize == position));
+        assert!(HandshakeFailure::ALL.iter().enumerate().all(|(position, failure)| *failure as usize == position));
+        assert!(TLS_VERSIONS.iter().enumerate().all(|(position, version)| *version as usize == position));
+    }
+
+    #[test]
+    fn handshakes_are_told_apart() {
+        let worker = WorkerMetrics::default();
+        worker.handshake(HandshakeKind::Resumed, TLS_VERSIONS[1]);
+        worker.handshake_failed(HandshakeFailure::PlainHttp);
+        assert_eq!(worker.handshakes_of(HandshakeKind::Resumed, TLS_VERSIONS[1]), 1);
+        assert_eq!(worker.handshakes_of(HandshakeKind::Full, TLS_VERSIONS[1]), 0);
+        assert_eq!(worker.handshakes_failed(HandshakeFailure::PlainHttp), 1);
+        assert_eq!(worker.handshakes_failed(HandshakeFailure::Timeout), 0);
+    }
+}
