@@ -1,0 +1,171 @@
+//! A certificate chain and its key as they lie on disk: read, parsed, checked against each other, ready to sign.
+//! Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as certbot, cert-manager and OpenSSL write them.
+
+use crate::error::{CertError, Contents};
+use crate::facts::{self, CertificateFacts};
+use crate::provider;
+use rustls::sign::{CertifiedKey, SigningKey};
+use rustls_pki_types::pem::{PemObject, SectionKind};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use tidegate_model::Certificate;
+
+/// No chain comes near this, and a whole bundle of public roots is a fifth of it; a mistyped path to a disk image ends here.
+pub const PEM_BYTES_MAX: u64 = 1 << 20;
+
+/// A chain with its key, and what the leaf says of itself.
+#[derive(Debug, Clone)]
+pub struct LoadedCertificate {
+    pub certified_key: Arc<CertifiedKey>,
+    pub facts: CertificateFacts,
+}
+
+impl LoadedCertificate {
+    /// Reads and checks one pair. Errors name the file that has to change and what to do.
+    pub fn load(certificate: &Certificate) -> Result<LoadedCertificate, CertError> {
+        let cert_file = &certificate.cert;
+        let cert_pem = read_pem(cert_file)?;
+        let sections = Sections::parse(cert_file, &cert_pem)?;
+        if sections.certificates.is_empty() {
+            return Err(CertError::NoCertificate { file: cert_file.clone(), holds: sections.contents });
+        }
+        let facts = CertificateFacts::read(&sections.certificates).map_err(|(index, problem)| CertError::Certificate {
+            file: cert_file.clone(),
+            position: index + 1,
+            problem,
+        })?;
+        let (key_file, found) = match &certificate.key {
+            None => (cert_file, (sections.key, sections.contents)),
+            Some(key_file) => {
+                let in_key_file = Sections::parse(key_file, &read_pem(key_file)?)?;
+                (key_file, (in_key_file.key, in_key_file.contents))
+            }
+        };
+        let (Some(key_der), _) = found else {
+            return Err(CertError::NoKey { file: key_file.clone(), holds: found.1, combined: certificate.key.is_none() });
+        };
+        let key = provider::provider()
+            .key_provider
+            .load_private_key(key_der)
+            .map_err(|error| CertError::Key { file: key_file.clone(), problem: key_problem(&error) })?;
+        check_key(&*key, &sections.certificates, cert_file, key_file)?;
+        let certified_key = Arc::new(CertifiedKey::new(sections.certificates, key));
+        Ok(LoadedCertificate { certified_key, facts })
+    }
+}
+
+/// All certificates of a PEM file; at least one.
+pub(crate) fn load_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
+    let sections = Sections::parse(file, &read_pem(file)?)?;
+    if sections.certificates.is_empty() {
+        return Err(CertError::NoCertificate { file: file.to_owned(), holds: sections.contents });
+    }
+    Ok(sections.certificates)
+}
+
+/// The whole of a file, at most [`PEM_BYTES_MAX`].
+pub(crate) fn read_pem(file: &Path) -> Result<Vec<u8>, CertError> {
+    let failed = |error| CertError::Read { file: file.to_owned(), error };
+    let mut bytes = Vec::new();
+    File::open(file).map_err(failed)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > PEM_BYTES_MAX {
+        return Err(CertError::TooLarge { file: file.to_owned(), bytes_max: PEM_BYTES_MAX });
+    }
+    Ok(bytes)
+}
+
+struct Sections {
+    certificates: Vec<CertificateDer<'static>>,
+    /// The first one, when there are several.
+    key: Option<PrivateKeyDer<'static>>,
+    /// What to call the file when what is needed is not in it.
+    contents: Contents,
+}
+
+impl Sections {
+    fn parse(file: &Path, pem: &[u8]) -> Result<Sections, CertError> {
+        let mut sections = Sections { certificates: Vec::new(), key: None, contents: Contents::Nothing };
+        if holds_encrypted_key(pem) {
+            sections.contents = Contents::EncryptedKey;
+            // A key in the old encrypted form is not even base64; what precedes it may still be of use, and the message is better.
+        } else if pem.first() == Some(&0x30) {
+            sections.contents = Contents::Der;
+        }
+        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem) {
+            let (kind, der) = match section {
+                Ok(section) => section,
+                Err(_) if sections.contents == Contents::EncryptedKey => break,
+                Err(error) => return Err(CertError::Pem { file: file.to_owned(), problem: pem_problem(&error) }),
+            };
+            let key: PrivateKeyDer<'static> = match kind {
+                SectionKind::Certificate => {
+                    sections.certificates.push(CertificateDer::from(der));
+                    sections.note(Contents::Certificate);
+                    continue;
+                }
+                SectionKind::PrivateKey => PrivatePkcs8KeyDer::from(der).into(),
+                SectionKind::EcPrivateKey => PrivateSec1KeyDer::from(der).into(),
+                SectionKind::RsaPrivateKey => PrivatePkcs1KeyDer::from(der).into(),
+                SectionKind::Csr => {
+                    sections.note(Contents::Request);
+                    continue;
+                }
+                SectionKind::PublicKey => {
+                    sections.note(Contents::PublicKey);
+                    continue;
+                }
+                // Revocation lists, and kinds that a later library may know.
+                _ => continue,
+            };
+            sections.note(Contents::Key);
+            sections.key.get_or_insert(key);
+        }
+        Ok(sections)
+    }
+
+    fn note(&mut self, contents: Contents) {
+        if self.contents == Contents::Nothing {
+            self.contents = contents;
+        }
+    }
+}
+
+/// `ENCRYPTED PRIVATE KEY` (PKCS#8) and `Proc-Type: 4,ENCRYPTED` (the older OpenSSL form).
+fn holds_encrypted_key(pem: &[u8]) -> bool {
+    pem.split(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(b"-----BEGIN ENCRYPTED PRIVATE KEY") || line.starts_with(b"Proc-Type: 4,ENCRYPTED"))
+}
+
+fn pem_problem(error: &rustls_pki_types::pem::Error) -> String {
+    use rustls_pki_types::pem::Error;
+    match error {
+        Error::MissingSectionEnd { end_marker } => {
+            format!("the line `{}` is missing", String::from_utf8_lossy(end_marker).trim_end())
+        }
+        Error::IllegalSectionStart { line } => {
+            format!("the line `{}` is incomplete", String::from_utf8_lossy(line).trim_end())
+        }
+        Error::Base64Decode(_) => "a block is not base64".into(),
+        other => other.to_string(),
+    }
+}
+
+fn key_problem(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::General(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn check_key(key: &dyn SigningKey, chain: &[CertificateDer<'_>], cert_file: &Path, key_file: &Path) -> Result<(), CertError> {
+    // A key that does not tell its public half cannot be compared; the first handshake shows it.
+    let Some(own) = key.public_key() else { return Ok(()) };
+    match chain.iter().position(|certificate| facts::public_key_info(certificate).as_deref() == Some(own.as_ref())) {
+        Some(0) => Ok(()),
+        Some(index) => Err(CertError::LeafNotFirst { file: cert_file.to_owned(), position: index + 1 }),
+        None => Err(CertError::KeyMismatch { cert: cert_file.to_owned(), key: key_file.to_owned() }),
+    }
+}

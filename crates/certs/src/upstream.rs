@@ -1,0 +1,178 @@
+//! TLS towards upstream servers: whom to trust, what to show of ourselves, and the name to ask for.
+//! Verified unless the configuration says otherwise. Connecting is `transport`'s work.
+
+use crate::error::CertError;
+use crate::files::{LoadedCertificate, load_chain, read_pem};
+use crate::provider::provider;
+use crate::survivors::TlsSurvivors;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::sign::SingleCertAndKey;
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tidegate_model::{Certificate, UpstreamAddress, UpstreamTls};
+
+/// Sessions remembered for each client configuration, by server name; the least recently added goes first.
+pub const UPSTREAM_SESSIONS_MAX: usize = 256;
+
+/// The configuration for connecting with these settings, offering these protocols in this order.
+///
+/// As long as settings and the contents of the named files are the same, the same configuration comes back over reloads, with the
+/// sessions that its connections collected: rustls resumes a session only under the verifier that saw it begin.
+pub fn upstream_client_config(
+    tls: &UpstreamTls,
+    alpn: &[&[u8]],
+    survivors: &TlsSurvivors,
+) -> Result<Arc<ClientConfig>, CertError> {
+    let key =
+        UpstreamKey { tls: tls.clone(), alpn: alpn.iter().map(|name| name.to_vec()).collect(), files_digest: files_digest(tls)? };
+    let mut configs = survivors.upstream_configs.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(config) = configs.get(&key) {
+        return Ok(config.clone());
+    }
+    let config = Arc::new(build(tls, &key.alpn)?);
+    // What no pool holds any more is from settings that are gone.
+    configs.retain(|_, config| Arc::strong_count(config) > 1);
+    configs.insert(key, config.clone());
+    Ok(config)
+}
+
+/// The name to ask for (SNI) and to verify: the one configured, else the address's host.
+pub fn upstream_server_name(address: &UpstreamAddress, tls: &UpstreamTls) -> Result<ServerName<'static>, CertError> {
+    let name = tls.sni.as_deref().unwrap_or(&address.host);
+    if let Ok(ip) = name.parse::<IpAddr>() {
+        return Ok(ServerName::from(ip));
+    }
+    ServerName::try_from(name.to_owned()).map_err(|_| CertError::ServerName { name: name.to_owned() })
+}
+
+/// Client configurations by what they were made from.
+#[derive(Default)]
+pub(crate) struct UpstreamConfigs(Mutex<HashMap<UpstreamKey, Arc<ClientConfig>>>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct UpstreamKey {
+    tls: UpstreamTls,
+    alpn: Vec<Vec<u8>>,
+    files_digest: [u8; 32],
+}
+
+/// Everything that the named files say, so that a renewed one under the same name makes a new configuration.
+fn files_digest(tls: &UpstreamTls) -> Result<[u8; 32], CertError> {
+    let certificate = tls.client_certificate.as_ref().map(|(cert, key)| [cert, key]);
+    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    for file in tls.ca.iter().chain(certificate.into_iter().flatten()) {
+        let bytes = read_pem(file)?;
+        context.update(&(bytes.len() as u64).to_be_bytes());
+        context.update(&bytes);
+    }
+    Ok(context.finish().as_ref().try_into().expect("SHA-256 gives 32 bytes"))
+}
+
+fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError> {
+    let provider = provider();
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let verifier: Arc<dyn ServerCertVerifier> = if tls.verify {
+        let roots = match &tls.ca {
+            Some(file) => Arc::new(roots_of_file(file)?),
+            None => system_roots(),
+        };
+        WebPkiServerVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|error| CertError::Tls { problem: error.to_string() })?
+    } else {
+        Arc::new(DangerousNoVerification { algorithms: provider.signature_verification_algorithms })
+    };
+    // `dangerous` because a verifier is given at all; with `verify` on it is rustls's own.
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = match &tls.client_certificate {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let loaded = LoadedCertificate::load(&Certificate { cert: cert.clone(), key: Some(key.clone()) })?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(loaded.certified_key)))
+        }
+    };
+    config.alpn_protocols = alpn.to_vec();
+    config.resumption = Resumption::in_memory_sessions(UPSTREAM_SESSIONS_MAX);
+    Ok(config)
+}
+
+fn roots_of_file(file: &Path) -> Result<RootCertStore, CertError> {
+    let mut roots = RootCertStore::empty();
+    for (index, certificate) in load_chain(file)?.into_iter().enumerate() {
+        roots.add(certificate).map_err(|error| CertError::Certificate {
+            file: file.to_owned(),
+            position: index + 1,
+            problem: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The system's trusted roots, read once; Mozilla's list when there are none, as in an image built FROM scratch.
+fn system_roots() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let load = || {
+        let native = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        // Every system's list holds a few that no longer follow the rules; they are left out, as everywhere.
+        let (taken, _) = roots.add_parsable_certificates(native.certs);
+        if taken == 0 {
+            let error = native.errors.first().map(ToString::to_string);
+            tracing::warn!(
+                error = error.as_deref().unwrap_or("none found"),
+                "the system has no trusted roots; upstreams are verified against Mozilla's list as of this release"
+            );
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        Arc::new(roots)
+    };
+    ROOTS.get_or_init(load).clone()
+}
+
+/// `verify=#false`: any certificate of any name is taken, so anybody on the path can be the upstream. What is still checked is that the
+/// peer holds the key of the certificate it shows, without which the handshake would not even be one.
+#[derive(Debug)]
+struct DangerousNoVerification {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for DangerousNoVerification {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
