@@ -143,7 +143,7 @@ fn pem_problem(error: &rustls_pki_types::pem::Error) -> String {
     use rustls_pki_types::pem::Error;
     match error {
         Error::MissingSectionEnd { end_marker } => {
-            format!("the line `{}` is missing", String::from_utf8_lossy(end_marker).trim_end())
+            format!("the line `-----END {}-----` is missing", String::from_utf8_lossy(end_marker))
         }
         Error::IllegalSectionStart { line } => {
             format!("the line `{}` is incomplete", String::from_utf8_lossy(line).trim_end())

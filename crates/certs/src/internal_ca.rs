@@ -22,11 +22,12 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use x509_parser::x509::AttributeTypeAndValue;
 
 /// Ten years, because installing a root by hand on many devices is not to be repeated.
@@ -34,6 +35,9 @@ pub const ROOT_LIFE: SignedDuration = SignedDuration::from_hours(24 * 3653);
 pub const LEAF_LIFE: SignedDuration = SignedDuration::from_hours(24 * 90);
 /// Clients' clocks are behind ours now and then.
 pub const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whoever has the lock needs it for milliseconds; a process that was stopped while it did must not stop others for good.
+pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub struct InternalCa {
     issuer: Issuer<'static, KeyPair>,
@@ -53,8 +57,7 @@ impl InternalCa {
         let lock_file = dir.join("lock");
         let write_failed = |error| CertError::Write { file: lock_file.clone(), error };
         let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&lock_file).map_err(write_failed)?;
-        // Held for milliseconds by whoever has it; released when the file is closed, also by a crash.
-        lock.lock().map_err(write_failed)?;
+        wait_for(&lock).map_err(write_failed)?;
         let (key_file, root_file) = (dir.join("root.key"), dir.join("root.crt"));
         let (key, root) = match (key_file.exists(), root_file.exists()) {
             (true, true) => match read_root(&key_file, &root_file, now)? {
@@ -243,7 +246,7 @@ fn alternative_name(name: &CertificateName) -> Result<SanType, CertError> {
 /// rcgen takes the type of the `time` crate, which is reached here without naming that crate: its own constructor plus a `Duration`.
 fn set_validity(params: &mut CertificateParams, not_before: Timestamp, not_after: Timestamp) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    let since_epoch = |at: Timestamp| std::time::Duration::from_secs(at.as_second().max(0) as u64);
+    let since_epoch = |at: Timestamp| Duration::from_secs(at.as_second().max(0) as u64);
     params.not_before = epoch + since_epoch(not_before);
     params.not_after = epoch + since_epoch(not_after);
 }
@@ -255,6 +258,19 @@ fn signing_failed(error: rcgen::Error) -> CertError {
 /// The folders above are left as they are when they exist, and made private as well when they do not.
 fn create_private_dir(dir: &Path) -> Result<(), CertError> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| CertError::Write { file: dir.to_owned(), error })
+}
+
+/// The lock is let go when the file is closed, so also by a crash.
+fn wait_for(lock: &File) -> std::io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    for _ in 0..LOCK_WAIT_MAX.as_millis() / PAUSE.as_millis() {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "another process holds it"))
 }
 
 /// Nobody ever sees half a file, and after a power cut there is either the old one or the whole new one.

@@ -16,6 +16,8 @@ pub fn certificate_names(addresses: &[SiteAddress], machine_name: Option<&str>) 
             HostPattern::Wildcard(parent) => names.push(CertificateName::Dns(format!("*.{parent}"))),
             HostPattern::Ip(ip) => names.push(CertificateName::Ip(*ip)),
             HostPattern::Any => {
+                // Several clients, OpenSSL's among them, refuse a wildcard before a single label; a site that names
+                // `app.localhost` serves those.
                 names.extend(["localhost", "*.localhost"].map(|name| CertificateName::Dns(name.into())));
                 names.extend(machine_name.map(|name| CertificateName::Dns(name.to_ascii_lowercase())));
                 names.extend([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].map(CertificateName::Ip));

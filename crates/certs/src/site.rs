@@ -36,7 +36,7 @@ enum Source {
 }
 
 impl SiteCertificates {
-    /// Reads the site's files, or has the internal CA issue for its names. `Ok(None)` when the site's TLS is off.
+    /// Reads the site's files, or has the internal CA issue for its names. `Ok(None)` when the site has no TLS.
     ///
     /// All faults are reported, not only the first.
     pub fn load(site: &Site, survivors: &TlsSurvivors, now: Timestamp) -> Result<Option<Arc<SiteCertificates>>, Vec<CertError>> {
@@ -44,8 +44,11 @@ impl SiteCertificates {
             TlsSource::Off => Ok(None),
             TlsSource::Files(files) => Self::from_files(files).map(Some),
             TlsSource::Automatic | TlsSource::Internal => {
-                let ca = survivors.internal_ca(now).map_err(|error| vec![error])?;
                 let names = certificate_names(&site.addresses, machine_name().as_deref());
+                if names.is_empty() {
+                    return Ok(None);
+                }
+                let ca = survivors.internal_ca(now).map_err(|error| vec![error])?;
                 Self::from_internal_ca(ca, names, now).map(Some).map_err(|error| vec![error])
             }
         }
