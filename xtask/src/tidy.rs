@@ -2,6 +2,7 @@
 //! Exceptions stand in `xtask/tidy-allow.txt`, each with its reason; an exception nobody needs any more is a finding too.
 
 mod allow;
+mod documents;
 mod examples;
 mod layers;
 mod length;
@@ -46,6 +47,7 @@ fn check_repository(repository: &Repository) -> Result<Outcome, String> {
 
     findings.extend(layers::check(&Graph::load(&repository.root)?));
     findings.extend(places::check(repository));
+    findings.extend(documents::check(repository));
     let banned_paths = text::banned_paths(&repository.root);
     for file in &repository.files {
         findings.extend(text::check(&file.path, &file.text, &banned_paths, &allow));

@@ -80,13 +80,14 @@ impl<'ast> Visit<'ast> for Measure<'_> {
     }
 }
 
-/// `#[cfg(test)]`, `#[test]`, and the test attributes of libraries, which end in `test`.
+/// `#[cfg(test)]` alone or among other conditions, `#[test]`, and the test attributes of libraries, which end in `test`.
 fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_test_attribute = attribute.path().segments.last().is_some_and(|segment| segment.ident == "test");
-        let is_cfg_test =
-            attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test");
-        is_test_attribute || is_cfg_test
+        let conditions = attribute.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"));
+        let words = conditions.map(|list| list.tokens.to_string()).unwrap_or_default();
+        let has = |wanted: &str| words.split(|c: char| !c.is_alphanumeric()).any(|word| word == wanted);
+        is_test_attribute || (has("test") && !has("not") && !has("any"))
     })
 }
 
@@ -147,6 +148,7 @@ mod tests {
         check("a.rs", &format!("#[cfg(test)]\nmod tests {{\n{long}}}\n"), "", &[]);
         check("a.rs", &format!("#[test]\n{long}"), "", &[]);
         check("a.rs", &format!("#[tokio::test]\n{long}"), "", &[]);
+        check("a.rs", &format!("#[cfg(all(test, unix))]\nmod tests {{\n{long}}}\n"), "", &[]);
         check("a/tests.rs", &long, "", &[]);
         check("tests/a.rs", &long, "", &[]);
         check(
