@@ -6,6 +6,8 @@ pub mod body_limit;
 mod compile_error;
 pub mod context;
 pub mod errors;
+#[cfg(test)]
+mod fixtures;
 pub mod header;
 pub mod redirect;
 pub mod respond;

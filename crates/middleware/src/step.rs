@@ -98,3 +98,74 @@ impl CompiledTerminal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CompiledStep, CompiledTerminal, apply_request, apply_response, compile_steps};
+    use crate::body_limit::BodyLimit;
+    use crate::compile_error::CompileError;
+    use crate::context::Scratch;
+    use crate::fixtures::{context, lines, request, target, template};
+    use crate::rewrite::RewriteError;
+    use tidegate_model::{HeaderChange, HeaderOperation, PoolName, Step, Terminal};
+    use tidegate_wire::head::ResponseHead;
+
+    fn set(name: &str, value: &str) -> Vec<HeaderChange> {
+        vec![HeaderChange { operation: HeaderOperation::Set, name: name.into(), value: template(value) }]
+    }
+
+    #[test]
+    fn steps_run_in_order_the_sites_first() {
+        let site = [Step::RequestHeader(set("A", "{path}")), Step::BodyLimit { bytes_max: 10 }];
+        let route = [
+            Step::StripPrefix("/api".into()),
+            Step::RequestHeader(set("B", "{path}")),
+            Step::ResponseHeader(set("C", "{path} {response.header.d}")),
+            Step::AddPrefix("/v1".into()),
+            Step::Rewrite { pattern: Some("^/v1/(.*)".into()), to: template("/v2/$1") },
+            Step::BodyLimit { bytes_max: 20 },
+        ];
+        let steps = compile_steps(&site, &route).expect("steps of the test");
+        let (mut head, mut scratch) = (request("/api/x?q", "example.com", &[]), Scratch::default());
+        let limit = apply_request(&steps, &mut head, &context(), &mut scratch);
+        assert_eq!(limit, Ok(Some(BodyLimit { bytes_max: 20 })));
+        assert_eq!(target(&head), "/v2/x?q");
+        assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
+
+        let mut response = ResponseHead::default();
+        response.fields.push(b"D", b"d");
+        apply_response(&steps, &mut response, &head, &context(), &mut scratch);
+        assert_eq!(lines(&response.fields), ["D: d", "C: /v2/x d"]);
+        assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
+    }
+
+    #[test]
+    fn a_refused_step_ends_the_request() {
+        let steps = [Step::Rewrite { pattern: None, to: template("{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
+        let steps = compile_steps(&[], &steps).expect("steps of the test");
+        let mut head = request("/", "example.com", &["X: no path"]);
+        let refused = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
+        assert_eq!(refused, Err(RewriteError::NotAPath));
+    }
+
+    #[test]
+    fn faults_of_any_step_are_reported() {
+        let check = |step: Step| compile_steps(&[step], &[]).err();
+        assert_eq!(check(Step::StripPrefix("x".into())), Some(CompileError::NotAPath("x".into())));
+        assert_eq!(check(Step::AddPrefix("x".into())), Some(CompileError::NotAPath("x".into())));
+        let reserved = Some(CompileError::ReservedHeader("Connection".into()));
+        assert_eq!(check(Step::RequestHeader(set("Connection", "x"))), reserved);
+        assert_eq!(check(Step::ResponseHeader(set("Connection", "x"))), reserved);
+        assert!(matches!(CompiledStep::compile(&Step::ResponseHeader(set("Host", "x"))), Ok(CompiledStep::ResponseHeader(_))));
+    }
+
+    #[test]
+    fn each_terminal_step_is_compiled() {
+        let respond = Terminal::Respond { status: 200, body: template("x"), content_type: None };
+        assert!(matches!(CompiledTerminal::compile(&respond), CompiledTerminal::Respond(_)));
+        let redirect = Terminal::Redirect { to: template("/x"), status: 302 };
+        assert!(matches!(CompiledTerminal::compile(&redirect), CompiledTerminal::Redirect(_)));
+        let proxy = Terminal::Proxy { pool: PoolName("p".into()) };
+        assert!(matches!(CompiledTerminal::compile(&proxy), CompiledTerminal::Proxy { pool } if &*pool.0 == "p"));
+    }
+}

@@ -11,6 +11,9 @@ mod query;
 mod routes;
 mod text_test;
 
+#[cfg(test)]
+mod tests;
+
 pub use condition::RequestFacts;
 pub use hosts::Router;
 pub use routes::{Explanation, Reason, Routes};

@@ -1,1 +1,121 @@
+use super::CompiledHeaderChanges;
+use crate::compile_error::CompileError;
+use crate::context::Scratch;
+use crate::fixtures::{context, lines, push_lines, request, template};
+use proptest::prelude::{any, proptest};
+use tidegate_model::{HeaderChange, HeaderOperation};
+use tidegate_wire::head::ResponseHead;
 
+/// `set Name: value`, `add …`, `default …`, `remove Name`.
+fn changes(texts: &[&str]) -> Vec<HeaderChange> {
+    let change = |text: &&str| {
+        let (operation, rest) = text.split_once(' ').expect("an operation and a name");
+        let (name, value) = rest.split_once(": ").unwrap_or((rest, ""));
+        let operation = match operation {
+            "set" => HeaderOperation::Set,
+            "add" => HeaderOperation::Add,
+            "default" => HeaderOperation::Default,
+            "remove" => HeaderOperation::Remove,
+            other => panic!("{other} is no operation"),
+        };
+        HeaderChange { operation, name: name.into(), value: template(value) }
+    };
+    texts.iter().map(change).collect()
+}
+
+/// The request is `GET /a?b`, for `example.com`, with these fields.
+fn check_request(given: &[&str], texts: &[&str], expected: &[&str]) {
+    let compiled = CompiledHeaderChanges::for_request(&changes(texts)).expect("changes of the test");
+    let mut head = request("/a?b", "example.com", given);
+    compiled.apply_to_request(&mut head, &context(), &mut Scratch::default());
+    assert_eq!(lines(&head.fields), expected, "{texts:?} on {given:?}");
+    assert_eq!(head.authority(), b"example.com");
+}
+
+fn check_response(given: &[&str], texts: &[&str], expected: &[&str]) {
+    let compiled = CompiledHeaderChanges::for_response(&changes(texts)).expect("changes of the test");
+    let mut response = ResponseHead::default();
+    push_lines(&mut response.fields, given);
+    compiled.apply_to_response(&mut response, &request("/a?b", "example.com", &["X-R: r"]), &context(), &mut Scratch::default());
+    assert_eq!(lines(&response.fields), expected, "{texts:?} on {given:?}");
+}
+
+#[test]
+fn each_operation() {
+    check_request(&["A: 1", "B: 2", "a: 3"], &["set A: x"], &["B: 2", "A: x"]);
+    check_request(&["A: 1"], &["add a: 2"], &["A: 1", "a: 2"]);
+    check_request(&["A: 1"], &["default a: 2"], &["A: 1"]);
+    check_request(&["A: "], &["default a: 2"], &["A: "]);
+    check_request(&["A: 1"], &["default B: 2"], &["A: 1", "B: 2"]);
+    check_request(&["A: 1", "B: 2", "a: 3"], &["remove A"], &["B: 2"]);
+    check_request(&["A: 1"], &["remove B"], &["A: 1"]);
+    check_request(&["A: 1"], &["set A: "], &["A: "]);
+    check_request(&["Cookie: a", "Accept: x"], &["remove cookie", "set accept: y"], &["accept: y"]);
+    check_response(&["Server: x", "ETag: 1"], &["remove server", "add Via: 1.1 t"], &["ETag: 1", "Via: 1.1 t"]);
+}
+
+#[test]
+fn changes_run_in_order_and_see_each_other() {
+    check_request(&["A: 1"], &["set B: <{request.header.a}>", "remove A", "set C: [{request.header.a}]"], &["B: <1>", "C: []"]);
+    check_request(&["A: 1"], &["set A: {request.header.a}{request.header.a}", "add A: {request.header.a}"], &["A: 11", "A: 11"]);
+    check_response(
+        &["A: 1"],
+        &["set A: {response.header.a}2 {request.header.x-r} {path} {upstream.address}"],
+        &["A: 12 r /a 10.0.0.4:8080"],
+    );
+}
+
+#[test]
+fn the_host_can_be_replaced_but_stays_one_authority() {
+    check_request(&["Host: example.com"], &["set host: up.internal"], &["host: up.internal"]);
+    check_request(&["Host: example.com"], &["set Host: {upstream.address}"], &["Host: 10.0.0.4:8080"]);
+    check_request(&["Host: example.com", "X: [::1]:80"], &["set Host: {request.header.x}"], &["X: [::1]:80", "Host: [::1]:80"]);
+    for bad in ["a b", "a/b", "u@h", "a, b", ""] {
+        let line = format!("X: {bad}");
+        check_request(&["Host: example.com", &line], &["set Host: {request.header.x}"], &["Host: example.com", &line]);
+    }
+}
+
+#[test]
+fn values_have_no_control_bytes_and_no_space_around_them() {
+    check_request(&[], &["set A: a\r\nB: c"], &["A: a  B: c"]);
+    check_request(&[], &["set A:  x\t"], &["A: x"]);
+    check_request(&["X:  y "], &["set A: {request.header.x}"], &["X:  y ", "A: y"]);
+}
+
+#[test]
+fn names_that_cannot_be_changed_are_refused() {
+    let check = |text: &str, expected: CompileError| {
+        let refused = CompiledHeaderChanges::for_request(&changes(&[text])).err();
+        assert_eq!(refused, Some(expected), "{text}");
+    };
+    check("set A B: x", CompileError::HeaderName("A B".into()));
+    check("set :path: /", CompileError::HeaderName(":path".into()));
+    check("remove ", CompileError::HeaderName(String::new()));
+    check("set X\r\nY: z", CompileError::HeaderName("X\r\nY".into()));
+    for name in ["Content-Length", "transfer-encoding", "Connection", "Upgrade", "TE", "Trailer", "Keep-Alive"] {
+        check(&format!("set {name}: x"), CompileError::ReservedHeader(name.into()));
+        check(&format!("remove {name}"), CompileError::ReservedHeader(name.into()));
+    }
+    check("add Host: x", CompileError::HostMustStay);
+    check("remove HOST", CompileError::HostMustStay);
+}
+
+proptest! {
+    #[test]
+    fn no_request_can_add_a_line_to_a_head(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let texts = ["set A: {request.header.x}", "add B: {uri}", "set Host: {request.header.x}", "default C: {query}{host}"];
+        let compiled = CompiledHeaderChanges::for_request(&changes(&texts)).expect("changes of the test");
+        let mut head = request("/", "", &["Host: h"]);
+        head.fields.push(b"x", &bytes);
+        head.set_path(&bytes);
+        head.set_query(Some(&bytes));
+        head.authority = head.fields.append(&[&bytes]);
+        compiled.apply_to_request(&mut head, &context(), &mut Scratch::default());
+        let own: Vec<_> = head.fields.iter().filter(|(name, _)| *name != b"x").collect();
+        assert_eq!(own.len(), 4);
+        for (name, value) in own {
+            assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0')), "{}", name.escape_ascii());
+        }
+    }
+}

@@ -1,1 +1,63 @@
+use super::Redirect;
+use crate::context::View;
+use crate::fixtures::{context, request, template};
+use proptest::prelude::{any, proptest};
+use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
+fn location(to: &str, status: u16, request: &RequestHead) -> (String, String) {
+    let redirect = Redirect::new(&template(to), status);
+    let (mut head, mut buffer, context) = (ResponseHead::default(), b"left over".to_vec(), context());
+    let body = redirect.answer(View { context: &context, request, response: None }, &mut head, &mut buffer);
+    let body = String::from_utf8_lossy(body).into_owned();
+    assert_eq!(head.status, status);
+    let location = head.fields.get(HeaderId::Location).expect("a redirect has a location");
+    (String::from_utf8_lossy(location).into_owned(), body)
+}
+
+fn check(to: &str, target: &str, expected: &str) {
+    let request = request(target, "old.example.com:80", &["X: a\r\nSet-Cookie: b"]);
+    assert_eq!(location(to, 308, &request).0, expected, "{to} for {target}");
+}
+
+#[test]
+fn the_location_is_made_of_the_request() {
+    check("https://new.example.com{path}", "/a/b?q=1", "https://new.example.com/a/b");
+    check("https://{host}{uri}", "/a/b?q=1", "https://old.example.com/a/b?q=1");
+    check("https://{host}{uri}", "/a", "https://old.example.com/a");
+    check("/fixed", "/a", "/fixed");
+    check("/a b", "/a", "/a%20b");
+    check("https://h/?from={request.header.x}", "/", "https://h/?from=a%0D%0ASet-Cookie:%20b");
+    check("https://h{path}", "/a\"<>\\", "https://h/a%22%3C%3E%5C");
+}
+
+#[test]
+fn a_path_cannot_name_another_host() {
+    check("{path}", "//evil.example/x", "/evil.example/x");
+    check("{uri}", "///evil.example?q", "/evil.example?q");
+    check("/{path}", "/evil.example", "/evil.example");
+    check("{path}", "/\\evil.example", "/%5Cevil.example");
+    check("//cdn.example{path}", "/x", "//cdn.example/x");
+    check("https://h{path}", "//x", "https://h//x");
+}
+
+#[test]
+fn the_body_is_the_status() {
+    assert_eq!(location("/x", 301, &request("/", "h", &[])).1, "301 Moved Permanently\n");
+    assert_eq!(location("/x", 308, &request("/", "h", &[])).1, "308 Permanent Redirect\n");
+}
+
+proptest! {
+    #[test]
+    fn no_request_can_end_the_location(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let mut request = request("/", "h", &[]);
+        request.set_path(&bytes);
+        request.set_query(Some(&bytes));
+        request.authority = request.fields.append(&[&bytes]);
+        request.fields.push(b"x", &bytes);
+        for to in ["{path}", "{uri}", "https://{host}/", "/{request.header.x}", "{query}"] {
+            let (location, _) = location(to, 302, &request);
+            assert!(location.bytes().all(|byte| byte.is_ascii_graphic()), "{location:?}");
+            assert!(!location.starts_with("//"), "{location:?}");
+        }
+    }
+}

@@ -7,6 +7,9 @@ use std::io::Write;
 use std::net::IpAddr;
 use tidegate_model::{Placeholder, Template, TemplatePart};
 
+#[cfg(test)]
+mod tests;
+
 /// What the rendered text will be part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {

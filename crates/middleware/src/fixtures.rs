@@ -1,0 +1,73 @@
+//! What the tests of the steps share: templates written as text, a request head, a context.
+
+use crate::context::{Context, RequestId};
+use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
+use tidegate_wire::head::{Fields, Method, RequestHead};
+
+/// `{name}` is a placeholder and `$1` a capture, as in the file; everything else is literal.
+pub(crate) fn template(text: &str) -> Template {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(['{', '$']) {
+        if start > 0 {
+            parts.push(TemplatePart::Literal(rest[..start].into()));
+        }
+        rest = &rest[start + 1..];
+        if let Some(digit) = rest.chars().next().and_then(|first| first.to_digit(10)) {
+            parts.push(TemplatePart::Capture(digit as usize));
+            rest = &rest[1..];
+        } else {
+            let (name, after) = rest.split_once('}').expect("a placeholder has an end");
+            parts.push(TemplatePart::Placeholder(Placeholder::from_name(name).expect("a placeholder that exists")));
+            rest = after;
+        }
+    }
+    if !rest.is_empty() {
+        parts.push(TemplatePart::Literal(rest.into()));
+    }
+    Template { parts }
+}
+
+/// `GET` of a target, with an authority and `Name: value` lines.
+pub(crate) fn request(target: &str, authority: &str, lines: &[&str]) -> RequestHead {
+    let mut head = RequestHead { method: Method::Get, ..RequestHead::default() };
+    head.method_name = head.fields.append(&[b"GET"]);
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    head.set_path(path.as_bytes());
+    head.set_query(query.map(str::as_bytes));
+    head.authority = head.fields.append(&[authority.as_bytes()]);
+    push_lines(&mut head.fields, lines);
+    head
+}
+
+pub(crate) fn push_lines(fields: &mut Fields, lines: &[&str]) {
+    for line in lines {
+        let (name, value) = line.split_once(": ").expect("a field line of the test");
+        fields.push(name.as_bytes(), value.as_bytes());
+    }
+}
+
+/// The fields as lines, in order.
+pub(crate) fn lines(fields: &Fields) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    fields.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
+}
+
+pub(crate) fn target(head: &RequestHead) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let query = head.query().map(|query| format!("?{}", text(query))).unwrap_or_default();
+    text(head.path()) + &query
+}
+
+pub(crate) fn context() -> Context<'static> {
+    Context {
+        scheme: Scheme::Https,
+        client_ip: [192, 0, 2, 1].into(),
+        client_port: 40_000,
+        tls_sni: Some("sni.example.com"),
+        tls_version: Some("TLSv1.3"),
+        upstream_address: Some("10.0.0.4:8080"),
+        request_id: RequestId(0xabc),
+        now_unix_ms: 1_700_000_000_123,
+    }
+}
