@@ -36,7 +36,9 @@ fn decoded_value_fits(raw: &[u8], test: &TextTest) -> bool {
         return test.fits(raw);
     }
     if raw.len() > DECODED_ON_STACK_BYTES {
-        return test.fits(&Decoder(raw).collect::<Vec<u8>>());
+        let mut decoded = Vec::with_capacity(raw.len());
+        decoded.extend(Decoder(raw));
+        return test.fits(&decoded);
     }
     let mut decoded = [0u8; DECODED_ON_STACK_BYTES];
     let mut len = 0;
