@@ -11,6 +11,8 @@ pub enum CompileError {
     ReservedHeader(String),
     /// A request has exactly one `Host`: it can be set, but not added to or removed.
     HostMustStay,
+    /// `Host` set to something that is no `host[:port]`.
+    NotAHost(String),
     /// The new text of a `rewrite`, or a prefix, that does not begin with `/`.
     NotAPath(String),
     /// `$n` with fewer groups in the pattern, or without one.
@@ -24,6 +26,7 @@ impl fmt::Display for CompileError {
             CompileError::HeaderName(name) => write!(f, "`{name}` is not a header name"),
             CompileError::ReservedHeader(name) => write!(f, "`{name}` is written by the proxy itself and cannot be changed"),
             CompileError::HostMustStay => write!(f, "`Host` can be set, but not added or removed: a request has exactly one"),
+            CompileError::NotAHost(text) => write!(f, "`{text}` is not a host"),
             CompileError::NotAPath(text) => write!(f, "`{text}` does not begin with `/`"),
             CompileError::NoSuchCapture(number) => write!(f, "the pattern has no group for `${number}`"),
         }

@@ -25,10 +25,15 @@ struct CompiledChange {
 impl CompiledHeaderChanges {
     /// Changes of a request's fields. `Host` can be set, which changes what the upstream sees and not what `{host}` says.
     pub fn for_request(changes: &[HeaderChange]) -> Result<CompiledHeaderChanges, CompileError> {
-        for change in changes {
-            let is_host = change.name.eq_ignore_ascii_case("host");
-            if is_host && matches!(change.operation, HeaderOperation::Add | HeaderOperation::Remove) {
-                return Err(CompileError::HostMustStay);
+        for change in changes.iter().filter(|change| change.name.eq_ignore_ascii_case("host")) {
+            match change.operation {
+                HeaderOperation::Add | HeaderOperation::Remove => return Err(CompileError::HostMustStay),
+                HeaderOperation::Set | HeaderOperation::Default => {}
+            }
+            if let Some(literal) = change.value.as_literal()
+                && !is_authority(literal.trim_ascii().as_bytes())
+            {
+                return Err(CompileError::NotAHost(literal.to_owned()));
             }
         }
         CompiledHeaderChanges::for_response(changes)

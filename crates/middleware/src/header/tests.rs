@@ -1,3 +1,6 @@
+//! Header changes as an administrator writes them, against the fields of a head before and after.
+//! What a value may hold is tested with the templates, in `template`.
+
 use super::CompiledHeaderChanges;
 use crate::compile_error::CompileError;
 use crate::context::Scratch;
@@ -99,6 +102,8 @@ fn names_that_cannot_be_changed_are_refused() {
     }
     check("add Host: x", CompileError::HostMustStay);
     check("remove HOST", CompileError::HostMustStay);
+    check("set Host: a b", CompileError::NotAHost("a b".into()));
+    check("default Host: ", CompileError::NotAHost(String::new()));
 }
 
 proptest! {

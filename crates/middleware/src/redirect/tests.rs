@@ -1,3 +1,6 @@
+//! Redirects: the location for a template and a request, and that no request can lead it to another host.
+//! How a location is encoded is tested with the templates, in `template`.
+
 use super::Redirect;
 use crate::context::View;
 use crate::fixtures::{context, request, template};

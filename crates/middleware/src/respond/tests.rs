@@ -1,3 +1,6 @@
+//! Fixed and rendered answers: fields and body for each kind of content.
+//! Placeholders by themselves are tested in `template`.
+
 use super::Respond;
 use crate::context::View;
 use crate::fixtures::{context, lines, request, template};

@@ -1,3 +1,6 @@
+//! Paths and queries before and after `rewrite`, `strip-prefix` and `add-prefix`; which results are refused.
+//! Normal form itself is tested where it is made, in `wire`.
+
 use super::{AddPrefix, Rewrite, RewriteError, StripPrefix, TARGET_BYTES_MAX};
 use crate::compile_error::CompileError;
 use crate::context::Scratch;

@@ -1,3 +1,6 @@
+//! Every placeholder, and the promise that nothing a client sends leaves the place it is put into.
+//! The steps that use templates test only what they add.
+
 use super::{CompiledTemplate, Target};
 use crate::context::{Context, View};
 use crate::fixtures::{context, request, template};
