@@ -78,3 +78,104 @@ fn parse_port(text: &[u8]) -> Result<Option<u16>, HeadError> {
     }
     u16::try_from(port).map(Some).map_err(|_| HeadError::BadAuthority)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{AUTHORITY_BYTES_MAX, Authority, parse_authority};
+    use crate::error::HeadError;
+
+    #[test]
+    fn names_and_addresses_with_and_without_ports() {
+        let check = |text: &str, host: &str, port: Option<u16>| {
+            let is_ipv6 = text.starts_with('[');
+            assert_eq!(parse_authority(text.as_bytes()), Ok(Authority { host: host.as_bytes(), port, is_ipv6 }), "{text}");
+        };
+        check("example.com", "example.com", None);
+        check("Example.COM:443", "Example.COM", Some(443));
+        check("example.com.", "example.com.", None);
+        check("example.com.:8080", "example.com.", Some(8080));
+        check("a", "a", None);
+        check("my_service-1:0", "my_service-1", Some(0));
+        check("a:00080", "a", Some(80));
+        check("a:65535", "a", Some(65535));
+        check("192.0.2.1:80", "192.0.2.1", Some(80));
+        check("[::1]", "::1", None);
+        check("[2001:db8::1]:8443", "2001:db8::1", Some(8443));
+        check("[::ffff:192.0.2.1]", "::ffff:192.0.2.1", None);
+        check("-", "-", None);
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let check = |text: &[u8]| assert_eq!(parse_authority(text), Err(HeadError::BadAuthority), "{}", text.escape_ascii());
+        for text in [
+            "",
+            ":80",
+            ".",
+            "..",
+            ".example.com",
+            "a..b",
+            "a:",
+            "a:b",
+            "a:65536",
+            "a:000080",
+            "a:+80",
+            "a:-1",
+            "a:80:80",
+            "a:8 0",
+            "user@example.com",
+            "user:password@example.com",
+            "a b",
+            " a",
+            "a ",
+            "a/b",
+            "a?b",
+            "a#b",
+            "a\\b",
+            "a%41",
+            "a,b",
+            "a;b",
+            "a\tb",
+            "*",
+            "*.example.com",
+            "a!b",
+            "[",
+            "[]",
+            "[::1",
+            "::1",
+            "[::1]x",
+            "[::1]:",
+            "[::1]80",
+            "[fe80::1%eth0]",
+            "[v1.a]",
+            "[192.0.2.1]",
+            "[a]",
+            "[::1]]",
+            "[[::1]]",
+            "[::1\n]",
+            "http://a",
+            "a\r\n",
+            "a\0",
+        ] {
+            check(text.as_bytes());
+        }
+        check("bücher.example".as_bytes());
+        check(&[0xff]);
+        check("a".repeat(AUTHORITY_BYTES_MAX + 1).as_bytes());
+        assert!(parse_authority("a".repeat(AUTHORITY_BYTES_MAX).as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_port_left_out_is_the_default_one() {
+        let same = |a: &'static str, b: &'static str| {
+            let parse = |text: &'static str| parse_authority(text.as_bytes()).expect("a valid authority");
+            parse(a).is_same(&parse(b), 80)
+        };
+        assert!(same("example.com", "EXAMPLE.com:80"));
+        assert!(same("example.com:80", "example.com"));
+        assert!(same("[::1]:81", "[::1]:81"));
+        assert!(!same("example.com", "example.com:443"));
+        assert!(!same("example.com", "example.org"));
+        assert!(!same("example.com", "example.com."));
+    }
+}

@@ -11,6 +11,7 @@ pub struct Span {
 }
 
 impl Span {
+    #[inline]
     pub fn new(start: usize, end: usize) -> Span {
         debug_assert!(start <= end);
         Span { start: start as u32, len: (end - start) as u32 }
@@ -504,57 +505,52 @@ impl HeaderId {
         | HeaderId::Forwarded.bit()
         | HeaderId::XRealIp.bit();
 
-    /// The id of a name, compared without case. Length and first letter leave at most two candidates.
+    /// The id of a field name, which must be a token, compared without case. Length and first letter leave at most two candidates.
     #[inline]
     pub fn of(name: &[u8]) -> HeaderId {
         let Some(first) = name.first() else { return HeaderId::Other };
-        let candidates: &[HeaderId] = match (name.len(), first | 0x20) {
-            (2, b't') => &[HeaderId::Te],
-            (3, b'v') => &[HeaderId::Via],
-            (4, b'h') => &[HeaderId::Host],
-            (4, b'd') => &[HeaderId::Date],
-            (4, b'v') => &[HeaderId::Vary],
-            (4, b'e') => &[HeaderId::ETag],
-            (5, b'r') => &[HeaderId::Range],
-            (6, b'a') => &[HeaderId::Accept],
-            (6, b'c') => &[HeaderId::Cookie],
-            (6, b'e') => &[HeaderId::Expect],
-            (6, b'o') => &[HeaderId::Origin],
-            (6, b's') => &[HeaderId::Server],
-            (7, b'r') => &[HeaderId::Referer],
-            (7, b't') => &[HeaderId::Trailer],
-            (7, b'u') => &[HeaderId::Upgrade],
-            (8, b'l') => &[HeaderId::Location],
-            (9, b'f') => &[HeaderId::Forwarded],
-            (9, b'x') => &[HeaderId::XRealIp],
-            (10, b'c') => &[HeaderId::Connection],
-            (10, b'k') => &[HeaderId::KeepAlive],
-            (10, b's') => &[HeaderId::SetCookie],
-            (10, b'u') => &[HeaderId::UserAgent],
-            (12, b'c') => &[HeaderId::ContentType],
-            (12, b'x') => &[HeaderId::XRequestId],
-            (13, b'a') => &[HeaderId::Authorization],
-            (13, b'c') => &[HeaderId::CacheControl],
-            (13, b'l') => &[HeaderId::LastModified],
-            (14, b'c') => &[HeaderId::ContentLength],
-            (14, b'h') => &[HeaderId::Http2Settings],
-            (15, b'a') => &[HeaderId::AcceptEncoding],
-            (15, b'x') => &[HeaderId::XForwardedFor],
-            (16, b'c') => &[HeaderId::ContentEncoding],
-            (16, b'p') => &[HeaderId::ProxyConnection],
-            (16, b'x') => &[HeaderId::XForwardedHost, HeaderId::XForwardedPort],
-            (17, b't') => &[HeaderId::TransferEncoding],
-            (17, b'x') => &[HeaderId::XForwardedProto],
-            (18, b'p') => &[HeaderId::ProxyAuthenticate],
-            (19, b'p') => &[HeaderId::ProxyAuthorization],
-            _ => return HeaderId::Other,
-        };
-        for id in candidates {
-            if name.eq_ignore_ascii_case(id.name().as_bytes()) {
-                return *id;
-            }
+        match (name.len(), first | 0x20) {
+            (2, b't') if is(name, b"te") => HeaderId::Te,
+            (3, b'v') if is(name, b"via") => HeaderId::Via,
+            (4, b'h') if is(name, b"host") => HeaderId::Host,
+            (4, b'd') if is(name, b"date") => HeaderId::Date,
+            (4, b'v') if is(name, b"vary") => HeaderId::Vary,
+            (4, b'e') if is(name, b"etag") => HeaderId::ETag,
+            (5, b'r') if is(name, b"range") => HeaderId::Range,
+            (6, b'a') if is(name, b"accept") => HeaderId::Accept,
+            (6, b'c') if is(name, b"cookie") => HeaderId::Cookie,
+            (6, b'e') if is(name, b"expect") => HeaderId::Expect,
+            (6, b'o') if is(name, b"origin") => HeaderId::Origin,
+            (6, b's') if is(name, b"server") => HeaderId::Server,
+            (7, b'r') if is(name, b"referer") => HeaderId::Referer,
+            (7, b't') if is(name, b"trailer") => HeaderId::Trailer,
+            (7, b'u') if is(name, b"upgrade") => HeaderId::Upgrade,
+            (8, b'l') if is(name, b"location") => HeaderId::Location,
+            (9, b'f') if is(name, b"forwarded") => HeaderId::Forwarded,
+            (9, b'x') if is(name, b"x-real-ip") => HeaderId::XRealIp,
+            (10, b'c') if is(name, b"connection") => HeaderId::Connection,
+            (10, b'k') if is(name, b"keep-alive") => HeaderId::KeepAlive,
+            (10, b's') if is(name, b"set-cookie") => HeaderId::SetCookie,
+            (10, b'u') if is(name, b"user-agent") => HeaderId::UserAgent,
+            (12, b'c') if is(name, b"content-type") => HeaderId::ContentType,
+            (12, b'x') if is(name, b"x-request-id") => HeaderId::XRequestId,
+            (13, b'a') if is(name, b"authorization") => HeaderId::Authorization,
+            (13, b'c') if is(name, b"cache-control") => HeaderId::CacheControl,
+            (13, b'l') if is(name, b"last-modified") => HeaderId::LastModified,
+            (14, b'c') if is(name, b"content-length") => HeaderId::ContentLength,
+            (14, b'h') if is(name, b"http2-settings") => HeaderId::Http2Settings,
+            (15, b'a') if is(name, b"accept-encoding") => HeaderId::AcceptEncoding,
+            (15, b'x') if is(name, b"x-forwarded-for") => HeaderId::XForwardedFor,
+            (16, b'c') if is(name, b"content-encoding") => HeaderId::ContentEncoding,
+            (16, b'p') if is(name, b"proxy-connection") => HeaderId::ProxyConnection,
+            (16, b'x') if is(name, b"x-forwarded-host") => HeaderId::XForwardedHost,
+            (16, b'x') if is(name, b"x-forwarded-port") => HeaderId::XForwardedPort,
+            (17, b't') if is(name, b"transfer-encoding") => HeaderId::TransferEncoding,
+            (17, b'x') if is(name, b"x-forwarded-proto") => HeaderId::XForwardedProto,
+            (18, b'p') if is(name, b"proxy-authenticate") => HeaderId::ProxyAuthenticate,
+            (19, b'p') if is(name, b"proxy-authorization") => HeaderId::ProxyAuthorization,
+            _ => HeaderId::Other,
         }
-        HeaderId::Other
     }
 
     /// Lower case; empty for `Other` and `Removed`.
@@ -564,6 +560,18 @@ impl HeaderId {
             None => "",
         }
     }
+}
+
+/// Whether a token is `expected`, which is in lower case. With the length known to the compiler this is a few wide instructions;
+/// setting the bit that makes letters lower case maps no other token byte onto a letter, digit or `-`.
+#[inline(always)]
+fn is<const N: usize>(name: &[u8], expected: &[u8; N]) -> bool {
+    let Some(name) = name.first_chunk::<N>() else { return false };
+    let mut lower = *name;
+    for byte in &mut lower {
+        *byte |= 0x20;
+    }
+    lower == *expected
 }
 
 #[cfg(test)]

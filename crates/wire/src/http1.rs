@@ -254,3 +254,6 @@ fn settle_authority(input: &[u8], target: &Target, head: &mut RequestHead) -> Re
 fn agrees_with_connect_target(named: &Authority<'_>, host: &Authority<'_>) -> bool {
     named.host.eq_ignore_ascii_case(host.host) && (host.port.is_none() || host.port == named.port)
 }
+
+#[cfg(test)]
+mod tests;

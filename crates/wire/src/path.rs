@@ -171,3 +171,103 @@ static HEX: [u8; 256] = {
     }
     table
 };
+
+#[cfg(test)]
+mod tests {
+    use super::{Normalised, normalise};
+
+    fn normalised(path: &str) -> (Normalised, String) {
+        let mut out = b"before".to_vec();
+        let answer = normalise(path.as_bytes(), &mut out);
+        let written = out.strip_prefix(b"before").expect("what was there stays");
+        (answer, String::from_utf8(written.to_vec()).expect("paths are ASCII"))
+    }
+
+    #[test]
+    fn normal_paths_stay() {
+        for path in [
+            "/",
+            "/a",
+            "/a/b",
+            "/a/",
+            "//",
+            "/a//b",
+            "/.well-known/acme-challenge/x",
+            "/...",
+            "/..a",
+            "/a..",
+            "/a.",
+            "/a/.b",
+            "/a/..b/c",
+            "/%2F",
+            "/a%2F..%2Fb",
+            "/%5C",
+            "/%C3%BC",
+            "/%20",
+            "/%25",
+            "/%2541",
+            "/-._~",
+            "/a;b=c,d",
+            "/a:b@c",
+            "/\"<>\\^`{|}",
+            "/!$&'()*+,=",
+            "/.%2F",
+            "/..%2F",
+            "/%01",
+        ] {
+            assert_eq!(normalised(path), (Normalised::Unchanged, String::new()), "{path}");
+        }
+    }
+
+    #[test]
+    fn equivalent_paths_become_one() {
+        let check = |path: &str, expected: &str| assert_eq!(normalised(path), (Normalised::Changed, expected.into()), "{path}");
+        check("/%41", "/A");
+        check("/%7Euser", "/~user");
+        check("/%7euser", "/~user");
+        check("/%2d%2E%5f", "/-._");
+        check("/%2f", "/%2F");
+        check("/%c3%bc", "/%C3%BC");
+        check("/a%2fb%5cc", "/a%2Fb%5Cc");
+        check("/%25%34%31", "/%2541");
+        check("/.", "/");
+        check("/./", "/");
+        check("/./a", "/a");
+        check("/a/.", "/a/");
+        check("/a/./b", "/a/b");
+        check("/a/..", "/");
+        check("/a/../", "/");
+        check("/a/../b", "/b");
+        check("/a/b/../../c", "/c");
+        check("/a/b/..", "/a/");
+        check("/a//../b", "/a/b");
+        check("//..", "/");
+        check("/a/%2e%2e/b", "/b");
+        check("/a/.%2e/b", "/b");
+        check("/a/%2E./b", "/b");
+        check("/%2e/a", "/a");
+        check("/a/..b/../c", "/a/c");
+        check("/a/.../../c", "/a/c");
+        check("/a/%2E%2E%2Fb/../c", "/a/c");
+        check("/%61/%2e%2e%2fb", "/a/..%2Fb");
+    }
+
+    #[test]
+    fn nothing_leads_above_the_root() {
+        for path in
+            ["/..", "/../", "/../a", "/a/../..", "/a/../../b", "/./..", "/%2e%2e/a", "/.%2E", "/a/b/../../../c/d", "//../.."]
+        {
+            assert_eq!(normalised(path), (Normalised::EscapesRoot, String::new()), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for path in [
+            "", "a", "*", "?", ".", "..", "%2F", "/%", "/%4", "/%4g", "/%g4", "/%%41", "/%00", "/a%00b", "/a b", "/a?b", "/a#b",
+            "/\t", "/\r\n", "/\0", "/\u{7f}", "/ü",
+        ] {
+            assert_eq!(normalised(path), (Normalised::Bad, String::new()), "{path}");
+        }
+    }
+}
