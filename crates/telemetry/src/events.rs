@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tidegate_model::LogLevel;
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::Targets;
@@ -19,7 +20,7 @@ const WAITING_MAX: usize = 4096;
 static RUNNING: OnceLock<Running> = OnceLock::new();
 
 struct Running {
-    filter: reload::Handle<Targets, Registry>,
+    filter: Filter,
     errors: ErrorCounter,
 }
 
@@ -35,14 +36,10 @@ pub fn start(level: LogLevel) -> Result<EventsGuard, String> {
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING_MAX).thread_name("events");
     let (writer, guard) = builder.finish(std::io::stderr());
     let errors = writer.error_counter();
-    let (filter, handle) = reload::Layer::new(filter_of(level));
-    let format = if std::io::stderr().is_terminal() {
-        fmt::layer().with_writer(writer).with_target(false).boxed()
-    } else {
-        fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false).with_writer(writer).boxed()
-    };
-    tracing_subscriber::registry().with(filter).with(format).try_init().map_err(|error| error.to_string())?;
-    let _ = RUNNING.set(Running { filter: handle, errors });
+    let form = if std::io::stderr().is_terminal() { Form::Text } else { Form::Json };
+    let (subscriber, filter) = subscriber(level, form, writer);
+    subscriber.try_init().map_err(|error| error.to_string())?;
+    let _ = RUNNING.set(Running { filter, errors });
     Ok(EventsGuard(guard))
 }
 
@@ -57,6 +54,28 @@ pub fn set_level(level: LogLevel) {
 /// Events lost because standard error was too slow.
 pub fn dropped() -> u64 {
     RUNNING.get().map_or(0, |running| running.errors.dropped_lines() as u64)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Text,
+    Json,
+}
+
+type Filter = reload::Handle<Targets, Registry>;
+
+fn subscriber<W>(level: LogLevel, form: Form, writer: W) -> (impl Subscriber + Send + Sync, Filter)
+where
+    W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
+{
+    let (filter, handle) = reload::Layer::new(filter_of(level));
+    let lines = match form {
+        Form::Text => fmt::layer().with_writer(writer).with_target(false).boxed(),
+        Form::Json => {
+            fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false).with_writer(writer).boxed()
+        }
+    };
+    (tracing_subscriber::registry().with(filter).with(lines), handle)
 }
 
 /// Libraries speak from `warn` on, whatever our own level: at `debug`, h2 alone writes several lines for each frame.
@@ -103,5 +122,115 @@ impl EventGate {
             self.suppressed.fetch_add(1, Ordering::Relaxed);
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EventGate, Form, dropped, filter_of, set_level, start, subscriber};
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, Instant};
+    use tidegate_model::LogLevel;
+    use tracing::Level;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut self.0.lock().expect("no panic"))).expect("UTF-8")
+        }
+    }
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn libraries_are_quiet_unless_traced() {
+        let check = |level: LogLevel, target: &str, event: &Level, expected: bool| {
+            assert_eq!(filter_of(level).would_enable(target, event), expected, "{level:?} {target} {event}");
+        };
+        check(LogLevel::Info, "tidegate_proxy::request", &Level::INFO, true);
+        check(LogLevel::Info, "tidegate_proxy::request", &Level::DEBUG, false);
+        check(LogLevel::Debug, "tidegate", &Level::DEBUG, true);
+        check(LogLevel::Debug, "h2::proto", &Level::DEBUG, false);
+        check(LogLevel::Debug, "rustls", &Level::WARN, true);
+        check(LogLevel::Error, "rustls", &Level::WARN, false);
+        check(LogLevel::Trace, "h2::proto", &Level::TRACE, true);
+    }
+
+    #[test]
+    fn an_event_is_one_json_line_whatever_it_holds() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let (subscriber, _) = subscriber(LogLevel::Info, Form::Json, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(path = "a\n{\"level\":\"ERROR\"}\x1b[2J", "cannot open");
+            tracing::debug!("not shown");
+        });
+        let text = lines.take();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let event: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(event["message"], "cannot open");
+        assert_eq!(event["path"], "a\n{\"level\":\"ERROR\"}\x1b[2J");
+        assert_eq!(event["level"], "INFO");
+    }
+
+    #[test]
+    fn the_level_changes_while_running() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let (subscriber, filter) = subscriber(LogLevel::Warn, Form::Text, move || writer.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!("before");
+            filter.reload(filter_of(LogLevel::Info)).expect("the subscriber is there");
+            tracing::info!("after");
+        });
+        let text = lines.take();
+        assert!(!text.contains("before") && text.contains("after"), "{text}");
+    }
+
+    #[test]
+    fn there_is_one_log_of_events() {
+        let guard = start(LogLevel::Error).expect("nothing else starts one here");
+        assert!(start(LogLevel::Error).is_err());
+        set_level(LogLevel::Warn);
+        assert!(tracing::enabled!(target: "tidegate", Level::WARN) && !tracing::enabled!(target: "tidegate", Level::INFO));
+        assert_eq!(dropped(), 0);
+        drop(guard);
+    }
+
+    #[test]
+    fn a_gate_lets_so_many_through_in_a_second_and_counts_the_others() {
+        let gate = EventGate::new(2);
+        let start = Instant::now();
+        let check = |milliseconds: u64, expected: Option<u64>| {
+            assert_eq!(gate.allow(start + Duration::from_millis(milliseconds)), expected, "after {milliseconds} ms");
+        };
+        check(0, Some(0));
+        check(10, Some(0));
+        check(20, None);
+        check(999, None);
+        check(1000, Some(2));
+        check(1000, Some(0));
+        check(1500, None);
+        check(60_000, Some(1));
+        check(60_999, Some(0));
+    }
+
+    #[test]
+    fn a_closed_gate_stays_closed() {
+        let gate = EventGate::new(0);
+        assert_eq!(gate.allow(Instant::now()), None);
+        assert_eq!(gate.allow(Instant::now() + Duration::from_secs(5)), None);
     }
 }

@@ -46,6 +46,6 @@ pub fn start(
         senders.push(AccessLogSender::new(producer, registry.worker(worker), settings));
         rings.push(consumer);
     }
-    let writer = AccessLogWriter::start(&settings.target, rings, registry.log_writer())?;
+    let writer = AccessLogWriter::start(target::Target::open(&settings.target)?, rings, registry.log_writer())?;
     Ok((senders, writer))
 }

@@ -119,8 +119,11 @@ fn open_append(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size_bytes))
 }
 
-/// Frees `path`: what was there is now `path.1`, and the one beyond `keep` is gone.
+/// Frees `path`: what was there is now `path.1`, and the one beyond `keep` is gone. A `path` that somebody took away is free already.
 fn shift_names(path: &Path, keep: u32) -> io::Result<()> {
+    if !path.try_exists()? {
+        return Ok(());
+    }
     if keep == 0 {
         return std::fs::remove_file(path);
     }

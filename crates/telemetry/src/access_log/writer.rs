@@ -15,6 +15,8 @@ use tidegate_model::LogTarget;
 const IDLE_SLEEP: Duration = Duration::from_millis(20);
 /// What one write may hold. Larger ones are no faster.
 const BATCH_BYTES: usize = 256 << 10;
+/// What a log that is switched off may take for its last lines.
+const SWITCH_OFF_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that cannot be written to is reported this often.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -34,13 +36,13 @@ enum Command {
 
 impl AccessLogWriter {
     pub(super) fn start(
-        target: &LogTarget,
+        target: Target,
         rings: Vec<rtrb::Consumer<u8>>,
         metrics: Arc<LogWriterMetrics>,
     ) -> io::Result<AccessLogWriter> {
         let (commands, receiver) = channel();
         let rings = Rings { rings, first: 0 };
-        let mut output = Output::new(Target::open(target)?, metrics);
+        let mut output = Output::new(target, metrics);
         std::thread::Builder::new().name("access-log".into()).spawn(move || output.run(rings, &receiver))?;
         Ok(AccessLogWriter { commands })
     }
@@ -52,7 +54,8 @@ impl AccessLogWriter {
         let _ = self.commands.send(Command::Reopen);
     }
 
-    /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one.
+    /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one. To be called
+    /// before the workers [`apply`](super::AccessLogSender::apply) the same settings: a log that was off would else lose their first lines.
     ///
     /// `Err` when the new one cannot be opened; the old one stays in use.
     pub fn retarget(&self, target: &LogTarget) -> io::Result<()> {
@@ -92,14 +95,6 @@ impl Rings {
             drain_ring(&mut self.rings[(self.first + turn) % count], batch);
         }
         self.first = (self.first + 1) % count.max(1);
-    }
-
-    fn discard(&mut self) {
-        for ring in &mut self.rings {
-            if let Ok(chunk) = ring.read_chunk(ring.slots()) {
-                chunk.commit_all();
-            }
-        }
     }
 }
 
@@ -174,8 +169,12 @@ impl Output {
         }
     }
 
-    /// Takes lines and makes one write.
+    /// Takes lines and makes one write. Without a target the rings are left alone: when a log is switched on, its first lines may
+    /// be there before the command is.
     fn step(&mut self, rings: &mut Rings) -> Progress {
+        if matches!(self.target, Target::Off) {
+            return Progress::Idle;
+        }
         if self.batch.is_empty() {
             if !self.at_line_start {
                 self.batch.push(b'\n');
@@ -228,9 +227,9 @@ impl Output {
     }
 
     fn retarget(&mut self, target: Target, rings: &mut Rings) {
-        if matches!(self.target, Target::Off) {
-            // What came while nobody wanted lines is from before.
-            rings.discard();
+        if matches!(target, Target::Off) {
+            // Nobody would write them later.
+            self.drain(rings, Instant::now() + SWITCH_OFF_PATIENCE);
         }
         // A batch that is half written belongs to the old target.
         while !self.batch.is_empty() && self.write() == Progress::Wrote {}
@@ -261,5 +260,78 @@ impl Output {
             self.complained = Some(Instant::now());
             tracing::error!(%error, lines_lost = self.metrics.write_failed(), "{what}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH_BYTES, Output, Progress, Rings, drain_ring};
+    use crate::access_log::target::Target;
+    use crate::metrics::LogWriterMetrics;
+    use std::path::Path;
+    use std::sync::Arc;
+    use tidegate_model::LogTarget;
+
+    fn open(path: &Path) -> Target {
+        Target::open(&LogTarget::File { path: path.to_owned(), rotation: None }).expect("a target that can be opened")
+    }
+
+    fn rings(capacity: usize, contents: &[&[u8]]) -> Rings {
+        let ring = |lines: &&[u8]| {
+            let (mut producer, consumer) = rtrb::RingBuffer::new(capacity);
+            producer.push_entire_slice(lines).expect("room for the lines");
+            consumer
+        };
+        Rings { rings: contents.iter().map(ring).collect(), first: 0 }
+    }
+
+    #[test]
+    fn a_batch_ends_with_a_line_whatever_is_in_the_rings() {
+        let line = [[b'x'; 99].as_slice(), b"\n"].concat();
+        let many = line.repeat(BATCH_BYTES / 100 - 1);
+        let mut rings = rings(BATCH_BYTES, &[&many, &many]);
+        let mut batch = Vec::new();
+        drain_ring(&mut rings.rings[0], &mut batch);
+        assert_eq!(batch, many);
+        drain_ring(&mut rings.rings[1], &mut batch);
+        assert_eq!(batch.len(), BATCH_BYTES / 100 * 100, "one more line fits, and not half of another");
+        batch.clear();
+        drain_ring(&mut rings.rings[1], &mut batch);
+        assert_eq!(batch.len(), many.len() - 100, "the rest is still there");
+    }
+
+    #[test]
+    fn busy_rings_take_turns() {
+        let full = vec![b'\n'; BATCH_BYTES];
+        let mut rings = rings(BATCH_BYTES, &[&full, b"second\n"]);
+        let mut batch = Vec::new();
+        rings.drain_into(&mut batch);
+        assert_eq!(batch, full);
+        batch.clear();
+        rings.drain_into(&mut batch);
+        assert_eq!(batch, b"second\n");
+    }
+
+    #[test]
+    fn a_line_torn_by_an_error_is_ended_before_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("access.log");
+        let metrics = Arc::new(LogWriterMetrics::default());
+        let mut output = Output::new(open(&path), metrics.clone());
+        output.batch.extend_from_slice(b"torn");
+        assert_eq!(output.write(), Progress::Wrote);
+        // The disk is full half way through the line, and still when the next comes.
+        output.batch.extend_from_slice(b" line\n");
+        let file = std::mem::replace(&mut output.target, open(Path::new("/dev/full")));
+        assert_eq!(output.write(), Progress::Blocked);
+        assert_eq!(metrics.write_failed(), 1);
+        assert_eq!(output.step(&mut rings(100, &[b"second\nthird\n"])), Progress::Blocked);
+        assert_eq!(metrics.write_failed(), 3);
+        output.target = file;
+        let mut last = rings(100, &[b"fourth\n"]);
+        assert_eq!(output.step(&mut last), Progress::Wrote);
+        assert_eq!(output.step(&mut last), Progress::Idle);
+        assert_eq!(std::fs::read_to_string(&path).expect("the log"), "torn\nfourth\n");
+        assert_eq!(metrics.write_failed(), 3);
     }
 }

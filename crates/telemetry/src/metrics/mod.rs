@@ -12,6 +12,9 @@ mod registry;
 mod site;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
 pub use histogram::{Histogram, HistogramTotals};
 pub use number::{Counter, Gauge};
 pub use pool::{PoolMetrics, UpstreamError};

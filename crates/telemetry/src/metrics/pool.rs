@@ -83,8 +83,9 @@ impl fmt::Display for UpstreamError {
     }
 }
 
-/// **Single writer**.
+/// **Single writer**. Aligned so that two workers' numbers never share a pair of cache lines.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct PoolMetrics {
     /// Requests sent to a server of the pool, each attempt counted.
     pub requests: Counter,

@@ -90,8 +90,9 @@ impl HandshakeFailure {
     }
 }
 
-/// **Single writer**.
+/// **Single writer**. Aligned so that two workers' numbers never share a pair of cache lines.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct WorkerMetrics {
     listeners: [ListenerMetrics; ListenerKind::ALL.len()],
     handshakes: [[Counter; TLS_VERSIONS.len()]; HandshakeKind::ALL.len()],

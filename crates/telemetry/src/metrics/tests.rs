@@ -1,0 +1,210 @@
+//! The numbers from where they are counted to the text that Prometheus reads, also while they are being counted.
+
+use super::{HandshakeFailure, HandshakeKind, ListenerKind, Registry, UpstreamError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tidegate_model::TlsVersion;
+
+/// Reads a text as strictly as the format is written down, and gives back the samples by series.
+fn parse(text: &str) -> BTreeMap<String, f64> {
+    let mut samples = BTreeMap::new();
+    let mut families = BTreeSet::new();
+    let mut family = String::new();
+    assert!(text.ends_with('\n'), "the last line has its line feed");
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            family = rest.split_once(' ').expect("a help text").0.to_owned();
+            assert!(families.insert(family.clone()), "{family} stands in two places");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            assert_eq!(name, family, "TYPE follows HELP");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            let name = series.split('{').next().expect("a name");
+            let suffix = name.strip_prefix(&family).unwrap_or_else(|| panic!("{name} stands under {family}"));
+            assert!(["", "_bucket", "_sum", "_count"].contains(&suffix), "{line}");
+            let value = value.parse().expect("a number");
+            assert!(samples.insert(series.to_owned(), value).is_none(), "{series} is there twice");
+        }
+    }
+    check_histograms(&samples);
+    samples
+}
+
+fn check_histograms(samples: &BTreeMap<String, f64>) {
+    for (series, count) in samples.iter().filter(|(series, _)| series.contains("_count{")) {
+        let labels = series.replace("_count{", "_bucket{");
+        let labels = labels.strip_suffix('}').expect("labels end");
+        let mut buckets: Vec<(f64, f64)> = samples
+            .iter()
+            .filter_map(|(bucket, value)| Some((bucket.strip_prefix(labels)?.strip_prefix(",le=\"")?, *value)))
+            .map(|(bound, value)| (bound.strip_suffix("\"}").expect("le is last").parse().expect("a bound"), value))
+            .collect();
+        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(buckets.len() > 10, "{series}");
+        assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{series} is cumulative: {buckets:?}");
+        assert_eq!(buckets.last(), Some(&(f64::INFINITY, *count)), "{series}");
+    }
+}
+
+fn check(registry: &Registry, expected: &[(&str, f64)]) {
+    let text = registry.render_prometheus();
+    let samples = parse(&text);
+    for (series, value) in expected {
+        assert_eq!(samples.get(*series), Some(value), "{series} in\n{text}");
+    }
+}
+
+#[test]
+fn a_fresh_registry_has_the_process_and_zeroes() {
+    let registry = Registry::new("1.2.3");
+    check(
+        &registry,
+        &[
+            ("tidegate_build_info{version=\"1.2.3\"}", 1.0),
+            ("tidegate_client_connections_active{listener=\"https\"}", 0.0),
+            ("tidegate_access_log_dropped_total{reason=\"ring_full\"}", 0.0),
+        ],
+    );
+    let samples = parse(&registry.render_prometheus());
+    assert!(samples["process_start_time_seconds"] > 1.7e9);
+    assert!(samples["process_cpu_seconds_total"] > 0.0);
+    assert!(!samples.keys().any(|series| series.contains("site=")));
+}
+
+#[test]
+fn workers_are_added_up() {
+    let registry = Registry::new("test");
+    for index in 0..3 {
+        let worker = registry.worker(index);
+        worker.listener(ListenerKind::Https).connections_opened.add(10);
+        worker.listener(ListenerKind::Https).connections_active.add(index as i64);
+        worker.client_bytes_sent.add(1000);
+        worker.handshake(HandshakeKind::Full, TlsVersion::V1_3);
+        worker.handshake_failed(HandshakeFailure::UnknownName);
+        worker.refused.increment(["no_route", "bad_request", "no_route"][index]);
+        registry.log_writer().add_write_failed(2);
+    }
+    check(
+        &registry,
+        &[
+            ("tidegate_client_connections_total{listener=\"https\"}", 30.0),
+            ("tidegate_client_connections_active{listener=\"https\"}", 3.0),
+            ("tidegate_client_connections_active{listener=\"http\"}", 0.0),
+            ("tidegate_client_bytes_total{direction=\"sent\"}", 3000.0),
+            ("tidegate_tls_handshakes_total{kind=\"full\",version=\"1.3\"}", 3.0),
+            ("tidegate_tls_handshakes_total{kind=\"resumed\",version=\"1.3\"}", 0.0),
+            ("tidegate_tls_handshakes_total{kind=\"failed\",version=\"\"}", 3.0),
+            ("tidegate_tls_handshake_failures_total{reason=\"unknown_name\"}", 3.0),
+            ("tidegate_http_refused_total{reason=\"no_route\"}", 2.0),
+            ("tidegate_http_refused_total{reason=\"bad_request\"}", 1.0),
+            ("tidegate_access_log_dropped_total{reason=\"write_failed\"}", 6.0),
+            ("tidegate_workers", 3.0),
+        ],
+    );
+}
+
+#[test]
+fn sites_and_pools_have_their_series() {
+    let registry = Registry::new("test");
+    for worker in 0..2 {
+        let site = registry.site(worker, "https://a.example");
+        site.record(200, Duration::from_micros(100), 11);
+        site.record(404, Duration::from_millis(3), 5);
+        registry.site(worker, "https://idle.example");
+        let pool = registry.pool(worker, "api");
+        pool.requests.add(2);
+        pool.connections_opened.increment();
+        pool.connections_reused.increment();
+        pool.connections_idle.increment();
+        pool.retries.increment();
+        pool.error(UpstreamError::ConnectTimeout);
+        pool.record_first_byte(Duration::from_millis(1500));
+    }
+    check(
+        &registry,
+        &[
+            ("tidegate_http_requests_total{site=\"https://a.example\",status=\"200\",class=\"2xx\"}", 2.0),
+            ("tidegate_http_requests_total{site=\"https://a.example\",status=\"404\",class=\"4xx\"}", 2.0),
+            ("tidegate_http_response_body_bytes_total{site=\"https://a.example\"}", 32.0),
+            ("tidegate_http_request_duration_seconds_bucket{site=\"https://a.example\",le=\"0.000128\"}", 2.0),
+            ("tidegate_http_request_duration_seconds_bucket{site=\"https://a.example\",le=\"0.004096\"}", 4.0),
+            ("tidegate_http_request_duration_seconds_count{site=\"https://a.example\"}", 4.0),
+            ("tidegate_http_request_duration_seconds_sum{site=\"https://a.example\"}", 0.0062),
+            ("tidegate_upstream_requests_total{pool=\"api\"}", 4.0),
+            ("tidegate_upstream_connections_total{pool=\"api\",kind=\"new\"}", 2.0),
+            ("tidegate_upstream_connections_total{pool=\"api\",kind=\"reused\"}", 2.0),
+            ("tidegate_upstream_connections_idle{pool=\"api\"}", 2.0),
+            ("tidegate_upstream_connections_active{pool=\"api\"}", 0.0),
+            ("tidegate_upstream_retries_total{pool=\"api\"}", 2.0),
+            ("tidegate_upstream_errors_total{pool=\"api\",reason=\"connect_timeout\"}", 2.0),
+            ("tidegate_upstream_first_byte_seconds_sum{pool=\"api\"}", 3.0),
+        ],
+    );
+    assert!(!registry.render_prometheus().contains("idle.example"), "an idle site is no series");
+}
+
+#[test]
+fn label_values_cannot_leave_their_quotes() {
+    let registry = Registry::new("test");
+    registry.pool(0, "a\"} 1\n\\b").requests.add(7);
+    check(&registry, &[("tidegate_upstream_requests_total{pool=\"a\\\"} 1\\n\\\\b\"}", 7.0)]);
+}
+
+#[test]
+fn a_scrape_while_counting_is_never_inconsistent() {
+    const REQUESTS: u64 = 20_000;
+    let registry = Registry::new("test");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let counting: Vec<_> = (0..3)
+            .map(|index| {
+                let registry = &registry;
+                scope.spawn(move || {
+                    let (worker, site) = (registry.worker(index), registry.site(index, "busy"));
+                    let pool = registry.pool(index, "busy");
+                    for request in 0..REQUESTS {
+                        worker.listener(ListenerKind::Http).connections_active.increment();
+                        site.record(200 + (request % 4) as u16, Duration::from_micros(request), 1);
+                        worker.refused.increment(["a", "b", "c"][request as usize % 3]);
+                        pool.record_first_byte(Duration::from_micros(request));
+                        // Sites that come while others count, as over a reload.
+                        if request % 1000 == 0 {
+                            registry.site(index, &format!("site {request}")).record(500, Duration::ZERO, 0);
+                        }
+                        worker.listener(ListenerKind::Http).connections_active.decrement();
+                    }
+                })
+            })
+            .collect();
+        let scraping = scope.spawn(|| {
+            let mut before = 0.0;
+            while !done.load(Ordering::Relaxed) {
+                let samples = parse(&registry.render_prometheus());
+                let now = samples.get("tidegate_http_request_duration_seconds_count{site=\"busy\"}").copied().unwrap_or(0.0);
+                assert!(now >= before, "a counter went back from {before} to {now}");
+                before = now;
+            }
+        });
+        for thread in counting {
+            thread.join().expect("counting does not panic");
+        }
+        done.store(true, Ordering::Relaxed);
+        scraping.join().expect("scraping does not panic");
+    });
+    let total = 3.0 * REQUESTS as f64;
+    check(
+        &registry,
+        &[
+            ("tidegate_http_request_duration_seconds_count{site=\"busy\"}", total),
+            ("tidegate_http_response_body_bytes_total{site=\"busy\"}", total),
+            ("tidegate_upstream_first_byte_seconds_count{pool=\"busy\"}", total),
+            ("tidegate_http_requests_total{site=\"busy\",status=\"203\",class=\"2xx\"}", total / 4.0),
+            ("tidegate_http_requests_total{site=\"site 3000\",status=\"500\",class=\"5xx\"}", 3.0),
+            ("tidegate_client_connections_active{listener=\"http\"}", 0.0),
+        ],
+    );
+}
