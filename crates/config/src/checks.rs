@@ -1,0 +1,114 @@
+//! What concerns several sites, pools and listeners at once, after each has been read by itself.
+
+use crate::diagnostics::{Diagnostic, FileId, Location};
+use crate::lowering::Lowering;
+use std::net::IpAddr;
+use tidegate_model::{HostPattern, Scheme, SiteAddress};
+
+/// Everything that can only be seen with the whole configuration in view.
+pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
+    duplicate_addresses(lowering);
+    mixed_ports(lowering);
+    unused_pools(lowering);
+    unused_listeners(lowering);
+    let nothing_written = lowering.spans.addresses.is_empty() && lowering.configuration.sites.is_empty();
+    if nothing_written && !lowering.has_errors() {
+        let diagnostic =
+            Diagnostic::warning("no-site", Location { file: main_file, span: 0..0 }, "there is no site, so nothing is served")
+                .help("for example `site \"http://:8080\" { respond 200 body=\"hello\" }`");
+        lowering.report(diagnostic);
+    }
+}
+
+fn duplicate_addresses(lowering: &mut Lowering<'_>) {
+    let same = |a: &SiteAddress, b: &SiteAddress| a.scheme == b.scheme && a.host == b.host && a.port == b.port;
+    let mut found = Vec::new();
+    let addresses = &lowering.spans.addresses;
+    for (index, (address, at)) in addresses.iter().enumerate() {
+        if let Some((_, first)) = addresses[..index].iter().find(|(earlier, _)| same(earlier, address)) {
+            let diagnostic = Diagnostic::error("duplicate-site", at.clone(), format!("the address `{address}` is taken"))
+                .label(first.clone(), "taken here")
+                .help("put the routes of both into one site, or give one another host or port");
+            found.push(diagnostic);
+        }
+    }
+    lowering.diagnostics.extend(found);
+}
+
+/// One socket speaks either TLS or plain HTTP.
+fn mixed_ports(lowering: &mut Lowering<'_>) {
+    struct Listening<'a> {
+        ip: Option<IpAddr>,
+        port: u16,
+        scheme: Scheme,
+        at: &'a Location,
+        why: &'static str,
+    }
+    let mut listening: Vec<Listening<'_>> = Vec::new();
+    for (address, at) in &lowering.spans.addresses {
+        let ip = ip_of(&address.host);
+        let why = if address.scheme == Scheme::Https { "TLS" } else { "plain HTTP" };
+        listening.push(Listening { ip, port: address.port, scheme: address.scheme, at, why });
+        if address.redirect_from_http {
+            let why = "plain HTTP on port 80, to redirect to HTTPS";
+            listening.push(Listening { ip, port: Scheme::Http.default_port(), scheme: Scheme::Http, at, why });
+        }
+    }
+    let mut reported: Vec<u16> = Vec::new();
+    let mut found = Vec::new();
+    for (index, one) in listening.iter().enumerate() {
+        let clash = listening[..index].iter().find(|other| {
+            let overlap = one.ip == other.ip || one.ip.is_none() || other.ip.is_none();
+            other.port == one.port && other.scheme != one.scheme && overlap
+        });
+        if let Some(other) = clash
+            && !reported.contains(&one.port)
+        {
+            reported.push(one.port);
+            let message = format!("port {} cannot speak both TLS and plain HTTP", one.port);
+            let diagnostic = Diagnostic::error("mixed-port", one.at.clone(), message)
+                .marked(one.why)
+                .label(other.at.clone(), other.why)
+                .help("give one of them another port");
+            found.push(diagnostic);
+        }
+    }
+    lowering.diagnostics.extend(found);
+}
+
+fn ip_of(host: &HostPattern) -> Option<IpAddr> {
+    match host {
+        HostPattern::Ip(ip) => Some(*ip),
+        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => None,
+    }
+}
+
+fn unused_pools(lowering: &mut Lowering<'_>) {
+    let unused: Vec<(String, Location)> = lowering
+        .pools_written
+        .iter()
+        .filter(|(name, _)| !lowering.pools_used.contains(*name))
+        .map(|(name, at)| (name.clone(), at.clone()))
+        .collect();
+    for (name, at) in unused {
+        let diagnostic = Diagnostic::warning("unused-pool", at, format!("no `proxy` uses the pool `{name}`"));
+        lowering.report(diagnostic.help("remove it, or switch it off with `/-`"));
+    }
+}
+
+fn unused_listeners(lowering: &mut Lowering<'_>) {
+    let mut found = Vec::new();
+    for (options, at) in lowering.configuration.listeners.iter().zip(&lowering.spans.listeners) {
+        let used = lowering.spans.addresses.iter().any(|(address, _)| {
+            let same_port =
+                address.port == options.port || (address.redirect_from_http && options.port == Scheme::Http.default_port());
+            same_port && ip_of(&address.host) == options.ip
+        });
+        if !used {
+            let diagnostic = Diagnostic::warning("unused-listener", at.clone(), "no site listens on this address")
+                .help("the addresses come from the sites; a `listener` only sets options of one");
+            found.push(diagnostic);
+        }
+    }
+    lowering.diagnostics.extend(found);
+}

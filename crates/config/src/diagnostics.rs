@@ -1,0 +1,291 @@
+//! What can be wrong with a configuration, as data: a code, a message, places in the text, a way out. And how it is shown.
+//! Nothing here knows what the directives mean; whoever finds a fault builds one of these and goes on.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use std::ops::Range;
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The configuration is refused.
+    Error,
+    /// The configuration is taken, and probably does not do what was meant.
+    Warning,
+}
+
+/// A file of one load; only valid for the [`Sources`] it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(usize);
+
+/// The texts that were read, for rendering and for turning offsets into lines.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+}
+
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// As it is shown in messages.
+    pub name: String,
+    pub text: String,
+    /// What relative paths in this file are relative to.
+    pub directory: PathBuf,
+}
+
+impl Sources {
+    pub fn add(&mut self, file: SourceFile) -> FileId {
+        self.files.push(file);
+        FileId(self.files.len() - 1)
+    }
+
+    pub fn file(&self, id: FileId) -> &SourceFile {
+        &self.files[id.0]
+    }
+
+    /// The main file.
+    pub fn first(&self) -> Option<FileId> {
+        (!self.files.is_empty()).then_some(FileId(0))
+    }
+
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Line and column of a byte offset, both from 1. A column is a character, so a tab and an umlaut are one each.
+    pub fn position(&self, location: &Location) -> (usize, usize) {
+        let text = &self.file(location.file).text;
+        let mut offset = location.span.start.min(text.len());
+        while !text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let before = &text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |position| position + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// A piece of one file, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    pub file: FileId,
+    pub span: Range<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    pub location: Location,
+    /// May be empty: the message says it all.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// Kebab case, stable over releases, to search for and to test against.
+    pub code: &'static str,
+    pub message: String,
+    pub primary: Label,
+    /// Other places that explain the fault, such as the first of two duplicates.
+    pub labels: Vec<Label>,
+    pub notes: Vec<String>,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    pub fn error(code: &'static str, location: Location, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            primary: Label { location, text: String::new() },
+            labels: Vec::new(),
+            notes: Vec::new(),
+            help: None,
+        }
+    }
+
+    pub fn warning(code: &'static str, location: Location, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, location, message) }
+    }
+
+    /// The words beside the marked text.
+    pub fn marked(mut self, text: impl Into<String>) -> Diagnostic {
+        self.primary.text = text.into();
+        self
+    }
+
+    pub fn label(mut self, location: Location, text: impl Into<String>) -> Diagnostic {
+        self.labels.push(Label { location, text: text.into() });
+        self
+    }
+
+    pub fn note(mut self, text: impl Into<String>) -> Diagnostic {
+        self.notes.push(text.into());
+        self
+    }
+
+    pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// `help: did you mean …` when one of the candidates is close to what was written.
+    pub fn suggest<'c>(self, written: &str, candidates: impl IntoIterator<Item = &'c str>) -> Diagnostic {
+        match nearest(written, candidates) {
+            Some(candidate) => self.help(format!("did you mean `{candidate}`?")),
+            None => self,
+        }
+    }
+}
+
+/// All diagnostics in the compiler's manner: title, place, excerpt, notes, help; a blank line between two.
+pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let mut out = String::new();
+    for (index, diagnostic) in diagnostics.iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        render_one(diagnostic, sources, &renderer, &mut out);
+        out.push('\n');
+    }
+    out
+}
+
+fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, out: &mut String) {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let mut group = Group::with_title(level.primary_title(diagnostic.message.as_str()).id(diagnostic.code));
+    let main = &diagnostic.primary;
+    let file = sources.file(main.location.file);
+    if file.text.is_empty() {
+        group = group.element(Origin::path(file.name.as_str()));
+    } else {
+        let mut snippet = Snippet::source(file.text.as_str()).path(file.name.as_str());
+        snippet = snippet.annotation(annotation(AnnotationKind::Primary, main, &file.text));
+        for label in diagnostic.labels.iter().filter(|label| label.location.file == main.location.file) {
+            snippet = snippet.annotation(annotation(AnnotationKind::Context, label, &file.text));
+        }
+        group = group.element(snippet);
+    }
+    for label in diagnostic.labels.iter().filter(|label| label.location.file != main.location.file) {
+        let other = sources.file(label.location.file);
+        group = group.element(Snippet::source(other.text.as_str()).path(other.name.as_str()).annotation(annotation(
+            AnnotationKind::Context,
+            label,
+            &other.text,
+        )));
+    }
+    for note in &diagnostic.notes {
+        group = group.element(Level::NOTE.message(note.as_str()));
+    }
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    out.push_str(&renderer.render(&[group]));
+}
+
+fn annotation<'a>(kind: AnnotationKind, label: &'a Label, text: &str) -> annotate_snippets::Annotation<'a> {
+    let span = on_boundaries(&label.location.span, text);
+    let label_text = if label.text.is_empty() { None } else { Some(label.text.as_str()) };
+    kind.span(span).label(label_text)
+}
+
+/// The renderer slices the text, so a span must lie inside it and on character boundaries.
+fn on_boundaries(span: &Range<usize>, text: &str) -> Range<usize> {
+    let mut start = span.start.min(text.len());
+    let mut end = span.end.clamp(start, text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    start..end
+}
+
+/// The candidate with the smallest edit distance, if that is small for the length of the word.
+pub fn nearest<'c>(written: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    const WRITTEN_CHARS_MAX: usize = 64;
+    let written_chars = written.chars().count();
+    if written_chars > WRITTEN_CHARS_MAX {
+        return None;
+    }
+    let lower = written.to_ascii_lowercase().replace('_', "-");
+    let allowed = (written_chars / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(&lower, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment).
+fn edit_distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().collect();
+    let right: Vec<char> = right.chars().collect();
+    let mut two_above = Vec::new();
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for i in 1..=left.len() {
+        let mut row = vec![i; right.len() + 1];
+        for j in 1..=right.len() {
+            let substitution = above[j - 1] + usize::from(left[i - 1] != right[j - 1]);
+            row[j] = substitution.min(above[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
+                row[j] = row[j].min(two_above[j - 2] + 1);
+            }
+        }
+        two_above = std::mem::replace(&mut above, row);
+    }
+    above[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_suggested_and_a_distant_one_is_not() {
+        let words = ["p2c", "round-robin", "least-conn", "random", "hash"];
+        let check = |written: &str, expected: Option<&str>| assert_eq!(nearest(written, words), expected, "for {written}");
+        check("least_conn", Some("least-conn"));
+        check("leastconn", Some("least-conn"));
+        check("roundrobin", Some("round-robin"));
+        check("rnadom", Some("random"));
+        check("hsah", Some("hash"));
+        check("P2C", Some("p2c"));
+        check("ip", None);
+        check("sticky", None);
+        check("", None);
+        check(&"x".repeat(10_000), None);
+    }
+
+    #[test]
+    fn columns_count_characters_and_lines_count_line_feeds() {
+        let mut sources = Sources::default();
+        let text = "a\r\n\tb\nü ö\n";
+        let file = sources.add(SourceFile { name: "t".into(), text: text.into(), directory: PathBuf::new() });
+        let check = |needle: &str, expected: (usize, usize)| {
+            let start = text.find(needle).expect("the needle is in the text");
+            assert_eq!(sources.position(&Location { file, span: start..start + 1 }), expected, "for {needle}");
+        };
+        check("a", (1, 1));
+        check("b", (2, 2));
+        check("ö", (3, 3));
+        assert_eq!(sources.position(&Location { file, span: 9999..9999 }), (4, 1));
+    }
+
+    #[test]
+    fn a_span_in_the_middle_of_a_character_is_widened() {
+        assert_eq!(on_boundaries(&(1..2), "ü"), 0..2);
+        assert_eq!(on_boundaries(&(5..9), "ü"), 2..2);
+    }
+}

@@ -1,0 +1,115 @@
+//! `access-log "stdout" format="json"`: one line for each request.
+
+use crate::diagnostics::{Diagnostic, nearest};
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::placeholders;
+use crate::syntax::Literal;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use tidegate_model::{AccessLogFormat, LogTarget, Rotation};
+
+const KEEP_DEFAULT: u32 = 7;
+
+pub static ACCESS_LOG: Directive = Directive {
+    name: "access-log",
+    places: &[Place::Top],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "target",
+        kind: Kind::ChoiceOr(&["stdout", "stderr", "off"], "a path"),
+        count: Count::One,
+        summary: "`stdout`, `stderr`, `off`, or the path of a file.",
+    }],
+    properties: &[
+        Property {
+            name: "format",
+            kind: Kind::ChoiceOr(&["json", "common"], "a template with placeholders"),
+            repeat: Repeat::Once,
+            summary: "`json`, `common` (with referer and user agent), or a template such as `{client.ip} {method} {uri}`.",
+        },
+        Property {
+            name: "rotate",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 40 },
+            repeat: Repeat::Once,
+            summary: "For a file: its size when it is renamed and a new one begins.",
+        },
+        Property {
+            name: "keep",
+            kind: Kind::Integer { min: 1, max: 1000 },
+            repeat: Repeat::Once,
+            summary: "For a file with `rotate`: how many old ones stay; 7 when left out.",
+        },
+    ],
+    block: Block::None,
+    summary: "Where the log of requests goes, and what a line looks like.",
+    details: "It is written beside the requests and never in their way: when the target is too slow, lines are dropped and counted.",
+    default: "`\"stdout\" format=\"json\"`",
+    example: "access-log \"/var/log/tidegate/access.log\" rotate=\"100MB\" keep=7",
+    lower: Lower::Top(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let target = line.read_argument(lowering, 0);
+    let size_bytes = line.number(lowering, "rotate");
+    let keep = line.number(lowering, "keep").map(|keep| keep as u32);
+    if let Some(format) = read_format(lowering, line) {
+        lowering.configuration.access_log.format = format;
+    }
+    let is_file = matches!(target, Some(Read::Text(_)));
+    let misplaced =
+        [("rotate", is_file, "only a file is rotated"), ("keep", line.property("rotate").is_some(), "`keep=` needs `rotate=`")];
+    for (name, fits, message) in misplaced {
+        if let (Some(value), false, true) = (line.property(name), fits, target.is_some()) {
+            lowering.report(Diagnostic::error("no-file", value.location.clone(), message));
+        }
+    }
+    lowering.configuration.access_log.target = match target {
+        Some(Read::Choice("stdout", _)) => LogTarget::Stdout,
+        Some(Read::Choice("stderr", _)) => LogTarget::Stderr,
+        Some(Read::Choice(..)) => LogTarget::Off,
+        Some(Read::Text(text)) if text.value.is_empty() => {
+            lowering
+                .report(text.error("bad-value", "the path of the log is empty").help("for no log, write `access-log \"off\"`"));
+            return;
+        }
+        Some(Read::Text(text)) => {
+            warn_of_misspelt_target(lowering, &text);
+            lowering.spans.access_log = Some(text.location.clone());
+            let rotation = size_bytes.map(|size_bytes| Rotation { size_bytes, keep: keep.unwrap_or(KEEP_DEFAULT) });
+            LogTarget::File { path: lowering.path(&text), rotation }
+        }
+        _ => return,
+    };
+}
+
+/// `access-log "std-out"` would quietly make a file of that name.
+fn warn_of_misspelt_target(lowering: &mut Lowering<'_>, text: &placeholders::Text) {
+    if text.secret || text.value.contains(['/', '.']) {
+        return;
+    }
+    let diagnostic =
+        Diagnostic::warning("odd-path", text.location.clone(), format!("this writes to a file named `{}`", text.value));
+    let diagnostic = match nearest(&text.value, ["stdout", "stderr", "off"]) {
+        Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`? For a file, write `./{}`", text.value)),
+        None => diagnostic.help(format!("if that is meant, write `./{}`", text.value)),
+    };
+    lowering.report(diagnostic);
+}
+
+fn read_format(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessLogFormat> {
+    let value = lowering::expect_text(lowering, line.property("format")?, "`format=`", "`\"json\"`, `\"common\"` or a template")?;
+    let Literal::Text(raw) = &value.literal else { return None };
+    match raw.as_str() {
+        "json" => return Some(AccessLogFormat::Json),
+        "common" => return Some(AccessLogFormat::Common),
+        _ => {}
+    }
+    if !raw.contains('{') {
+        let diagnostic = Diagnostic::error("bad-value", value.location.clone(), format!("`format=` cannot be `{raw}`"));
+        lowering.report(match nearest(raw, ["json", "common"]) {
+            Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
+            None => diagnostic.help("it can be `\"json\"`, `\"common\"`, or a template such as `\"{client.ip} {method} {uri}\"`"),
+        });
+        return None;
+    }
+    placeholders::resolve_template(lowering, value, Stage::Response, None).map(AccessLogFormat::Template)
+}

@@ -1,0 +1,29 @@
+//! `body-limit "10MB"`: how much a request may send.
+
+use crate::lowering::{Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use tidegate_model::Step;
+
+pub static BODY_LIMIT: Directive = Directive {
+    name: "body-limit",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "size",
+        kind: Kind::Size { min: 0, max: 1 << 50 },
+        count: Count::One,
+        summary: "The largest request body; `0` refuses every body.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Refuses request bodies larger than this with status 413.",
+    details: "A declared length that is too large is refused at once; a body of unknown length when it grows beyond the limit. Where several \
+              limits apply, the smallest does.",
+    default: "no limit: bodies stream, so their size costs no memory",
+    example: "body-limit \"10MB\"",
+    lower: Lower::Step(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    line.read_argument(lowering, 0).map(Read::number).map(|bytes_max| Step::BodyLimit { bytes_max })
+}

@@ -1,0 +1,54 @@
+//! `edition "2026"`: which defaults a configuration was written for.
+
+use crate::diagnostics::{Diagnostic, nearest};
+use crate::lowering::{Line, Lowering};
+use crate::syntax::Node;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use tidegate_model::Edition;
+
+pub static EDITION: Directive = Directive {
+    name: "edition",
+    places: &[Place::Top],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "year",
+        kind: Kind::Text("an edition, as in `\"2026\"`"),
+        count: Count::One,
+        summary: "The edition.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Pins the behaviour of defaults: one that matters for security changes with an edition, never inside one.",
+    details: "It stands before everything else. Known editions: `2026`.",
+    default: "the newest edition that the program knows",
+    example: "edition \"2026\"",
+    lower: Lower::Top(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let Some(year) = line.read_argument(lowering, 0) else { return };
+    let year = year.text();
+    let known: Vec<&str> = Edition::ALL.iter().map(|(name, _)| *name).collect();
+    match Edition::ALL.iter().find(|(name, _)| *name == year.value) {
+        Some((_, edition)) => lowering.configuration.edition = *edition,
+        None => {
+            let diagnostic = year.error("unknown-edition", format!("there is no edition `{}`", year.value));
+            lowering.report(match nearest(&year.value, known.iter().copied()) {
+                Some(name) => diagnostic.help(format!("did you mean `\"{name}\"`?")),
+                None => diagnostic.help(format!("this version knows {}", crate::lowering::quoted_list(&known))),
+            });
+        }
+    }
+}
+
+/// An edition decides how all the rest is read, so nothing may stand before it.
+pub fn check_first(lowering: &mut Lowering<'_>, nodes: &[Node]) {
+    if let Some(position) = nodes.iter().position(|node| node.name.text == "edition")
+        && position > 0
+    {
+        let diagnostic = Diagnostic::error("edition-not-first", nodes[position].location.clone(), "`edition` has to come first")
+            .label(nodes[0].name.location.clone(), "this stands before it")
+            .help("move it to the top of the file");
+        lowering.report(diagnostic);
+    }
+}

@@ -1,0 +1,316 @@
+//! `header`, `response-header`, `request-header`: changes of header fields, in the order written.
+
+use crate::diagnostics::{Diagnostic, Location, nearest};
+use crate::lowering::{self, Line, Lowering};
+use crate::placeholders;
+use crate::syntax::{Entry, Literal, Value};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use tidegate_model::{HeaderChange, HeaderOperation, Step, Template, TemplatePart};
+
+const PLACES: &[Place] = &[Place::Site, Place::Route];
+
+static RESPONSE_ARGUMENTS: &[Argument] = &arguments(Stage::Response);
+static REQUEST_ARGUMENTS: &[Argument] = &arguments(Stage::Request);
+static RESPONSE_PROPERTIES: &[Property] = &properties(Stage::Response);
+static REQUEST_PROPERTIES: &[Property] = &properties(Stage::Request);
+
+const fn arguments(stage: Stage) -> [Argument; 2] {
+    [
+        Argument { name: "name", kind: Kind::Text("a header name"), count: Count::Optional, summary: "A field to set." },
+        Argument { name: "value", kind: Kind::Template(stage), count: Count::Optional, summary: "What it is set to." },
+    ]
+}
+
+const fn properties(stage: Stage) -> [Property; 4] {
+    const fn change(name: &'static str, kind: Kind, summary: &'static str) -> Property {
+        Property { name, kind, repeat: Repeat::Many, summary }
+    }
+    let kind = Kind::Template(stage);
+    [
+        change("set", kind, "`Name: value`: replaces all fields of the name."),
+        change("add", kind, "`Name: value`: one more field of the name."),
+        change("default", kind, "`Name: value`: set when there is none of the name."),
+        change("remove", Kind::Text("a header name"), "`Name`: removes all fields of the name."),
+    ]
+}
+
+const DETAILS: &str = "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. \
+                       Fields that frame messages (`Connection`, `Content-Length`, `Transfer-Encoding`, `Upgrade` and the like) are the \
+                       proxy's own and cannot be changed.";
+
+pub static HEADER: Directive = Directive {
+    name: "header",
+    places: PLACES,
+    repeat: Repeat::Many,
+    arguments: RESPONSE_ARGUMENTS,
+    properties: RESPONSE_PROPERTIES,
+    block: Block::None,
+    summary: "Changes the header fields of the response; the short form of `response-header`.",
+    details: DETAILS,
+    default: "",
+    example: "header \"Strict-Transport-Security\" \"max-age=31536000\" remove=\"Server\"",
+    lower: Lower::Step(lower_response),
+};
+
+pub static RESPONSE_HEADER: Directive = Directive {
+    name: "response-header",
+    places: PLACES,
+    repeat: Repeat::Many,
+    arguments: RESPONSE_ARGUMENTS,
+    properties: RESPONSE_PROPERTIES,
+    block: Block::None,
+    summary: "Changes the header fields that the client sees.",
+    details: DETAILS,
+    default: "",
+    example: "response-header set=\"X-Served-By: {upstream.address}\" default=\"Cache-Control: no-store\"",
+    lower: Lower::Step(lower_response),
+};
+
+pub static REQUEST_HEADER: Directive = Directive {
+    name: "request-header",
+    places: PLACES,
+    repeat: Repeat::Many,
+    arguments: REQUEST_ARGUMENTS,
+    properties: REQUEST_PROPERTIES,
+    block: Block::None,
+    summary: "Changes the header fields that the upstream sees.",
+    details: "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. `Host` can \
+              be set, but not removed or added. Fields that frame messages cannot be changed.",
+    default: "",
+    example: "request-header \"Host\" \"internal.example.com\" add=\"X-Request-Id: {request.id}\"",
+    lower: Lower::Step(lower_request),
+};
+
+/// RFC 9110 section 7.6.1 and RFC 9112 section 6: these say how a message is framed and how far it travels on one connection.
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "http2-settings",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Request,
+    Response,
+}
+
+fn lower_response(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    changes(lowering, line, Direction::Response).map(Step::ResponseHeader)
+}
+
+fn lower_request(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    changes(lowering, line, Direction::Request).map(Step::RequestHeader)
+}
+
+fn changes(lowering: &mut Lowering<'_>, line: &Line<'_>, direction: Direction) -> Option<Vec<HeaderChange>> {
+    let mut changes = Vec::new();
+    let mut faulty = false;
+    if line.node.entries.is_empty() {
+        let message = format!("`{}` changes nothing", line.directive.name);
+        let help = format!("for example `{}`", line.directive.example);
+        lowering.report(Diagnostic::error("missing-argument", line.location(), message).help(help));
+    }
+    let mut pending_name: Option<&Value> = None;
+    let mut pairs = 0;
+    for entry in &line.node.entries {
+        let change = match (&entry.name, pending_name.take()) {
+            (None, Some(name)) => pair(lowering, name, &entry.value, direction),
+            (None, None) if pairs > 0 => continue,
+            (None, None) => {
+                pending_name = Some(&entry.value);
+                pairs += 1;
+                continue;
+            }
+            (Some(_), Some(name)) => {
+                lowering.report(value_missing(name, line));
+                property(lowering, entry, direction)
+            }
+            (Some(_), None) => property(lowering, entry, direction),
+        };
+        faulty |= change.is_none();
+        changes.extend(change);
+    }
+    if let Some(name) = pending_name {
+        lowering.report(value_missing(name, line));
+    }
+    (!faulty && !changes.is_empty()).then_some(changes)
+}
+
+fn value_missing(name: &Value, line: &Line<'_>) -> Diagnostic {
+    let directive = line.directive.name;
+    let diagnostic =
+        Diagnostic::error("missing-argument", name.location.clone(), format!("`{directive}` needs a value behind the name"));
+    match &name.literal {
+        Literal::Text(text) if text.contains(':') => {
+            diagnostic.help("write name and value as two texts, as in `\"Name\" \"value\"`")
+        }
+        Literal::Text(text) if is_token(text) => diagnostic.help(format!("to remove the field, write `remove=\"{text}\"`")),
+        _ => diagnostic,
+    }
+}
+
+/// `"Name" "value"`
+fn pair(lowering: &mut Lowering<'_>, name: &Value, value: &Value, direction: Direction) -> Option<HeaderChange> {
+    let name_value = lowering::expect_text(lowering, name, "the name", "a header name")?;
+    let text = placeholders::resolve_text(lowering, name_value);
+    let value = lowering::expect_text(lowering, value, "the value", "a text")?;
+    let template = placeholders::resolve_template(lowering, value, stage(direction), None);
+    let text = text?;
+    checked(lowering, HeaderOperation::Set, &text.value, text.location.clone(), direction, template?)
+}
+
+/// `set="Name: value"`, `remove="Name"`
+fn property(lowering: &mut Lowering<'_>, entry: &Entry, direction: Direction) -> Option<HeaderChange> {
+    let word = entry.name.as_ref().map_or("", |name| name.text.as_str());
+    let operation = match word {
+        "set" => HeaderOperation::Set,
+        "add" => HeaderOperation::Add,
+        "default" => HeaderOperation::Default,
+        "remove" => HeaderOperation::Remove,
+        // It was reported with the shape of the line.
+        _ => return None,
+    };
+    let at = entry.value.location.clone();
+    if operation == HeaderOperation::Remove {
+        let value = lowering::expect_text(lowering, &entry.value, "`remove=`", "a header name")?;
+        let text = placeholders::resolve_text(lowering, value)?;
+        return checked(lowering, operation, &text.value, at, direction, Template::default());
+    }
+    let owner = format!("`{word}=`");
+    let value = lowering::expect_text(lowering, &entry.value, &owner, "a text of the form `Name: value`")?;
+    let mut template = placeholders::resolve_template(lowering, value, stage(direction), None)?;
+    let Some(TemplatePart::Literal(first)) = template.parts.first_mut() else {
+        lowering.report(no_colon(at, &owner));
+        return None;
+    };
+    let Some((name, rest)) = first.split_once(':') else {
+        lowering.report(no_colon(at, &owner));
+        return None;
+    };
+    let name = name.trim().to_string();
+    let rest = rest.trim_start().to_string();
+    if rest.is_empty() {
+        template.parts.remove(0);
+    } else {
+        *first = rest;
+    }
+    checked(lowering, operation, &name, at, direction, template)
+}
+
+fn no_colon(at: Location, owner: &str) -> Diagnostic {
+    Diagnostic::error("bad-header", at, format!("{owner} has the form `Name: value`")).help("the colon is missing")
+}
+
+fn stage(direction: Direction) -> Stage {
+    match direction {
+        Direction::Request => Stage::Request,
+        Direction::Response => Stage::Response,
+    }
+}
+
+fn checked(
+    lowering: &mut Lowering<'_>,
+    operation: HeaderOperation,
+    name: &str,
+    at: Location,
+    direction: Direction,
+    mut value: Template,
+) -> Option<HeaderChange> {
+    if !is_token(name) {
+        lowering.report(Diagnostic::error("bad-header", at, format!("`{}` is not a header name", name.escape_debug())));
+        return None;
+    }
+    let lower = name.to_ascii_lowercase();
+    if FRAMING.contains(&lower.as_str()) {
+        let diagnostic = Diagnostic::error("framing-header", at, format!("`{name}` cannot be changed"))
+            .note("it says how a message is framed on its connection, which is for the proxy to decide");
+        lowering.report(match lower.as_str() {
+            "upgrade" | "connection" => diagnostic.help("WebSocket and other upgrades are passed on without any setting"),
+            _ => diagnostic,
+        });
+        return None;
+    }
+    if lower == "host" && direction == Direction::Request && operation != HeaderOperation::Set {
+        let diagnostic = Diagnostic::error("framing-header", at, "`Host` can only be set: every request has exactly one")
+            .help("write `request-header \"Host\" \"…\"`");
+        lowering.report(diagnostic);
+        return None;
+    }
+    if has_control_character(&value) {
+        lowering.report(Diagnostic::error("bad-header", at, "a header value cannot hold control characters"));
+        return None;
+    }
+    if let Some(TemplatePart::Literal(last)) = value.parts.last_mut() {
+        last.truncate(last.trim_end_matches([' ', '\t']).len());
+        if last.is_empty() {
+            value.parts.pop();
+        }
+    }
+    if let Some(meant) = misspelt(&lower) {
+        let diagnostic = Diagnostic::warning("misspelt-header", at, format!("`{name}` is not a usual header"))
+            .help(format!("did you mean `{meant}`?"));
+        lowering.report(diagnostic);
+    }
+    Some(HeaderChange { operation, name: name.to_string(), value })
+}
+
+/// A slip in one of these leaves a site without the protection that was meant.
+fn misspelt(lower: &str) -> Option<&'static str> {
+    const SECURITY: [&str; 6] = [
+        "Strict-Transport-Security",
+        "Content-Security-Policy",
+        "X-Content-Type-Options",
+        "X-Frame-Options",
+        "Referrer-Policy",
+        "Permissions-Policy",
+    ];
+    if lower == "content-security-policy-report-only" || SECURITY.iter().any(|name| name.eq_ignore_ascii_case(lower)) {
+        return None;
+    }
+    nearest(lower, SECURITY).filter(|name| name.len().abs_diff(lower.len()) <= 2)
+}
+
+/// RFC 9110 section 5.6.2.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// A line break in a value would start a header field of its own.
+pub fn has_control_character(template: &Template) -> bool {
+    template.parts.iter().any(|part| match part {
+        TemplatePart::Literal(text) => text.chars().any(|c| c != '\t' && c.is_control()),
+        TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_in_security_headers_are_noticed_and_other_names_are_not() {
+        let check = |name: &str, expected: Option<&str>| assert_eq!(misspelt(name), expected, "for {name}");
+        check("strict-transport-securty", Some("Strict-Transport-Security"));
+        check("x-frame-option", Some("X-Frame-Options"));
+        check("strict-transport-security", None);
+        check("content-security-policy-report-only", None);
+        check("x-request-id", None);
+        check("server", None);
+    }
+
+    #[test]
+    fn tokens() {
+        let check = |text: &str, expected: bool| assert_eq!(is_token(text), expected, "for {text}");
+        check("X-A_b.1", true);
+        check("", false);
+        check("a b", false);
+        check(":path", false);
+        check("ä", false);
+    }
+}

@@ -1,0 +1,135 @@
+//! `limits { … }`: bounds on what a client may send and hold.
+
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use std::time::Duration;
+use tidegate_model::Limits;
+
+pub static LIMITS: Directive = Directive {
+    name: "limits",
+    places: &[Place::Top],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[],
+    block: Block::Required(Place::Limits),
+    summary: "Bounds on what a client may send and hold.",
+    details: "A request that is refused for one of these names it in the log.",
+    default: "",
+    example: "limits {\n    header-bytes \"64KiB\"\n    connections-per-ip 10000\n}",
+    lower: Lower::Top(lower),
+};
+
+/// One bound: an entry of the table with one argument.
+macro_rules! limit {
+    ($constant:ident, $name:literal, $kind:expr, $default:literal, $example:literal, $summary:literal, $set:expr) => {
+        pub static $constant: Directive = Directive {
+            name: $name,
+            places: &[Place::Limits],
+            repeat: Repeat::Once,
+            arguments: &[Argument { name: "bound", kind: $kind, count: Count::One, summary: $summary }],
+            properties: &[],
+            block: Block::None,
+            summary: $summary,
+            details: "",
+            default: $default,
+            example: $example,
+            lower: Lower::Limits(|lowering, limits, line| {
+                if let Some(read) = line.read_argument(lowering, 0) {
+                    let set: fn(&mut Limits, Read) = $set;
+                    set(limits, read);
+                }
+            }),
+        };
+    };
+}
+
+limit!(
+    HEADER_BYTES,
+    "header-bytes",
+    Kind::Size { min: 1 << 10, max: 1 << 20 },
+    "`64KiB`",
+    "header-bytes \"64KiB\"",
+    "The largest head of a request or a response: request line and header fields together.",
+    |limits, read| limits.header_bytes = read.number() as usize
+);
+limit!(
+    REQUEST_LINE,
+    "request-line",
+    Kind::Size { min: 256, max: 1 << 20 },
+    "`16KiB`",
+    "request-line \"16KiB\"",
+    "The longest request line: method, target and version.",
+    |limits, read| limits.request_line_bytes = read.number() as usize
+);
+limit!(
+    HEADER_COUNT,
+    "header-count",
+    Kind::Integer { min: 8, max: 4096 },
+    "`128`",
+    "header-count 128",
+    "How many header fields a head may have.",
+    |limits, read| limits.header_count = read.number() as usize
+);
+limit!(
+    CONNECTIONS_PER_IP,
+    "connections-per-ip",
+    Kind::Integer { min: 1, max: 1_000_000 },
+    "`10000`",
+    "connections-per-ip 10000",
+    "How many connections one client address may have open.",
+    |limits, read| limits.connections_per_ip = read.number() as u32
+);
+limit!(
+    HEADER_TIMEOUT,
+    "header-timeout",
+    Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(3600) },
+    "`10s`",
+    "header-timeout \"10s\"",
+    "From the first byte of a head, or the start of a handshake, to its end.",
+    |limits, read| limits.header_timeout = read.duration()
+);
+limit!(
+    KEEP_ALIVE,
+    "keep-alive",
+    Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(86_400) },
+    "`75s`",
+    "keep-alive \"75s\"",
+    "How long a connection may wait for its next request.",
+    |limits, read| limits.keep_alive = read.duration()
+);
+limit!(
+    BODY_RATE,
+    "body-rate",
+    Kind::ByteRate { min: 0, max: 1 << 30 },
+    "`100/s`",
+    "body-rate \"100/s\"",
+    "A request body that comes slower than this counts as stalled; `0` turns the check off.",
+    |limits, read| limits.body_rate_bytes = read.number()
+);
+limit!(
+    H2_STREAMS,
+    "h2-streams",
+    Kind::Integer { min: 1, max: 65_535 },
+    "`256`",
+    "h2-streams 256",
+    "How many requests one HTTP/2 connection may have in flight.",
+    |limits, read| limits.h2_streams = read.number() as u32
+);
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let mut limits = lowering.configuration.limits;
+    for child in lowering::lines(lowering, line.children(), Place::Limits) {
+        let Lower::Limits(lower) = child.directive.lower else { unreachable!("the table has only limits here") };
+        lower(lowering, &mut limits, &child);
+    }
+    if limits.request_line_bytes > limits.header_bytes && !lowering.has_errors() {
+        let diagnostic = crate::diagnostics::Diagnostic::error(
+            "conflicting-limits",
+            line.location(),
+            "`request-line` is larger than `header-bytes`, of which it is a part",
+        )
+        .help("raise `header-bytes` or lower `request-line`");
+        lowering.report(diagnostic);
+    }
+    lowering.configuration.limits = limits;
+}

@@ -1,0 +1,201 @@
+//! `match method="GET" header="X-Channel: beta*"`: conditions of a route beyond its path.
+
+use crate::diagnostics::Diagnostic;
+use crate::directives::header::is_token;
+use crate::directives::listener::parse_network;
+use crate::directives::route::RouteDraft;
+use crate::lowering::{self, Line, Lowering};
+use crate::patterns;
+use crate::placeholders::{self, Text};
+use crate::syntax::{Entry, Literal};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use tidegate_model::address::parse_host_pattern;
+use tidegate_model::{Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
+
+pub static MATCH: Directive = Directive {
+    name: "match",
+    places: &[Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "not",
+        kind: Kind::Choice(&["not"]),
+        count: Count::Any,
+        summary: "Turns the condition that follows it round.",
+    }],
+    properties: &[
+        condition("method", "methods, separated by commas", "Any of these methods, as in `GET,POST`."),
+        condition("path", "a path pattern", "A pattern as in `route`."),
+        condition("header", "`Name` or `Name: pattern`", "A header of the request that is there, or whose value fits."),
+        condition("query", "`name` or `name=pattern`", "A parameter of the query."),
+        condition("cookie", "`name` or `name=pattern`", "A cookie."),
+        condition("client", "networks, separated by commas", "The client's address is in any of these, as in `10.0.0.0/8`."),
+        condition("host", "hosts, separated by commas", "Any of these hosts; `*.example.com` is one more label."),
+        condition("scheme", "`http` or `https`", "How the client came in."),
+    ],
+    block: Block::None,
+    summary: "Conditions of a route beyond its path.",
+    details: "All conditions of one line have to hold; several lines are alternatives. A condition given twice on a line is required twice. \
+              The bare word `not` turns round the condition behind it.\n\n\
+              Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.",
+    default: "",
+    example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
+    lower: Lower::Route(lower),
+};
+
+const fn condition(name: &'static str, form: &'static str, summary: &'static str) -> Property {
+    Property { name, kind: Kind::Text(form), repeat: Repeat::Many, summary }
+}
+
+fn lower(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
+    let mut conditions = Vec::new();
+    let mut pending_not: Option<&Entry> = None;
+    let errors_before = lowering.diagnostics.len();
+    for entry in &line.node.entries {
+        let Some(name) = &entry.name else {
+            if !matches!(&entry.value.literal, Literal::Text(text) if text == "not") {
+                let diagnostic =
+                    Diagnostic::error("bad-condition", entry.location.clone(), "a condition is written as `name=\"value\"`")
+                        .help("only the word `not` stands alone, in front of the condition that it turns round");
+                lowering.report(diagnostic);
+            } else if pending_not.replace(entry).is_some() {
+                lowering.report(Diagnostic::error("bad-condition", entry.location.clone(), "`not` is written twice in a row"));
+            }
+            continue;
+        };
+        let negated = pending_not.take().is_some();
+        if let Some(kind) = lower_condition(lowering, &name.text, entry) {
+            conditions.push(Condition { negated, kind });
+        }
+    }
+    if let Some(entry) = pending_not {
+        lowering.report(Diagnostic::error("bad-condition", entry.location.clone(), "`not` has no condition behind it"));
+    }
+    let is_faulty = lowering.diagnostics[errors_before..].iter().any(|d| d.severity == crate::diagnostics::Severity::Error);
+    if conditions.is_empty() && !is_faulty {
+        let faulty_before = line.node.entries.iter().any(|entry| entry.name.is_some());
+        if !faulty_before {
+            let diagnostic = Diagnostic::error("empty-match", line.location(), "this `match` has no condition")
+                .help("for example `match method=\"GET,POST\"`");
+            lowering.report(diagnostic);
+        }
+        draft.faulty = true;
+    }
+    draft.faulty |= is_faulty;
+    draft.matches.push(MatchLine { conditions });
+}
+
+/// Names that the table does not have were reported with the shape of the line.
+fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Option<ConditionKind> {
+    let value = &entry.value;
+    if name == "path" {
+        return patterns::read_path_pattern(lowering, value, "`path=`").map(|pattern| ConditionKind::Path(vec![pattern]));
+    }
+    let property = MATCH.properties.iter().find(|property| property.name == name)?;
+    let Kind::Text(form) = property.kind else { return None };
+    let value = lowering::expect_text(lowering, value, &format!("`{name}=`"), form)?;
+    let text = match name {
+        "header" | "query" | "cookie" => placeholders::resolve_pattern(lowering, value)?,
+        _ => placeholders::resolve_text(lowering, value)?,
+    };
+    match name {
+        "method" => methods(lowering, &text),
+        "header" => header(lowering, &text),
+        "query" => named_field(lowering, &text, "parameter").map(ConditionKind::Query),
+        "cookie" => named_field(lowering, &text, "cookie").map(ConditionKind::Cookie),
+        "client" => each(lowering, &text, parse_network).map(ConditionKind::Client),
+        "host" => each(lowering, &text, host).map(ConditionKind::Host),
+        "scheme" => scheme(lowering, &text),
+        _ => None,
+    }
+}
+
+fn methods(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    let methods =
+        each(
+            lowering,
+            text,
+            |method| {
+                if is_token(method) { Ok(method.to_string()) } else { Err(format!("`{method}` is not a method")) }
+            },
+        )?;
+    if let Some(lower_case) = methods.iter().find(|method| method.bytes().all(|byte| byte.is_ascii_lowercase()))
+        && !text.secret
+    {
+        let message = format!("methods are case sensitive, and `{lower_case}` is not `{}`", lower_case.to_ascii_uppercase());
+        lowering.report(
+            Diagnostic::warning("lower-case-method", text.location.clone(), message)
+                .help(format!("write `{}`", lower_case.to_ascii_uppercase())),
+        );
+    }
+    Some(ConditionKind::Method(methods))
+}
+
+fn header(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    let (name, pattern) = match text.value.split_once(':') {
+        Some((name, pattern)) => (name.trim(), Some(pattern.trim())),
+        None => (text.value.trim(), None),
+    };
+    if !is_token(name) {
+        let diagnostic = text.error("bad-header", format!("`{name}` is not a header name"));
+        lowering.report(diagnostic.help("write `Name` or `Name: pattern`"));
+        return None;
+    }
+    let value = text_pattern(lowering, text, pattern)?;
+    Some(ConditionKind::Header(Field { name: name.to_ascii_lowercase(), value }))
+}
+
+fn named_field(lowering: &mut Lowering<'_>, text: &Text, what: &str) -> Option<Field> {
+    let (name, pattern) = match text.value.split_once('=') {
+        Some((name, pattern)) => (name, Some(pattern)),
+        None => (text.value.as_str(), None),
+    };
+    if name.is_empty() {
+        lowering.report(text.error("bad-condition", format!("the {what} has no name")).help("write `name` or `name=pattern`"));
+        return None;
+    }
+    let value = text_pattern(lowering, text, pattern)?;
+    Some(Field { name: name.to_string(), value })
+}
+
+fn text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: Option<&str>) -> Option<TextPattern> {
+    match pattern {
+        None => Some(TextPattern::Present),
+        Some(pattern) => patterns::parse_text_pattern(lowering, text, pattern),
+    }
+}
+
+fn host(text: &str) -> Result<HostPattern, String> {
+    match parse_host_pattern(text)? {
+        HostPattern::Any => Err("a host is missing".into()),
+        host => Ok(host),
+    }
+}
+
+fn scheme(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
+    match text.value.as_str() {
+        "http" => Some(ConditionKind::Scheme(Scheme::Http)),
+        "https" => Some(ConditionKind::Scheme(Scheme::Https)),
+        other => {
+            lowering.report(text.error("bad-condition", format!("`{other}` is not a scheme")).help("it is `http` or `https`"));
+            None
+        }
+    }
+}
+
+/// The parts between commas, each parsed. An empty part is a fault.
+fn each<T>(lowering: &mut Lowering<'_>, text: &Text, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
+    let mut parsed = Vec::new();
+    let mut faulty = false;
+    for part in text.value.split(',') {
+        let part = part.trim();
+        let result = if part.is_empty() { Err("an empty entry stands between the commas".into()) } else { parse(part) };
+        match result {
+            Ok(value) => parsed.push(value),
+            Err(reason) => {
+                faulty = true;
+                lowering.report(text.error("bad-condition", reason));
+            }
+        }
+    }
+    (!faulty).then_some(parsed)
+}

@@ -1,0 +1,141 @@
+//! Every directive, one file each (or one small family): its table entry, its lowering and its tests.
+//! [`ALL`] is the whole language of this version; `NOT_AVAILABLE` are the words that later versions bring.
+
+pub mod access_log;
+pub mod admin;
+pub mod body_limit;
+pub mod drain;
+pub mod edition;
+pub mod header;
+pub mod include;
+pub mod limits;
+pub mod listener;
+pub mod log;
+pub mod matching;
+pub mod pool;
+pub mod proxy;
+pub mod redirect;
+pub mod respond;
+pub mod rewrite;
+pub mod route;
+pub mod site;
+pub mod threads;
+pub mod tls;
+
+use crate::table::{Directive, Place};
+
+/// In the order of the reference.
+pub static ALL: &[&Directive] = &[
+    &edition::EDITION,
+    &include::INCLUDE,
+    &site::SITE,
+    &tls::TLS,
+    &tls::MIN,
+    &tls::CIPHERS,
+    &tls::ALPN,
+    &tls::TICKETS,
+    &route::ROUTE,
+    &matching::MATCH,
+    &proxy::PROXY,
+    &respond::RESPOND,
+    &redirect::REDIRECT,
+    &header::HEADER,
+    &header::RESPONSE_HEADER,
+    &header::REQUEST_HEADER,
+    &rewrite::REWRITE,
+    &rewrite::STRIP_PREFIX,
+    &rewrite::ADD_PREFIX,
+    &body_limit::BODY_LIMIT,
+    &pool::POOL,
+    &pool::SERVER,
+    &pool::BALANCE,
+    &pool::TIMEOUT,
+    &pool::MAX_CONNECTIONS,
+    &pool::PROTOCOL,
+    &pool::UPSTREAM_TLS,
+    &admin::ADMIN,
+    &access_log::ACCESS_LOG,
+    &log::LOG,
+    &threads::THREADS,
+    &listener::LISTENER,
+    &listener::TRUSTED_PROXIES,
+    &drain::DRAIN,
+    &limits::LIMITS,
+    &limits::HEADER_BYTES,
+    &limits::REQUEST_LINE,
+    &limits::HEADER_COUNT,
+    &limits::CONNECTIONS_PER_IP,
+    &limits::HEADER_TIMEOUT,
+    &limits::KEEP_ALIVE,
+    &limits::BODY_RATE,
+    &limits::H2_STREAMS,
+];
+
+/// Words of the language that this version does not have, and where they will stand.
+static NOT_AVAILABLE: &[(Place, &[&str])] = &[
+    (Place::Top, &["tcp", "udp", "memory", "acme", "telemetry"]),
+    (Place::Site, STEPS_NOT_AVAILABLE),
+    (Place::Route, STEPS_NOT_AVAILABLE),
+    (Place::Pool, &["discover", "sticky", "health", "outlier", "slow-start", "retry", "queue", "send-proxy-protocol"]),
+    (Place::Tls, &["client-auth", "acme", "on-demand"]),
+    (Place::Listener, &["accept-proxy-protocol", "http3"]),
+    (Place::Limits, &[]),
+];
+
+static STEPS_NOT_AVAILABLE: &[&str] = &[
+    "compress",
+    "cache",
+    "cors",
+    "files",
+    "fastcgi",
+    "basic-auth",
+    "forward-auth",
+    "jwt",
+    "oidc",
+    "allow",
+    "deny",
+    "rate-limit",
+    "concurrency-limit",
+    "timeout",
+    "mirror",
+    "split",
+    "error-page",
+    "log",
+    "trace",
+    "wasm",
+];
+
+/// Properties of directives that exist, which this version does not have.
+static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
+    &[("match", &["country"]), ("tls", &["client-auth", "acme", "on-demand"]), ("max-connections", &["queue", "queue-timeout"])];
+
+/// The directive of that name in that place.
+pub fn find(name: &str, place: Place) -> Option<&'static Directive> {
+    ALL.iter().copied().find(|directive| directive.name == name && directive.places.contains(&place))
+}
+
+pub fn names_at(place: Place) -> Vec<&'static str> {
+    ALL.iter().filter(|directive| directive.places.contains(&place)).map(|directive| directive.name).collect()
+}
+
+/// Where a word may stand, of those that this version has.
+pub fn places_of(name: &str) -> Vec<Place> {
+    Place::ALL.into_iter().filter(|place| find(name, *place).is_some()).collect()
+}
+
+/// Whether the word is reserved for a later version, in that place or, when this version has it nowhere, in any.
+pub fn is_not_available(name: &str, place: Place) -> bool {
+    let reserved_at = |wanted: &dyn Fn(Place) -> bool| {
+        NOT_AVAILABLE.iter().any(|(reserved_place, names)| wanted(*reserved_place) && names.contains(&name))
+    };
+    reserved_at(&|reserved| reserved == place) || (places_of(name).is_empty() && reserved_at(&|_| true))
+}
+
+pub fn is_not_available_property(directive: &str, name: &str) -> bool {
+    PROPERTIES_NOT_AVAILABLE.iter().any(|(owner, names)| *owner == directive && names.contains(&name))
+}
+
+/// The reserved words, for the reference.
+pub fn not_available() -> &'static [(Place, &'static [&'static str])] {
+    NOT_AVAILABLE
+}

@@ -1,0 +1,136 @@
+//! `proxy "api"`, `proxy "10.0.0.4:8080" { … }`: hands the request to an upstream.
+
+use crate::diagnostics::{Diagnostic, nearest};
+use crate::directives::pool::{self, PoolDraft};
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use std::hash::Hasher;
+use tidegate_model::{Balance, Pool, PoolName, Protocol, Terminal, Timeouts, UpstreamAddress, UpstreamTls};
+
+pub static PROXY: Directive = Directive {
+    name: "proxy",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "upstreams",
+        kind: Kind::Text("the name of a pool, or upstream addresses"),
+        count: Count::Any,
+        summary: "The name of a pool; or one or more addresses `[scheme://]host:port`, which are a pool written in place.",
+    }],
+    properties: &[],
+    block: Block::Optional(Place::Pool),
+    summary: "Hands the request to an upstream.",
+    details: "A text with a `:` is an address, any other is the name of a pool. The block takes everything that a `pool` takes, and only \
+              stands behind addresses. Pools written in place that are equal are one pool.",
+    default: "",
+    example: "proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" {\n    balance \"least-conn\"\n}",
+    lower: Lower::Terminal(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
+    let all_read = texts.len() == line.arguments().count();
+    let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains(':'));
+    if let (Some(name), Some(address)) = (names.first(), addresses.first()) {
+        let message = format!("`{}` is neither an address nor alone", name.shown());
+        let diagnostic = Diagnostic::error("mixed-upstreams", name.location.clone(), message)
+            .label(address.location.clone(), "this is an address")
+            .help(format!("an address needs a port, as in `{}:8080`; a pool is named alone", name.shown()));
+        lowering.report(diagnostic);
+        return None;
+    }
+    if let Some(name) = names.first() {
+        return named(lowering, line, name, &names);
+    }
+    let mut draft = PoolDraft::default();
+    for text in addresses {
+        match UpstreamAddress::parse(&text.value) {
+            Ok(address) => pool::add_server(lowering, &mut draft, pool::plain_server(address), text.location.clone()),
+            Err(reason) => {
+                draft.faulty = true;
+                lowering.report(text.error("bad-address", reason));
+            }
+        }
+    }
+    pool::lower_children(lowering, &mut draft, line.children());
+    if line.node.entries.is_empty() && draft.servers.is_empty() && !draft.faulty {
+        let diagnostic =
+            Diagnostic::error("missing-argument", line.location(), "`proxy` needs the name of a pool, or upstream addresses")
+                .help("for example `proxy \"127.0.0.1:8080\"`");
+        lowering.report(diagnostic);
+        return None;
+    }
+    let pool = pool::finish(lowering, draft, PoolName("".into()), line.location()).filter(|_| all_read)?;
+    Some(Terminal::Proxy { pool: share(lowering, pool) })
+}
+
+fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Text]) -> Option<Terminal> {
+    if let Some(second) = names.get(1) {
+        let diagnostic = Diagnostic::error("too-many-arguments", second.location.clone(), "only one pool can be named")
+            .help("an upstream address needs a port, as in `10.0.0.4:8080`");
+        lowering.report(diagnostic);
+    }
+    let settings = lowering::lines(lowering, line.children(), Place::Pool);
+    if let Some(setting) = settings.first() {
+        let message = format!("`{}` belongs in the pool", setting.directive.name);
+        let mut diagnostic = Diagnostic::error("settings-of-a-named-pool", setting.location(), message);
+        if let Some(at) = lowering.pools_written.get(&name.value) {
+            diagnostic = diagnostic.label(at.clone(), "the pool");
+        }
+        lowering.report(diagnostic.help("only a pool written in place has its settings here"));
+    }
+    lowering.pools_used.insert(name.value.clone());
+    if !lowering.pools_written.contains_key(&name.value) {
+        let diagnostic = name.error("unknown-pool", format!("there is no pool `{}`", name.value));
+        let candidate = nearest(&name.value, lowering.pools_written.keys().map(String::as_str)).map(str::to_string);
+        lowering.report(match candidate {
+            Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
+            None => diagnostic.help(format!("an upstream address needs a port, as in `{}:8080`", name.shown())),
+        });
+        return None;
+    }
+    Some(Terminal::Proxy { pool: PoolName(name.value.as_str().into()) })
+}
+
+/// Names a pool by what it contains, and keeps one of those that are equal.
+fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
+    pool.name = content_name(&pool);
+    if !lowering.pools_in_place.iter().any(|known| known.name == pool.name) {
+        lowering.pools_in_place.push(pool.clone());
+    }
+    pool.name
+}
+
+/// The addresses; and when anything is not as by default, a digest of all settings, so that equal names are equal pools.
+fn content_name(pool: &Pool) -> PoolName {
+    let addresses: Vec<String> = pool.servers.iter().map(|server| server.address.to_string()).collect();
+    let addresses = addresses.join(",");
+    let is_plain = pool.servers.iter().all(|server| server.weight == 1 && !server.backup)
+        && pool.balance == Balance::default()
+        && pool.timeouts == Timeouts::default()
+        && pool.max_connections.is_none()
+        && pool.protocol == Protocol::default()
+        && pool.tls == UpstreamTls::default();
+    if is_plain {
+        return PoolName(addresses.into());
+    }
+    let mut digest = Fnv(0xcbf2_9ce4_8422_2325);
+    digest.write(format!("{pool:?}").as_bytes());
+    PoolName(format!("{addresses}#{:016x}", digest.finish()).into())
+}
+
+/// FNV-1a: the standard library's hasher may change between releases, and the name is an identity over reloads.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

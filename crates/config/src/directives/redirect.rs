@@ -1,0 +1,66 @@
+//! `redirect "https://new.example.com{path}"`: sends the client elsewhere.
+
+use crate::diagnostics::Diagnostic;
+use crate::directives::header::has_control_character;
+use crate::lowering::{Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use tidegate_model::{TemplatePart, Terminal};
+
+pub static REDIRECT: Directive = Directive {
+    name: "redirect",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "to",
+        kind: Kind::Template(Stage::Request),
+        count: Count::One,
+        summary: "Where to: a URL, or a path that starts with `/`.",
+    }],
+    properties: &[Property {
+        name: "status",
+        kind: Kind::Integer { min: 301, max: 308 },
+        repeat: Repeat::Once,
+        summary: "301, 302, 303, 307 or 308. With 307 and 308 the client repeats its method and body.",
+    }],
+    block: Block::None,
+    summary: "Sends the client elsewhere.",
+    details: "`{uri}` is path and query as they are; `{path}` is the path after the rewrites before this step. The status is 302 when it is \
+              left out.",
+    default: "",
+    example: "redirect \"https://new.example.com{uri}\" status=308",
+    lower: Lower::Terminal(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    let to = line.read_argument(lowering, 0);
+    let status = line.number(lowering, "status");
+    if let (Some(number), Some(value)) = (status, line.property("status"))
+        && !matches!(number, 301 | 302 | 303 | 307 | 308)
+    {
+        let diagnostic = Diagnostic::error("bad-value", value.location.clone(), format!("{number} does not redirect"))
+            .help("it can be 301, 302, 303, 307 or 308");
+        lowering.report(diagnostic);
+        return None;
+    }
+    let (to, at) = match to? {
+        Read::Template(template, at) => (template, at),
+        _ => return None,
+    };
+    let starts_well = match to.parts.first() {
+        None => false,
+        Some(TemplatePart::Literal(text)) => text.starts_with('/') || text.starts_with("https://") || text.starts_with("http://"),
+        Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => true,
+    };
+    if !starts_well {
+        let diagnostic = Diagnostic::error("bad-target", at, "a redirect leads to a URL with `https://` or to a path with `/`")
+            .help("for example `redirect \"https://example.com{uri}\"`");
+        lowering.report(diagnostic);
+        return None;
+    }
+    if has_control_character(&to) {
+        lowering.report(Diagnostic::error("bad-target", at, "a redirect cannot hold control characters"));
+        return None;
+    }
+    (line.property("status").is_none() || status.is_some())
+        .then(|| Terminal::Redirect { to, status: status.map_or(302, |status| status as u16) })
+}

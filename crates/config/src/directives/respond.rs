@@ -1,0 +1,64 @@
+//! `respond 200 body="hello"`: an answer made here.
+
+use crate::diagnostics::Diagnostic;
+use crate::lowering::{Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use tidegate_model::{Template, Terminal};
+
+pub static RESPOND: Directive = Directive {
+    name: "respond",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "status",
+        kind: Kind::Integer { min: 200, max: 599 },
+        count: Count::Optional,
+        summary: "The status; 200 when it is left out.",
+    }],
+    properties: &[
+        Property { name: "body", kind: Kind::Template(Stage::Request), repeat: Repeat::Once, summary: "The body." },
+        Property {
+            name: "content-type",
+            kind: Kind::Text("a media type, as in `\"text/html\"`"),
+            repeat: Repeat::Once,
+            summary: "The media type; `text/plain; charset=utf-8` when there is a body and this is left out.",
+        },
+    ],
+    block: Block::None,
+    summary: "Answers by itself.",
+    details: "",
+    default: "",
+    example: "respond 200 body=\"hello, {client.ip}\\n\"",
+    lower: Lower::Terminal(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    let status = line.read_argument(lowering, 0).map(Read::number);
+    let body = line.template(lowering, "body");
+    let content_type = line.text(lowering, "content-type");
+    if let Some(text) = &content_type
+        && (text.value.is_empty() || text.value.bytes().any(|byte| !(b' '..=b'~').contains(&byte)) || !text.value.contains('/'))
+    {
+        lowering.report(
+            text.error("bad-value", "a media type has the form `type/subtype`")
+                .help("for example `\"text/html; charset=utf-8\"`"),
+        );
+        return None;
+    }
+    let is_given = |index: usize| line.argument(index).is_some();
+    if (is_given(0) && status.is_none()) || (line.property("body").is_some() && body.is_none()) {
+        return None;
+    }
+    let status = status.map_or(200, |status| status as u16);
+    if let (204 | 205 | 304, Some(value)) = (status, line.property("body")) {
+        // RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5.
+        let message = format!("an answer with status {status} has no body");
+        lowering.report(Diagnostic::error("body-not-allowed", value.location.clone(), message).help("remove `body=`"));
+        return None;
+    }
+    Some(Terminal::Respond {
+        status,
+        body: body.unwrap_or_else(Template::default),
+        content_type: content_type.map(|text| text.value),
+    })
+}

@@ -1,0 +1,163 @@
+//! `rewrite`, `strip-prefix`, `add-prefix`: changes of the path before it goes to the upstream.
+
+use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::header::has_control_character;
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::patterns;
+use crate::placeholders::{self, Text};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat, Stage};
+use tidegate_model::{Step, Template, TemplatePart};
+
+const PLACES: &[Place] = &[Place::Site, Place::Route];
+
+pub static REWRITE: Directive = Directive {
+    name: "rewrite",
+    places: PLACES,
+    repeat: Repeat::Many,
+    arguments: &[
+        Argument {
+            name: "pattern or path",
+            kind: Kind::Text("a path, or a regular expression with `~`"),
+            count: Count::One,
+            summary: "The new path; or with a second argument `~` and a regular expression, without which a path is left alone.",
+        },
+        Argument {
+            name: "path",
+            kind: Kind::Template(Stage::Request),
+            count: Count::Optional,
+            summary: "The new path, where `$1` is the first group of the expression, and `$$` a dollar.",
+        },
+    ],
+    properties: &[],
+    block: Block::None,
+    summary: "Replaces the path, or by a regular expression a part of it.",
+    details: "The query is kept, unless the new path has a `?`. Later steps and `{path}` see the new path; the route that was taken stays.",
+    default: "",
+    example: "rewrite \"~^/users/([0-9]+)$\" \"/profile/$1\"",
+    lower: Lower::Step(lower_rewrite),
+};
+
+pub static STRIP_PREFIX: Directive = Directive {
+    name: "strip-prefix",
+    places: PLACES,
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "prefix",
+        kind: Kind::Text("a path, as in `\"/api\"`"),
+        count: Count::One,
+        summary: "Whole segments.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Takes a prefix off the path: with `/api`, `/api/users` becomes `/users`.",
+    details: "A path without the prefix is left alone: `/apis` does not start with the segment `/api`.",
+    default: "",
+    example: "strip-prefix \"/api\"",
+    lower: Lower::Step(lower_strip_prefix),
+};
+
+pub static ADD_PREFIX: Directive = Directive {
+    name: "add-prefix",
+    places: PLACES,
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "prefix",
+        kind: Kind::Text("a path, as in `\"/v1\"`"),
+        count: Count::One,
+        summary: "Whole segments.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Puts a prefix in front of the path: with `/v1`, `/users` becomes `/v1/users`.",
+    details: "",
+    default: "",
+    example: "add-prefix \"/v1\"",
+    lower: Lower::Step(lower_add_prefix),
+};
+
+fn lower_rewrite(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let first = lowering::expect_text(lowering, line.argument(0)?, "`rewrite`", "a path, or a regular expression with `~`")?;
+    let is_regex = matches!(&first.literal, crate::syntax::Literal::Text(raw) if raw.starts_with('~'));
+    let (pattern, captures, target) = match (is_regex, line.argument(1)) {
+        (false, None) => (None, None, first),
+        (true, None) => {
+            let diagnostic =
+                Diagnostic::error("missing-argument", first.location.clone(), "this expression has nothing to be replaced with")
+                    .help("add the new path, as in `rewrite \"~^/old/(.*)\" \"/new/$1\"`");
+            lowering.report(diagnostic);
+            return None;
+        }
+        (false, Some(second)) => {
+            let diagnostic =
+                Diagnostic::error("bad-pattern", first.location.clone(), "with two arguments, the first is a regular expression")
+                    .label(second.location.clone(), "the new path")
+                    .help("start it with `~`, or leave it out");
+            lowering.report(diagnostic);
+            return None;
+        }
+        (true, Some(second)) => {
+            let text = placeholders::resolve_pattern(lowering, first)?;
+            let regex = text.value.strip_prefix('~').unwrap_or(&text.value).to_string();
+            let groups = patterns::check_regex(lowering, &text, &regex)?;
+            (Some(regex), Some(groups), second)
+        }
+    };
+    let target = lowering::expect_text(lowering, target, "`rewrite`", "a path")?;
+    let to = placeholders::resolve_template(lowering, target, Stage::Request, captures)?;
+    check_target(lowering, &to, target.location.clone())?;
+    Some(Step::Rewrite { pattern, to })
+}
+
+fn check_target(lowering: &mut Lowering<'_>, to: &Template, at: Location) -> Option<()> {
+    let starts_with_slash = match to.parts.first() {
+        None => false,
+        Some(TemplatePart::Literal(text)) => text.starts_with('/'),
+        Some(TemplatePart::Placeholder(_) | TemplatePart::Capture(_)) => true,
+    };
+    if !starts_with_slash {
+        let help = match to.as_literal() {
+            Some(text) if text.contains("://") => {
+                "to send the client elsewhere, use `redirect`; another upstream stands in `proxy`"
+            }
+            _ => "a path starts with `/`",
+        };
+        lowering.report(Diagnostic::error("bad-target", at, "the new path has to start with `/`").help(help));
+        return None;
+    }
+    if has_control_character(to) {
+        lowering.report(Diagnostic::error("bad-target", at, "a path cannot hold control characters"));
+        return None;
+    }
+    Some(())
+}
+
+fn lower_strip_prefix(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let text = line.read_argument(lowering, 0).map(Read::text)?;
+    prefix(lowering, &text).map(Step::StripPrefix)
+}
+
+fn lower_add_prefix(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let text = line.read_argument(lowering, 0).map(Read::text)?;
+    prefix(lowering, &text).map(Step::AddPrefix)
+}
+
+/// Whole segments without a slash at the end.
+fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
+    let fault = if !text.value.starts_with('/') {
+        Some(("a prefix starts with `/`", format!("write `\"/{}\"`", text.value)))
+    } else if text.value == "/" {
+        Some(("`/` is the prefix of everything, so nothing would change", "remove the line".to_string()))
+    } else if let Some(stem) = text.value.strip_suffix("/*") {
+        Some(("a prefix is not a pattern", format!("write `\"{stem}\"`")))
+    } else if text.value.contains(['?', '#', '*']) || text.value.contains("//") || text.value.chars().any(char::is_control) {
+        Some(("a prefix consists of path segments", "it holds no `?`, `#`, `*` and no empty segment".to_string()))
+    } else {
+        None
+    };
+    if let Some((reason, help)) = fault {
+        let diagnostic = text.error("bad-prefix", reason);
+        lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
+        return None;
+    }
+    Some(text.value.trim_end_matches('/').to_string())
+}

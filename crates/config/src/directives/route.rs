@@ -1,0 +1,125 @@
+//! `route "/api/*" { … }`: which requests it takes, and what is done with them.
+
+use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::site::{self, SiteDraft};
+use crate::lowering::{self, Line, Lowering};
+use crate::patterns;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use tidegate_model::{MatchLine, PathPattern, Route, Step, Terminal};
+
+pub static ROUTE: Directive = Directive {
+    name: "route",
+    places: &[Place::Site],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "patterns",
+        kind: Kind::Text("a path pattern, as in `\"/api/*\"`"),
+        count: Count::Any,
+        summary: "Any of these. `/a` is that path exactly; `/a/*` is `/a` and everything below; `~^/v[0-9]+/` is a regular expression. \
+                  None matches every path.",
+    }],
+    properties: &[],
+    block: Block::Required(Place::Route),
+    summary: "Takes the requests that match, and says what is done with them.",
+    details: "File order wins: the first route that matches is taken, and no other is looked at. A route that can never be reached is a \
+              warning. Patterns are compared with the decoded and normalised path.\n\n\
+              Steps run in the order written, up to the terminal step, which answers: `proxy`, `respond` or `redirect`.",
+    default: "",
+    example: "route \"/api/*\" \"~^/v[0-9]+/\" {\n    match method=\"GET,POST\"\n    strip-prefix \"/api\"\n    proxy \"10.0.0.4:8080\"\n}",
+    lower: Lower::Site(lower),
+};
+
+/// A route while its lines are read.
+#[derive(Debug)]
+pub struct RouteDraft {
+    pub paths: Vec<(PathPattern, Location)>,
+    pub matches: Vec<MatchLine>,
+    steps: Vec<Step>,
+    terminal: Option<Terminal>,
+    terminal_at: Option<Location>,
+    pub location: Location,
+    /// Some pattern or condition could not be read, so what the route matches is not known.
+    pub faulty: bool,
+}
+
+impl RouteDraft {
+    fn new(location: Location) -> RouteDraft {
+        RouteDraft {
+            paths: Vec::new(),
+            matches: Vec::new(),
+            steps: Vec::new(),
+            terminal: None,
+            terminal_at: None,
+            location,
+            faulty: false,
+        }
+    }
+
+    /// A terminal step that stands directly in a site.
+    pub fn of_site(terminal: Option<Terminal>, location: Location) -> RouteDraft {
+        RouteDraft { terminal, terminal_at: Some(location.clone()), ..RouteDraft::new(location) }
+    }
+
+    /// `None` when a fault kept it from being complete.
+    pub fn finish(self) -> Option<Route> {
+        let terminal = self.terminal.filter(|_| !self.faulty)?;
+        let paths = self.paths.into_iter().map(|(path, _)| path).collect();
+        Some(Route { paths, matches: self.matches, steps: self.steps, terminal })
+    }
+}
+
+fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
+    let mut draft = RouteDraft::new(line.location());
+    for value in line.arguments() {
+        match patterns::read_path_pattern(lowering, value, "a `route`") {
+            Some(pattern) => draft.paths.push((pattern, value.location.clone())),
+            None => draft.faulty = true,
+        }
+    }
+    for child in lowering::lines(lowering, line.children(), Place::Route) {
+        lower_child(lowering, &mut draft, &child);
+    }
+    if draft.terminal_at.is_none() && line.node.children.is_some() {
+        let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this route")
+            .help("add `proxy`, `respond` or `redirect`");
+        lowering.report(diagnostic);
+    }
+    site::add_route(site, draft);
+}
+
+fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
+    match line.directive.lower {
+        Lower::Route(lower) => lower(lowering, draft, line),
+        Lower::Step(lower) => {
+            draft.steps.extend(lower(lowering, line));
+            if let Some(terminal_at) = &draft.terminal_at {
+                let message = format!("`{}` is never run", line.directive.name);
+                let diagnostic = Diagnostic::warning("unreachable-step", line.location(), message)
+                    .label(terminal_at.clone(), "this has answered before")
+                    .help(format!("move `{}` in front of it", line.directive.name));
+                lowering.report(diagnostic);
+            }
+        }
+        Lower::Terminal(lower) => {
+            let terminal = lower(lowering, line);
+            match &draft.terminal_at {
+                Some(first) => lowering.report(second_terminal(line, first.clone())),
+                None => {
+                    draft.terminal = terminal;
+                    draft.terminal_at = Some(line.location());
+                }
+            }
+        }
+        Lower::Reading => {}
+        Lower::Top(_) | Lower::Site(_) | Lower::Pool(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) => {
+            unreachable!("the table has no such directive in a route")
+        }
+    }
+}
+
+/// A second step that answers, where only one can.
+pub fn second_terminal(line: &Line<'_>, first: Location) -> Diagnostic {
+    Diagnostic::error("second-terminal", line.location(), "only one step can answer, and this is the second")
+        .label(first, "this one answers")
+        .help("remove one of them, or put each into a `route` of its own")
+}

@@ -1,0 +1,416 @@
+//! `tls` of a site: where certificates come from, and how handshakes are made. The files are opened to see that they hold PEM;
+//! whether a key belongs to its certificate is checked where both are loaded.
+
+use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::site::SiteDraft;
+use crate::load::reason;
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use rustls_pki_types::pem::SectionKind;
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use tidegate_model::{Certificate, CipherName, Scheme, SiteAddress, Tls, TlsSource, TlsVersion};
+
+/// Chains are a few KiB, bundles of trusted roots about 250 KiB.
+const PEM_BYTES_MAX: u64 = 4 << 20;
+
+pub static TLS: Directive = Directive {
+    name: "tls",
+    places: &[Place::Site],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "source",
+        kind: Kind::Choice(&["internal", "off"]),
+        count: Count::Optional,
+        summary: "`internal`: the built-in certificate authority signs. `off`: plain HTTP.",
+    }],
+    properties: &[
+        Property {
+            name: "cert",
+            kind: Kind::Path,
+            repeat: Repeat::Once,
+            summary: "Certificate chain in PEM, leaf first. It may hold the key as well.",
+        },
+        Property {
+            name: "key",
+            kind: Kind::Path,
+            repeat: Repeat::Once,
+            summary: "Private key in PEM, when it is not in `cert`.",
+        },
+    ],
+    block: Block::Optional(Place::Tls),
+    summary: "Where a site's certificates come from, and how handshakes are made.",
+    details: "`tls cert=\"…\" key=\"…\"` may be repeated: an ECDSA and an RSA certificate for one name stand side by side, and each client \
+              gets the one it can verify. Paths are relative to the file they are written in.\n\n\
+              With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
+    default: "the built-in certificate authority signs; for a public name that is a warning",
+    example: "tls \"internal\" {\n    min \"1.3\"\n}",
+    lower: Lower::Site(lower),
+};
+
+pub static MIN: Directive = Directive {
+    name: "min",
+    places: &[Place::Tls],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "version",
+        kind: Kind::Choice(&["1.2", "1.3"]),
+        count: Count::One,
+        summary: "The oldest version of TLS that is spoken.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "The oldest version of TLS that clients may use.",
+    details: "",
+    default: "`1.2`",
+    example: "min \"1.3\"",
+    lower: Lower::Tls(lower_min),
+};
+
+pub static CIPHERS: Directive = Directive {
+    name: "ciphers",
+    places: &[Place::Tls],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "names",
+        kind: Kind::Choice(CIPHER_NAMES),
+        count: Count::OneOrMore,
+        summary: "Cipher suites by their IANA names, in order of preference.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "The cipher suites that are offered, in order of preference.",
+    details: "All of them are strong, so there is rarely a reason to write this.",
+    default: "all; AES-128-GCM first where the processor has AES instructions, ChaCha20 first elsewhere",
+    example: "ciphers \"TLS_AES_256_GCM_SHA384\" \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\"",
+    lower: Lower::Tls(lower_ciphers),
+};
+
+pub static ALPN: Directive = Directive {
+    name: "alpn",
+    places: &[Place::Tls],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "protocols",
+        kind: Kind::Choice(&["h2", "http/1.1"]),
+        count: Count::OneOrMore,
+        summary: "HTTP versions, in order of preference.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "The versions of HTTP that are offered in the handshake.",
+    details: "",
+    default: "`h2`, then `http/1.1`",
+    example: "alpn \"http/1.1\"",
+    lower: Lower::Tls(lower_alpn),
+};
+
+pub static TICKETS: Directive = Directive {
+    name: "tickets",
+    places: &[Place::Tls],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "enabled",
+        kind: Kind::Switch,
+        count: Count::One,
+        summary: "Whether clients may resume a session by ticket.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Whether clients may resume sessions by ticket, which saves most of a handshake.",
+    details: "",
+    default: "`#true`",
+    example: "tickets #false",
+    lower: Lower::Tls(lower_tickets),
+};
+
+static CIPHER_NAMES: &[&str] = &names_of_ciphers();
+
+const fn names_of_ciphers() -> [&'static str; CipherName::NAMES.len()] {
+    let mut names = [""; CipherName::NAMES.len()];
+    let mut index = 0;
+    while index < names.len() {
+        names[index] = CipherName::NAMES[index].0;
+        index += 1;
+    }
+    names
+}
+
+/// The `tls` lines of a site while they are read.
+#[derive(Debug, Default)]
+pub struct TlsDraft {
+    pub tls: Tls,
+    /// Where the source was said first, and as what.
+    source_at: Option<(&'static str, Location)>,
+    /// Settings of a block, which may stand in one of several `tls` lines.
+    settings_at: BTreeMap<&'static str, Location>,
+}
+
+fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
+    let draft = &mut site.tls;
+    lower_source(lowering, draft, line);
+    for child in lowering::lines(lowering, line.children(), Place::Tls) {
+        let Lower::Tls(lower) = child.directive.lower else { unreachable!("the table has only settings of `tls` here") };
+        if let Some(first) = draft.settings_at.get(child.directive.name) {
+            let message = format!("`{}` is written twice for this site", child.directive.name);
+            let diagnostic =
+                Diagnostic::error("duplicate-directive", child.location(), message).label(first.clone(), "the first one");
+            lowering.report(diagnostic);
+            continue;
+        }
+        draft.settings_at.insert(child.directive.name, child.location());
+        lower(lowering, draft, &child);
+    }
+}
+
+fn lower_source(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    let word = line.read_argument(lowering, 0).map(Read::choice);
+    let has_files = line.property("cert").is_some() || line.property("key").is_some();
+    let kind = match word {
+        Some(word) if has_files => {
+            let message = format!("`tls \"{word}\"` takes no `cert=` and `key=`");
+            lowering.report(Diagnostic::error("conflicting-tls", line.location(), message).help("write one or the other"));
+            return;
+        }
+        Some(word) => word,
+        None if has_files => "files",
+        None => return,
+    };
+    if let Some((first_kind, first)) = &draft.source_at {
+        if kind != "files" || *first_kind != "files" {
+            let diagnostic = Diagnostic::error("conflicting-tls", line.location(), "certificates of this site have two sources")
+                .label(first.clone(), "the first one")
+                .help("only `tls cert=… key=…` may be repeated");
+            lowering.report(diagnostic);
+            return;
+        }
+    } else {
+        draft.source_at = Some((kind, line.location()));
+    }
+    match kind {
+        "internal" => draft.tls.source = TlsSource::Internal,
+        "off" => draft.tls.source = TlsSource::Off,
+        _ => {
+            if let Some(certificate) = read_certificate(lowering, line) {
+                match &mut draft.tls.source {
+                    TlsSource::Files(certificates) => certificates.push(certificate),
+                    other => *other = TlsSource::Files(vec![certificate]),
+                }
+            } else if draft.tls.source == TlsSource::Automatic {
+                // The fault was reported; that no certificate is left must not look like none was asked for.
+                draft.tls.source = TlsSource::Files(Vec::new());
+            }
+        }
+    }
+}
+
+fn read_certificate(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Certificate> {
+    let cert = line.text(lowering, "cert");
+    let key = line.text(lowering, "key");
+    if line.property("cert").is_none() {
+        let diagnostic = Diagnostic::error("missing-cert", line.location(), "`key=` without `cert=`")
+            .help("add `cert=\"…\"` with the certificate chain");
+        lowering.report(diagnostic);
+        return None;
+    }
+    let key_is_elsewhere = line.property("key").is_some();
+    let cert = cert.and_then(|text| check_certificate_file(lowering, &text, !key_is_elsewhere));
+    let key = match key {
+        Some(text) => Some(check_key_file(lowering, &text)?),
+        None if key_is_elsewhere => return None,
+        None => None,
+    };
+    Some(Certificate { cert: cert?, key })
+}
+
+/// The path, when the file holds a certificate, and with `and_key` a key too.
+pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key: bool) -> Option<PathBuf> {
+    let (path, pem) = read_pem(lowering, text)?;
+    lowering.spans.files.push((path.clone(), text.location.clone()));
+    if !pem.has_certificate {
+        let message = format!("`{}` holds no certificate", text.shown());
+        let diagnostic = Diagnostic::error("no-certificate", text.location.clone(), message);
+        lowering.report(match pem {
+            Pem { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
+            Pem { blocks: 0, .. } => {
+                diagnostic.note("it holds no PEM block at all").help("convert it with `openssl x509 -inform der`")
+            }
+            Pem { .. } => diagnostic,
+        });
+        return None;
+    }
+    if and_key && !pem.has_key {
+        let message = format!("`{}` holds no private key", text.shown());
+        let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
+        let help =
+            if pem.has_encrypted_key { DECRYPT } else { "add `key=\"…\"` with the path of the key, or put both into one file" };
+        lowering.report(diagnostic.help(help));
+        return None;
+    }
+    Some(path)
+}
+
+const DECRYPT: &str = "the key is encrypted: decrypt it with `openssl pkey -in old.pem -out new.pem`";
+
+/// The path, when the file holds a private key.
+pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
+    let (path, pem) = read_pem(lowering, text)?;
+    lowering.spans.files.push((path.clone(), text.location.clone()));
+    if pem.has_key {
+        return Some(path);
+    }
+    let message = format!("`{}` holds no private key", text.shown());
+    let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
+    lowering.report(match pem {
+        Pem { has_encrypted_key: true, .. } => diagnostic.help(DECRYPT),
+        Pem { has_certificate: true, .. } => diagnostic.help("it holds a certificate: are `cert=` and `key=` swapped?"),
+        Pem { .. } => diagnostic,
+    });
+    None
+}
+
+/// What kinds of blocks a PEM file holds.
+struct Pem {
+    has_certificate: bool,
+    has_key: bool,
+    has_encrypted_key: bool,
+    blocks: usize,
+}
+
+fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Pem)> {
+    let path = lowering.path(text);
+    lowering.read_files.push(path.clone());
+    match pem_of(&path) {
+        Ok(pem) => Some((path, pem)),
+        Err(reason) => {
+            let message = format!("cannot read `{}`: {reason}", text.shown());
+            let mut diagnostic = Diagnostic::error("cannot-read", text.location.clone(), message);
+            if !text.secret && Path::new(&text.value) != path {
+                diagnostic = diagnostic.note(format!("the full path is `{}`", path.display()));
+            }
+            lowering.report(diagnostic);
+            None
+        }
+    }
+}
+
+fn pem_of(path: &Path) -> Result<Pem, String> {
+    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+    let mut bytes = Vec::new();
+    file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+    if bytes.len() as u64 > PEM_BYTES_MAX {
+        return Err("it is larger than 4 MiB".into());
+    }
+    let mut pem = Pem { has_certificate: false, has_key: false, has_encrypted_key: false, blocks: 0 };
+    pem.has_encrypted_key = memchr_find(&bytes, b"ENCRYPTED");
+    let mut rest = bytes.as_slice();
+    loop {
+        match rustls_pki_types::pem::from_buf(&mut rest) {
+            Ok(None) => return Ok(pem),
+            Ok(Some((kind, _))) => {
+                pem.blocks += 1;
+                match kind {
+                    SectionKind::Certificate => pem.has_certificate = true,
+                    SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey => pem.has_key = true,
+                    _ => {}
+                }
+            }
+            Err(_) => return Err("it is not valid PEM".into()),
+        }
+    }
+}
+
+fn memchr_find(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+fn lower_min(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    let Some(version) = line.read_argument(lowering, 0).map(Read::choice) else { return };
+    if let Some((_, version)) = TlsVersion::NAMES.iter().find(|(name, _)| *name == version) {
+        draft.tls.min_version = *version;
+    }
+}
+
+fn lower_ciphers(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    for read in line.read_arguments(lowering) {
+        let Read::Choice(name, at) = read else { continue };
+        let Some((_, cipher)) = CipherName::NAMES.iter().find(|(known, _)| *known == name) else { continue };
+        if draft.tls.ciphers.contains(cipher) {
+            lowering.report(Diagnostic::error("duplicate-value", at, format!("`{name}` is listed twice")));
+            continue;
+        }
+        draft.tls.ciphers.push(*cipher);
+    }
+}
+
+fn lower_alpn(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    for read in line.read_arguments(lowering) {
+        let Read::Choice(name, at) = read else { continue };
+        if draft.tls.alpn.iter().any(|known| known == name) {
+            lowering.report(Diagnostic::error("duplicate-value", at, format!("`{name}` is listed twice")));
+            continue;
+        }
+        draft.tls.alpn.push(name.to_string());
+    }
+}
+
+fn lower_tickets(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    if let Some(enabled) = line.read_argument(lowering, 0) {
+        draft.tls.tickets = enabled.switch();
+    }
+}
+
+/// What all `tls` lines of a site come to, and what they do to its addresses.
+pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [(SiteAddress, Location)]) -> Tls {
+    check_ciphers_fit(lowering, &draft);
+    let tls_at = draft.source_at.map(|(_, at)| at);
+    if draft.tls.source == TlsSource::Off {
+        for (address, at) in addresses.iter_mut() {
+            let written_https =
+                lowering.sources.file(at.file).text.get(at.span.clone()).is_some_and(|text| text.contains("https://"));
+            if written_https {
+                let mut diagnostic =
+                    Diagnostic::error("conflicting-tls", at.clone(), "this address is HTTPS, and TLS is off for the site")
+                        .help(format!("write `http://{}:{}`, or remove `tls \"off\"`", address.host, address.port));
+                if let Some(tls_at) = &tls_at {
+                    diagnostic = diagnostic.label(tls_at.clone(), "TLS is off here");
+                }
+                lowering.report(diagnostic);
+                continue;
+            }
+            address.scheme = Scheme::Http;
+            if address.redirect_from_http {
+                address.port = Scheme::Http.default_port();
+                address.redirect_from_http = false;
+            }
+        }
+    } else if let Some(tls_at) = tls_at
+        && !addresses.is_empty()
+        && addresses.iter().all(|(address, _)| address.scheme == Scheme::Http)
+    {
+        let diagnostic = Diagnostic::warning("unused-tls", tls_at, "this has no effect: every address of the site is plain HTTP")
+            .label(addresses[0].1.clone(), "plain HTTP")
+            .help("write `https://` in front of the address, or remove `tls`");
+        lowering.report(diagnostic);
+    }
+    draft.tls
+}
+
+/// A list without a suite for the versions that are left would refuse every handshake.
+fn check_ciphers_fit(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
+    let Some(at) = draft.settings_at.get("ciphers") else { return };
+    let is_tls13 = |cipher: &CipherName| {
+        matches!(
+            cipher,
+            CipherName::Tls13Aes128GcmSha256 | CipherName::Tls13Aes256GcmSha384 | CipherName::Tls13Chacha20Poly1305Sha256
+        )
+    };
+    if draft.tls.min_version == TlsVersion::V1_3 && !draft.tls.ciphers.is_empty() && !draft.tls.ciphers.iter().any(is_tls13) {
+        let diagnostic =
+            Diagnostic::error("no-cipher", at.clone(), "none of these suites is for TLS 1.3, and nothing older is allowed")
+                .help("add `\"TLS_AES_128_GCM_SHA256\"`, or allow TLS 1.2 with `min \"1.2\"`");
+        lowering.report(diagnostic);
+    }
+}

@@ -1,0 +1,539 @@
+//! The state of one load while nodes become the model, and the checks that the directive table makes possible for every line:
+//! known words, known properties, arguments that are there, values of the right kind. What a value means is said in `directives`.
+
+use crate::diagnostics::{Diagnostic, Location, Severity, Sources, nearest};
+use crate::directives;
+use crate::load::{Environment, Spans};
+use crate::placeholders::{self, Text};
+use crate::syntax::{Entry, Literal, Node, Value};
+use crate::table::{Argument, Block, Count, Directive, Kind, Place, Repeat, Stage};
+use crate::units;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+use tidegate_model::{Configuration, Pool, Template};
+
+/// Everything that is collected on the way. Faults are reported and lowering goes on, so that all of them show at once.
+pub struct Lowering<'a> {
+    pub sources: &'a Sources,
+    pub environment: &'a Environment,
+    pub diagnostics: Vec<Diagnostic>,
+    pub configuration: Configuration,
+    /// Every named pool that is written, also the faulty ones, so that a use of them is not one more fault.
+    pub pools_written: BTreeMap<String, Location>,
+    pub pools_used: BTreeSet<String>,
+    pub pools_in_place: Vec<Pool>,
+    pub spans: Spans,
+    /// Files that were read besides the configuration itself.
+    pub read_files: Vec<PathBuf>,
+}
+
+impl<'a> Lowering<'a> {
+    pub fn new(sources: &'a Sources, environment: &'a Environment) -> Lowering<'a> {
+        Lowering {
+            sources,
+            environment,
+            diagnostics: Vec::new(),
+            configuration: Configuration::default(),
+            pools_written: BTreeMap::new(),
+            pools_used: BTreeSet::new(),
+            pools_in_place: Vec::new(),
+            spans: Spans::default(),
+            read_files: Vec::new(),
+        }
+    }
+
+    pub fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// A path as written, made absolute against the directory of the file it is written in.
+    pub fn path(&self, text: &Text) -> PathBuf {
+        self.sources.file(text.location.file).directory.join(&text.value)
+    }
+}
+
+/// The lines of a block that name a directive of that place. Everything else about them is reported here.
+pub fn lines<'n>(lowering: &mut Lowering<'_>, nodes: &'n [Node], place: Place) -> Vec<Line<'n>> {
+    let mut seen: BTreeMap<&'static str, Location> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for node in nodes {
+        let Some(directive) = directives::find(&node.name.text, place) else {
+            lowering.report(unknown_word(node, place));
+            continue;
+        };
+        if directive.repeat == Repeat::Once {
+            if let Some(first) = seen.get(directive.name) {
+                let message = format!("`{}` is written twice", directive.name);
+                let diagnostic = Diagnostic::error("duplicate-directive", node.name.location.clone(), message)
+                    .label(first.clone(), "the first one")
+                    .help("remove one of them");
+                lowering.report(diagnostic);
+                continue;
+            }
+            seen.insert(directive.name, node.name.location.clone());
+        }
+        let line = Line { node, directive };
+        line.check_shape(lowering);
+        lines.push(line);
+    }
+    lines
+}
+
+fn unknown_word(node: &Node, place: Place) -> Diagnostic {
+    let word = node.name.text.as_str();
+    let at = node.name.location.clone();
+    if directives::is_not_available(word, place) {
+        return not_available(at, word);
+    }
+    let places: Vec<&str> = directives::places_of(word).iter().map(|place| place.describe()).collect();
+    if !places.is_empty() {
+        let message = format!("`{word}` cannot stand in {}", place.describe()).replace("stand in the top", "stand at the top");
+        return Diagnostic::error("misplaced-word", at, message).help(format!("it belongs in {}", places.join(" or ")));
+    }
+    let candidates = directives::names_at(place);
+    let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{word}`"));
+    match nearest(word, candidates.iter().copied()) {
+        Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
+        None => diagnostic.help(format!("known in {} are: {}", place.describe(), candidates.join(", "))),
+    }
+}
+
+/// The error for a word that the language has, and this version does not.
+pub fn not_available(at: Location, word: &str) -> Diagnostic {
+    Diagnostic::error("not-available", at, format!("`{word}` is not available in this version"))
+        .note("the word is reserved: it is part of the language, and a later version brings it")
+}
+
+/// A node together with what the table says about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'n> {
+    pub node: &'n Node,
+    pub directive: &'static Directive,
+}
+
+impl<'n> Line<'n> {
+    /// Name and entries.
+    pub fn location(&self) -> Location {
+        self.node.location.clone()
+    }
+
+    pub fn children(&self) -> &'n [Node] {
+        self.node.children.as_deref().unwrap_or_default()
+    }
+
+    /// Reports what the table alone can tell: properties, arguments and a block that should be there or should not.
+    pub fn check_shape(&self, lowering: &mut Lowering<'_>) {
+        if let Some(annotation) = &self.node.annotation {
+            let message = "a `(type)` cannot be given here";
+            lowering.report(Diagnostic::error("type-annotation", annotation.clone(), message).help("remove it"));
+        }
+        self.check_properties(lowering);
+        self.check_arguments(lowering);
+        self.check_block(lowering);
+    }
+
+    fn check_properties(&self, lowering: &mut Lowering<'_>) {
+        let mut seen: BTreeMap<&str, &Location> = BTreeMap::new();
+        for entry in &self.node.entries {
+            let Some(name) = &entry.name else { continue };
+            let Some(property) = self.directive.properties.iter().find(|property| property.name == name.text) else {
+                lowering.report(self.unknown_property(&name.text, name.location.clone()));
+                continue;
+            };
+            if property.repeat == Repeat::Once {
+                if let Some(first) = seen.get(property.name) {
+                    let message = format!("`{}` is given twice", property.name);
+                    let diagnostic = Diagnostic::error("duplicate-property", name.location.clone(), message)
+                        .label((*first).clone(), "the first one");
+                    lowering.report(diagnostic);
+                }
+                seen.entry(property.name).or_insert(&name.location);
+            }
+        }
+    }
+
+    fn unknown_property(&self, word: &str, at: Location) -> Diagnostic {
+        let directive = self.directive.name;
+        if directives::is_not_available_property(directive, word) {
+            return not_available(at, &format!("{directive} {word}="));
+        }
+        let diagnostic = Diagnostic::error("unknown-property", at, format!("`{directive}` has no property `{word}`"));
+        let names: Vec<&str> = self.directive.properties.iter().map(|property| property.name).collect();
+        if let Some(candidate) = nearest(word, names.iter().copied()) {
+            return diagnostic.help(format!("did you mean `{candidate}=`?"));
+        }
+        if let Block::Optional(place) | Block::Required(place) = self.directive.block
+            && directives::find(word, place).is_some()
+        {
+            return diagnostic.help(format!("`{word}` stands in the block: `{directive} {{ {word} … }}`"));
+        }
+        if names.is_empty() {
+            return diagnostic.help("it has no properties");
+        }
+        diagnostic.help(format!("it has {}", names.iter().map(|name| format!("`{name}=`")).collect::<Vec<_>>().join(", ")))
+    }
+
+    fn check_arguments(&self, lowering: &mut Lowering<'_>) {
+        let given: Vec<&Value> = self.arguments().collect();
+        let needed =
+            self.directive.arguments.iter().filter(|argument| matches!(argument.count, Count::One | Count::OneOrMore)).count();
+        if given.len() < needed {
+            let missing = &self.directive.arguments[given.len().min(self.directive.arguments.len() - 1)];
+            let message = format!("`{}` needs {}", self.directive.name, describe_argument(missing));
+            lowering.report(
+                Diagnostic::error("missing-argument", self.node.location.clone(), message)
+                    .help(format!("for example `{}`", first_line(self.directive.example))),
+            );
+        }
+        let open_ended =
+            self.directive.arguments.last().is_some_and(|argument| matches!(argument.count, Count::OneOrMore | Count::Any));
+        if !open_ended && given.len() > self.directive.arguments.len() {
+            let extra = given[self.directive.arguments.len()];
+            let message = match self.directive.arguments.len() {
+                0 => format!("`{}` takes no argument", self.directive.name),
+                1 => format!("`{}` takes one argument", self.directive.name),
+                count => format!("`{}` takes {count} arguments", self.directive.name),
+            };
+            lowering.report(Diagnostic::error("too-many-arguments", extra.location.clone(), message));
+        }
+    }
+
+    fn check_block(&self, lowering: &mut Lowering<'_>) {
+        let at = self.node.location.clone();
+        match (self.directive.block, &self.node.children) {
+            (Block::None, Some(_)) => {
+                let message = format!("`{}` takes no block", self.directive.name);
+                lowering.report(Diagnostic::error("unexpected-block", at, message).help("remove the `{ … }`"));
+            }
+            (Block::Required(_), None) => {
+                let message = format!("`{}` needs a block", self.directive.name);
+                let help = format!("for example `{}`", first_line(self.directive.example));
+                lowering.report(Diagnostic::error("missing-block", at, message).help(help));
+            }
+            (Block::None | Block::Optional(_), None) | (Block::Optional(_) | Block::Required(_), Some(_)) => {}
+        }
+    }
+
+    pub fn arguments(&self) -> impl Iterator<Item = &'n Value> + use<'n> {
+        self.node.entries.iter().filter(|entry| entry.name.is_none()).map(|entry| &entry.value)
+    }
+
+    pub fn argument(&self, index: usize) -> Option<&'n Value> {
+        self.arguments().nth(index)
+    }
+
+    /// The first property of that name.
+    pub fn property(&self, name: &str) -> Option<&'n Value> {
+        self.properties(name).next().map(|entry| &entry.value)
+    }
+
+    pub fn properties<'q>(&self, name: &'q str) -> impl Iterator<Item = &'n Entry> + use<'n, 'q> {
+        self.node.entries.iter().filter(move |entry| entry.name.as_ref().is_some_and(|written| written.text == name))
+    }
+
+    /// The value of a property, read as the kind that the table gives it.
+    pub fn read(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Read> {
+        let property = self.directive.properties.iter().find(|property| property.name == name);
+        let property = property.expect("lowering asks for properties that are in its table entry");
+        let value = self.property(name)?;
+        read(lowering, value, property.kind, &format!("`{name}=`"))
+    }
+
+    /// The argument at that place, read as the kind that the table gives it.
+    pub fn read_argument(&self, lowering: &mut Lowering<'_>, index: usize) -> Option<Read> {
+        let argument = &self.directive.arguments[index.min(self.directive.arguments.len() - 1)];
+        let value = self.argument(index)?;
+        read(lowering, value, argument.kind, &format!("`{}`", self.directive.name))
+    }
+
+    /// All arguments, each read as the kind of its place in the table. Faulty ones are reported and left out.
+    pub fn read_arguments(&self, lowering: &mut Lowering<'_>) -> Vec<Read> {
+        (0..self.arguments().count()).filter_map(|index| self.read_argument(lowering, index)).collect()
+    }
+
+    pub fn text(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Text> {
+        self.read(lowering, name).map(Read::text)
+    }
+
+    pub fn duration(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Duration> {
+        self.read(lowering, name).map(Read::duration)
+    }
+
+    pub fn number(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<u64> {
+        self.read(lowering, name).map(Read::number)
+    }
+
+    pub fn switch(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<bool> {
+        self.read(lowering, name).map(Read::switch)
+    }
+
+    pub fn template(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Template> {
+        self.read(lowering, name).map(Read::template)
+    }
+}
+
+fn describe_argument(argument: &Argument) -> String {
+    match argument.kind {
+        Kind::Text(form) => form.to_string(),
+        Kind::Template(_) => format!("a text: {}", argument.summary),
+        Kind::Path => "a path".into(),
+        Kind::Choice(names) => format!("one of {}", quoted_list(names)),
+        Kind::ChoiceOr(names, form) => format!("{}, or {form}", quoted_list(names)),
+        Kind::AutoOrInteger { .. } => "`\"auto\"` or a number".into(),
+        Kind::Integer { .. } => "a number".into(),
+        Kind::Duration { .. } => "a duration".into(),
+        Kind::Size { .. } => "a size".into(),
+        Kind::ByteRate { .. } => "a rate".into(),
+        Kind::Switch => "`#true` or `#false`".into(),
+    }
+}
+
+fn first_line(example: &str) -> &str {
+    example.lines().next().unwrap_or_default()
+}
+
+/// `"a"`, `"b"` or `"c"`, each in code quotes.
+pub fn quoted_list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
+    match quoted.split_last() {
+        None => String::new(),
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+    }
+}
+
+/// A value after it was read as the kind its table entry names. The accessor has to fit the kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Read {
+    Text(Text),
+    Template(Template, Location),
+    Choice(&'static str, Location),
+    Number(u64, Location),
+    Duration(Duration),
+    Switch(bool),
+}
+
+impl Read {
+    pub fn text(self) -> Text {
+        let Read::Text(text) = self else { unreachable!("the table says this is no text") };
+        text
+    }
+
+    pub fn template(self) -> Template {
+        let Read::Template(template, _) = self else { unreachable!("the table says this is no template") };
+        template
+    }
+
+    pub fn choice(self) -> &'static str {
+        let Read::Choice(name, _) = self else { unreachable!("the table says this is no choice") };
+        name
+    }
+
+    pub fn number(self) -> u64 {
+        let Read::Number(number, _) = self else { unreachable!("the table says this is no number") };
+        number
+    }
+
+    pub fn duration(self) -> Duration {
+        let Read::Duration(duration) = self else { unreachable!("the table says this is no duration") };
+        duration
+    }
+
+    pub fn switch(self) -> bool {
+        let Read::Switch(switch) = self else { unreachable!("the table says this is no switch") };
+        switch
+    }
+}
+
+/// Reads one value as a kind; what does not fit is reported with `owner`, the name of the directive or property.
+pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str) -> Option<Read> {
+    match kind {
+        Kind::Text(form) => {
+            let text = expect_text(lowering, value, owner, form)?;
+            placeholders::resolve_text(lowering, text).map(Read::Text)
+        }
+        Kind::Template(stage) => read_template(lowering, value, stage, owner),
+        Kind::Path => {
+            let text = expect_text(lowering, value, owner, "a path")?;
+            let text = placeholders::resolve_text(lowering, text)?;
+            if text.value.is_empty() {
+                lowering.report(Diagnostic::error("bad-value", value.location.clone(), format!("{owner} is empty")));
+                return None;
+            }
+            Some(Read::Text(text))
+        }
+        Kind::Choice(names) => {
+            let text = expect_text(lowering, value, owner, &format!("one of {}", quoted_list(names)))?;
+            let text = placeholders::resolve_text(lowering, text)?;
+            if let Some(name) = names.iter().find(|name| **name == text.value) {
+                return Some(Read::Choice(name, text.location));
+            }
+            let diagnostic = text.error("bad-value", format!("{owner} cannot be `{}`", text.value));
+            lowering.report(match nearest(&text.value, names.iter().copied()) {
+                Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
+                None => diagnostic.help(format!("it can be {}", quoted_list(names))),
+            });
+            None
+        }
+        Kind::ChoiceOr(names, form) => {
+            let text = expect_text(lowering, value, owner, form)?;
+            let text = placeholders::resolve_text(lowering, text)?;
+            match names.iter().find(|name| **name == text.value) {
+                Some(name) => Some(Read::Choice(name, text.location)),
+                None => Some(Read::Text(text)),
+            }
+        }
+        Kind::AutoOrInteger { min, max } => match &value.literal {
+            Literal::Text(raw) if raw == "auto" => Some(Read::Choice("auto", value.location.clone())),
+            _ => read_integer(lowering, value, min, max, owner, "`\"auto\"` or a number"),
+        },
+        Kind::Integer { min, max } => read_integer(lowering, value, min, max, owner, "a number"),
+        Kind::Duration { min, max } => read_duration(lowering, value, min, max, owner),
+        Kind::Size { min, max } => read_bytes(lowering, value, (min, max), owner, "a size, as in `\"64KiB\"`", units::parse_size),
+        Kind::ByteRate { min, max } => {
+            read_bytes(lowering, value, (min, max), owner, "a rate, as in `\"1KiB/s\"`", units::parse_byte_rate)
+        }
+        Kind::Switch => read_switch(lowering, value, owner),
+    }
+}
+
+fn read_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage, owner: &str) -> Option<Read> {
+    let text = expect_text(lowering, value, owner, "a text")?;
+    let template = placeholders::resolve_template(lowering, text, stage, None)?;
+    Some(Read::Template(template, value.location.clone()))
+}
+
+fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, owner: &str, form: &str) -> Option<Read> {
+    let number = match &value.literal {
+        Literal::Integer(number) => *number,
+        // A number in quotes is how `{env.X}` brings one in.
+        Literal::Text(_) => {
+            let text = placeholders::resolve_text(lowering, value)?;
+            match text.value.parse::<i128>() {
+                Ok(number) => number,
+                Err(_) => {
+                    lowering.report(text.error("wrong-type", format!("{owner} is {form}, and `{}` is not", text.value)));
+                    return None;
+                }
+            }
+        }
+        Literal::Float(_) | Literal::Switch(_) | Literal::Null => {
+            lowering.report(wrong_type(value, owner, form));
+            return None;
+        }
+    };
+    if number < i128::from(min) || number > i128::from(max) {
+        let message = format!("{owner} goes from {min} to {max}");
+        lowering.report(Diagnostic::error("out-of-range", value.location.clone(), message));
+        return None;
+    }
+    Some(Read::Number(number as u64, value.location.clone()))
+}
+
+fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max: Duration, owner: &str) -> Option<Read> {
+    if let Literal::Integer(number) = value.literal {
+        let diagnostic =
+            Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a duration and needs a unit"));
+        lowering.report(diagnostic.help(format!("for seconds, write `\"{number}s\"`")));
+        return None;
+    }
+    let text = expect_text(lowering, value, owner, "a duration, as in `\"5s\"`")?;
+    let text = placeholders::resolve_text(lowering, text)?;
+    match units::parse_duration(&text.value) {
+        Ok(duration) if duration < min || duration > max => {
+            let message = format!("{owner} goes from {} to {}", units::show_duration(min), units::show_duration(max));
+            lowering.report(Diagnostic::error("out-of-range", text.location, message));
+            None
+        }
+        Ok(duration) => Some(Read::Duration(duration)),
+        Err(reason) => {
+            lowering.report(text.error("wrong-unit", reason));
+            None
+        }
+    }
+}
+
+fn read_bytes(
+    lowering: &mut Lowering<'_>,
+    value: &Value,
+    (min, max): (u64, u64),
+    owner: &str,
+    form: &str,
+    parse: fn(&str) -> Result<u64, String>,
+) -> Option<Read> {
+    let parsed = match &value.literal {
+        Literal::Integer(number) => u64::try_from(*number).map_err(|_| None),
+        Literal::Text(_) => {
+            let text = placeholders::resolve_text(lowering, value)?;
+            parse(&text.value).map_err(|reason| Some(text.error("wrong-unit", reason)))
+        }
+        Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(Some(wrong_type(value, owner, form))),
+    };
+    let out_of_range = || {
+        let message = format!("{owner} goes from {} to {}", units::show_size(min), units::show_size(max));
+        Diagnostic::error("out-of-range", value.location.clone(), message)
+    };
+    match parsed {
+        Ok(bytes) if (min..=max).contains(&bytes) => Some(Read::Number(bytes, value.location.clone())),
+        Ok(_) | Err(None) => {
+            lowering.report(out_of_range());
+            None
+        }
+        Err(Some(diagnostic)) => {
+            lowering.report(diagnostic);
+            None
+        }
+    }
+}
+
+fn read_switch(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<Read> {
+    let form = "`#true`, `#false`, `\"on\"` or `\"off\"`";
+    if let Literal::Switch(switch) = value.literal {
+        return Some(Read::Switch(switch));
+    }
+    let text = expect_text(lowering, value, owner, form)?;
+    let text = placeholders::resolve_text(lowering, text)?;
+    match text.value.as_str() {
+        "on" => Some(Read::Switch(true)),
+        "off" => Some(Read::Switch(false)),
+        other => {
+            let diagnostic = text.error("wrong-type", format!("{owner} is {form}, and `{other}` is not"));
+            lowering.report(match other {
+                "true" | "yes" | "enabled" => diagnostic.help("write `#true`"),
+                "false" | "no" | "disabled" => diagnostic.help("write `#false`"),
+                _ => diagnostic,
+            });
+            None
+        }
+    }
+}
+
+/// The value when it is a text; otherwise a report.
+pub fn expect_text<'v>(lowering: &mut Lowering<'_>, value: &'v Value, owner: &str, form: &str) -> Option<&'v Value> {
+    if matches!(value.literal, Literal::Text(_)) {
+        return Some(value);
+    }
+    lowering.report(wrong_type(value, owner, form));
+    None
+}
+
+fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {
+    let seen = match value.literal {
+        Literal::Text(_) => "a text",
+        Literal::Integer(_) | Literal::Float(_) => "a number",
+        Literal::Switch(true) => "`#true`",
+        Literal::Switch(false) => "`#false`",
+        Literal::Null => "`#null`",
+    };
+    let diagnostic = Diagnostic::error("wrong-type", value.location.clone(), format!("{owner} is {form}, not {seen}"))
+        .marked(format!("this is {seen}"));
+    match &value.literal {
+        Literal::Integer(number) => diagnostic.help(format!("a text is written in quotes, as in `\"{number}\"`")),
+        _ => diagnostic,
+    }
+}

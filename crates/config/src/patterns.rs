@@ -1,0 +1,159 @@
+//! Patterns of paths and of values: `/a`, `/a/*`, `~regex`, `beta*`. A regular expression is known to compile from here on.
+
+use crate::diagnostics::Diagnostic;
+use crate::lowering::{self, Lowering};
+use crate::placeholders::{self, Text};
+use crate::syntax::Value;
+use tidegate_model::{PathPattern, TextPattern};
+
+/// A pattern as `route` and `match path=` take it.
+pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<PathPattern> {
+    let value = lowering::expect_text(lowering, value, owner, "a path pattern, as in `\"/api/*\"`")?;
+    let text = placeholders::resolve_pattern(lowering, value)?;
+    if let Some(regex) = text.value.strip_prefix('~') {
+        check_regex(lowering, &text, regex)?;
+        return Some(PathPattern::Regex(regex.to_string()));
+    }
+    match parse_plain_pattern(&text.value) {
+        Ok(pattern) => Some(pattern),
+        Err((reason, help)) => {
+            let diagnostic = text.error("bad-pattern", reason);
+            let help = if text.secret { None } else { help };
+            lowering.report(Diagnostic { help, ..diagnostic });
+            None
+        }
+    }
+}
+
+/// The fault, and what to write instead.
+fn parse_plain_pattern(text: &str) -> Result<PathPattern, (String, Option<String>)> {
+    if !text.starts_with('/') {
+        let reason = "a path pattern starts with `/`, or with `~` for a regular expression".to_string();
+        let help = match text {
+            "" => "for every path, leave the pattern out".to_string(),
+            "*" => "for every path, write `/*`".to_string(),
+            _ if text.contains("://") => "the host stands in the address of the `site`".to_string(),
+            _ => format!("write `/{text}`"),
+        };
+        return Err((reason, Some(help)));
+    }
+    if let Some(position) = text.find(['?', '#']) {
+        let what = &text[position..=position];
+        let help = "for a condition on the query, use `match query=\"name=value\"`".to_string();
+        return Err((format!("a pattern is compared with the path, which never holds a `{what}`"), Some(help)));
+    }
+    if text.split('/').any(|segment| segment == "." || segment == "..") {
+        return Err(("a normalised path has no `.` and `..`, so this pattern never matches".into(), None));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(("a path pattern holds no control characters".into(), None));
+    }
+    let (stem, is_prefix) = match text.strip_suffix("/*") {
+        Some(stem) => (stem, true),
+        None => (text, false),
+    };
+    if stem.contains('*') {
+        let help = match stem.strip_suffix('*') {
+            Some(rest) if !is_prefix && !rest.contains('*') => {
+                let regex = regex_syntax::escape(rest);
+                format!("for everything below a path, write `{rest}/*`; for every path that starts so, `~^{regex}`")
+            }
+            _ => format!("use a regular expression, as in `~^{}$`", regex_syntax::escape(text).replace("\\*", "[^/]*")),
+        };
+        return Err(("`*` can only stand at the end, behind a `/`".into(), Some(help)));
+    }
+    Ok(if is_prefix { PathPattern::Prefix(format!("{stem}/")) } else { PathPattern::Exact(text.to_string()) })
+}
+
+/// `text` is what it stands in, for the place; `pattern` is a part of it.
+pub fn parse_text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: &str) -> Option<TextPattern> {
+    if let Some(regex) = pattern.strip_prefix('~') {
+        check_regex(lowering, text, regex)?;
+        return Some(TextPattern::Regex(regex.to_string()));
+    }
+    let starts = pattern.starts_with('*');
+    let ends = pattern.ends_with('*');
+    let inner = pattern.trim_matches('*');
+    let stars = pattern.matches('*').count();
+    match (starts, ends, stars) {
+        (_, _, 0) => Some(TextPattern::Exact(pattern.to_string())),
+        (true, true, 1) => Some(TextPattern::Present),
+        (true, false, 1) => Some(TextPattern::Suffix(inner.to_string())),
+        (false, true, 1) => Some(TextPattern::Prefix(inner.to_string())),
+        _ => {
+            let diagnostic = text.error("bad-pattern", "`*` can only stand once, at the start or at the end");
+            let regex = regex_syntax::escape(pattern).replace("\\*", ".*");
+            let help = format!("use a regular expression, as in `~^{regex}$`");
+            lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
+            None
+        }
+    }
+}
+
+/// The number of groups. `regex` is a part of `text`.
+pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Option<usize> {
+    let fault = match regex_syntax::Parser::new().parse(regex) {
+        Ok(_) => match regex::Regex::new(regex) {
+            Ok(compiled) => return Some(compiled.captures_len() - 1),
+            Err(_) => (None, "the regular expression is too large once compiled".to_string()),
+        },
+        Err(regex_syntax::Error::Parse(error)) => {
+            (Some(error.span().start.offset..error.span().end.offset), error.kind().to_string())
+        }
+        Err(regex_syntax::Error::Translate(error)) => {
+            (Some(error.span().start.offset..error.span().end.offset), error.kind().to_string())
+        }
+        Err(_) => (None, "it cannot be read".to_string()),
+    };
+    let (span, reason) = fault;
+    let mut diagnostic = text.error("bad-regex", "this regular expression is not valid");
+    if !text.secret {
+        let offset = text.value.rfind(regex).unwrap_or(0);
+        if let Some(span) = span {
+            // A caret needs a character to stand under; an expression that ends too early has none left.
+            let end = span.end.max(span.start + 1).min(regex.len().max(1));
+            let start = span.start.min(end.saturating_sub(1));
+            diagnostic.primary.location = text.part(offset + start..offset + end);
+        }
+        diagnostic = diagnostic.marked(reason);
+    }
+    lowering.report(diagnostic);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_patterns() {
+        let check = |text: &str, expected: &str| {
+            let seen = match parse_plain_pattern(text) {
+                Ok(pattern) => format!("{pattern:?}"),
+                Err((reason, _)) => format!("error: {reason}"),
+            };
+            assert_eq!(seen, expected, "for {text}");
+        };
+        check("/", "Exact(\"/\")");
+        check("/*", "Prefix(\"/\")");
+        check("/a", "Exact(\"/a\")");
+        check("/a/", "Exact(\"/a/\")");
+        check("/a/*", "Prefix(\"/a/\")");
+        check("/a b/*", "Prefix(\"/a b/\")");
+        check("api", "error: a path pattern starts with `/`, or with `~` for a regular expression");
+        check("/a*", "error: `*` can only stand at the end, behind a `/`");
+        check("/a/*/b", "error: `*` can only stand at the end, behind a `/`");
+        check("/a/../b", "error: a normalised path has no `.` and `..`, so this pattern never matches");
+        check("/a?b=c", "error: a pattern is compared with the path, which never holds a `?`");
+    }
+
+    #[test]
+    fn no_text_makes_them_panic() {
+        bolero::check!().with_type::<String>().for_each(|text: &String| {
+            let _ = parse_plain_pattern(text);
+            let _ = tidegate_model::SiteAddress::parse(text);
+            let _ = tidegate_model::UpstreamAddress::parse(text);
+            let _ = tidegate_model::address::parse_host_pattern(text);
+        });
+    }
+}

@@ -1,0 +1,336 @@
+//! `{placeholders}` in strings: what is filled in when the file is read (`{env.X}`, `{file.X}`), and what becomes a template.
+//! What a filled-in value was is never shown again: messages about such a text quote what was written.
+
+use crate::diagnostics::{Diagnostic, Location, nearest};
+use crate::lowering::Lowering;
+use crate::syntax::{Literal, Value};
+use crate::table::Stage;
+use std::io::Read;
+use std::ops::Range;
+use tidegate_model::{Placeholder, Template, TemplatePart};
+
+/// What `{file.X}` may bring in. Secrets and addresses are small; a larger file is a slip of the path.
+const FILE_VALUE_BYTES_MAX: u64 = 1 << 20;
+
+/// A text after `{env.X}` and `{file.X}` were filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Text {
+    pub value: String,
+    pub location: Location,
+    /// Something was filled in, so the value must not be shown.
+    pub secret: bool,
+    /// As it stands in the file, for messages about a secret.
+    written: String,
+    verbatim: bool,
+    source: Value,
+}
+
+impl Text {
+    /// For messages: the value, or when that may be a secret what was written in its place.
+    pub fn shown(&self) -> &str {
+        if self.secret { &self.written } else { &self.value }
+    }
+
+    /// The place of a part of the value, as precisely as it can be known.
+    pub fn part(&self, part: Range<usize>) -> Location {
+        if self.verbatim { self.source.part(part) } else { self.location.clone() }
+    }
+
+    /// An error about this text. The reason may quote the value, so it is kept back when that came from elsewhere.
+    pub fn error(&self, code: &'static str, reason: impl Into<String>) -> Diagnostic {
+        if self.secret {
+            let message = format!("the value filled in for `{}` cannot be used here", self.written);
+            Diagnostic::error(code, self.location.clone(), message).note("the value is not shown, because it may be a secret")
+        } else {
+            Diagnostic::error(code, self.location.clone(), reason)
+        }
+    }
+}
+
+/// Text in which only `{env.X}` and `{file.X}` may stand; `{{` and `}}` are braces.
+pub fn resolve_text(lowering: &mut Lowering<'_>, value: &Value) -> Option<Text> {
+    resolve(lowering, value, Braces::Doubled)
+}
+
+/// A pattern: regular expressions have braces of their own, so only `{env.X}` and `{file.X}` mean something.
+pub fn resolve_pattern(lowering: &mut Lowering<'_>, value: &Value) -> Option<Text> {
+    let is_regex = matches!(&value.literal, Literal::Text(raw) if raw.contains('~'));
+    resolve(lowering, value, if is_regex { Braces::Kept } else { Braces::Doubled })
+}
+
+/// Text with placeholders. With `captures`, `$1` up to that number are the groups of a regular expression, and `$$` is a dollar.
+pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage, captures: Option<usize>) -> Option<Template> {
+    let Literal::Text(raw) = &value.literal else { return None };
+    let errors_before = lowering.diagnostics.len();
+    let mut parts: Vec<TemplatePart> = Vec::new();
+    let mut literal = String::new();
+    for piece in split(raw, Braces::Doubled) {
+        match piece {
+            Piece::Literal { text, start } => match captures {
+                None => literal.push_str(text),
+                Some(groups) => push_with_captures(lowering, value, (text, start), groups, &mut parts, &mut literal),
+            },
+            Piece::Brace(brace) => literal.push(brace),
+            Piece::Placeholder { name, range } => match early(lowering, value, name, &range) {
+                Early::Filled(text) => literal.push_str(&text),
+                Early::Failed => {}
+                Early::No => {
+                    if let Some(placeholder) = known(lowering, value, name, &range, stage) {
+                        flush(&mut parts, &mut literal);
+                        parts.push(TemplatePart::Placeholder(placeholder));
+                    }
+                }
+            },
+            Piece::Unmatched(range) => lowering.report(unmatched(value, raw, range)),
+        }
+    }
+    flush(&mut parts, &mut literal);
+    (lowering.diagnostics.len() == errors_before).then_some(Template { parts })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Braces {
+    /// `{{` is a brace, and a single one has to open a placeholder.
+    Doubled,
+    /// All braces stand for themselves, except those of `{env.` and `{file.`.
+    Kept,
+}
+
+fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option<Text> {
+    let Literal::Text(raw) = &value.literal else { return None };
+    let mut failed = false;
+    let mut filled = false;
+    let mut result = String::with_capacity(raw.len());
+    for piece in split(raw, braces) {
+        match piece {
+            Piece::Literal { text, .. } => result.push_str(text),
+            Piece::Brace(brace) => result.push(brace),
+            Piece::Placeholder { name, range } => match early(lowering, value, name, &range) {
+                Early::Filled(text) => {
+                    filled = true;
+                    result.push_str(&text);
+                }
+                Early::Failed => failed = true,
+                Early::No => {
+                    failed = true;
+                    lowering.report(not_here(value, name, range));
+                }
+            },
+            Piece::Unmatched(range) => {
+                failed = true;
+                lowering.report(unmatched(value, raw, range));
+            }
+        }
+    }
+    if failed {
+        return None;
+    }
+    Some(Text {
+        verbatim: result == *raw,
+        value: result,
+        location: value.location.clone(),
+        secret: filled,
+        written: raw.clone(),
+        source: value.clone(),
+    })
+}
+
+enum Piece<'a> {
+    Literal {
+        text: &'a str,
+        start: usize,
+    },
+    /// A doubled brace.
+    Brace(char),
+    Placeholder {
+        name: &'a str,
+        /// With the braces.
+        range: Range<usize>,
+    },
+    /// `{` without `}`, or the other way round.
+    Unmatched(Range<usize>),
+}
+
+fn split(raw: &str, braces: Braces) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut literal_start = 0;
+    let mut index = 0;
+    while let Some(found) = raw[index..].find(['{', '}']) {
+        let at = index + found;
+        let rest = &raw[at..];
+        let (piece, length) = match braces {
+            Braces::Doubled if rest.starts_with("{{") => (Piece::Brace('{'), 2),
+            Braces::Doubled if rest.starts_with("}}") => (Piece::Brace('}'), 2),
+            Braces::Kept if !(rest.starts_with("{env.") || rest.starts_with("{file.")) => {
+                index = at + 1;
+                continue;
+            }
+            Braces::Doubled | Braces::Kept => match rest.find('}') {
+                Some(end) if rest.starts_with('{') && !rest[1..end].contains('{') => {
+                    (Piece::Placeholder { name: &rest[1..end], range: at..at + end + 1 }, end + 1)
+                }
+                _ => (Piece::Unmatched(at..at + 1), 1),
+            },
+        };
+        if literal_start < at {
+            pieces.push(Piece::Literal { text: &raw[literal_start..at], start: literal_start });
+        }
+        pieces.push(piece);
+        index = at + length;
+        literal_start = index;
+    }
+    if literal_start < raw.len() {
+        pieces.push(Piece::Literal { text: &raw[literal_start..], start: literal_start });
+    }
+    pieces
+}
+
+enum Early {
+    Filled(String),
+    /// It was reported.
+    Failed,
+    /// Not one that is filled in when the file is read.
+    No,
+}
+
+fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>) -> Early {
+    let at = value.part(range.clone());
+    if let Some(variable) = name.strip_prefix("env.") {
+        return match lowering.environment.variable(variable) {
+            Some(text) => Early::Filled(text),
+            None => {
+                let message = format!("the environment variable `{variable}` is not set");
+                lowering.report(Diagnostic::error("missing-variable", at, message));
+                Early::Failed
+            }
+        };
+    }
+    if let Some(path) = name.strip_prefix("file.") {
+        return match file_value(lowering, at.clone(), path) {
+            Ok(text) => Early::Filled(text),
+            Err(reason) => {
+                lowering.report(Diagnostic::error("cannot-read", at, format!("cannot read `{path}`: {reason}")));
+                Early::Failed
+            }
+        };
+    }
+    Early::No
+}
+
+/// The content of a file without its last line break.
+fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
+    let path = lowering.sources.file(at.file).directory.join(path);
+    lowering.read_files.push(path.clone());
+    let file = std::fs::File::open(&path).map_err(|error| crate::load::reason(&error))?;
+    let mut text = String::new();
+    file.take(FILE_VALUE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| crate::load::reason(&error))?;
+    if text.len() as u64 > FILE_VALUE_BYTES_MAX {
+        return Err("it is larger than 1 MiB".into());
+    }
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>, stage: Stage) -> Option<Placeholder> {
+    let at = value.part(range.clone());
+    let Some(placeholder) = Placeholder::from_name(name) else {
+        lowering.report(unknown(at, name));
+        return None;
+    };
+    if stage == Stage::Request && placeholder.needs_response() {
+        let diagnostic = Diagnostic::error("too-early", at, format!("`{{{name}}}` has no value here"))
+            .marked("there is no response yet")
+            .help("it can be used in `response-header` and in the access log");
+        lowering.report(diagnostic);
+        return None;
+    }
+    if let Placeholder::RequestHeader(header) | Placeholder::ResponseHeader(header) = &placeholder
+        && !crate::directives::header::is_token(header)
+    {
+        lowering.report(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
+        return None;
+    }
+    Some(placeholder)
+}
+
+fn unknown(at: Location, name: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::error("unknown-placeholder", at, format!("there is no placeholder `{{{name}}}`"));
+    let candidates = Placeholder::PLAIN.iter().map(|(plain, _)| *plain);
+    match nearest(name, candidates) {
+        Some(candidate) => diagnostic.help(format!("did you mean `{{{candidate}}}`?")),
+        None if name.starts_with("header.") || name.starts_with("http.") || name.starts_with("req.") => {
+            diagnostic.help("a header of the request is `{request.header.NAME}`")
+        }
+        None => diagnostic.help("for a brace that stands for itself, write `{{` or `}}`"),
+    }
+}
+
+fn not_here(value: &Value, name: &str, range: Range<usize>) -> Diagnostic {
+    let at = value.part(range);
+    if Placeholder::from_name(name).is_some() {
+        Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"))
+            .help("only `{env.NAME}` and `{file.PATH}` can: this text is needed before there is a request")
+    } else {
+        unknown(at, name)
+    }
+}
+
+fn unmatched(value: &Value, raw: &str, range: Range<usize>) -> Diagnostic {
+    let brace = &raw[range.clone()];
+    let other = if brace == "{" { "}" } else { "{" };
+    Diagnostic::error("unmatched-brace", value.part(range), format!("`{brace}` without `{other}`"))
+        .help(format!("for a brace that stands for itself, write `{brace}{brace}`"))
+}
+
+fn push_with_captures(
+    lowering: &mut Lowering<'_>,
+    value: &Value,
+    (text, start): (&str, usize),
+    groups: usize,
+    parts: &mut Vec<TemplatePart>,
+    literal: &mut String,
+) {
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        literal.push_str(&rest[..dollar]);
+        let after = &rest[dollar + 1..];
+        let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let at = start + (text.len() - rest.len()) + dollar;
+        if after.starts_with('$') {
+            literal.push('$');
+            rest = &after[1..];
+            continue;
+        }
+        let written = &after[..digits];
+        match written.parse::<usize>() {
+            Ok(number) if number <= groups => {
+                flush(parts, literal);
+                parts.push(TemplatePart::Capture(number));
+            }
+            _ if digits == 0 => lowering.report(
+                Diagnostic::error("bad-capture", value.part(at..at + 1), "`$` is followed by the number of a group")
+                    .help("for a dollar that stands for itself, write `$$`"),
+            ),
+            _ => {
+                let message = format!("the pattern has no group {written}");
+                let count = if groups == 1 { "1 group".to_string() } else { format!("{groups} groups") };
+                lowering.report(
+                    Diagnostic::error("bad-capture", value.part(at..at + 1 + digits), message).note(format!("it has {count}")),
+                );
+            }
+        }
+        rest = &after[digits..];
+    }
+    literal.push_str(rest);
+}
+
+fn flush(parts: &mut Vec<TemplatePart>, literal: &mut String) {
+    if !literal.is_empty() {
+        parts.push(TemplatePart::Literal(std::mem::take(literal)));
+    }
+}

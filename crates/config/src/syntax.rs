@@ -1,0 +1,268 @@
+//! KDL text as a tree of nodes that know where they were written. The `kdl` crate parses; this keeps what lowering needs.
+//! Nothing here knows any directive. Text that would cost the parser too much is refused before it is parsed.
+
+use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
+use crate::lexer::{self, TokenKind};
+use kdl::{KdlDiagnostic, KdlDocument, KdlEntry, KdlNode, KdlValue};
+
+/// More than any configuration written by hand or by a program needs; the parser takes a few microseconds a line.
+pub const FILE_BYTES_MAX: usize = 8 << 20;
+/// Blocks in blocks. The parser recurses, and five levels are the deepest that mean anything.
+const BLOCK_DEPTH_MAX: usize = 32;
+/// `/-` inside something switched off by `/-`. The parser reads such a part twice on each level.
+const SLASHDASH_DEPTH_MAX: usize = 6;
+/// A syntax error early in a file makes the rest look wrong too.
+const SYNTAX_ERRORS_MAX: usize = 5;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub name: Name,
+    pub entries: Vec<Entry>,
+    /// `None` without a block; `{ }` is `Some` of nothing.
+    pub children: Option<Vec<Node>>,
+    /// The name and the entries, without the block.
+    pub location: Location,
+    /// Where a `(type)` was written, which no directive takes.
+    pub annotation: Option<Location>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Name {
+    pub text: String,
+    pub location: Location,
+}
+
+/// An argument, or with a name a property. In the order written, duplicates included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub name: Option<Name>,
+    pub value: Value,
+    pub location: Location,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    pub literal: Literal,
+    pub location: Location,
+    /// Bytes from the start of `location` to the first character of the text, when the text stands in the file as it is: no escapes.
+    pub verbatim_from: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    Text(String),
+    Integer(i128),
+    Float(f64),
+    Switch(bool),
+    Null,
+}
+
+impl Value {
+    /// The place of a part of the text, or the whole value when escapes make that unknowable.
+    pub fn part(&self, part: std::ops::Range<usize>) -> Location {
+        match self.verbatim_from {
+            None => self.location.clone(),
+            Some(offset) => {
+                let start = self.location.span.start + offset;
+                Location { file: self.location.file, span: start + part.start..start + part.end }
+            }
+        }
+    }
+}
+
+/// The nodes of a file, or everything that keeps it from being KDL.
+pub fn parse(sources: &Sources, file: FileId) -> Result<Vec<Node>, Vec<Diagnostic>> {
+    let text = sources.file(file).text.as_str();
+    let at = |span| Location { file, span };
+    let readable = without_comments(text).map_err(|(span, message)| {
+        let diagnostic = Diagnostic::error("syntax", at(span), message);
+        vec![diagnostic]
+    })?;
+    match KdlDocument::parse_v2(&readable) {
+        Ok(document) => Ok(document.nodes().iter().map(|node| read_node(node, file)).collect()),
+        Err(error) => Err(syntax_errors(&error.diagnostics, text, file)),
+    }
+}
+
+/// The same text, byte for byte as long, with blanks for comments: the parser recurses for each `*` in a comment.
+fn without_comments(text: &str) -> Result<String, (std::ops::Range<usize>, String)> {
+    struct Block {
+        slashdash_depth: usize,
+        slashdash_in_this_node: bool,
+    }
+    // A line break between `/-` and what it switches off belongs to it.
+    let mut just_after_slashdash = false;
+    let mut blanked = String::with_capacity(text.len());
+    let mut blocks = vec![Block { slashdash_depth: 0, slashdash_in_this_node: false }];
+    for token in lexer::tokens(text) {
+        let block = blocks.last_mut().expect("the file itself is never taken off");
+        match token.kind {
+            TokenKind::LineComment | TokenKind::BlockComment => {
+                if token.kind == TokenKind::BlockComment && !text[token.span.clone()].ends_with("*/") {
+                    return Err((token.span.start..token.span.start + 2, "this comment is never closed".into()));
+                }
+                blanked.extend(std::iter::repeat_n(' ', token.span.len()));
+                continue;
+            }
+            TokenKind::Newline | TokenKind::Semicolon => block.slashdash_in_this_node &= just_after_slashdash,
+            TokenKind::Slashdash => {
+                just_after_slashdash = true;
+                block.slashdash_in_this_node = true;
+                if block.slashdash_depth >= SLASHDASH_DEPTH_MAX {
+                    return Err((token.span, format!("`/-` is nested more than {SLASHDASH_DEPTH_MAX} times")));
+                }
+            }
+            TokenKind::Open => {
+                let slashdash_depth = block.slashdash_depth + usize::from(block.slashdash_in_this_node);
+                blocks.push(Block { slashdash_depth, slashdash_in_this_node: false });
+                if blocks.len() > BLOCK_DEPTH_MAX {
+                    return Err((token.span, format!("blocks are nested more than {BLOCK_DEPTH_MAX} deep")));
+                }
+            }
+            TokenKind::Close if blocks.len() > 1 => {
+                blocks.pop();
+            }
+            _ => {}
+        }
+        just_after_slashdash &= matches!(token.kind, TokenKind::Slashdash | TokenKind::Newline | TokenKind::Space);
+        blanked.push_str(&text[token.span]);
+    }
+    Ok(blanked)
+}
+
+fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diagnostic> {
+    let mut diagnostics: Vec<Diagnostic> = Vec::new();
+    for error in errors {
+        let start = error.span.offset().min(text.len());
+        let end = (start + error.span.len()).min(text.len());
+        // A fault that spans lines is shown by its first line; the rest is what the parser skipped.
+        let line_end = text.get(start..end).and_then(|skipped| skipped.find(['\n', '\r'])).map_or(end, |length| start + length);
+        let location = Location { file, span: start..line_end };
+        if diagnostics.iter().any(|known| known.primary.location.span.start == start) {
+            continue;
+        }
+        let message = error.message.as_deref().map_or_else(|| "this is not KDL".to_string(), lower_first);
+        let mut diagnostic = Diagnostic::error("syntax", location, message);
+        if let Some(help) = &error.help {
+            diagnostic = diagnostic.help(lower_first(help));
+        }
+        diagnostics.push(diagnostic);
+        if diagnostics.len() == SYNTAX_ERRORS_MAX {
+            break;
+        }
+    }
+    if diagnostics.is_empty() {
+        diagnostics.push(Diagnostic::error("syntax", Location { file, span: 0..0 }, "this is not KDL"));
+    }
+    diagnostics
+}
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_lowercase().chain(chars).collect::<String>().trim_end_matches('.').to_string(),
+        None => String::new(),
+    }
+}
+
+fn read_node(node: &KdlNode, file: FileId) -> Node {
+    let written_name = node.name().repr().map_or(node.name().value().len(), str::len);
+    let node_start = node.span().offset();
+    let (annotation, name_start) = match node.ty() {
+        None => (None, node_start),
+        Some(_) => {
+            let name_start = node.name().span().offset().max(node_start);
+            (Some(Location { file, span: node_start..name_start }), name_start)
+        }
+    };
+    let name =
+        Name { text: node.name().value().to_string(), location: Location { file, span: name_start..name_start + written_name } };
+    let entries: Vec<Entry> = node.entries().iter().map(|entry| read_entry(entry, file)).collect();
+    let end = entries.last().map_or(name.location.span.end, |entry| entry.location.span.end);
+    let annotation = annotation.or_else(|| {
+        let typed = node.entries().iter().position(|entry| entry.ty().is_some())?;
+        entries.get(typed).map(|entry| entry.location.clone())
+    });
+    Node {
+        location: Location { file, span: name_start..end },
+        children: node.children().map(|children| children.nodes().iter().map(|child| read_node(child, file)).collect()),
+        name,
+        entries,
+        annotation,
+    }
+}
+
+fn read_entry(entry: &KdlEntry, file: FileId) -> Entry {
+    let span = entry.span().offset()..entry.span().offset() + entry.span().len();
+    let written = entry.format().map_or("", |format| format.value_repr.as_str());
+    let value_start = span.end.saturating_sub(written.len()).max(span.start);
+    let literal = match entry.value() {
+        KdlValue::String(text) => Literal::Text(text.clone()),
+        KdlValue::Integer(integer) => Literal::Integer(*integer),
+        KdlValue::Float(float) => Literal::Float(*float),
+        KdlValue::Bool(switch) => Literal::Switch(*switch),
+        KdlValue::Null => Literal::Null,
+    };
+    let verbatim_from = match &literal {
+        Literal::Text(text) => {
+            let opening = written.len() - written.trim_start_matches('#').trim_start_matches('"').len();
+            (written.get(opening..opening + text.len()) == Some(text)).then_some(opening)
+        }
+        _ => None,
+    };
+    Entry {
+        name: entry.name().map(|name| {
+            let length = name.repr().map_or(name.value().len(), str::len);
+            Name { text: name.value().to_string(), location: Location { file, span: span.start..span.start + length } }
+        }),
+        value: Value { literal, location: Location { file, span: value_start..span.end }, verbatim_from },
+        location: Location { file, span },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostics::SourceFile;
+
+    fn parse_text(text: &str) -> Result<Vec<Node>, Vec<Diagnostic>> {
+        let mut sources = Sources::default();
+        let file = sources.add(SourceFile { name: "t".into(), text: text.into(), directory: std::path::PathBuf::new() });
+        parse(&sources, file)
+    }
+
+    #[test]
+    fn names_entries_and_values_know_their_place() {
+        let text = "/* x */ site \"a\" {\r\n\t\u{fc} b = \"c\" #\"d\"# 5 \"\\n\" // end\r\n}\r\n";
+        let nodes = parse_text(text).expect("valid KDL");
+        let written = |location: &Location| &text[location.span.clone()];
+        assert_eq!(written(&nodes[0].name.location), "site");
+        assert_eq!(written(&nodes[0].location), "site \"a\"");
+        let child = &nodes[0].children.as_ref().expect("a block")[0];
+        assert_eq!(written(&child.name.location), "\u{fc}");
+        let values: Vec<&str> = child.entries.iter().map(|entry| written(&entry.value.location)).collect();
+        assert_eq!(values, ["\"c\"", "#\"d\"#", "5", "\"\\n\""]);
+        assert_eq!(written(&child.entries[0].name.as_ref().expect("a property").location), "b");
+        assert_eq!(written(&child.entries[1].value.part(0..1)), "d");
+        assert_eq!(child.entries[3].value.verbatim_from, None);
+    }
+
+    #[test]
+    fn text_that_would_exhaust_the_parser_is_refused_quickly() {
+        let check = |text: &str, expected: &str| {
+            let diagnostics = parse_text(text).expect_err("refused");
+            assert_eq!(diagnostics[0].message, expected);
+        };
+        check(&"a {".repeat(10_000), "blocks are nested more than 32 deep");
+        check(&"a {\n/-".repeat(30), "`/-` is nested more than 6 times");
+        check(&"/*".repeat(100_000), "this comment is never closed");
+        assert_eq!(parse_text(&format!("/{}/ a", "*".repeat(100_000))).expect("a comment").len(), 1);
+    }
+
+    #[test]
+    fn parsing_never_panics() {
+        bolero::check!().with_type::<String>().for_each(|text: &String| {
+            let _ = parse_text(text);
+        });
+    }
+}

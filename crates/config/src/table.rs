@@ -1,0 +1,162 @@
+//! The types of the directive table. One entry says what a directive is called, where it stands, what it takes and what it means;
+//! the checks, the reference, the JSON Schema and the suggestions are all made from it. The entries are in `directives`.
+
+use crate::directives::listener::ListenerDraft;
+use crate::directives::pool::PoolDraft;
+use crate::directives::route::RouteDraft;
+use crate::directives::site::SiteDraft;
+use crate::directives::tls::TlsDraft;
+use crate::lowering::{Line, Lowering};
+use std::time::Duration;
+use tidegate_model::{Limits, Step, Terminal};
+
+/// A block in which directives stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Not inside any block.
+    Top,
+    Site,
+    Route,
+    Pool,
+    /// The block of a site's `tls`.
+    Tls,
+    Listener,
+    Limits,
+}
+
+impl Place {
+    pub const ALL: [Place; 7] = [Place::Top, Place::Site, Place::Route, Place::Pool, Place::Tls, Place::Listener, Place::Limits];
+
+    /// As it is said in messages and in the reference.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Place::Top => "the top level",
+            Place::Site => "a `site`",
+            Place::Route => "a `route`",
+            Place::Pool => "a `pool`",
+            Place::Tls => "the `tls` of a site",
+            Place::Listener => "a `listener`",
+            Place::Limits => "`limits`",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Directive {
+    pub name: &'static str,
+    pub places: &'static [Place],
+    pub repeat: Repeat,
+    pub arguments: &'static [Argument],
+    pub properties: &'static [Property],
+    pub block: Block,
+    /// One sentence.
+    pub summary: &'static str,
+    /// The manual page beyond the summary; Markdown.
+    pub details: &'static str,
+    /// What holds when the directive is not written; empty where there is nothing to say.
+    pub default: &'static str,
+    /// KDL that loads as it stands, inside its place.
+    pub example: &'static str,
+    pub lower: Lower,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    /// A second one in the same block is an error.
+    Once,
+    /// In the order written.
+    Many,
+}
+
+#[derive(Debug)]
+pub struct Argument {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub count: Count,
+    pub summary: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    One,
+    Optional,
+    OneOrMore,
+    Any,
+}
+
+#[derive(Debug)]
+pub struct Property {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub repeat: Repeat,
+    pub summary: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Block {
+    None,
+    Optional(Place),
+    Required(Place),
+}
+
+/// What a value is. Bounds are inclusive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Text of a form that the string describes, such as "an address".
+    Text(&'static str),
+    /// Text with placeholders.
+    Template(Stage),
+    /// A file; relative to the file it is written in.
+    Path,
+    Choice(&'static [&'static str]),
+    /// A choice, or else text of the form described.
+    ChoiceOr(&'static [&'static str], &'static str),
+    /// `auto`, or a number.
+    AutoOrInteger {
+        min: u64,
+        max: u64,
+    },
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    Duration {
+        min: Duration,
+        max: Duration,
+    },
+    Size {
+        min: u64,
+        max: u64,
+    },
+    ByteRate {
+        min: u64,
+        max: u64,
+    },
+    /// `#true`, `#false`, `"on"`, `"off"`.
+    Switch,
+}
+
+/// Which placeholders have a value where a template is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Before an upstream was chosen.
+    Request,
+    /// Once there is a response.
+    Response,
+}
+
+/// Turns a line into its part of the model. The place decides which of these can occur.
+#[derive(Debug, Clone, Copy)]
+pub enum Lower {
+    Top(fn(&mut Lowering<'_>, &Line<'_>)),
+    Site(fn(&mut Lowering<'_>, &mut SiteDraft, &Line<'_>)),
+    Route(fn(&mut Lowering<'_>, &mut RouteDraft, &Line<'_>)),
+    Step(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Step>),
+    Terminal(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Terminal>),
+    Pool(fn(&mut Lowering<'_>, &mut PoolDraft, &Line<'_>)),
+    Tls(fn(&mut Lowering<'_>, &mut TlsDraft, &Line<'_>)),
+    Listener(fn(&mut Lowering<'_>, &mut ListenerDraft, &Line<'_>)),
+    Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),
+    /// Gone before lowering: `include` is replaced by what it includes.
+    Reading,
+}

@@ -1,0 +1,185 @@
+//! Durations, sizes and rates as they are written, with the units spelled in the messages. Bounds are checked by the caller.
+
+use std::time::Duration;
+
+/// `"250ms"`, `"5s"`, `"2m"`, `"1h"`, `"1h30m"`. A bare number is refused, because nobody knows its unit.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let unit_names = "`ms`, `s`, `m`, `h` or `d`";
+    let mut rest = text;
+    let mut milliseconds: u64 = 0;
+    let mut previous_unit = u64::MAX;
+    while !rest.is_empty() {
+        let (number, unit, after) = split_quantity(rest).ok_or_else(|| format!("`{text}` is not a duration"))?;
+        if unit.is_empty() {
+            return Err(format!("`{text}` has no unit: write {unit_names} behind the number"));
+        }
+        let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            return Err(format!("`{unit}` is not a unit of time: {unit_names} are"));
+        };
+        if *factor >= previous_unit {
+            return Err(format!("in `{text}` the larger unit has to come first"));
+        }
+        previous_unit = *factor;
+        let part = scaled(number, *factor).ok_or_else(|| format!("`{text}` is not a duration"))?;
+        milliseconds = milliseconds.checked_add(part).ok_or_else(|| format!("`{text}` is too long"))?;
+        rest = after;
+    }
+    if text.is_empty() {
+        return Err("an empty text is not a duration".into());
+    }
+    Ok(Duration::from_millis(milliseconds))
+}
+
+/// `"512"` (bytes), `"64KiB"`, `"10MB"`. KiB is 1,024 bytes, kB is 1,000.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 12] = [
+        ("", 1),
+        ("B", 1),
+        ("kB", 1_000),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kiB", 1 << 10),
+    ];
+    let Some((number, unit, "")) = split_quantity(text) else {
+        return Err(format!("`{text}` is not a size, as `64KiB` and `10MB` are"));
+    };
+    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        let meant = UNITS.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(unit));
+        let meant = match (meant, unit) {
+            (Some(name), _) => format!(": did you mean `{name}`?"),
+            (None, "k" | "K" | "m" | "M" | "g" | "G") => {
+                let letter = unit.to_ascii_uppercase();
+                format!(": write `{letter}iB` for powers of 1,024 or `{letter}B` for powers of 1,000")
+            }
+            (None, _) => ": `B`, `KB`, `MB`, `GB`, `KiB`, `MiB` and `GiB` are".to_string(),
+        };
+        return Err(format!("`{unit}` is not a unit of size{meant}"));
+    };
+    scaled(number, *factor).ok_or_else(|| format!("`{text}` is not a whole number of bytes"))
+}
+
+/// Bytes a second: a size, with or without `/s`.
+pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
+    match text.split_once('/') {
+        None => parse_size(text),
+        Some((size, "s")) => parse_size(size),
+        Some((_, unit)) => Err(format!("`/{unit}` is not known here; rates are given for a second, as in `1KiB/s`")),
+    }
+}
+
+/// Shown in messages and documentation, in the largest unit that leaves a whole number.
+pub fn show_duration(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    for (factor, unit) in [(3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
+        if milliseconds >= factor && milliseconds.is_multiple_of(factor) {
+            return format!("{}{unit}", milliseconds / factor);
+        }
+    }
+    format!("{milliseconds}ms")
+}
+
+/// Shown in messages and documentation, in the largest unit that leaves a whole number.
+pub fn show_size(bytes: u64) -> String {
+    for (factor, unit) in [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= factor && bytes.is_multiple_of(factor) {
+            return format!("{}{unit}", bytes / factor);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// `number unit rest`, where the number may have a decimal point. `None` when no digit leads.
+fn split_quantity(text: &str) -> Option<(&str, &str, &str)> {
+    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(number_end);
+    if !number.starts_with(|c: char| c.is_ascii_digit()) || number.ends_with('.') || number.matches('.').count() > 1 {
+        return None;
+    }
+    let unit_end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+    let (unit, after) = rest.split_at(unit_end);
+    Some((number, unit, after))
+}
+
+/// `number × factor`, exactly: `1.5` with 1,000 is 1,500; a result that is no whole number, or too large, is `None`.
+fn scaled(number: &str, factor: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.len() > 9 {
+        return None;
+    }
+    let divisor = 10_u64.pow(fraction.len() as u32);
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let product = digits.checked_mul(u128::from(factor))?;
+    if !product.is_multiple_of(u128::from(divisor)) {
+        return None;
+    }
+    u64::try_from(product / u128::from(divisor)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let check = |text: &str, expected: &str| {
+            let seen = parse_duration(text).map_or_else(|message| format!("error: {message}"), show_duration);
+            assert_eq!(seen, expected, "for {text}");
+        };
+        check("250ms", "250ms");
+        check("5s", "5s");
+        check("2m", "2m");
+        check("1h", "1h");
+        check("1h30m", "90m");
+        check("1.5s", "1500ms");
+        check("0s", "0ms");
+        check("90s", "90s");
+        check("5", "error: `5` has no unit: write `ms`, `s`, `m`, `h` or `d` behind the number");
+        check("5 s", "error: ` s` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
+        check("5sec", "error: `sec` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");
+        check("soon", "error: `soon` is not a duration");
+        check("-5s", "error: `-5s` is not a duration");
+        check("1m1h", "error: in `1m1h` the larger unit has to come first");
+        check("", "error: an empty text is not a duration");
+        check("99999999999999999999d", "error: `99999999999999999999d` is not a duration");
+    }
+
+    #[test]
+    fn sizes() {
+        let check = |text: &str, expected: &str| {
+            let seen = parse_size(text).map_or_else(|message| format!("error: {message}"), show_size);
+            assert_eq!(seen, expected, "for {text}");
+        };
+        check("64KiB", "64KiB");
+        check("10MB", "10000000B");
+        check("1.5MiB", "1536KiB");
+        check("512", "512B");
+        check("0", "0B");
+        check("10M", "error: `M` is not a unit of size: write `MiB` for powers of 1,024 or `MB` for powers of 1,000");
+        check("10mb", "error: `mb` is not a unit of size: did you mean `MB`?");
+        check("10pounds", "error: `pounds` is not a unit of size: `B`, `KB`, `MB`, `GB`, `KiB`, `MiB` and `GiB` are");
+        check("big", "error: `big` is not a size, as `64KiB` and `10MB` are");
+        check("1.5", "error: `1.5` is not a whole number of bytes");
+        check("5KB6", "error: `5KB6` is not a size, as `64KiB` and `10MB` are");
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!(parse_byte_rate("1KiB/s"), Ok(1024));
+        assert_eq!(parse_byte_rate("100"), Ok(100));
+        assert!(parse_byte_rate("1KiB/m").is_err());
+    }
+
+    #[test]
+    fn no_text_makes_them_panic() {
+        bolero::check!().with_type::<String>().for_each(|text: &String| {
+            let _ = (parse_duration(text), parse_size(text), parse_byte_rate(text));
+        });
+    }
+}
