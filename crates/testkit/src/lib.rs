@@ -1,1 +1,19 @@
-//! Development only: scripted client and upstream, tiny CA.
+//! Development only: what the tests of the whole program stand on. Scripted clients and upstreams, a tiny CA, a guard around the
+//! proxy's process, and the case files of `tests/cases` (see tests/README.md).
+//! Nothing here is in the program.
+
+pub mod admin;
+pub mod authority;
+pub mod case;
+pub mod connection;
+pub mod head;
+pub mod http2;
+pub mod pattern;
+pub mod ports;
+pub mod program;
+pub mod tls;
+pub mod upstream;
+
+pub use admin::{Metrics, get};
+pub use authority::{Authority, KeyKind};
+pub use program::Program;

@@ -1,0 +1,91 @@
+//! A tiny certificate authority for tests: names in, PEM files out.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, RsaKeySize};
+use rustls_pki_types::CertificateDer;
+use std::path::{Path, PathBuf};
+
+/// What kind of leaf certificate to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyKind {
+    Ecdsa,
+    Rsa,
+    /// ECDSA, its time over.
+    Expired,
+}
+
+/// A root and the folder that its certificates are written to.
+pub struct Authority {
+    folder: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    root: CertificateDer<'static>,
+    root_file: PathBuf,
+}
+
+/// The files of one certificate.
+#[derive(Debug, Clone)]
+pub struct CertificateFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    /// Chain and key in one file.
+    pub combined: PathBuf,
+    pub der: CertificateDer<'static>,
+}
+
+impl Authority {
+    /// Makes a root named `name`; its certificate is `folder/<name>-ca.pem`.
+    pub fn new(folder: &Path, name: &str) -> Result<Authority, String> {
+        let mut params = CertificateParams::new(Vec::new()).map_err(|error| error.to_string())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, format!("Tidegate test authority {name}"));
+        let key = KeyPair::generate().map_err(|error| error.to_string())?;
+        let root = params.self_signed(&key).map_err(|error| error.to_string())?;
+        let root_file = folder.join(format!("{name}-ca.pem"));
+        write(&root_file, &root.pem())?;
+        Ok(Authority { folder: folder.to_owned(), issuer: Issuer::new(params, key), root: root.der().clone(), root_file })
+    }
+
+    pub fn root(&self) -> &CertificateDer<'static> {
+        &self.root
+    }
+
+    /// PEM file with the root.
+    pub fn root_file(&self) -> &Path {
+        &self.root_file
+    }
+
+    /// A certificate for `names`, DNS names and IP addresses joined by `+`. Files that exist already are not made again by callers:
+    /// they keep what this returned.
+    pub fn issue(&self, names: &str, kind: KeyKind) -> Result<CertificateFiles, String> {
+        let text = |error: rcgen::Error| error.to_string();
+        let subjects: Vec<String> = names.split('+').map(str::to_owned).collect();
+        let mut params = CertificateParams::new(subjects.clone()).map_err(text)?;
+        params.distinguished_name.push(DnType::CommonName, subjects[0].clone());
+        params.use_authority_key_identifier_extension = true;
+        let key = match kind {
+            KeyKind::Ecdsa => KeyPair::generate().map_err(text)?,
+            KeyKind::Rsa => KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(text)?,
+            KeyKind::Expired => {
+                params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+                params.not_after = rcgen::date_time_ymd(2020, 2, 1);
+                KeyPair::generate().map_err(text)?
+            }
+        };
+        let certificate = params.signed_by(&key, &self.issuer).map_err(text)?;
+        let stem = format!("{}-{kind:?}", names.replace('*', "_").replace(['/', ':'], "-")).to_lowercase();
+        let files = CertificateFiles {
+            cert: self.folder.join(format!("{stem}.crt")),
+            key: self.folder.join(format!("{stem}.key")),
+            combined: self.folder.join(format!("{stem}.pem")),
+            der: certificate.der().clone(),
+        };
+        write(&files.cert, &certificate.pem())?;
+        write(&files.key, &key.serialize_pem())?;
+        write(&files.combined, &format!("{}{}", certificate.pem(), key.serialize_pem()))?;
+        Ok(files)
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}

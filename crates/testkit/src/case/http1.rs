@@ -1,0 +1,412 @@
+//! Runs the commands of a section without `h2` on its connections: the client's own, or those that an upstream accepted.
+
+use super::frames::FrameReader;
+use super::run::{execute_flow, Outcome};
+use super::script::{ClientTls, Command, Message, Pace, Step, Wire};
+use super::text::escape;
+use super::world::World;
+use super::{frames, process};
+use crate::connection::{Connection, End, Socket};
+use crate::head::Head;
+use crate::pattern;
+use rustls::pki_types::ServerName;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+/// How long `expect-open` listens for an end that must not come.
+const OPEN_WATCH: Duration = Duration::from_millis(100);
+/// What a `send-pattern` writes at once unless it says `portion`.
+const PORTION_BYTES: u64 = 64 << 10;
+
+/// Where connections of a section come from.
+pub enum Source {
+    Client { to: String, from: Option<String>, tls: Option<ClientTls> },
+    Upstream { listener: TcpListener, acceptor: Option<TlsAcceptor>, accepted: Arc<AtomicU64> },
+}
+
+/// A section at work: its connections by name, the one in use, and the message read last.
+pub struct Peer {
+    world: Rc<World>,
+    source: Source,
+    connections: HashMap<String, Connection>,
+    current: String,
+    head: Head,
+    frames: FrameReader,
+    refused: Option<String>,
+}
+
+impl Peer {
+    pub fn new(world: Rc<World>, source: Source) -> Peer {
+        let (connections, current) = (HashMap::new(), String::new());
+        Peer { world, source, connections, current, head: Head::default(), frames: FrameReader::default(), refused: None }
+    }
+
+    pub async fn run(&mut self, steps: &[Step]) -> Outcome {
+        for step in steps {
+            let wait = self.world.wait;
+            let fault = |message| (step.line, message);
+            match &step.command {
+                Command::Flow(flow) => {
+                    if let Some(body) = execute_flow(&self.world, flow).await.map_err(fault)? {
+                        for _ in 0..body.0 {
+                            Box::pin(self.run(body.1)).await?;
+                        }
+                    }
+                }
+                Command::Process(command) => process::execute(&self.world, command).await.map_err(fault)?,
+                command => match timeout(wait, self.execute(command)).await {
+                    Ok(result) => result.map_err(|message| (step.line, format!("{}: {message}", step.text)))?,
+                    Err(_) => return Err((step.line, format!("{}: nothing within {wait:?}; {}", step.text, self.seen()))),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> String {
+        match self.connections.get(&self.current) {
+            Some(connection) => format!("received and unread: {}", escape(&connection.received)),
+            None => "there is no connection".to_owned(),
+        }
+    }
+
+    async fn execute(&mut self, command: &Command) -> Result<(), String> {
+        match command {
+            Command::Message(message) => self.message(message).await,
+            Command::Wire(wire) => self.wire(wire).await,
+            Command::Frames(command) => {
+                self.open().await?;
+                let connection = self.connections.get_mut(&self.current).ok_or("no connection")?;
+                frames::execute(connection, &mut self.frames, command).await
+            }
+            Command::Stream(_) => Err("this command needs a section with `h2`".into()),
+            Command::Flow(_) | Command::Process(_) => Ok(()),
+        }
+    }
+
+    /// The connection in use, made first when there is none.
+    async fn connection(&mut self) -> Result<&mut Connection, String> {
+        self.open().await?;
+        self.connections.get_mut(&self.current).ok_or_else(|| "no connection".to_owned())
+    }
+
+    async fn open(&mut self) -> Result<(), String> {
+        if !self.connections.contains_key(&self.current) {
+            let socket = self.next_socket().await?;
+            self.connections.insert(self.current.clone(), Connection::new(socket));
+            self.frames = FrameReader::default();
+        }
+        Ok(())
+    }
+
+    async fn next_socket(&mut self) -> Result<Socket, String> {
+        match &self.source {
+            Source::Client { to, from, tls } => {
+                connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut self.refused).await
+            }
+            Source::Upstream { listener, acceptor, accepted } => accept(listener, acceptor.as_ref(), accepted).await,
+        }
+    }
+
+    async fn message(&mut self, message: &Message) -> Result<(), String> {
+        match message {
+            Message::SendHead { lines, .. } => {
+                let mut bytes = lines.join(b"\r\n".as_slice());
+                bytes.extend_from_slice(b"\r\n\r\n");
+                self.send(&bytes).await
+            }
+            Message::SendPattern { bytes, pace } => self.send_pattern(*bytes, *pace).await,
+            Message::ReceiveHead(expected) => {
+                self.head = self.connection().await?.read_head().await?;
+                expected.as_ref().map_or(Ok(()), |expected| self.head.check(expected))
+            }
+            Message::ExpectStatus(status) => {
+                self.head = self.connection().await?.read_head().await?;
+                self.head.check_status(*status)
+            }
+            Message::ExpectHeader(name, matcher) => self.head.check_header(name, matcher),
+            Message::ExpectNoHeader(name) => self.head.check_no_header(name),
+            Message::ExpectBody(matcher) => {
+                let body = self.connection().await?.read_body().await?;
+                if matcher.matches(&body) { Ok(()) } else { Err(format!("the body is {}", escape(&body))) }
+            }
+            Message::ExpectBodyLength(length) => {
+                let body = self.connection().await?.read_body().await?;
+                if body.len() as u64 == *length { Ok(()) } else { Err(format!("the body has {} bytes", body.len())) }
+            }
+            Message::ExpectBodyPattern { bytes, pace } => self.expect_pattern(*bytes, *pace).await,
+            Message::ExpectData(wanted) => self.expect_data(wanted).await,
+            Message::ExpectNoBody => {
+                self.connection().await?.without_body();
+                Ok(())
+            }
+            Message::ExpectTrailer(name, matcher) => self.trailers().await?.check_header(name, matcher),
+            Message::ExpectNoTrailer(name) => self.trailers().await?.check_no_header(name),
+            Message::ExpectTls { version, alpn, resumed } => {
+                self.expect_tls(version.as_deref(), alpn.as_deref(), *resumed).await
+            }
+            Message::ExpectCertificate(name) => self.expect_certificate(name).await,
+            Message::Close => {
+                if let Some(mut connection) = self.connections.remove(&self.current) {
+                    // A peer that is gone already cannot be told goodbye.
+                    let _ = connection.close_write().await;
+                }
+                Ok(())
+            }
+            Message::ExpectClosed => self.expect_end_of(&[End::Closed, End::Reset]).await,
+        }
+    }
+
+    async fn wire(&mut self, wire: &Wire) -> Result<(), String> {
+        match wire {
+            Wire::Connect => {
+                self.connections.remove(&self.current);
+                self.open().await
+            }
+            Wire::Accept(name) => {
+                self.connections.remove(name);
+                self.current.clone_from(name);
+                self.open().await
+            }
+            Wire::Use(name) => {
+                self.current.clone_from(name);
+                Ok(())
+            }
+            Wire::Send { bytes, times, may_fail } => {
+                let mut all = Vec::with_capacity(bytes.len() * *times as usize);
+                (0..*times).for_each(|_| all.extend_from_slice(bytes));
+                let sent = self.send(&all).await;
+                if *may_fail { Ok(()) } else { sent }
+            }
+            Wire::SendChunk(bytes) => self.send_chunk(bytes).await,
+            Wire::SendChunkPattern { bytes, chunk } => {
+                let mut sent = 0;
+                while sent < *bytes {
+                    let length = (*bytes - sent).min(*chunk);
+                    self.send_chunk(&pattern::pattern(sent, length as usize)).await?;
+                    sent += length;
+                }
+                Ok(())
+            }
+            Wire::SendLastChunk(trailers) => {
+                let mut bytes = b"0\r\n".to_vec();
+                trailers.iter().for_each(|line| bytes.extend_from_slice(&[line.as_slice(), b"\r\n"].concat()));
+                bytes.extend_from_slice(b"\r\n");
+                self.send(&bytes).await
+            }
+            Wire::ExpectBytes(wanted) => self.expect_bytes(wanted).await,
+            Wire::CloseWrite => self.connection().await?.close_write().await.map_err(|error| error.to_string()),
+            Wire::Reset => {
+                self.open().await?;
+                self.connections.remove(&self.current).ok_or("no connection")?.reset();
+                Ok(())
+            }
+            Wire::ExpectReset => self.expect_end_of(&[End::Reset]).await,
+            Wire::ExpectEnd => self.expect_end_of(&[End::Closed]).await,
+            Wire::ExpectOpen => {
+                let connection = self.connection().await?;
+                match timeout(OPEN_WATCH, connection.receive()).await {
+                    Err(_) => Ok(()),
+                    Ok(true) => Err(format!("unexpected bytes: {}", escape(&connection.received))),
+                    Ok(false) => Err(format!("the connection is ended: {:?}", connection.end)),
+                }
+            }
+            Wire::ExpectTlsRefused(alert) => match self.open().await {
+                Ok(()) => self.expect_late_alert(alert).await,
+                Err(_) => check_alert(self.refused.as_deref(), alert),
+            },
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.connection().await?.write(bytes).await.map_err(|error| error.to_string())
+    }
+
+    async fn send_chunk(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+        self.send(&chunk).await
+    }
+
+    async fn send_pattern(&mut self, bytes: u64, pace: Pace) -> Result<(), String> {
+        let mut sent = 0;
+        while sent < bytes {
+            let length = (bytes - sent).min(pace.portion.unwrap_or(PORTION_BYTES));
+            self.send(&pattern::pattern(sent, length as usize)).await.map_err(|error| format!("{error} after {sent} bytes"))?;
+            sent += length;
+            if let Some(pause) = pace.pause {
+                sleep(pause).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn expect_pattern(&mut self, bytes: u64, pace: Pace) -> Result<(), String> {
+        let (mut seen, mut portion) = (0, 0);
+        while let Some(piece) = self.connection().await?.read_data().await? {
+            pattern::check(seen, &piece).map_err(|place| format!("the body differs from byte {place} on"))?;
+            seen += piece.len() as u64;
+            portion += piece.len() as u64;
+            if let Some(pause) = pace.pause
+                && portion >= pace.portion.unwrap_or(PORTION_BYTES)
+            {
+                portion = 0;
+                sleep(pause).await;
+            }
+        }
+        if seen == bytes { Ok(()) } else { Err(format!("the body has {seen} bytes")) }
+    }
+
+    /// The next bytes of the body, and not more than that may have been asked of the peer to see them.
+    async fn expect_data(&mut self, wanted: &[u8]) -> Result<(), String> {
+        let mut seen = Vec::new();
+        while seen.len() < wanted.len() {
+            match self.connection().await?.read_data().await? {
+                Some(piece) => seen.extend_from_slice(&piece),
+                None => return Err(format!("the body ended after {}", escape(&seen))),
+            }
+        }
+        if seen == wanted { Ok(()) } else { Err(format!("the body goes on with {}", escape(&seen))) }
+    }
+
+    async fn expect_bytes(&mut self, wanted: &[u8]) -> Result<(), String> {
+        let connection = self.connection().await?;
+        while connection.received.len() < wanted.len() && wanted.starts_with(&connection.received) {
+            if !connection.receive().await {
+                return Err(format!("the connection ended ({:?}) after {}", connection.end, escape(&connection.received)));
+            }
+        }
+        if connection.received.starts_with(wanted) {
+            connection.received.drain(..wanted.len());
+            return Ok(());
+        }
+        Err(format!("received {}", escape(&connection.received)))
+    }
+
+    /// The body read to its end, then its trailers as a head.
+    async fn trailers(&mut self) -> Result<Head, String> {
+        let connection = self.connection().await?;
+        while connection.read_data().await?.is_some() {}
+        Ok(Head { start: String::new(), fields: connection.trailers.clone() })
+    }
+
+    async fn expect_end_of(&mut self, allowed: &[End]) -> Result<(), String> {
+        let connection = self.connection().await?;
+        // What is left of a body is not the question here, nor whether the end came in the middle of it.
+        while let Ok(Some(_)) = connection.read_data().await {}
+        while connection.received.is_empty() && connection.receive().await {}
+        match &connection.end {
+            _ if !connection.received.is_empty() => Err(format!("unexpected bytes: {}", escape(&connection.received))),
+            Some(end) if allowed.contains(end) => Ok(()),
+            end => Err(format!("the end was {end:?}")),
+        }
+    }
+
+    async fn expect_tls(&mut self, version: Option<&str>, alpn: Option<&[u8]>, resumed: Option<bool>) -> Result<(), String> {
+        let connection = self.connection().await?;
+        let Socket::Tls(tls) = &connection.socket else { return Err("this connection has no TLS".into()) };
+        check_tls(tls, version, alpn, resumed)
+    }
+
+    async fn expect_certificate(&mut self, name: &[u8]) -> Result<(), String> {
+        let wanted = self.world.places.borrow_mut().certificate(&String::from_utf8_lossy(name))?;
+        let connection = self.connection().await?;
+        let Socket::Tls(tls) = &connection.socket else { return Err("this connection has no TLS".into()) };
+        match tls.get_ref().1.peer_certificates().and_then(|chain| chain.first()) {
+            Some(shown) if *shown == wanted.der => Ok(()),
+            Some(_) => Err("another certificate was shown".into()),
+            None => Err("no certificate was shown".into()),
+        }
+    }
+
+    /// In TLS 1.3 a server's refusal may come after the client thinks it is done.
+    async fn expect_late_alert(&mut self, alert: &str) -> Result<(), String> {
+        let connection = self.connection().await?;
+        while connection.receive().await {}
+        match &connection.end {
+            Some(End::Broken(error)) => check_alert(Some(error), alert),
+            end => Err(format!("the handshake was done, then the end was {end:?}")),
+        }
+    }
+}
+
+pub fn check_tls(
+    tls: &TlsStream<TcpStream>,
+    version: Option<&str>,
+    alpn: Option<&[u8]>,
+    resumed: Option<bool>,
+) -> Result<(), String> {
+    let session = tls.get_ref().1;
+    let seen = match session.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_2) => "1.2",
+        Some(rustls::ProtocolVersion::TLSv1_3) => "1.3",
+        _ => "unknown",
+    };
+    if version.is_some_and(|wanted| wanted != seen) {
+        return Err(format!("the version is {seen}"));
+    }
+    let protocol = session.alpn_protocol().unwrap_or(b"none");
+    if alpn.is_some_and(|wanted| wanted != protocol) {
+        return Err(format!("the protocol is {}", String::from_utf8_lossy(protocol)));
+    }
+    let was_resumed = session.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+    match resumed {
+        Some(wanted) if wanted != was_resumed => Err(format!("the handshake was {:?}", session.handshake_kind())),
+        _ => Ok(()),
+    }
+}
+
+fn check_alert(seen: Option<&str>, wanted: &str) -> Result<(), String> {
+    let plain = |text: &str| text.replace('_', "").to_ascii_lowercase();
+    match seen {
+        Some(error) if plain(error).contains(&plain(wanted)) => Ok(()),
+        Some(error) => Err(format!("the handshake failed otherwise: {error}")),
+        None => Err("no connection could be made".into()),
+    }
+}
+
+/// A client's connection. A failed handshake is also left in `refused`.
+pub async fn connect(
+    world: &World,
+    to: &str,
+    from: Option<&str>,
+    tls: Option<&ClientTls>,
+    refused: &mut Option<String>,
+) -> Result<Socket, String> {
+    let address: SocketAddr = to.parse().map_err(|_| format!("`{to}` is no address"))?;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(|error| error.to_string())?;
+    if let Some(from) = from {
+        let ip: std::net::IpAddr = from.parse().map_err(|_| format!("`{from}` is no IP address"))?;
+        socket.bind(SocketAddr::new(ip, 0)).map_err(|error| format!("{from}: {error}"))?;
+    }
+    let tcp = socket.connect(address).await.map_err(|error| format!("connect to {to}: {error}"))?;
+    let Some(options) = tls else { return Ok(Socket::Plain(tcp)) };
+    let name = options.sni.clone().unwrap_or_else(|| address.ip().to_string());
+    let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
+    let connecting = TlsConnector::from(world.tls_client(options)?).connect(name, tcp);
+    match connecting.await {
+        Ok(stream) => Ok(Socket::Tls(Box::new(TlsStream::Client(stream)))),
+        Err(error) => {
+            *refused = Some(error.to_string());
+            Err(format!("TLS handshake: {error}"))
+        }
+    }
+}
+
+pub async fn accept(listener: &TcpListener, acceptor: Option<&TlsAcceptor>, accepted: &AtomicU64) -> Result<Socket, String> {
+    let (tcp, _) = listener.accept().await.map_err(|error| error.to_string())?;
+    accepted.fetch_add(1, Ordering::Relaxed);
+    match acceptor {
+        None => Ok(Socket::Plain(tcp)),
+        Some(acceptor) => match acceptor.accept(tcp).await {
+            Ok(stream) => Ok(Socket::Tls(Box::new(TlsStream::Server(stream)))),
+            Err(error) => Err(format!("TLS handshake: {error}")),
+        },
+    }
+}

@@ -1,0 +1,179 @@
+//! Commands about the proxy as a process: signals, exit, metrics, logs. Each waits, within the case's bound, until what it asks for is so.
+
+use super::script::{Matcher, ProcessCommand, ProgramCall, OutputExpectation};
+use super::world::World;
+use crate::admin;
+use crate::program::Program;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), String> {
+    match command {
+        ProcessCommand::Signal(name) => with_program(world, |program| program.signal(name))?,
+        ProcessCommand::ExpectExit(code) => {
+            world.exit_expected.set(true);
+            let code = *code;
+            return until(world, || match with_program(world, |program| Ok(program.poll_exit()))? {
+                Some(seen) if seen == code => Ok(()),
+                Some(seen) => Err(format!("ended with {seen}, expected {code}")),
+                None => Err("still running".into()),
+            })
+            .await;
+        }
+        ProcessCommand::ExpectRunning => match with_program(world, |program| Ok(program.poll_exit()))? {
+            None => {}
+            Some(code) => return Err(format!("the proxy ended with {code}")),
+        },
+        ProcessCommand::ExpectMetric(selector, range) => return expect_metric(world, selector, *range).await,
+        ProcessCommand::ExpectAdmin(path, status, body) => {
+            let path = String::from_utf8_lossy(path).into_owned();
+            return expect_admin(world, &path, *status, body.as_ref()).await;
+        }
+        ProcessCommand::ExpectLog(fields) => {
+            return until(world, || match log_lines(&world.access_log).iter().any(|line| fits(line, fields)) {
+                true => Ok(()),
+                false => Err(format!("no line of the access log fits; it has:\n{}", log_text(&world.access_log))),
+            })
+            .await;
+        }
+        ProcessCommand::ExpectNoLog(fields) => {
+            if let Some(line) = log_lines(&world.access_log).iter().find(|line| fits(line, fields)) {
+                return Err(format!("the access log has {line}"));
+            }
+        }
+        ProcessCommand::ExpectLogLine(matcher) => {
+            return until(world, || match log_text(&world.access_log).lines().any(|line| matcher.matches(line.as_bytes())) {
+                true => Ok(()),
+                false => Err(format!("no line of the access log fits; it has:\n{}", log_text(&world.access_log))),
+            })
+            .await;
+        }
+        ProcessCommand::ExpectStderr(matcher) => return expect_output(world, matcher, Program::stderr).await,
+        ProcessCommand::ExpectStdout(matcher) => return expect_output(world, matcher, Program::stdout).await,
+        ProcessCommand::WriteFile(name, text) => {
+            std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tries again until it holds; at the bound, the last reason.
+async fn until(world: &World, mut attempt: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(reason) if begin.elapsed() > world.wait => return Err(reason),
+            Err(_) => sleep(POLL_INTERVAL).await,
+        }
+    }
+}
+
+async fn expect_metric(world: &World, selector: &str, range: super::script::Range) -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        let address = world.admin.clone();
+        let metrics = spawn_blocking(move || admin::Metrics::fetch(&address)).await.map_err(|error| error.to_string())??;
+        let value = metrics.sum(selector);
+        if range.contains(value) {
+            return Ok(());
+        }
+        if begin.elapsed() > world.wait {
+            return Err(format!("{selector} is {value}, expected {range}\n{}", metrics.lines_of(selector)));
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+async fn expect_admin(world: &World, path: &str, status: u16, body: Option<&Matcher>) -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        let (address, own_path) = (world.admin.clone(), path.to_owned());
+        let answer = spawn_blocking(move || admin::get(&address, &own_path)).await.map_err(|error| error.to_string())?;
+        let reason = match answer {
+            Ok((seen, text)) if seen == status && body.is_none_or(|body| body.matches(text.as_bytes())) => return Ok(()),
+            Ok((seen, text)) => format!("{path}: status {seen}, expected {status}; body:\n{text}"),
+            Err(error) => error,
+        };
+        if begin.elapsed() > world.wait {
+            return Err(reason);
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+async fn expect_output(world: &Rc<World>, matcher: &Matcher, stream: fn(&Program) -> String) -> Result<(), String> {
+    until(world, || {
+        let text = with_program(world, |program| Ok(stream(program)))?;
+        if matcher.matches(text.as_bytes()) { Ok(()) } else { Err(format!("expected {matcher}; the output is:\n{text}")) }
+    })
+    .await
+}
+
+fn with_program<T>(world: &World, action: impl FnOnce(&mut Program) -> Result<T, String>) -> Result<T, String> {
+    match world.program.borrow_mut().as_mut() {
+        Some(program) => action(program),
+        None => Err("this case runs no proxy".into()),
+    }
+}
+
+fn log_text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn log_lines(path: &Path) -> Vec<serde_json::Value> {
+    log_text(path).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn fits(line: &serde_json::Value, fields: &[(String, Matcher)]) -> bool {
+    fields.iter().all(|(name, matcher)| {
+        let value = match line.get(name) {
+            None | Some(serde_json::Value::Null) => return false,
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        matcher.matches(value.as_bytes())
+    })
+}
+
+/// Runs the program once beside the proxy and checks what it printed.
+pub fn run_command(binary: &Path, folder: &Path, bound: Duration, call: &ProgramCall) -> Result<(), (usize, String)> {
+    let at_start = |error| (call.line, error);
+    let arguments: Vec<String> = call.arguments.iter().map(|argument| String::from_utf8_lossy(argument).into_owned()).collect();
+    let mut program = Program::start(binary, &arguments, folder, call.stdin.as_deref()).map_err(at_start)?;
+    let code = program.wait_exit(bound).map_err(|error| (call.line, format!("{error}\n{}", program.output())))?;
+    if code != call.exit {
+        return Err((call.line, format!("exit code {code}, expected {}\n{}", call.exit, program.output())));
+    }
+    // The readers may still hold the last bytes for a moment after the process is gone.
+    let begin = Instant::now();
+    let mut results = check_output(&program, folder, call);
+    while results.is_err() && begin.elapsed() < Duration::from_millis(500) {
+        std::thread::sleep(POLL_INTERVAL);
+        results = check_output(&program, folder, call);
+    }
+    results
+}
+
+fn check_output(program: &Program, folder: &Path, call: &ProgramCall) -> Result<(), (usize, String)> {
+    for (line, expectation) in &call.expectations {
+        let (matcher, wanted, seen) = match expectation {
+            OutputExpectation::Stdout(matcher) => (matcher, true, program.stdout()),
+            OutputExpectation::Stderr(matcher) => (matcher, true, program.stderr()),
+            OutputExpectation::NotStderr(matcher) => (matcher, false, program.stderr()),
+            OutputExpectation::File(name, matcher) => {
+                (matcher, true, log_text(&folder.join(String::from_utf8_lossy(name).into_owned())))
+            }
+        };
+        if matcher.matches(seen.as_bytes()) != wanted {
+            let expected = if wanted { "expected" } else { "did not expect" };
+            return Err((*line, format!("{expected} {matcher}; seen:\n{seen}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! What a case means, as data: sections and their commands. Written form: tests/README.md; reading it: `parse.rs`; doing it: `run.rs`.
+
+use super::text::{Line, escape};
+use crate::head::Head;
+use crate::upstream::Behaviour;
+use regex::bytes::Regex;
+use std::fmt;
+use std::time::Duration;
+
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// `topic/name`, for the result line and the `CASE` filter.
+    pub name: String,
+    pub description: String,
+    pub needs: Vec<Need>,
+    /// Bound of every wait.
+    pub wait: Duration,
+    pub config: Option<Config>,
+    pub files: Vec<(String, String)>,
+    /// Arguments instead of `run --config FILE`.
+    pub start: Option<Vec<Vec<u8>>>,
+    pub upstreams: Vec<Upstream>,
+    /// Clients, process checks and commands, in file order.
+    pub acts: Vec<Act>,
+}
+
+/// `skip-unless …`
+#[derive(Debug, Clone)]
+pub enum Need {
+    Root,
+    Ipv6,
+    Tool(String),
+    Env(String),
+}
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub text: String,
+    pub via_stdin: bool,
+    /// Written into the file as it stands: no `admin`, `access-log` and `threads` added.
+    pub bare: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    pub line: usize,
+    pub name: String,
+    pub h2: bool,
+    /// Name of the certificate shown, when it speaks TLS.
+    pub tls_certificate: Option<Vec<u8>>,
+    pub alpn: Vec<Vec<u8>>,
+    pub ip: String,
+    pub script: UpstreamScript,
+    pub connections: Option<Range>,
+    pub requests: Option<Range>,
+}
+
+/// How an upstream acts.
+#[derive(Debug, Clone)]
+pub enum UpstreamScript {
+    /// Every connection, every request, the same.
+    Automatic(Behaviour),
+    Scripted(Vec<Step>),
+}
+
+#[derive(Debug, Clone)]
+pub enum Act {
+    Client(Client),
+    Process(Vec<Step>),
+    Command(ProgramCall),
+}
+
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Following sections do not wait for it.
+    pub background: bool,
+    pub h2: bool,
+    pub to: Vec<u8>,
+    pub from: Option<String>,
+    pub tls: Option<ClientTls>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ClientTls {
+    pub sni: Option<String>,
+    pub alpn: Vec<Vec<u8>>,
+    pub min: Option<String>,
+    pub max: Option<String>,
+    /// Kind of key that the client accepts in certificates, `rsa` or `ecdsa`.
+    pub only: Option<String>,
+    /// Which of the kit's authorities it trusts; `internal` trusts any.
+    pub ca: String,
+}
+
+/// A run of the program beside the proxy itself.
+#[derive(Debug, Clone)]
+pub struct ProgramCall {
+    pub line: usize,
+    pub arguments: Vec<Vec<u8>>,
+    pub stdin: Option<Vec<u8>>,
+    pub exit: i32,
+    pub expectations: Vec<(usize, OutputExpectation)>,
+}
+
+#[derive(Debug, Clone)]
+pub enum OutputExpectation {
+    Stdout(Matcher),
+    Stderr(Matcher),
+    NotStderr(Matcher),
+    /// The file of that name (in the case's folder) has this content.
+    File(Vec<u8>, Matcher),
+}
+
+/// A command and where it stands.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub line: usize,
+    pub text: String,
+    pub command: Command,
+}
+
+#[derive(Debug, Clone)]
+pub enum Command {
+    Flow(Flow),
+    Process(ProcessCommand),
+    Message(Message),
+    Wire(Wire),
+    Stream(Stream),
+    Frames(Frames),
+}
+
+/// Time and order; in every section.
+#[derive(Debug, Clone)]
+pub enum Flow {
+    Pause(Duration),
+    Mark(String),
+    Await(String),
+    Repeat(u32, Vec<Step>),
+}
+
+/// About the proxy as a process; in every section.
+#[derive(Debug, Clone)]
+pub enum ProcessCommand {
+    Signal(String),
+    ExpectExit(i32),
+    ExpectRunning,
+    ExpectMetric(String, Range),
+    ExpectAdmin(Vec<u8>, u16, Option<Matcher>),
+    ExpectLog(Vec<(String, Matcher)>),
+    ExpectNoLog(Vec<(String, Matcher)>),
+    /// A line of the access log as text.
+    ExpectLogLine(Matcher),
+    ExpectStderr(Matcher),
+    ExpectStdout(Matcher),
+    WriteFile(String, String),
+}
+
+/// What HTTP/1 and HTTP/2 share.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// `end`: over HTTP/2, nothing follows.
+    SendHead { lines: Vec<Vec<u8>>, end: bool },
+    SendPattern { bytes: u64, pace: Pace },
+    ReceiveHead(Option<ExpectedHead>),
+    ExpectStatus(u16),
+    ExpectHeader(String, Matcher),
+    ExpectNoHeader(String),
+    ExpectBody(Matcher),
+    ExpectBodyLength(u64),
+    ExpectBodyPattern { bytes: u64, pace: Pace },
+    /// The next bytes of the body, which may go on after them.
+    ExpectData(Vec<u8>),
+    ExpectNoBody,
+    ExpectTrailer(String, Matcher),
+    ExpectNoTrailer(String),
+    ExpectTls { version: Option<String>, alpn: Option<Vec<u8>>, resumed: Option<bool> },
+    ExpectCertificate(Vec<u8>),
+    Close,
+    ExpectClosed,
+}
+
+/// Bytes on a connection; not in sections with `h2`.
+#[derive(Debug, Clone)]
+pub enum Wire {
+    Connect,
+    Accept(String),
+    Use(String),
+    Send { bytes: Vec<u8>, times: u64, may_fail: bool },
+    SendChunk(Vec<u8>),
+    SendChunkPattern { bytes: u64, chunk: u64 },
+    SendLastChunk(Vec<Vec<u8>>),
+    ExpectBytes(Vec<u8>),
+    CloseWrite,
+    Reset,
+    ExpectReset,
+    ExpectEnd,
+    ExpectOpen,
+    ExpectTlsRefused(String),
+}
+
+/// Streams of an HTTP/2 connection; only in sections with `h2`.
+#[derive(Debug, Clone)]
+pub enum Stream {
+    /// Client: opens a stream. `open`: a body follows.
+    Request { method: String, target: Vec<u8>, authority: Vec<u8>, name: String, open: bool, fields: Vec<Vec<u8>> },
+    Use(String),
+    SendData(Vec<u8>, u64),
+    End,
+    SendTrailers(Vec<Vec<u8>>),
+    ResetStream(u32),
+    ExpectStreamReset(u32),
+    ExpectGoaway(u32),
+}
+
+/// Frames written by hand; in sections without `h2`, the connection speaks HTTP/2 all the same.
+#[derive(Debug, Clone)]
+pub enum Frames {
+    Preface,
+    Frame { kind: u8, flags: u8, stream: u32, payload: Vec<u8> },
+    Headers { flags: u8, stream: u32, fields: Vec<Vec<u8>> },
+    Flood { kind: FloodKind, count: u32 },
+    ExpectGoaway(u32),
+    ExpectFrame { kind: u8, stream: Option<u32>, flags: Option<u8> },
+    ExpectRst { stream: u32, code: u32 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FloodKind {
+    RapidReset,
+    Continuation,
+    Settings,
+    Ping,
+    EmptyData,
+    SmallData,
+    Priority,
+    WindowUpdate,
+}
+
+/// Reading or writing in portions, so that a peer has to wait.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pace {
+    pub portion: Option<u64>,
+    pub pause: Option<Duration>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Matcher {
+    Equal(Vec<u8>),
+    Pattern(Regex),
+}
+
+impl Matcher {
+    pub fn matches(&self, seen: &[u8]) -> bool {
+        match self {
+            Matcher::Equal(bytes) => bytes == seen,
+            Matcher::Pattern(regex) => regex.is_match(seen),
+        }
+    }
+}
+
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Matcher::Equal(bytes) => f.write_str(&escape(bytes)),
+            Matcher::Pattern(regex) => write!(f, "~\"{regex}\""),
+        }
+    }
+}
+
+/// `3`, `2..4`, `>=1`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    pub from: f64,
+    pub to: f64,
+}
+
+impl Range {
+    pub fn contains(self, value: f64) -> bool {
+        self.from <= value && value <= self.to
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.from == self.to { write!(f, "{}", self.from) } else { write!(f, "{}..{}", self.from, self.to) }
+    }
+}
+
+/// The block beneath `recv-head`.
+#[derive(Debug, Clone)]
+pub struct ExpectedHead {
+    /// Request or status line; for HTTP/2 there is none.
+    pub start: Option<Vec<u8>>,
+    pub fields: Vec<(String, Matcher)>,
+    /// Value `*`: any.
+    pub any: Vec<String>,
+    /// `…` at the end.
+    pub others_allowed: bool,
+}
+
+impl Head {
+    pub fn check_header(&self, name: &str, matcher: &Matcher) -> Result<(), String> {
+        match self.value(name) {
+            Some(value) if matcher.matches(&value) => Ok(()),
+            Some(value) => Err(format!("{name} is {}, expected {matcher}; the head:\n{}", escape(&value), self.text())),
+            None => Err(format!("no {name}, expected {matcher}; the head:\n{}", self.text())),
+        }
+    }
+
+    pub fn check_no_header(&self, name: &str) -> Result<(), String> {
+        match self.value(name) {
+            None => Ok(()),
+            Some(value) => Err(format!("{name}: {} is there; the head:\n{}", escape(&value), self.text())),
+        }
+    }
+
+    pub fn check_status(&self, status: u16) -> Result<(), String> {
+        if self.status() == Some(status) { Ok(()) } else { Err(format!("expected status {status}; the head:\n{}", self.text())) }
+    }
+
+    /// Against the block beneath `recv-head`.
+    pub fn check(&self, expected: &ExpectedHead) -> Result<(), String> {
+        if let Some(start) = &expected.start
+            && start.as_slice() != self.start.as_bytes()
+        {
+            return Err(format!("expected {}; the head:\n{}", escape(start), self.text()));
+        }
+        for (name, matcher) in &expected.fields {
+            self.check_header(name, matcher)?;
+        }
+        for name in &expected.any {
+            self.value(name).ok_or_else(|| format!("no {name}; the head:\n{}", self.text()))?;
+        }
+        let known = |name: &str| {
+            expected.fields.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+                || expected.any.iter().any(|own| own.eq_ignore_ascii_case(name))
+        };
+        match self.fields.iter().find(|(name, _)| !expected.others_allowed && !known(name)) {
+            Some((name, _)) => Err(format!("{name} was not expected; the head:\n{}", self.text())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The children of a line as they stand, for blocks of headers.
+pub fn block(line: &Line) -> Vec<(usize, String)> {
+    line.children.iter().flat_map(|child| std::iter::once((child.number, child.text.clone())).chain(block(child))).collect()
+}

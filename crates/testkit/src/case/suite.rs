@@ -1,0 +1,104 @@
+//! A folder of case files: found, run by a few threads, one result line each.
+
+use super::run::{Verdict, check_text, run_text};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Instant;
+
+/// Cases mostly wait, so more of them than processors may run; not many more, because their bounds are in real time.
+const THREADS: usize = 4;
+
+/// Runs the cases under `folder` whose name contains the value of the variable `CASE`. `Err` holds the reports of those that failed.
+pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
+    let filter = std::env::var("CASE").unwrap_or_default();
+    let cases = cases(folder)?;
+    let wanted: VecDeque<_> = cases.into_iter().filter(|(name, _)| name.contains(&filter)).collect();
+    let total = wanted.len();
+    if total == 0 {
+        return Err(format!("no case in {} has `{filter}` in its name", folder.display()));
+    }
+    let queue = Mutex::new(wanted);
+    let (results, finished) = mpsc::channel();
+    let mut failures = Vec::new();
+    thread::scope(|scope| {
+        for _ in 0..THREADS.min(total) {
+            let (queue, results) = (&queue, results.clone());
+            scope.spawn(move || {
+                while let Some((name, path)) = next(queue) {
+                    let begin = Instant::now();
+                    let verdict = match std::fs::read_to_string(&path) {
+                        Ok(text) => run_text(&name, &text, Some(binary)),
+                        Err(error) => Verdict::Failed(format!("{}: {error}", path.display())),
+                    };
+                    let _ = results.send((name, verdict, begin.elapsed()));
+                }
+            });
+        }
+        drop(results);
+        for (name, verdict, time) in finished {
+            let word = match &verdict {
+                Verdict::Passed => "ok".to_owned(),
+                Verdict::Skipped(reason) => format!("skipped: {reason}"),
+                Verdict::Failed(_) => "FAILED".to_owned(),
+            };
+            say(&format!("case {name} ... {word} ({:.2} s)", time.as_secs_f32()));
+            if let Verdict::Failed(report) = verdict {
+                failures.push((name, report));
+            }
+        }
+    });
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = failures.iter().map(|(name, _)| name.as_str()).collect();
+    let reports: Vec<String> = failures.iter().map(|(name, report)| format!("==== {name}\n{report}")).collect();
+    Err(format!("{}\n{} of {total} cases failed: {}", reports.join("\n"), failures.len(), names.join(" ")))
+}
+
+/// Reads all cases under `folder` without running them.
+pub fn check_syntax(folder: &Path) -> Result<usize, String> {
+    let cases = cases(folder)?;
+    let mut faults = Vec::new();
+    for (name, path) in &cases {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Err(error) = check_text(name, &text) {
+            faults.push(format!("{}, {error}", path.display()));
+        }
+    }
+    if faults.is_empty() { Ok(cases.len()) } else { Err(faults.join("\n")) }
+}
+
+fn next(queue: &Mutex<VecDeque<(String, PathBuf)>>) -> Option<(String, PathBuf)> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+/// `topic/name` and path of every case, sorted.
+fn cases(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let mut cases = Vec::new();
+    for topic in entries(folder)? {
+        if !topic.is_dir() {
+            continue;
+        }
+        for path in entries(&topic)? {
+            if path.extension().is_some_and(|extension| extension == "case") {
+                let part = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                cases.push((format!("{}/{}", part(&topic), part(&path)), path));
+            }
+        }
+    }
+    cases.sort();
+    Ok(cases)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let read = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(read.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect())
+}
+
+/// Written past the test harness, which would hold it back until the end.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}

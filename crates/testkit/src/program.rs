@@ -1,0 +1,163 @@
+//! The program under test as a process: started, watched, and ended by its id when the guard goes away.
+
+use crate::admin;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a proxy may take until it is ready; generous, because tests share the machine with compilers.
+const READY_WAIT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A running program. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    exit: Option<i32>,
+    stdout: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Program {
+    /// Starts `binary` in `folder`.
+    pub fn start(binary: &Path, arguments: &[String], folder: &Path, stdin: Option<&[u8]>) -> Result<Program, String> {
+        let mut child = Command::new(binary)
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", binary.display()))?;
+        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), stdin) {
+            // A program that does not want its input may close it; its own message says more than the broken pipe would.
+            let _ = pipe.write_all(text);
+        }
+        let stdout = collect(child.stdout.take());
+        let stderr = collect(child.stderr.take());
+        Ok(Program { child, exit: None, stdout, stderr })
+    }
+
+    /// Starts `tidegate run` on a configuration and waits until `admin` says it is ready.
+    pub fn start_proxy(binary: &Path, config: &Path, admin: &str) -> Result<Program, String> {
+        let folder = config.parent().unwrap_or(Path::new("."));
+        let arguments = ["run", "--config", &config.display().to_string()].map(str::to_owned);
+        let mut program = Program::start(binary, &arguments, folder, None)?;
+        program.wait_until("ready", || matches!(admin::get(admin, "/readyz"), Ok((200, _))))?;
+        Ok(program)
+    }
+
+    /// Polls until `condition` holds; fails when the process ends first or takes too long.
+    pub fn wait_until(&mut self, what: &str, mut condition: impl FnMut() -> bool) -> Result<(), String> {
+        let begin = Instant::now();
+        while !condition() {
+            if let Some(code) = self.poll_exit() {
+                return Err(format!("the program ended with {code} before it was {what}\n{}", self.output()));
+            }
+            if begin.elapsed() > READY_WAIT {
+                return Err(format!("the program was not {what} after {READY_WAIT:?}\n{}", self.output()));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by its name without `SIG`.
+    pub fn signal(&self, name: &str) -> Result<(), String> {
+        let signal = match name {
+            "TERM" => rustix::process::Signal::TERM,
+            "INT" => rustix::process::Signal::INT,
+            "HUP" => rustix::process::Signal::HUP,
+            "USR1" => rustix::process::Signal::USR1,
+            "STOP" => rustix::process::Signal::STOP,
+            "CONT" => rustix::process::Signal::CONT,
+            other => return Err(format!("unknown signal {other}")),
+        };
+        let id = rustix::process::Pid::from_raw(self.child.id() as i32).ok_or("the process has no id")?;
+        rustix::process::kill_process(id, signal).map_err(|error| error.to_string())
+    }
+
+    /// The exit code once the process has ended; a death by signal is 128 and its number, as shells have it.
+    pub fn poll_exit(&mut self) -> Option<i32> {
+        if self.exit.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            use std::os::unix::process::ExitStatusExt;
+            self.exit = Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+        }
+        self.exit
+    }
+
+    /// Waits for the end of the process.
+    pub fn wait_exit(&mut self, bound: Duration) -> Result<i32, String> {
+        let begin = Instant::now();
+        loop {
+            if let Some(code) = self.poll_exit() {
+                return Ok(code);
+            }
+            if begin.elapsed() > bound {
+                return Err(format!("still running after {bound:?}"));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    pub fn stdout(&self) -> String {
+        text(&self.stdout)
+    }
+
+    pub fn stderr(&self) -> String {
+        text(&self.stderr)
+    }
+
+    /// Both streams, for failure messages.
+    pub fn output(&self) -> String {
+        format!("--- stdout\n{}--- stderr\n{}", self.stdout(), self.stderr())
+    }
+
+    /// Resident memory in KiB.
+    pub fn resident_kib(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().trim_end_matches(" kB").trim().parse().ok()
+    }
+
+    /// Open file descriptors.
+    pub fn open_files(&self) -> Option<usize> {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).ok().map(Iterator::count)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.poll_exit().is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<Vec<u8>>> {
+    let collected = Arc::new(Mutex::new(Vec::new()));
+    if let Some(mut pipe) = pipe {
+        let collected = collected.clone();
+        thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+                collected.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
+            }
+        });
+    }
+    collected
+}
+
+fn text(collected: &Mutex<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&collected.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+}
