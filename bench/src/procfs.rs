@@ -1,0 +1,144 @@
+//! What the kernel says about processes: CPU time, memory, children, the machine itself.
+//! CPU time is the scheduler's own count in nanoseconds, user and system together; the clock-tick figures of `stat` are too coarse for one-second rounds.
+
+use std::fs;
+use std::io;
+
+pub type ProcessId = u32;
+
+/// CPU time that all threads of these processes have used, in nanoseconds.
+pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
+    let mut sum = 0;
+    for process in processes {
+        for task in fs::read_dir(format!("/proc/{process}/task"))? {
+            let text = fs::read_to_string(task?.path().join("schedstat"))?;
+            sum += parse_schedstat(&text).ok_or_else(|| io::Error::other(format!("schedstat says {text:?}")))?;
+        }
+    }
+    Ok(sum)
+}
+
+/// Resident memory of these processes together, in bytes. Pages that they share are counted in each.
+pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
+    let mut sum = 0;
+    for process in processes {
+        let text = fs::read_to_string(format!("/proc/{process}/status"))?;
+        sum += parse_resident(&text).ok_or_else(|| io::Error::other("no VmRSS"))?;
+    }
+    Ok(sum)
+}
+
+/// A process and all that descend from it, itself first.
+pub fn with_descendants(root: ProcessId) -> io::Result<Vec<ProcessId>> {
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(process) = entry?.file_name().to_str().and_then(|name| name.parse::<ProcessId>().ok()) else { continue };
+        // A process may be gone between the listing and the reading.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
+        if let Some(parent) = parse_parent(&stat) {
+            parents.push((process, parent));
+        }
+    }
+    let mut family = vec![root];
+    let mut next = 0;
+    while next < family.len() {
+        let parent_id = family[next];
+        family.extend(parents.iter().filter(|(_, parent)| *parent == parent_id).map(|(process, _)| *process));
+        next += 1;
+    }
+    Ok(family)
+}
+
+/// What a report says about where it was measured.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Machine {
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    pub system: String,
+}
+
+pub fn machine() -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let field = |name: &str| {
+        cpuinfo.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
+    };
+    let family = [("cpu family", "family"), ("model\t", "model")]
+        .iter()
+        .filter_map(|(name, label)| Some(format!("{label} {}", field(name)?)))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let memory_kib =
+        read("/proc/meminfo").lines().next().and_then(|line| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+    let os_release = read("/etc/os-release");
+    let system = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or("unknown").trim_matches('"');
+    Machine {
+        cpu: format!("{} ({family})", field("model name").unwrap_or("unknown")),
+        cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+        memory_bytes: memory_kib.unwrap_or(0) * 1024,
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        system: system.to_owned(),
+    }
+}
+
+/// The first of three numbers is time on the CPU in nanoseconds.
+fn parse_schedstat(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn parse_resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// The command name stands in parentheses and may hold anything, so fields are counted from the last one.
+fn parse_parent(stat: &str) -> Option<ProcessId> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_files_are_read() {
+        assert_eq!(parse_schedstat("534677775 3299445 119\n"), Some(534_677_775));
+        assert_eq!(parse_schedstat(""), None);
+        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n"), Some(1234 * 1024));
+        assert_eq!(parse_resident("Name:\tkthreadd\n"), None);
+        assert_eq!(parse_parent("12 (a) b) (c) S 7 12 12 0"), Some(7));
+    }
+
+    #[test]
+    fn this_process_uses_time_and_memory() {
+        let own = [std::process::id()];
+        let before = cpu_ns(&own).unwrap();
+        let spun = (0..5_000_000u64).fold(0u64, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
+        std::hint::black_box(spun);
+        // The scheduler writes the time down when the thread yields.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(cpu_ns(&own).unwrap() > before);
+        assert!(resident_bytes(&own).unwrap() > 100_000);
+    }
+
+    #[test]
+    fn children_of_children_are_found() {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "sleep 30 & echo $!; wait"]).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line).unwrap();
+        let grandchild: ProcessId = line.trim().parse().unwrap();
+        let family = with_descendants(shell.id()).unwrap();
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        let signalled = rustix::process::kill_process(
+            rustix::process::Pid::from_raw(grandchild as i32).unwrap(),
+            rustix::process::Signal::KILL,
+        );
+        assert_eq!(family, [shell.id(), grandchild]);
+        assert!(signalled.is_ok());
+    }
+}

@@ -1,0 +1,135 @@
+//! Processes that the runner starts: pinned to a core, watched, and stopped by their own id.
+//! They go through a small step of this program that pins itself, asks to be stopped when the runner dies, and then becomes the real command;
+//! so nothing is left behind even if the runner is killed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::process::{Pid, Signal};
+use rustix::thread::CpuSet;
+
+use crate::net::Error;
+use crate::procfs::{self, ProcessId};
+
+/// After SIGTERM; then SIGKILL.
+const STOP_TIME_MAX: Duration = Duration::from_secs(3);
+const STOP_POLL: Duration = Duration::from_millis(10);
+
+/// Pins itself to a core and becomes the given command.
+#[derive(Debug, Args)]
+pub struct PinnedOptions {
+    #[arg(long)]
+    core: usize,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Returns only when it fails.
+pub fn become_pinned(options: &PinnedOptions) -> Result<(), Error> {
+    rustix::thread::sched_setaffinity(None, &only(options.core))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+    let error = Command::new(&options.command[0]).args(&options.command[1..]).exec();
+    Err(format!("{}: {error}", options.command[0].display()).into())
+}
+
+/// The command that becomes `program`, pinned.
+pub fn pinned(core: usize, program: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("pinned").arg("--core").arg(core.to_string()).arg("--").arg(program).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// The cores that this process may run on.
+pub fn allowed_cores() -> Result<Vec<usize>, Error> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
+}
+
+/// A running child. Dropping it stops it and all that it started.
+pub struct Child {
+    name: String,
+    process: Process,
+    log: PathBuf,
+}
+
+impl Child {
+    /// Starts `command`, whose output goes to `log`.
+    pub fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Child, Error> {
+        let output = File::create(log)?;
+        command.stdout(output.try_clone()?).stderr(output);
+        let process = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        Ok(Child { name: name.to_owned(), process, log: log.to_owned() })
+    }
+
+    pub fn processes(&self) -> Result<Vec<ProcessId>, Error> {
+        Ok(procfs::with_descendants(self.process.id())?)
+    }
+
+    /// Fails with what the process last said, once it has ended.
+    pub fn check_alive(&mut self) -> Result<(), Error> {
+        match self.process.try_wait()? {
+            None => Ok(()),
+            Some(status) => {
+                let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let last: Vec<_> = text.lines().rev().take(5).collect();
+                let last: Vec<_> = last.into_iter().rev().collect();
+                Err(format!("{} ended with {status}: {}", self.name, last.join(" | ")).into())
+            }
+        }
+    }
+
+    /// Moves the process, with all its threads, to another core.
+    pub fn pin(&self, core: usize) -> Result<(), Error> {
+        for process in self.processes()? {
+            for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+                let task = task?.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
+                rustix::thread::sched_setaffinity(task, &only(core))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends `signal` and waits for the end; after [`STOP_TIME_MAX`] it is killed, with its descendants.
+    pub fn stop(&mut self, signal: Signal) {
+        if !matches!(self.process.try_wait(), Ok(None)) {
+            return;
+        }
+        let family = self.processes().unwrap_or_default();
+        signal_process(self.process.id(), signal);
+        let deadline = Instant::now() + STOP_TIME_MAX;
+        while Instant::now() < deadline {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(STOP_POLL);
+        }
+        for process in family {
+            signal_process(process, Signal::KILL);
+        }
+        self.process.wait().ok();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.stop(Signal::TERM);
+    }
+}
+
+fn signal_process(process: ProcessId, signal: Signal) {
+    if let Some(process) = Pid::from_raw(process as i32) {
+        // It may have ended by itself meanwhile, which is what was wanted.
+        rustix::process::kill_process(process, signal).ok();
+    }
+}
+
+fn only(core: usize) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(core);
+    set
+}
