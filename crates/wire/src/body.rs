@@ -113,3 +113,80 @@ pub fn encode_last_chunk(trailers: Option<&Fields>, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(b"\r\n");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{BodyDecoder, CHUNK_HEAD_MAX, CHUNK_TAIL, Decoded, LAST_CHUNK, chunk_head, encode_last_chunk};
+    use crate::error::BodyError;
+    use crate::head::Fields;
+    use crate::http1::BodyFraming;
+
+    #[test]
+    fn each_framing_ends_where_it_says() {
+        let check = |framing: BodyFraming, reads: &[(&str, usize, bool)], at_end: Result<(), BodyError>| {
+            let mut decoder = BodyDecoder::new(framing);
+            for (read, consumed, finished) in reads {
+                let decoded = decoder.decode_in_place(&mut read.as_bytes().to_vec());
+                assert_eq!(
+                    decoded,
+                    Ok(Decoded { payload: 0..*consumed, consumed: *consumed, finished: *finished }),
+                    "{framing:?}"
+                );
+            }
+            assert_eq!(decoder.finish_at_end_of_stream(), at_end, "{framing:?}");
+            assert_eq!(decoder.is_finished(), at_end.is_ok());
+        };
+        check(BodyFraming::None, &[("abc", 0, true)], Ok(()));
+        check(BodyFraming::Length(0), &[("abc", 0, true)], Ok(()));
+        check(BodyFraming::Length(5), &[("abc", 3, false), ("", 0, false), ("def", 2, true), ("g", 0, true)], Ok(()));
+        check(BodyFraming::Length(5), &[("abcd", 4, false)], Err(BodyError::Truncated));
+        check(BodyFraming::Length(u64::MAX), &[("abcd", 4, false)], Err(BodyError::Truncated));
+        check(BodyFraming::UntilClose, &[("abc", 3, false), ("", 0, false), ("d", 1, false)], Ok(()));
+        check(BodyFraming::UntilClose, &[], Ok(()));
+        check(BodyFraming::Chunked, &[], Err(BodyError::Truncated));
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let mut trailers = Fields::default();
+        trailers.push(b"Grpc-Status", b"0");
+        for lens in [&[1_usize][..], &[15, 16, 17, 255, 256, 4096, 70_000]] {
+            let mut wire = Vec::new();
+            let mut payload = Vec::new();
+            for len in lens {
+                let data = vec![b'0' + (len % 7) as u8; *len];
+                let mut head = [0; CHUNK_HEAD_MAX];
+                let head_len = chunk_head(*len, &mut head);
+                for piece in [&head[..head_len], &data, CHUNK_TAIL] {
+                    wire.extend_from_slice(piece);
+                }
+                payload.extend_from_slice(&data);
+            }
+            encode_last_chunk(Some(&trailers), &mut wire);
+            let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+            let decoded = decoder.decode_in_place(&mut wire).expect("our own chunks");
+            assert!(decoded.finished && decoded.consumed == wire.len());
+            assert_eq!(wire[decoded.payload], payload);
+            let found = decoder.take_trailers().expect("trailers");
+            assert_eq!(found.iter().collect::<Vec<_>>(), [(&b"Grpc-Status"[..], &b"0"[..])]);
+        }
+        let mut out = Vec::new();
+        encode_last_chunk(None, &mut out);
+        assert_eq!(out, LAST_CHUNK);
+    }
+
+    #[test]
+    fn chunk_heads_are_plain_hex() {
+        let check = |len: usize, expected: &str| {
+            let mut out = [0; CHUNK_HEAD_MAX];
+            let written = chunk_head(len, &mut out);
+            assert_eq!(out[..written], *expected.as_bytes());
+        };
+        check(1, "1\r\n");
+        check(15, "f\r\n");
+        check(16, "10\r\n");
+        check(0xabc, "abc\r\n");
+        check(16384, "4000\r\n");
+        check(usize::MAX, "ffffffffffffffff\r\n");
+    }
+}

@@ -205,13 +205,22 @@ impl ChunkedDecoder {
     }
 }
 
-/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended.
-fn drop_unsafe_trailers(trailers: &mut Fields) {
-    trailers.remove_hop_by_hop();
+/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended. Done here for
+/// chunked bodies; trailers that came over HTTP/2 need it as well.
+pub fn drop_unsafe_trailers(trailers: &mut Fields) {
     for id in [
+        HeaderId::Connection,
+        HeaderId::ContentLength,
+        HeaderId::TransferEncoding,
+        HeaderId::KeepAlive,
+        HeaderId::ProxyConnection,
+        HeaderId::Te,
+        HeaderId::Upgrade,
+        HeaderId::Http2Settings,
         HeaderId::Host,
         HeaderId::Trailer,
         HeaderId::ProxyAuthenticate,
+        HeaderId::ProxyAuthorization,
         HeaderId::Expect,
         HeaderId::Via,
         HeaderId::XForwardedFor,
@@ -236,3 +245,6 @@ fn drop_unsafe_trailers(trailers: &mut Fields) {
         trailers.remove(name.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests;

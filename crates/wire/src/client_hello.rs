@@ -249,3 +249,6 @@ impl<'a> Reader<'a> {
         self.take(usize::from(len))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -268,3 +268,6 @@ const WINDOW_UPDATE_FRAME: u8 = 8;
 const CONTINUATION_FRAME: u8 = 9;
 const END_STREAM: u8 = 0x1;
 const PADDED: u8 = 0x8;
+
+#[cfg(test)]
+mod tests;

@@ -294,7 +294,7 @@ fn a_path_from_elsewhere_obeys_the_same_rules() {
 #[test]
 fn request_bodies_have_one_length() {
     let check = |method: &str, version: &str, lines: &[&str], expected: Result<BodyFraming, HeadError>| {
-        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+        let lines: String = lines.iter().flat_map(|line| [*line, "\r\n"]).collect();
         let target = if method == "CONNECT" { "a:1" } else { "/" };
         let head = whole_request(&format!("{method} {target} HTTP/{version}\r\nHost: a\r\n{lines}\r\n"));
         assert_eq!(request_framing(&head), expected, "{method} {version} {lines}");
@@ -372,7 +372,7 @@ fn answers_are_read() {
 #[test]
 fn answer_bodies_depend_on_method_and_status() {
     let check = |method: Method, status: &str, lines: &[&str], expected: Result<BodyFraming, HeadError>| {
-        let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+        let lines: String = lines.iter().flat_map(|line| [*line, "\r\n"]).collect();
         let text = format!("HTTP/{status} x\r\n{lines}\r\n");
         let head = response(text.as_bytes()).expect(&text).expect(&text);
         assert_eq!(response_framing(&head, method), expected, "{method:?} {text}");

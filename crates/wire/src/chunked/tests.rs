@@ -1,0 +1,220 @@
+//! Chunked bodies, each decoded whole, byte by byte and in two pieces at every place.
+
+use super::{CHUNK_EXTENSION_BYTES_MAX, ChunkedDecoder, TRAILER_BYTES_MAX, TRAILERS_MAX};
+use crate::error::BodyError;
+
+/// What a body was, and how many bytes of the input it took.
+#[derive(Debug, PartialEq, Eq)]
+struct Body {
+    payload: Vec<u8>,
+    consumed: usize,
+    finished: bool,
+    trailers: Vec<(String, String)>,
+}
+
+/// Feeds the input in pieces that end at the given places.
+fn decode(input: &[u8], ends: &[usize]) -> Result<Body, BodyError> {
+    let mut decoder = ChunkedDecoder::new();
+    let mut body = Body { payload: Vec::new(), consumed: 0, finished: false, trailers: Vec::new() };
+    let mut start = 0;
+    for end in ends.iter().copied().chain([input.len()]) {
+        let mut piece = input[start..end].to_vec();
+        let decoded = decoder.decode_in_place(&mut piece)?;
+        assert!(decoded.payload.end <= decoded.consumed, "a payload lies in what was consumed");
+        assert_eq!(piece[decoded.consumed..], input[start + decoded.consumed..end], "what was not consumed is untouched");
+        assert_eq!(decoded.finished, decoder.is_finished());
+        body.payload.extend_from_slice(&piece[decoded.payload]);
+        body.consumed += decoded.consumed;
+        if decoded.finished {
+            break;
+        }
+        assert_eq!(decoded.consumed, end - start, "only the end of the body leaves something");
+        start = end;
+    }
+    body.finished = decoder.is_finished();
+    if let Some(trailers) = decoder.take_trailers() {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        body.trailers = trailers.iter().map(|(name, value)| (text(name), text(value))).collect();
+        assert!(!body.trailers.is_empty(), "no trailers is None");
+    }
+    Ok(body)
+}
+
+fn decode_in_every_way(input: &[u8]) -> Result<Body, BodyError> {
+    let whole = decode(input, &[]);
+    let single: Vec<usize> = (1..input.len()).collect();
+    assert_eq!(decode(input, &single), whole, "byte by byte: {}", input.escape_ascii());
+    if input.len() < 500 {
+        for end in 0..input.len() {
+            assert_eq!(decode(input, &[end]), whole, "cut at {end}: {}", input.escape_ascii());
+        }
+    }
+    whole
+}
+
+fn check(input: &str, payload: &str, rest: &str, trailers: &[(&str, &str)]) {
+    let trailers = trailers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let consumed = input.len() - rest.len();
+    let expected = Body { payload: payload.as_bytes().to_vec(), consumed, finished: true, trailers };
+    assert_eq!(decode_in_every_way(input.as_bytes()), Ok(expected), "{}", input.escape_debug());
+}
+
+#[test]
+fn chunks_become_one_payload() {
+    check("0\r\n\r\n", "", "", &[]);
+    check("5\r\nhello\r\n0\r\n\r\n", "hello", "", &[]);
+    check("5\r\nhello\r\n6\r\n world\r\n0\r\n\r\nGET /", "hello world", "GET /", &[]);
+    check("1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n\r\n", "abc", "\r\n", &[]);
+    check("00A\r\n0123456789\r\n000\r\n\r\n", "0123456789", "", &[]);
+    check("a\r\n\r\n\r\n\r\n\r\n\r\n\r\n0\r\n\r\n", "\r\n\r\n\r\n\r\n\r\n", "", &[]);
+    check("000000000000001\r\nx\r\n000000000000000\r\n\r\n", "x", "", &[]);
+}
+
+#[test]
+fn extensions_are_skipped() {
+    check("5;a\r\nhello\r\n0;b=c\r\n\r\n", "hello", "", &[]);
+    check("1;a=b;c=\"d e\";f\r\nx\r\n0\r\n\r\n", "x", "", &[]);
+    check("1;a=\"\\\"\\\\;\t\u{fc}\"\r\nx\r\n0;a=\"\"\r\n\r\n", "x", "", &[]);
+}
+
+#[test]
+fn unfinished_bodies_ask_for_more() {
+    let input = "5\r\nhello\r\n0\r\nX: y\r\n\r\n";
+    for end in 0..input.len() {
+        let body = decode_in_every_way(&input.as_bytes()[..end]).expect(input);
+        assert!(!body.finished && body.trailers.is_empty());
+        assert_eq!(body.consumed, end);
+    }
+}
+
+#[test]
+fn everything_that_two_parsers_could_read_in_two_ways_is_refused() {
+    let check = |input: &str, expected: BodyError| {
+        assert_eq!(decode_in_every_way(input.as_bytes()), Err(expected), "{}", input.escape_debug());
+    };
+    for size in [
+        "\r\n",
+        "\n",
+        " 5\r\n",
+        "5 \r\n",
+        "5\t\r\n",
+        "+5\r\n",
+        "-5\r\n",
+        "0x5\r\n",
+        "g\r\n",
+        "5\n",
+        "5\r\r",
+        "5\rx",
+        "5\0",
+        "5_0\r\n",
+        ";a\r\n",
+        "\u{ff15}\r\n",
+        "5\u{b}\r\n",
+        "5,\r\n",
+    ] {
+        check(size, BodyError::BadChunkSize);
+        check(&format!("1\r\na\r\n{size}"), BodyError::BadChunkSize);
+    }
+    check("0000000000000000\r\n", BodyError::ChunkTooLarge);
+    check("ffffffffffffffff\r\n", BodyError::ChunkTooLarge);
+    check("10000000000000000000000005\r\nhello\r\n", BodyError::ChunkTooLarge);
+    for extension in [
+        ";\r\n",
+        "; a\r\n",
+        ";a \r\n",
+        ";a\n",
+        ";a =b\r\n",
+        ";a= b\r\n",
+        ";a=\r\n",
+        ";a=b \r\n",
+        ";=b\r\n",
+        ";a=\"\n\"\r\n",
+        ";a=\"\r\n\"\r\n",
+        ";a=\"b\"c\r\n",
+        ";a=\"\\\n\"\r\n",
+        ";a=\"\0\"\r\n",
+        ";a=\"\u{7f}\"\r\n",
+        ";a=b=c\r\n",
+        ";;\r\n",
+        ";a\0\r\n",
+        ";\u{fc}\r\n",
+        ";a=\u{fc}\r\n",
+        ";(\r\n",
+    ] {
+        check(&format!("5{extension}hello\r\n"), BodyError::BadChunkExtension);
+    }
+    check("5;a\rx", BodyError::BadChunkSize);
+    for end in ["\n", "x", "\rx", "\r\r\n", "0\r\n\r\n", " \r\n", "\0"] {
+        check(&format!("5\r\nhello{end}"), BodyError::BadChunkEnd);
+    }
+    for trailers in [
+        "\r\r\n",
+        "\rX: y\r\n\r\n",
+        "\n\n",
+        "X: y\n\n",
+        "X: y\r\n\n",
+        "X\r\n\r\n",
+        "X : y\r\n\r\n",
+        ": y\r\n\r\n",
+        " X: y\r\n\r\n",
+        "X: y\r\n z\r\n\r\n",
+        "X: \0\r\n\r\n",
+        "X: a\rb\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        check(&format!("1\r\na\r\n0\r\n{trailers}"), BodyError::BadTrailer);
+    }
+}
+
+#[test]
+fn extensions_are_bounded_over_the_whole_message() {
+    let chunk = format!("1;{}\r\na\r\n", "x".repeat(99));
+    let chunks_max = CHUNK_EXTENSION_BYTES_MAX as usize / 100;
+    let body = chunk.repeat(chunks_max) + "0\r\n\r\n";
+    assert_eq!(decode_in_every_way(body.as_bytes()).map(|body| body.payload.len()), Ok(chunks_max));
+    let body = chunk.repeat(chunks_max + 1) + "0\r\n\r\n";
+    assert_eq!(decode_in_every_way(body.as_bytes()), Err(BodyError::ChunkExtensionsTooLarge));
+}
+
+#[test]
+fn trailers_are_kept_when_they_change_nothing() {
+    check("0\r\nGrpc-Status: 0\r\nX-Sum:  abc \r\n\r\nrest", "", "rest", &[("Grpc-Status", "0"), ("X-Sum", "abc")]);
+    check("1\r\na\r\n0\r\nX:\r\n\r\n", "a", "", &[("X", "")]);
+    for name in [
+        "content-length",
+        "Transfer-Encoding",
+        "Host",
+        "Connection",
+        "TE",
+        "Trailer",
+        "Upgrade",
+        "Authorization",
+        "Proxy-Authorization",
+        "Cookie",
+        "Set-Cookie",
+        "Content-Type",
+        "Content-Encoding",
+        "Content-Range",
+        "Cache-Control",
+        "Expires",
+        "X-Forwarded-For",
+        "Keep-Alive",
+        "Location",
+        "WWW-Authenticate",
+    ] {
+        check(&format!("0\r\n{name}: 1\r\n\r\n"), "", "", &[]);
+        check(&format!("0\r\nA: b\r\n{name}: 1\r\nC: d\r\n\r\n"), "", "", &[("A", "b"), ("C", "d")]);
+    }
+}
+
+#[test]
+fn trailers_are_bounded() {
+    let of_bytes = |len: usize| format!("0\r\nX: {}\r\n\r\n", "x".repeat(len - "X: \r\n\r\n".len()));
+    assert!(decode(of_bytes(TRAILER_BYTES_MAX).as_bytes(), &[]).is_ok_and(|body| body.finished));
+    assert_eq!(decode(of_bytes(TRAILER_BYTES_MAX + 1).as_bytes(), &[]), Err(BodyError::TrailersTooLarge));
+    let endless = format!("0\r\nX: {}", "x".repeat(TRAILER_BYTES_MAX));
+    assert_eq!(decode_in_every_way(endless.as_bytes()), Err(BodyError::TrailersTooLarge));
+    let of_fields = |count: usize| format!("0\r\n{}\r\n", "X: y\r\n".repeat(count));
+    assert!(decode(of_fields(TRAILERS_MAX).as_bytes(), &[]).is_ok_and(|body| body.trailers.len() == TRAILERS_MAX));
+    assert_eq!(decode(of_fields(TRAILERS_MAX + 1).as_bytes(), &[]), Err(BodyError::BadTrailer));
+}

@@ -1,0 +1,164 @@
+//! Attacks are stopped at their budgets, and what real clients do for hours is not.
+
+use super::{
+    CONTINUATIONS_MAX, EMPTY, Flood, H2Guard, PING, PRIORITY, RESET, RESET_COST, SETTINGS, WINDOW_UPDATE,
+    goaway_enhance_your_calm,
+};
+use std::time::{Duration, Instant};
+
+const END_HEADERS: u8 = 0x4;
+
+fn frame(kind: u8, flags: u8, stream_id: u32, payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() as u32).to_be_bytes();
+    let mut frame = vec![len[1], len[2], len[3], kind, flags];
+    frame.extend(stream_id.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+fn headers(stream_id: u32) -> Vec<u8> {
+    frame(1, END_HEADERS, stream_id, b"\x82\x86\x84")
+}
+
+fn data(len: usize) -> Vec<u8> {
+    frame(0, 0, 1, &vec![0; len])
+}
+
+fn ping() -> Vec<u8> {
+    frame(6, 0, 0, &[0; 8])
+}
+
+fn reset(stream_id: u32) -> Vec<u8> {
+    frame(3, 0, stream_id, &[0, 0, 0, 8])
+}
+
+fn window_update() -> Vec<u8> {
+    frame(8, 0, 1, &[0, 0, 0, 1])
+}
+
+/// How often a piece may be sent at one moment before it is a flood, and which.
+fn sent_at_once(piece: impl Fn(u32) -> Vec<u8>, times_max: u32) -> (u32, Option<Flood>) {
+    let now = Instant::now();
+    let mut guard = H2Guard::new(now);
+    for times in 0..times_max {
+        if let Err(flood) = guard.observe(&piece(times), now) {
+            return (times, Some(flood));
+        }
+    }
+    (times_max, None)
+}
+
+const FOR_HOURS: u32 = 100_000;
+
+#[test]
+fn each_flood_ends_at_its_budget() {
+    let check = |piece: &[u8], times: u32, flood: Flood| {
+        assert_eq!(sent_at_once(|_| piece.to_vec(), FOR_HOURS), (times, Some(flood)));
+    };
+    check(&ping(), PING.burst, Flood::Ping);
+    check(&frame(6, 1, 0, &[0; 8]), PING.burst, Flood::Ping);
+    check(&frame(4, 0, 0, &[]), SETTINGS.burst, Flood::Settings);
+    check(&frame(4, 1, 0, &[]), SETTINGS.burst, Flood::Settings);
+    check(&reset(1), RESET.burst / RESET_COST, Flood::RapidReset);
+    check(&frame(2, 0, 1, &[0; 5]), PRIORITY.burst, Flood::Priority);
+    check(&frame(0x10, 0, 0, &[0; 8]), PRIORITY.burst, Flood::Priority);
+    check(&frame(0xfa, 0, 0, &[]), PRIORITY.burst, Flood::Priority);
+    check(&frame(7, 0, 0, &[0; 8]), PRIORITY.burst, Flood::Priority);
+    check(&window_update(), WINDOW_UPDATE.burst, Flood::WindowUpdate);
+    check(&data(0), EMPTY.burst, Flood::EmptyData);
+    // Padding is no content.
+    check(&frame(0, 8, 1, &[0]), EMPTY.burst, Flood::EmptyData);
+    check(&frame(0, 8, 1, &[200; 201]), EMPTY.burst, Flood::EmptyData);
+    check(&frame(0, 8, 1, &[]), EMPTY.burst, Flood::EmptyData);
+    check(&frame(1, END_HEADERS, 0, &[]), EMPTY.burst, Flood::EmptyData);
+    check(&frame(9, 0, 1, b"x"), CONTINUATIONS_MAX, Flood::Continuation);
+    check(&frame(9, 0, 1, b""), CONTINUATIONS_MAX, Flood::Continuation);
+}
+
+#[test]
+fn rapid_reset_is_stopped_and_cancelling_now_and_then_is_not() {
+    let open_and_reset = |times: u32| [headers(2 * times + 1), reset(2 * times + 1)].concat();
+    let (times, flood) = sent_at_once(open_and_reset, FOR_HOURS);
+    assert_eq!(flood, Some(Flood::RapidReset));
+    assert!((200..300).contains(&times), "{times}");
+    let one_in_four = |times: u32| {
+        let mut piece: Vec<u8> = (0..4).flat_map(|place| headers(2 * (4 * times + place) + 1)).collect();
+        piece.extend(reset(2 * (4 * times) + 1));
+        piece
+    };
+    assert_eq!(sent_at_once(one_in_four, FOR_HOURS), (FOR_HOURS, None));
+}
+
+#[test]
+fn useful_work_pays_for_what_comes_with_it() {
+    let endless = |piece: Vec<u8>| assert_eq!(sent_at_once(|_| piece.clone(), FOR_HOURS), (FOR_HOURS, None));
+    endless(data(1));
+    endless(data(100));
+    endless([data(5), window_update(), window_update()].concat());
+    endless([data(5), data(0), ping()].concat());
+    // Padded data, one byte of it.
+    endless(frame(0, 8, 1, &[1, 0, 0]));
+    endless([headers(1), frame(0, 1, 1, &[])].concat());
+    let new_stream =
+        |times: u32| [headers(2 * times + 1), frame(2, 0, 1, &[0; 5]), window_update(), frame(0, 1, 1, &[])].concat();
+    assert_eq!(sent_at_once(new_stream, FOR_HOURS), (FOR_HOURS, None));
+}
+
+#[test]
+fn a_large_head_may_continue_and_the_next_one_too() {
+    let now = Instant::now();
+    let mut guard = H2Guard::new(now);
+    for stream in 0..100 {
+        guard.observe(&frame(1, 0, 2 * stream + 1, b"x"), now).expect("a new head");
+        for _ in 0..CONTINUATIONS_MAX {
+            guard.observe(&frame(9, 0, 2 * stream + 1, b"x"), now).expect("its continuation");
+        }
+    }
+}
+
+#[test]
+fn a_download_pays_for_its_window_updates_and_pings() {
+    let now = Instant::now();
+    let mut guard = H2Guard::new(now);
+    for _ in 0..FOR_HOURS {
+        guard.note_sent(9 + 20);
+        guard.observe(&window_update(), now).expect("for the stream");
+        guard.observe(&window_update(), now).expect("for the connection");
+        guard.observe(&ping(), now).expect("to measure the delay");
+    }
+    let mut guard = H2Guard::new(now);
+    let pings = (0..FOR_HOURS).take_while(|_| {
+        guard.note_sent("the answer is 17B".len());
+        guard.observe(&ping(), now).is_ok()
+    });
+    assert!(pings.count() < 4 * PING.burst as usize, "pings do not pay for themselves");
+}
+
+#[test]
+fn budgets_refill_with_time() {
+    let start = Instant::now();
+    let mut guard = H2Guard::new(start);
+    let mut now = start;
+    for _ in 0..10_000 {
+        now += Duration::from_millis(10);
+        guard.observe(&ping(), now).expect("a hundred pings a second");
+    }
+    let left = (0..FOR_HOURS).take_while(|_| guard.observe(&ping(), now).is_ok()).count();
+    assert!(left <= 2 * PING.burst as usize, "{left}");
+    // A clock that seems to go back is no reason to panic.
+    let mut guard = H2Guard::new(now);
+    let left = (0..FOR_HOURS).take_while(|_| guard.observe(&ping(), start).is_ok()).count();
+    assert_eq!(left, PING.burst as usize);
+}
+
+#[test]
+fn the_goaway_is_what_the_standard_says() {
+    let expected = frame(7, 0, 0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0xb]);
+    assert_eq!(goaway_enhance_your_calm()[..], expected);
+}
+
+#[test]
+fn reasons_are_distinct() {
+    let reasons: std::collections::HashSet<_> = Flood::ALL.iter().map(|flood| flood.reason()).collect();
+    assert_eq!(reasons.len(), Flood::ALL.len());
+}
