@@ -195,7 +195,6 @@ impl ChunkedDecoder {
         if parsed != Ok(end) {
             return Err(BodyError::BadTrailer);
         }
-        trailers.bytes.truncate(end);
         drop_unsafe_trailers(trailers);
         if trailers.iter().next().is_none() {
             self.trailers = None;

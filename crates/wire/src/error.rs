@@ -237,3 +237,35 @@ impl fmt::Display for BodyError {
 }
 
 impl std::error::Error for BodyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{BodyError, HeadError};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_refusal_has_its_own_code_and_sentence() {
+        let heads = HeadError::ALL.iter().map(|error| (error.reason(), error.to_string()));
+        let bodies = BodyError::ALL.iter().map(|error| (error.reason(), error.to_string()));
+        let (mut codes, mut sentences) = (HashSet::new(), HashSet::new());
+        for (code, sentence) in heads.chain(bodies) {
+            assert!(code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{code}");
+            assert!(codes.insert(code), "{code} twice");
+            assert!(sentences.insert(sentence), "the sentence of {code} twice");
+        }
+    }
+
+    #[test]
+    fn limits_are_named_with_their_status() {
+        let check = |error: HeadError, status: u16, setting: Option<&str>| {
+            assert_eq!((error.status(), error.setting()), (status, setting));
+            assert!(setting.is_none_or(|setting| error.to_string().contains(setting)), "{error}");
+        };
+        check(HeadError::HeadTooLarge, 431, Some("limits header-bytes"));
+        check(HeadError::TooManyFields, 431, Some("limits header-count"));
+        check(HeadError::RequestLineTooLong, 414, Some("limits request-line"));
+        check(HeadError::UnsupportedVersion, 505, None);
+        check(HeadError::BadVersion, 400, None);
+        check(HeadError::LengthAndTransferEncoding, 400, None);
+    }
+}

@@ -284,7 +284,7 @@ pub struct RequestHead {
     pub version: Version,
     pub method: Method,
     pub method_name: Span,
-    /// Scheme, authority and fragment are never in it. `*` for `OPTIONS *`.
+    /// Scheme, authority and fragment are never in it. `*` for `OPTIONS *`, empty for `CONNECT`.
     pub path: Span,
     /// Without the question mark; `None` when the target had none.
     pub query: Option<Span>,
