@@ -6,12 +6,13 @@ use std::io;
 
 pub type ProcessId = u32;
 
-/// CPU time that all threads of these processes have used, in nanoseconds.
+/// CPU time that the living threads of these processes have used, in nanoseconds.
 pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
     let mut sum = 0;
     for process in processes {
         for task in fs::read_dir(format!("/proc/{process}/task"))? {
-            let text = fs::read_to_string(task?.path().join("schedstat"))?;
+            // A thread may end between the listing and the reading, and takes its time with it. The threads that serve requests stay.
+            let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
             sum += parse_schedstat(&text).ok_or_else(|| io::Error::other(format!("schedstat says {text:?}")))?;
         }
     }

@@ -47,6 +47,7 @@ pub struct Meter {
     handshakes: Cell<u64>,
     resumed: Cell<u64>,
     latency: RefCell<Histogram<u64>>,
+    lateness: RefCell<Histogram<u64>>,
     first_error: RefCell<Option<String>>,
     observed: Vec<Observed>,
     window: RefCell<Option<Window>>,
@@ -75,6 +76,9 @@ pub struct LoadReport {
     /// Those of them that resumed a session.
     pub resumed: u64,
     pub latency_us: Latency,
+    /// Open loop: from the intended start to the sending. It is part of the latency, and where it is not the wait for a free connection,
+    /// it is the generator's own doing.
+    pub sent_late_us: Latency,
     /// CPU time of each observed process, user and system, per answered request.
     pub cpu_us_per_request: BTreeMap<String, f64>,
     pub first_error: Option<String>,
@@ -92,7 +96,6 @@ pub struct Latency {
 impl Meter {
     pub fn new(mut observed: Vec<Observed>) -> Meter {
         observed.push(Observed { name: "generator".into(), processes: vec![std::process::id()] });
-        let latency = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, SIGNIFICANT_DIGITS).expect("valid bounds");
         Meter {
             phase: Cell::new(Phase::WarmingUp),
             requests: Cell::new(0),
@@ -101,7 +104,8 @@ impl Meter {
             bytes: Cell::new(0),
             handshakes: Cell::new(0),
             resumed: Cell::new(0),
-            latency: RefCell::new(latency),
+            latency: RefCell::new(histogram()),
+            lateness: RefCell::new(histogram()),
             first_error: RefCell::new(None),
             observed,
             window: RefCell::new(None),
@@ -142,6 +146,11 @@ impl Meter {
     /// In closed loop call it beside [`Meter::record_answer`]; in open loop for each request that was due while measuring.
     pub fn record_latency(&self, latency: Duration) {
         self.latency.borrow_mut().saturating_record(latency.as_nanos() as u64);
+    }
+
+    /// In open loop, beside [`Meter::record_latency`].
+    pub fn record_lateness(&self, lateness: Duration) {
+        self.lateness.borrow_mut().saturating_record(lateness.as_nanos() as u64);
     }
 
     pub fn record_handshake(&self, resumed: bool) {
@@ -185,6 +194,7 @@ impl Meter {
             handshakes: self.handshakes.get(),
             resumed: self.resumed.get(),
             latency_us: Latency::of(&self.latency.borrow()),
+            sent_late_us: Latency::of(&self.lateness.borrow()),
             cpu_us_per_request: names.zip(window.cpu_ns.iter().map(|ns| per_request(*ns))).collect(),
             first_error: self.first_error.borrow().clone(),
         })
@@ -196,6 +206,10 @@ impl Meter {
         };
         self.observed.iter().map(read).collect()
     }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, SIGNIFICANT_DIGITS).expect("valid bounds")
 }
 
 impl Latency {

@@ -96,11 +96,13 @@ async fn answer_arrivals(connection: Connection, arrivals: Rc<RefCell<Arrivals>>
     let mut connection = Some(connection);
     let mut response = Response::default();
     while let Some(intended) = next_arrival(&arrivals).await {
+        let lateness = intended.elapsed();
         match closed::ask(&mut connection, &mut response, &work).await {
             Ok(()) => {
                 work.meter.record_answer(work.expected_body.len());
                 if intended >= measured_from {
                     work.meter.record_latency(intended.elapsed());
+                    work.meter.record_lateness(lateness);
                 }
             }
             Err(error) => {

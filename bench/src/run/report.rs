@@ -318,19 +318,20 @@ fn load_table(text: &mut String, results: &Results) -> std::fmt::Result {
     )?;
     writeln!(
         text,
-        "| scenario | proxy | requests/s | p50 | p90 | p99 | p99.9 | max | CPU µs upstream / generator | resumed | errors | dropped |"
+        "| scenario | proxy | requests/s | p50 | p90 | p99 | p99.9 | max | sent late, p99 | CPU µs upstream / generator | resumed | errors | dropped |"
     )?;
-    writeln!(text, "|---|---|{}", "--:|".repeat(10))?;
+    writeln!(text, "|---|---|{}", "--:|".repeat(11))?;
     for (scenario, placement) in rows(results) {
         for found in results.measurements.iter().filter(|found| (found.scenario, found.placement) == (scenario, placement)) {
             let median = |of: fn(&LoadReport) -> f64| optional(found.summary(of).map(|summary| summary.median));
             let cpu = |process| optional(found.cpu(process).map(|summary| summary.median));
+            let late = if scenario == Scenario::Open5000 { median(|round| round.sent_late_us.p99) } else { String::new() };
             let sum = |of: fn(&LoadReport) -> u64| found.rounds.iter().map(of).sum::<u64>();
             let (handshakes, resumed) = (sum(|round| round.handshakes), sum(|round| round.resumed));
             let resumed = if handshakes == 0 { String::new() } else { format!("{resumed} of {handshakes}") };
             writeln!(
                 text,
-                "| {} {} | {} | {} | {} | {} | {} | {} | {} | {} / {} | {resumed} | {}{} | {} |",
+                "| {} {} | {} | {} | {} | {} | {} | {} | {} | {late} | {} / {} | {resumed} | {}{} | {} |",
                 scenario.name(),
                 placement.letter(),
                 found.peer.name(),
@@ -425,5 +426,110 @@ fn number(value: f64) -> String {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::load::meter::Latency;
+    use crate::run::verdict::Verdict;
+
+    fn results() -> Results {
+        let machine = Machine {
+            cpu: "Some(R) CPU 9 @ 3 GHz".into(),
+            cores: 2,
+            memory_bytes: 1 << 30,
+            kernel: "6.0".into(),
+            system: "Debian".into(),
+        };
+        Results {
+            began: "2026-02-03 04:05 UTC".into(),
+            machine,
+            cores: Cores::default(),
+            rounds: 3,
+            round_seconds: 1.0,
+            command: "tidegate-bench run".into(),
+            peers: Vec::new(),
+            measurements: Vec::new(),
+            idle: Vec::new(),
+            system_calls: Vec::new(),
+            judgements: Vec::new(),
+        }
+    }
+
+    fn measurement(scenario: Scenario, placement: Placement, peer: PeerKind, rounds: &[(f64, f64)]) -> Measurement {
+        let round = |&(cpu, p99): &(f64, f64)| LoadReport {
+            requests: 1000,
+            errors: 0,
+            dropped: 0,
+            seconds: 1.0,
+            requests_per_second: 1000.0,
+            bytes: 0,
+            handshakes: 0,
+            resumed: 0,
+            latency_us: Latency { p99, ..Latency::default() },
+            sent_late_us: Latency::default(),
+            cpu_us_per_request: BTreeMap::from([("proxy".to_owned(), cpu)]),
+            first_error: None,
+        };
+        Measurement { rounds: rounds.iter().map(round).collect(), ..Measurement::new(scenario, placement, peer) }
+    }
+
+    fn verdict_of(results: &Results, scenario: &str, figure: &str) -> (Option<f64>, Verdict) {
+        let found = results.judgements.iter().find(|(name, judgement)| name == scenario && judgement.figure == figure);
+        found.map(|(_, judgement)| (judgement.ratio, judgement.verdict)).expect("judged")
+    }
+
+    #[test]
+    fn medians_are_judged_against_the_better_of_the_two() {
+        let mut results = results();
+        let open = |peer, rounds| measurement(Scenario::Open5000, Placement::OwnCore, peer, rounds);
+        results.measurements = vec![
+            open(PeerKind::Tidegate, &[(12.0, 300.0), (90.0, 100.0), (11.0, 200.0)]),
+            open(PeerKind::Haproxy, &[(16.0, 150.0)]),
+            open(PeerKind::Nginx, &[(20.0, 160.0)]),
+            // The floor is nobody's rival.
+            open(PeerKind::Relay, &[(1.0, 1.0)]),
+        ];
+        results.judge();
+        assert_eq!(verdict_of(&results, "open-5000 C", "CPU µs/request"), (Some(0.75), Verdict::Reached));
+        assert_eq!(verdict_of(&results, "open-5000 C", "p99 µs"), (Some(200.0 / 150.0), Verdict::Missed));
+        assert_eq!(verdict_of(&results, "memory at start", "resident bytes"), (None, Verdict::Unknown));
+    }
+
+    #[test]
+    fn the_access_log_is_judged_against_tidegate_without() {
+        let mut results = results();
+        let log = |peer, cpu| measurement(Scenario::AccessLog, Placement::Shared, peer, &[(cpu, 1.0)]);
+        results.measurements = vec![log(PeerKind::Tidegate, 10.0), log(PeerKind::TidegateLogging, 12.0)];
+        results.judge();
+        assert_eq!(verdict_of(&results, "access-log S", "CPU µs/request"), (Some(1.2), Verdict::Missed));
+    }
+
+    #[test]
+    fn a_failed_measurement_is_no_figure() {
+        let mut results = results();
+        let ours = measurement(Scenario::Http1Html2K, Placement::Shared, PeerKind::Tidegate, &[(1.0, 1.0)]);
+        let rival = measurement(Scenario::Http1Html2K, Placement::Shared, PeerKind::Nginx, &[(2.0, 1.0)]);
+        results.measurements = vec![Measurement { failure: Some("died".into()), ..ours }, rival];
+        results.peers = vec![PeerSummary::absent(PeerKind::Haproxy)];
+        results.judge();
+        assert_eq!(verdict_of(&results, "h1-2k S", "CPU µs/request"), (None, Verdict::Unknown));
+        let text = markdown(&results);
+        for wanted in ["(died)", "haproxy is absent", "| h1-2k S | failed |", "| h1-2k S | CPU µs/request | – | 2.00 (nginx) |"]
+        {
+            assert!(text.contains(wanted), "{wanted} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_folder_is_named_after_day_and_machine() {
+        assert_eq!(results().default_folder(), PathBuf::from("bench/results/2026-02-03-some-2c"));
+        let mut epyc = results();
+        epyc.machine.cpu = "AMD EPYC 9554 64-Core Processor (family 25 model 17)".into();
+        assert_eq!(epyc.default_folder(), PathBuf::from("bench/results/2026-02-03-amd-epyc-9554-64-2c"));
     }
 }
