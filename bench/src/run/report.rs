@@ -11,7 +11,7 @@ use crate::net::Error;
 use crate::procfs::Machine;
 use crate::run::peers::{Peer, PeerKind};
 use crate::run::scenario::{
-    Figure, IDLE_MEMORY_RATIO_MAX, Placement, RESIDENT_BYTES_AT_START_MAX, SOCKET_CALLS_PER_REQUEST_MAX, Scenario,
+    Figure, IDLE_MEMORY_RATIO_MAX, Placement, RESIDENT_MB_AT_START_MAX, SOCKET_CALLS_PER_REQUEST_MAX, Scenario,
 };
 use crate::run::stage::{Cores, Running};
 use crate::run::syscalls::SystemCalls;
@@ -176,17 +176,22 @@ impl Results {
             }
         }
         if !self.idle.is_empty() {
-            let of = |peer| self.idle.iter().find(|idle| idle.peer == peer).and_then(|idle| idle.outcome.as_ref().ok().copied());
+            let of = |peer| {
+                self.idle
+                    .iter()
+                    .find(|idle| idle.peer == peer)
+                    .and_then(|idle| idle.outcome.as_ref().ok().map(|bytes| bytes / 1024.0))
+            };
             let reference = better(RIVALS.map(|rival| (rival.name(), of(rival))));
-            let judgement = Judgement::relative("bytes/connection", of(PeerKind::Tidegate), reference, IDLE_MEMORY_RATIO_MAX);
+            let judgement = Judgement::relative("KiB/connection", of(PeerKind::Tidegate), reference, IDLE_MEMORY_RATIO_MAX);
             judgements.push((IDLE.to_owned(), judgement));
         }
         let resident =
             self.peers.iter().find(|peer| peer.kind == PeerKind::Tidegate).and_then(|peer| peer.resident_bytes_at_start);
-        let resident = resident.map(|bytes| bytes as f64);
+        let resident = resident.map(|bytes| bytes as f64 / 1e6);
         judgements.push((
             "memory at start".to_owned(),
-            Judgement::absolute("resident bytes", resident, RESIDENT_BYTES_AT_START_MAX, "≤ 25 MB"),
+            Judgement::absolute("MB resident", resident, RESIDENT_MB_AT_START_MAX, "≤ 25 MB"),
         ));
         if !self.system_calls.is_empty() {
             let ours = self.system_calls.iter().find(|count| count.peer == PeerKind::Tidegate);
@@ -497,7 +502,7 @@ mod tests {
         results.judge();
         assert_eq!(verdict_of(&results, "open-5000 C", "CPU µs/request"), (Some(0.75), Verdict::Reached));
         assert_eq!(verdict_of(&results, "open-5000 C", "p99 µs"), (Some(200.0 / 150.0), Verdict::Missed));
-        assert_eq!(verdict_of(&results, "memory at start", "resident bytes"), (None, Verdict::Unknown));
+        assert_eq!(verdict_of(&results, "memory at start", "MB resident"), (None, Verdict::Unknown));
     }
 
     #[test]

@@ -163,6 +163,6 @@ impl Figure {
 
 /// Bounds that are no ratio of CPU or latency.
 pub const IDLE_MEMORY_RATIO_MAX: f64 = 1.0;
-pub const RESIDENT_BYTES_AT_START_MAX: f64 = 25e6;
+pub const RESIDENT_MB_AT_START_MAX: f64 = 25.0;
 /// A hundredth of leeway for the calls that are not made for a request, such as those of a timer.
 pub const SOCKET_CALLS_PER_REQUEST_MAX: f64 = 4.05;
