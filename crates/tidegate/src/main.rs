@@ -1,1 +1,21 @@
-fn main() {}
+//! The program: reads the command line and hands over. Each command has a file in `commands`.
+
+mod cli;
+mod commands;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run { config } => commands::run::run(&config),
+        Command::Proxy { from, to } => commands::proxy::run(&from, &to),
+        Command::Demo { port } => commands::demo::run(port),
+        Command::Check { file } => commands::check::run(&file),
+        Command::Fmt { file, check } => commands::fmt::run(&file, check),
+        Command::Schema => commands::facts::schema(),
+        Command::Completions { shell } => commands::facts::completions(shell),
+        Command::Version => commands::facts::version(),
+    }
+}

@@ -1,1 +1,16 @@
-//! Sockets: listen, connect, TLS, leased buffers, timers.
+//! Sockets for the data plane: leased buffers, listening and connecting, deadlines, TLS driven directly, and the runtime behind one interface.
+//! No tokio runtime type leaves this crate except the I/O traits that `h2` needs. What the bytes mean is `wire`'s and `proxy`'s business.
+
+pub mod buffer;
+pub mod deadline;
+pub mod h2_io;
+pub mod rt;
+pub mod sock;
+pub mod stream;
+pub mod tls;
+pub mod tokio_sock;
+
+pub use buffer::Buf;
+pub use sock::{ReadLimit, Sock};
+pub use stream::{Stream, TlsFacts};
+pub use tokio_sock::{ListenOptions, TokioListener, TokioSock};

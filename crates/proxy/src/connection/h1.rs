@@ -1,0 +1,152 @@
+//! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
+
+use super::Connection;
+use super::read_head::{HeadFault, read_head};
+use crate::exchange::{BodyReader, H1BodyReader, H1Responder, Responder};
+use crate::failure::Refusal;
+use crate::lease::Lease;
+use crate::request::{self, Ending, Incoming};
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_middleware::error_answer;
+use tidegate_telemetry::AccessRecord;
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};
+use tidegate_wire::BodyFraming;
+
+/// The start of HTTP/2 by prior knowledge (RFC 9113 section 3.4).
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+const DRAIN_FIRST_REQUEST: Duration = Duration::from_secs(1);
+
+pub async fn serve<S: Sock>(connection: Connection<S>) {
+    let mut is_first = connection.tls.is_none();
+    loop {
+        let Some(data) = wait_for_request(&connection).await else { break };
+        if is_first && may_be_h2(&connection, &data) {
+            return super::h2::serve_prior_knowledge(Rc::new(connection), data).await;
+        }
+        is_first = false;
+        match serve_request(&connection, data).await {
+            Ending::KeepAlive if !connection.is_draining() => {}
+            Ending::KeepAlive => break,
+            Ending::Close => {
+                connection.linger().await;
+                connection.account_bytes();
+                return;
+            }
+            // Without a close_notify the client knows that the answer was cut.
+            Ending::Abort => {
+                connection.account_bytes();
+                return;
+            }
+        }
+    }
+    connection.stream.close().await;
+    connection.account_bytes();
+}
+
+/// The first bytes of the next request. `None`: the client is done, or it has been waited for long enough.
+async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
+    let keep_alive = connection.worker.snapshot().shared.limits.keep_alive;
+    // A connection that was still in the accept queue when draining began has a moment for its one request.
+    let limit = if connection.is_draining() { ReadLimit::Until(rt::now() + DRAIN_FIRST_REQUEST) } else { ReadLimit::Idle(keep_alive) };
+    connection.stream.sock.set_read_limit(limit);
+    connection.stream.sock.set_between_requests(true);
+    let data = connection.stream.read().await;
+    connection.stream.sock.set_between_requests(false);
+    data.ok().filter(|data| !data.is_empty())
+}
+
+/// In plain text HTTP/2 starts without ALPN. Less than the whole preface is read on as HTTP/1, which refuses its version.
+fn may_be_h2<S: Sock>(connection: &Connection<S>, data: &[u8]) -> bool {
+    connection.tls.is_none() && data.starts_with(&H2_PREFACE[..data.len().min(H2_PREFACE.len())]) && data.len() >= 4
+}
+
+async fn serve_request<S: Sock>(connection: &Connection<S>, data: Buf) -> Ending {
+    let arrived = rt::now();
+    let (snapshot, _) = connection.current_snapshot();
+    let limits = snapshot.shared.head_limits();
+    // From here to the head's end the clock runs, however often a byte arrives (slowloris).
+    connection.stream.sock.set_read_limit(ReadLimit::Until(arrived + snapshot.shared.limits.header_timeout));
+    let mut head: Lease<RequestHead> = Lease::take();
+    let outcome = read_head(&connection.stream, data, limits.head_bytes_max, |data| parse_request(data, &limits, &mut head)).await;
+    let rest = match outcome {
+        Ok(rest) => rest,
+        Err(HeadFault::Bad(error)) => return refuse_head(connection, &head, error.into(), arrived).await,
+        Err(HeadFault::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
+            return refuse_head(connection, &head, Refusal::HEADER_TIMEOUT, arrived).await;
+        }
+        Err(HeadFault::Io(_) | HeadFault::Cut) => return Ending::Abort,
+    };
+    let framing = match request_framing(&head) {
+        Ok(framing) => framing,
+        Err(error) => return refuse_head(connection, &head, error.into(), arrived).await,
+    };
+    let keep_alive = keep_alive_request(&head) && !connection.is_draining();
+    let body = match framing {
+        BodyFraming::None => {
+            connection.stream.unread(rest);
+            BodyReader::Empty
+        }
+        framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
+    };
+    let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
+    request::handle(connection, Incoming { head, framing, body, responder, started: arrived }).await
+}
+
+/// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next request begins.
+async fn refuse_head<S: Sock>(connection: &Connection<S>, head: &RequestHead, refusal: Refusal, arrived: Instant) -> Ending {
+    connection.note_refusal(refusal, connection.client.ip());
+    let mut response: Lease<ResponseHead> = Lease::take();
+    let mut buffer: Lease<Vec<u8>> = Lease::take();
+    let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
+    response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
+    response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));
+    response.fields.push(b"connection", b"close");
+    let mut message = Buf::copy_of(body);
+    let len = response.encoded_len();
+    response.encode(message.open_front(len));
+    let sent = message.len() as u64;
+    let ending = if connection.stream.write(message).await.is_ok() { Ending::Close } else { Ending::Abort };
+    log_refused_head(connection, head, refusal, arrived, sent);
+    ending
+}
+
+/// What could be read of the head is in the log: the strictness classes are there to be found.
+fn log_refused_head<S: Sock>(connection: &Connection<S>, head: &RequestHead, refusal: Refusal, arrived: Instant, sent: u64) {
+    let mut sender = connection.worker.access_log.borrow_mut();
+    let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
+    let duration_us = arrived.elapsed().as_micros() as u64;
+    let now_us = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+    let scheme = if connection.tls.is_some() { "https" } else { "http" };
+    sender.record(&AccessRecord {
+        time_unix_us: now_us - duration_us,
+        client_ip: connection.client.ip(),
+        client_port: connection.client.port(),
+        method: head.method_name(),
+        scheme,
+        host: head.authority(),
+        path: head.path(),
+        query: head.query().unwrap_or_default(),
+        protocol: head.version.as_str(),
+        status: refusal.status,
+        request_bytes: 0,
+        response_bytes: sent,
+        duration_us,
+        upstream: None,
+        retries: 0,
+        tls: None,
+        referer: b"",
+        user_agent: b"",
+        request_id: &connection.worker.next_request_id().to_hex(),
+        site: "",
+        pool: None,
+        reason: Some(refusal.reason),
+        setting: refusal.setting,
+        request_header: None,
+        response_header: None,
+    });
+}

@@ -1,0 +1,536 @@
+//! The two sides of an exchange, and the only place where HTTP versions differ: read a body, answer, send a request.
+//! Above this a body is a row of plain buffers; chunk lines, DATA frames and windows stay here. The flow itself is in `request` and `forward`.
+
+use crate::h2_head;
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tidegate_transport::stream::Gone;
+use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_wire::body::{CHUNK_HEAD_MAX, CHUNK_TAIL, LAST_CHUNK, chunk_head, encode_last_chunk};
+use tidegate_wire::head::{Fields, RequestHead, ResponseHead, Version};
+use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
+
+/// Below this a DATA frame's bytes are copied; from here on the buffer itself is handed over.
+const HAND_OVER_BYTES: usize = 8 << 10;
+
+/// Why no more of a body can be read.
+#[derive(Debug)]
+pub enum BodyFault {
+    Io(io::Error),
+    Framing(BodyError),
+    /// An HTTP/2 stream ended with an error.
+    Reset,
+}
+
+impl From<io::Error> for BodyFault {
+    fn from(error: io::Error) -> BodyFault {
+        BodyFault::Io(error)
+    }
+}
+
+impl From<BodyError> for BodyFault {
+    fn from(error: BodyError) -> BodyFault {
+        BodyFault::Framing(error)
+    }
+}
+
+/// A message body being read, of a request or of an answer.
+pub enum BodyReader<'s, S> {
+    H1(H1BodyReader<'s, S>),
+    H2(H2BodyReader),
+    /// The message has none.
+    Empty,
+}
+
+impl<S: Sock> BodyReader<'_, S> {
+    /// The next piece; `None` at the end.
+    #[inline]
+    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        match self {
+            BodyReader::H1(reader) => reader.read().await,
+            BodyReader::H2(reader) => reader.read().await,
+            BodyReader::Empty => Ok(None),
+        }
+    }
+
+    /// A piece that came with the head, without waiting.
+    pub fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
+        match self {
+            BodyReader::H1(reader) => reader.at_hand(),
+            BodyReader::H2(_) | BodyReader::Empty => Ok(None),
+        }
+    }
+
+    /// Whether all of it was read.
+    pub fn is_finished(&self) -> bool {
+        match self {
+            BodyReader::H1(reader) => reader.decoder.is_finished(),
+            BodyReader::H2(reader) => reader.stream.is_end_stream() && reader.trailers.is_none(),
+            BodyReader::Empty => true,
+        }
+    }
+
+    /// The trailer section, once the body is finished.
+    pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
+        match self {
+            BodyReader::H1(reader) => reader.decoder.take_trailers(),
+            BodyReader::H2(reader) => reader.trailers.take(),
+            BodyReader::Empty => None,
+        }
+    }
+}
+
+pub struct H1BodyReader<'s, S> {
+    pub stream: &'s Stream<S>,
+    decoder: BodyDecoder,
+    /// What was read together with the head.
+    at_hand: Option<Buf>,
+}
+
+impl<'s, S: Sock> H1BodyReader<'s, S> {
+    /// `rest` is what followed the head. What is behind the message's end goes back to the stream.
+    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, rest: Buf) -> H1BodyReader<'s, S> {
+        let decoder = BodyDecoder::new(framing);
+        if decoder.is_finished() {
+            stream.unread(rest);
+            return H1BodyReader { stream, decoder, at_hand: None };
+        }
+        H1BodyReader { stream, decoder, at_hand: Some(rest).filter(|rest| !rest.is_empty()) }
+    }
+
+    async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        loop {
+            if let Some(piece) = self.at_hand()? {
+                return Ok(Some(piece));
+            }
+            if self.decoder.is_finished() {
+                return Ok(None);
+            }
+            let data = self.stream.read().await?;
+            if data.is_empty() {
+                self.decoder.finish_at_end_of_stream()?;
+                return Ok(None);
+            }
+            self.at_hand = Some(data);
+        }
+    }
+
+    fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
+        let Some(mut data) = self.at_hand.take() else { return Ok(None) };
+        let decoded = self.decoder.decode_in_place(&mut data)?;
+        if decoded.consumed < data.len() {
+            self.stream.unread(Buf::copy_of(&data[decoded.consumed..]));
+        }
+        data.narrow(decoded.payload);
+        Ok(Some(data).filter(|data| !data.is_empty()))
+    }
+}
+
+pub struct H2BodyReader {
+    stream: RecvStream,
+    trailers: Option<Box<Fields>>,
+}
+
+impl H2BodyReader {
+    pub fn new(stream: RecvStream) -> H2BodyReader {
+        H2BodyReader { stream, trailers: None }
+    }
+
+    async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        loop {
+            match self.stream.data().await {
+                Some(Ok(data)) => {
+                    // The window opens again at once: the next piece is asked for only when this one was passed on.
+                    let _ = self.stream.flow_control().release_capacity(data.len());
+                    if !data.is_empty() {
+                        return Ok(Some(Buf::copy_of(&data)));
+                    }
+                }
+                Some(Err(_)) => return Err(BodyFault::Reset),
+                None => {
+                    let trailers = self.stream.trailers().await.map_err(|_| BodyFault::Reset)?;
+                    self.trailers = trailers.map(|trailers| Box::new(h2_head::fields(&trailers)));
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+/// How long the body of an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLength {
+    /// The message ends with its head, whatever its fields say (HEAD, 204, 304).
+    None,
+    /// As its `Content-Length` says.
+    Known,
+    Unknown,
+}
+
+/// The client's side of an answer.
+pub enum Responder<'s, S> {
+    H1(H1Responder<'s, S>),
+    H2(H2Responder),
+}
+
+impl<S: Sock> Responder<'_, S> {
+    /// Passes an interim answer (1xx) on.
+    pub async fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
+        match self {
+            Responder::H1(responder) => responder.send_interim(head).await,
+            Responder::H2(responder) => responder.send_interim(head),
+        }
+    }
+
+    /// Sends the head, with the first piece of the body if there is one, in one piece. `finished`: the message ends here.
+    #[inline]
+    pub async fn send_head(&mut self, head: &mut ResponseHead, length: BodyLength, first: Option<Buf>, finished: bool) -> io::Result<()> {
+        match self {
+            Responder::H1(responder) => responder.send_head(head, length, first, finished).await,
+            Responder::H2(responder) => responder.send_head(head, first, finished).await,
+        }
+    }
+
+    /// Sends a piece of the body. `finished`: it is the last, and no trailers follow.
+    pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+        match self {
+            Responder::H1(responder) => responder.send_body(piece, finished).await,
+            Responder::H2(responder) => responder.send_body(piece, finished).await,
+        }
+    }
+
+    /// Ends a body that no piece was the last of.
+    pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
+        match self {
+            Responder::H1(responder) => responder.finish(trailers).await,
+            Responder::H2(responder) => responder.finish(trailers),
+        }
+    }
+
+    /// The answer cannot be ended properly: the client must see that it was cut.
+    pub fn cut(&mut self) {
+        match self {
+            Responder::H1(responder) => responder.keep_alive = false,
+            Responder::H2(responder) => responder.reset(h2::Reason::INTERNAL_ERROR),
+        }
+    }
+
+    /// The connection ends with this answer.
+    pub fn close_after(&mut self) {
+        match self {
+            Responder::H1(responder) => responder.keep_alive = false,
+            Responder::H2(_) => {}
+        }
+    }
+
+    /// Ready when nobody waits for the answer any more.
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Responder::H1(responder) => responder.poll_gone(cx),
+            Responder::H2(responder) => responder.poll_gone(cx),
+        }
+    }
+
+    pub fn has_started(&self) -> bool {
+        match self {
+            Responder::H1(responder) => responder.started,
+            Responder::H2(responder) => responder.respond.is_none(),
+        }
+    }
+
+    /// Bytes of answer bodies sent so far, framing included.
+    pub fn bytes_sent(&self) -> u64 {
+        match self {
+            Responder::H1(responder) => responder.bytes_sent,
+            Responder::H2(responder) => responder.bytes_sent,
+        }
+    }
+}
+
+pub struct H1Responder<'s, S> {
+    pub stream: &'s Stream<S>,
+    version: Version,
+    /// Whether the client may send its next request on this connection.
+    pub keep_alive: bool,
+    started: bool,
+    chunked: bool,
+    bytes_sent: u64,
+    half_closed: Option<HalfClosed>,
+}
+
+/// The client has ended its side. Some do so after their request and still wait for the answer (`nc -N`), most have left.
+struct HalfClosed {
+    grace: Pin<Box<dyn Future<Output = ()>>>,
+    sent_before: u64,
+}
+
+/// How long a client that ended its side is believed to be waiting while nothing is sent to it; writing to one that left fails.
+const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+impl<'s, S: Sock> H1Responder<'s, S> {
+    pub fn new(stream: &'s Stream<S>, version: Version, keep_alive: bool) -> H1Responder<'s, S> {
+        H1Responder { stream, version, keep_alive, started: false, chunked: false, bytes_sent: 0, half_closed: None }
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some(half_closed) = &mut self.half_closed else {
+                match ready!(self.stream.poll_gone(cx)) {
+                    Gone::Reset => return Poll::Ready(()),
+                    Gone::HalfClosed => {
+                        let grace = Box::pin(rt::sleep(HALF_CLOSE_GRACE));
+                        self.half_closed = Some(HalfClosed { grace, sent_before: self.bytes_sent });
+                        continue;
+                    }
+                }
+            };
+            ready!(half_closed.grace.as_mut().poll(cx));
+            if half_closed.sent_before == self.bytes_sent {
+                return Poll::Ready(());
+            }
+            self.half_closed = Some(HalfClosed { grace: Box::pin(rt::sleep(HALF_CLOSE_GRACE)), sent_before: self.bytes_sent });
+        }
+    }
+
+    async fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
+        // RFC 9110 section 15.2: an HTTP/1.0 client must not be sent one.
+        if self.version == Version::Http10 {
+            return Ok(());
+        }
+        self.write(encode_response(head, None)?).await
+    }
+
+    async fn send_head(&mut self, head: &mut ResponseHead, length: BodyLength, first: Option<Buf>, finished: bool) -> io::Result<()> {
+        self.started = true;
+        if length == BodyLength::Unknown {
+            match self.version {
+                Version::Http10 => self.keep_alive = false,
+                Version::Http11 | Version::Http2 => {
+                    self.chunked = true;
+                    head.fields.push(b"transfer-encoding", b"chunked");
+                }
+            }
+        }
+        if !self.keep_alive {
+            head.fields.push(b"connection", b"close");
+        } else if self.version == Version::Http10 {
+            head.fields.push(b"connection", b"keep-alive");
+        }
+        let body = match first {
+            Some(piece) if self.chunked => Some(chunk(piece, finished)),
+            None if self.chunked && finished => Some(Buf::copy_of(LAST_CHUNK)),
+            first => first,
+        };
+        let message = encode_response(head, body)?;
+        self.write(message).await
+    }
+
+    /// The answer to an upgrade: its connection fields are part of the protocol switch.
+    pub async fn send_switch(&mut self, head: &ResponseHead) -> io::Result<()> {
+        self.started = true;
+        self.keep_alive = false;
+        self.write(encode_response(head, None)?).await
+    }
+
+    async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+        let piece = if self.chunked { chunk(piece, finished) } else { piece };
+        self.write(piece).await
+    }
+
+    async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
+        if !self.chunked {
+            return Ok(());
+        }
+        let mut last = Vec::new();
+        encode_last_chunk(trailers, &mut last);
+        for part in last.chunks(tidegate_transport::buffer::CAPACITY) {
+            self.write(Buf::copy_of(part)).await?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    async fn write(&mut self, message: Buf) -> io::Result<()> {
+        self.bytes_sent += message.len() as u64;
+        self.stream.write(message).await
+    }
+}
+
+/// Makes a piece of body a chunk, in place; the last one takes the end of the body along.
+fn chunk(mut piece: Buf, finished: bool) -> Buf {
+    let mut line = [0; CHUNK_HEAD_MAX];
+    let line_len = chunk_head(piece.len(), &mut line);
+    if piece.room() < CHUNK_TAIL.len() + LAST_CHUNK.len() {
+        // A piece that fills its buffer to the end: only one that was compacted behind a large head can.
+        let moved = piece.len();
+        let mut roomy = Buf::take_whole();
+        roomy.spare()[CHUNK_HEAD_MAX..CHUNK_HEAD_MAX + moved].copy_from_slice(&piece);
+        roomy.grow(CHUNK_HEAD_MAX + moved);
+        roomy.advance(CHUNK_HEAD_MAX);
+        piece = roomy;
+    }
+    piece.prepend(&line[..line_len]);
+    piece.extend(CHUNK_TAIL);
+    if finished {
+        piece.extend(LAST_CHUNK);
+    }
+    piece
+}
+
+/// The head in front of the body's first piece, which stays where it is.
+fn encode_response(head: &ResponseHead, body: Option<Buf>) -> io::Result<Buf> {
+    let mut message = body.unwrap_or_else(Buf::take);
+    let len = head.encoded_len();
+    head.encode(open_front(&mut message, len)?);
+    Ok(message)
+}
+
+fn open_front(message: &mut Buf, len: usize) -> io::Result<&mut [u8]> {
+    if !message.fits_in_front(len) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a head larger than the buffer"));
+    }
+    Ok(message.open_front(len))
+}
+
+pub struct H2Responder {
+    respond: Option<SendResponse<Bytes>>,
+    sending: Option<SendStream<Bytes>>,
+    bytes_sent: u64,
+}
+
+impl H2Responder {
+    pub fn new(respond: SendResponse<Bytes>) -> H2Responder {
+        H2Responder { respond: Some(respond), sending: None, bytes_sent: 0 }
+    }
+
+    fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
+        let (Some(respond), Some(response)) = (&mut self.respond, h2_head::response(head)) else { return Ok(()) };
+        respond.send_informational(response).map_err(io::Error::other)
+    }
+
+    async fn send_head(&mut self, head: &ResponseHead, first: Option<Buf>, finished: bool) -> io::Result<()> {
+        let Some(mut respond) = self.respond.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let Some(response) = h2_head::response(head) else {
+            respond.send_reset(h2::Reason::INTERNAL_ERROR);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer that HTTP/2 cannot carry"));
+        };
+        let ends = finished && first.is_none();
+        let sending = respond.send_response(response, ends).map_err(io::Error::other)?;
+        self.bytes_sent += head.fields.encoded_len() as u64;
+        if !ends {
+            self.sending = Some(sending);
+        }
+        match first {
+            Some(piece) => self.send_body(piece, finished).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+        self.bytes_sent += piece.len() as u64;
+        let Some(sending) = &mut self.sending else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        send_data(sending, piece, finished).await
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
+        let Some(mut sending) = self.sending.take() else { return Ok(()) };
+        finish_h2(&mut sending, trailers)
+    }
+
+    fn reset(&mut self, reason: h2::Reason) {
+        if let Some(respond) = &mut self.respond {
+            respond.send_reset(reason);
+        }
+        if let Some(sending) = &mut self.sending {
+            sending.send_reset(reason);
+        }
+    }
+
+    /// Ready when the client has given up the stream.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match (&mut self.respond, &mut self.sending) {
+            (Some(respond), _) => respond.poll_reset(cx).map(|_| ()),
+            (None, Some(sending)) => sending.poll_reset(cx).map(|_| ()),
+            (None, None) => Poll::Pending,
+        }
+    }
+}
+
+/// The upstream's side of a request.
+pub enum RequestWriter<'s, S> {
+    H1 { stream: &'s Stream<S>, chunked: bool },
+    H2(SendStream<Bytes>),
+}
+
+impl<S: Sock> RequestWriter<'_, S> {
+    pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+        match self {
+            RequestWriter::H1 { stream, chunked: true } => stream.write(chunk(piece, finished)).await,
+            RequestWriter::H1 { stream, chunked: false } => stream.write(piece).await,
+            RequestWriter::H2(sending) => send_data(sending, piece, finished).await,
+        }
+    }
+
+    pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
+        match self {
+            RequestWriter::H1 { stream, chunked: true } => {
+                let mut last = Vec::new();
+                encode_last_chunk(trailers, &mut last);
+                for part in last.chunks(tidegate_transport::buffer::CAPACITY) {
+                    stream.write(Buf::copy_of(part)).await?;
+                }
+                Ok(())
+            }
+            RequestWriter::H1 { chunked: false, .. } => Ok(()),
+            RequestWriter::H2(sending) => finish_h2(sending, trailers),
+        }
+    }
+}
+
+/// A request as HTTP/1.1, with the first piece of its body behind the head if there is one.
+pub fn encode_request(head: &RequestHead, first: Option<Buf>, chunked: bool, finished: bool) -> io::Result<Buf> {
+    let body = match first {
+        Some(piece) if chunked => Some(chunk(piece, finished)),
+        None if chunked && finished => Some(Buf::copy_of(LAST_CHUNK)),
+        first => first,
+    };
+    let mut message = body.unwrap_or_else(Buf::take);
+    let len = head.encoded_len();
+    head.encode(open_front(&mut message, len)?);
+    Ok(message)
+}
+
+/// Sends a piece as DATA frames as the peer's window opens.
+async fn send_data(sending: &mut SendStream<Bytes>, piece: Buf, finished: bool) -> io::Result<()> {
+    let mut data = if piece.len() < HAND_OVER_BYTES { Bytes::copy_from_slice(&piece) } else { Bytes::from_owner(piece) };
+    loop {
+        sending.reserve_capacity(data.len());
+        if sending.capacity() == 0 {
+            match poll_fn(|cx| sending.poll_capacity(cx)).await {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(io::Error::other(error)),
+                None => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+        let count = sending.capacity().min(data.len());
+        let part = data.split_to(count);
+        let last = data.is_empty();
+        sending.send_data(part, last && finished).map_err(io::Error::other)?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+fn finish_h2(sending: &mut SendStream<Bytes>, trailers: Option<&Fields>) -> io::Result<()> {
+    match trailers {
+        Some(trailers) => sending.send_trailers(h2_head::header_map(trailers)).map_err(io::Error::other),
+        None => sending.send_data(Bytes::new(), true).map_err(io::Error::other),
+    }
+}

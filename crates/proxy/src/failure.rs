@@ -1,0 +1,160 @@
+//! What goes wrong with a request, and whose fault it is: that decides the answer's status, the reason code in log and metric, and
+//! whether another server may be tried.
+
+use std::io;
+use tidegate_telemetry::UpstreamError;
+use tidegate_wire::{BodyError, HeadError};
+
+/// An answer that the proxy makes itself because something is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u16,
+    /// Code for log and metric.
+    pub reason: &'static str,
+    /// The setting that the refusal comes from, as it is written in the file.
+    pub setting: Option<&'static str>,
+}
+
+impl Refusal {
+    pub const NO_ROUTE: Refusal = Refusal::new(404, "no_route");
+    pub const UNKNOWN_HOST: Refusal = Refusal::new(421, "unknown_host");
+    /// The name in the TLS handshake and the name in the request belong to sites with different TLS settings.
+    pub const MISDIRECTED: Refusal = Refusal::new(421, "misdirected");
+    pub const HEADER_TIMEOUT: Refusal = Refusal { status: 408, reason: "header_timeout", setting: Some("limits header-timeout") };
+    pub const BODY_TOO_SLOW: Refusal = Refusal { status: 408, reason: "body_too_slow", setting: Some("limits body-rate") };
+    pub const BODY_TOO_LARGE: Refusal = Refusal { status: 413, reason: "body_too_large", setting: Some("body-limit") };
+    pub const CONNECT_METHOD: Refusal = Refusal::new(405, "connect_method");
+    pub const REWRITE_FAILED: Refusal = Refusal::new(400, "rewrite_failed");
+    pub const PLAIN_HTTP_TO_TLS: Refusal = Refusal::new(400, "plain_http_to_tls");
+    pub const BAD_HEAD_FOR_UPSTREAM: Refusal = Refusal::new(400, "bad_head");
+
+    const fn new(status: u16, reason: &'static str) -> Refusal {
+        Refusal { status, reason, setting: None }
+    }
+
+    /// What the answer's body says. Never a word of the request: error pages that repeat input have been used for attacks.
+    pub fn sentence(self) -> &'static str {
+        match (self.status, self.reason) {
+            (404, _) => "no route of this site matches the request",
+            (421, "misdirected") => "this connection was made for another site",
+            (421, _) => "no site has this host name",
+            (405, _) => "this server does not open tunnels",
+            (408, _) => "the request came too slowly",
+            (413, _) => "the request body is larger than this route allows",
+            (414, _) => "the request line is too long",
+            (431, _) => "the request head is too large",
+            (400, "plain_http_to_tls") => "plain HTTP was sent to a port that speaks TLS",
+            (503, _) => "no upstream server can take the request now",
+            (504, _) => "the upstream server did not answer in time",
+            (502, "connect_failed" | "connect_timeout" | "resolve_failed" | "tls_failed") => "the upstream server cannot be reached",
+            (502, _) => "the upstream server gave no valid answer",
+            _ => "the request is not valid",
+        }
+    }
+}
+
+impl From<HeadError> for Refusal {
+    fn from(error: HeadError) -> Refusal {
+        Refusal { status: error.status(), reason: error.reason(), setting: error.setting() }
+    }
+}
+
+impl From<UpstreamError> for Refusal {
+    fn from(error: UpstreamError) -> Refusal {
+        let (status, setting) = match error {
+            UpstreamError::NoServer => (503, None),
+            UpstreamError::PoolFull => (503, Some("max-connections")),
+            UpstreamError::FirstByteTimeout => (504, Some("timeout first-byte")),
+            UpstreamError::IdleTimeout => (504, Some("timeout idle")),
+            UpstreamError::ConnectTimeout => (502, Some("timeout connect")),
+            UpstreamError::HeadTooLarge => (502, Some("limits header-bytes")),
+            UpstreamError::ResolveFailed
+            | UpstreamError::ConnectFailed
+            | UpstreamError::TlsFailed
+            | UpstreamError::ClosedEarly
+            | UpstreamError::BodyCut
+            | UpstreamError::BadResponse
+            | UpstreamError::Reset
+            | UpstreamError::GoAway => (502, None),
+        };
+        Refusal { status, reason: error.reason(), setting }
+    }
+}
+
+/// Why the client's side of an exchange ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientFault {
+    /// Closed or reset, by the client or the network.
+    Gone,
+    BodyTooSlow,
+    BodyTooLarge,
+    BadBody(BodyError),
+    /// It did not take the answer for as long as a client may stall.
+    WriteStalled,
+}
+
+impl ClientFault {
+    /// The answer to give when none has begun; nobody is left to read one otherwise.
+    pub fn refusal(self) -> Option<Refusal> {
+        match self {
+            ClientFault::Gone | ClientFault::WriteStalled => None,
+            ClientFault::BodyTooSlow => Some(Refusal::BODY_TOO_SLOW),
+            ClientFault::BodyTooLarge => Some(Refusal::BODY_TOO_LARGE),
+            ClientFault::BadBody(error) => Some(Refusal { status: 400, reason: error.reason(), setting: None }),
+        }
+    }
+
+    pub fn reason(self) -> &'static str {
+        match self {
+            ClientFault::Gone => "client_gone",
+            ClientFault::WriteStalled => "client_write_stalled",
+            ClientFault::BodyTooSlow => Refusal::BODY_TOO_SLOW.reason,
+            ClientFault::BodyTooLarge => Refusal::BODY_TOO_LARGE.reason,
+            ClientFault::BadBody(error) => error.reason(),
+        }
+    }
+}
+
+/// What the log says of a client that left before its answer: there is no such status on the wire.
+pub const STATUS_CLIENT_GONE: u16 = 499;
+
+/// How an attempt at an upstream failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    Client(ClientFault),
+    Upstream(UpstreamFault),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpstreamFault {
+    pub error: UpstreamError,
+    pub reach: Reach,
+}
+
+/// How far the request got; decides whether it may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Not a byte was sent, or the upstream said that it did not look at the request.
+    NothingSent,
+    /// Sent at least in part; not a byte of an answer came.
+    Sent,
+    /// The answer has begun.
+    Answering,
+}
+
+impl Failure {
+    pub fn upstream(error: UpstreamError, reach: Reach) -> Failure {
+        Failure::Upstream(UpstreamFault { error, reach })
+    }
+}
+
+/// What an I/O error while waiting for the answer's head means.
+pub fn upstream_read_error(error: &io::Error, head_begun: bool) -> UpstreamError {
+    match error.kind() {
+        io::ErrorKind::TimedOut if head_begun => UpstreamError::IdleTimeout,
+        io::ErrorKind::TimedOut => UpstreamError::FirstByteTimeout,
+        io::ErrorKind::InvalidData => UpstreamError::TlsFailed,
+        io::ErrorKind::UnexpectedEof => UpstreamError::ClosedEarly,
+        _ => UpstreamError::Reset,
+    }
+}

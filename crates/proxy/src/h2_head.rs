@@ -1,0 +1,142 @@
+//! Heads at the edge of the h2 library: from `http`'s types into one byte buffer with its index, and back.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::{Authority, PathAndQuery, Scheme as UriScheme};
+use http::{Request, Response, StatusCode, Uri};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::{HeadError, HeadLimits, http1, parse_authority};
+
+/// Reads a request under the rules that HTTP/1 requests are read under, so that what follows need not know the difference.
+pub fn read_request(request: &http::request::Parts, limits: &HeadLimits, head: &mut RequestHead) -> Result<(), HeadError> {
+    head.clear();
+    head.version = Version::Http2;
+    head.method = Method::of(request.method.as_str().as_bytes());
+    head.method_name = head.fields.append(&[request.method.as_str().as_bytes()]);
+    let target = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    if target.len() > limits.request_line_bytes_max {
+        return Err(HeadError::RequestLineTooLong);
+    }
+    if target == "*" && head.method == Method::Options {
+        head.path = head.fields.append(&[b"*"]);
+    } else {
+        http1::append_origin_form(head, target.as_bytes())?;
+    }
+    if request.headers.len() > limits.fields_max {
+        return Err(HeadError::TooManyFields);
+    }
+    append_fields(&request.headers, &mut head.fields);
+    join_cookies(&mut head.fields);
+    if head.fields.bytes.len() > limits.head_bytes_max {
+        return Err(HeadError::HeadTooLarge);
+    }
+    settle_authority(request.uri.authority().map(Authority::as_str), head)
+}
+
+/// `:authority` is the host; a `Host` field beside it must agree (RFC 9113 section 8.3.1), and is what HTTP/1.1 upstreams get.
+fn settle_authority(authority: Option<&str>, head: &mut RequestHead) -> Result<(), HeadError> {
+    if head.fields.all(HeaderId::Host).nth(1).is_some() {
+        return Err(HeadError::HostRepeated);
+    }
+    let host = head.fields.get(HeaderId::Host);
+    let text = match (authority, host) {
+        (Some(authority), None) => authority.as_bytes().to_vec(),
+        (Some(authority), Some(host)) => {
+            let (named, meant) = (parse_authority(host)?, parse_authority(authority.as_bytes())?);
+            if !named.is_same(&meant, 443) && !named.is_same(&meant, 80) {
+                return Err(HeadError::TargetDisagreesWithHost);
+            }
+            authority.as_bytes().to_vec()
+        }
+        (None, Some(host)) => host.to_vec(),
+        (None, None) => return Err(HeadError::HostMissing),
+    };
+    parse_authority(&text)?;
+    head.authority = head.fields.append(&[&text]);
+    if !head.fields.has(HeaderId::Host) {
+        head.fields.push(b"host", &text);
+    }
+    Ok(())
+}
+
+/// RFC 9113 section 8.2.3: cookie fields that were split for compression become one again.
+fn join_cookies(fields: &mut Fields) {
+    if fields.all(HeaderId::Cookie).nth(1).is_none() {
+        return;
+    }
+    let joined = fields.all(HeaderId::Cookie).collect::<Vec<_>>().join(&b"; "[..]);
+    fields.set(b"cookie", &joined);
+}
+
+/// A request for an upstream that speaks HTTP/2; `None` when its parts are none that HTTP/2 can carry.
+pub fn request(head: &RequestHead, scheme: &str, trailers_wanted: bool) -> Option<Request<()>> {
+    let host = head.fields.get(HeaderId::Host).filter(|host| !host.is_empty()).unwrap_or(head.authority());
+    let mut target = head.path().to_vec();
+    if let Some(query) = head.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    let uri = Uri::builder()
+        .scheme(UriScheme::try_from(scheme).ok()?)
+        .authority(Authority::try_from(host).ok()?)
+        .path_and_query(PathAndQuery::try_from(target.as_slice()).ok()?)
+        .build()
+        .ok()?;
+    let mut request = Request::new(());
+    *request.method_mut() = http::Method::from_bytes(head.method_name()).ok()?;
+    *request.uri_mut() = uri;
+    *request.version_mut() = http::Version::HTTP_2;
+    *request.headers_mut() = header_map(&head.fields);
+    request.headers_mut().remove(http::header::HOST);
+    if trailers_wanted {
+        // The one value that may be passed on (RFC 9113 section 8.2.2); gRPC servers insist on it.
+        request.headers_mut().insert(http::header::TE, HeaderValue::from_static("trailers"));
+    }
+    Some(request)
+}
+
+/// Reads an answer that came over HTTP/2.
+pub fn read_response(response: &http::response::Parts, head: &mut ResponseHead) {
+    head.clear();
+    head.version = Version::Http2;
+    head.status = response.status.as_u16();
+    let reason = response.status.canonical_reason().unwrap_or("");
+    head.reason = head.fields.append(&[reason.as_bytes()]);
+    append_fields(&response.headers, &mut head.fields);
+}
+
+/// An answer for a client that speaks HTTP/2.
+pub fn response(head: &ResponseHead) -> Option<Response<()>> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.status).ok()?;
+    *response.version_mut() = http::Version::HTTP_2;
+    *response.headers_mut() = header_map(&head.fields);
+    Some(response)
+}
+
+/// Fields that HTTP/2 forbids (RFC 9113 section 8.2.2) are left out; so is what is no valid field, which the strict parser has refused.
+pub fn header_map(fields: &Fields) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(fields.list.len());
+    for (name, value) in fields.iter() {
+        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) else { continue };
+        if !is_forbidden(&name) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+fn is_forbidden(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" | "te" | "http2-settings")
+}
+
+pub fn fields(map: &HeaderMap) -> Fields {
+    let mut fields = Fields::default();
+    append_fields(map, &mut fields);
+    fields
+}
+
+fn append_fields(map: &HeaderMap, fields: &mut Fields) {
+    for (name, value) in map {
+        fields.push(name.as_str().as_bytes(), value.as_bytes());
+    }
+}

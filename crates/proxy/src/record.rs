@@ -1,0 +1,62 @@
+//! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its end.
+
+use crate::failure::Refusal;
+use crate::pool::WorkerPool;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_middleware::RequestId;
+use tidegate_routing::SiteId;
+use tidegate_wire::head::Span;
+
+pub struct Record {
+    pub started: Instant,
+    pub request_id: RequestId,
+    pub status: u16,
+    pub reason: Option<&'static str>,
+    pub setting: Option<&'static str>,
+    pub site: Option<SiteId>,
+    pub pool: Option<usize>,
+    pub upstream: Option<UpstreamRecord>,
+    pub retries: u32,
+    pub request_bytes: u64,
+    /// As the client sent them; steps may change the head's own.
+    pub path: Span,
+    pub query: Option<Span>,
+}
+
+pub struct UpstreamRecord {
+    pub authority: Arc<str>,
+    pub first_byte: Option<Duration>,
+    pub reused: bool,
+}
+
+impl Record {
+    pub fn new(started: Instant, request_id: RequestId, path: Span, query: Option<Span>) -> Record {
+        Record {
+            started,
+            request_id,
+            status: 0,
+            reason: None,
+            setting: None,
+            site: None,
+            pool: None,
+            upstream: None,
+            retries: 0,
+            request_bytes: 0,
+            path,
+            query,
+        }
+    }
+
+    pub fn refused(&mut self, refusal: Refusal) {
+        self.status = refusal.status;
+        self.reason = Some(refusal.reason);
+        self.setting = refusal.setting;
+    }
+
+    /// A server was chosen and a connection to it is there.
+    pub fn sent_to<S: tidegate_transport::Sock>(&mut self, pool: &WorkerPool<S>, position: usize, reused: bool) {
+        let authority = pool.compiled.servers[position].authority.clone();
+        self.upstream = Some(UpstreamRecord { authority, first_byte: None, reused });
+    }
+}

@@ -1,0 +1,406 @@
+//! The life of a request, from its head to its log line, for every version of HTTP:
+//!
+//! receive → find site → find route → run request steps → answer here, or forward (choose server → take or open a connection → send →
+//! stream both bodies → run response steps) → record.
+//!
+//! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
+
+use crate::connection::Connection;
+use crate::exchange::{BodyLength, BodyReader, Responder};
+use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
+use crate::lease::Lease;
+use crate::record::Record;
+use crate::snapshot::{CompiledRoute, Listener};
+use crate::worker::WorkerSnapshot;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
+use tidegate_model::Scheme;
+use tidegate_routing::{RequestFacts, SiteId};
+use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
+use tidegate_transport::{Buf, Sock};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::{BodyFraming, parse_authority};
+
+/// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
+const PIECE_BYTES: usize = tidegate_transport::buffer::CAPACITY;
+
+/// A request as its connection received it.
+pub struct Incoming<'c, S: Sock> {
+    pub head: Lease<RequestHead>,
+    pub framing: BodyFraming,
+    pub body: BodyReader<'c, S>,
+    pub responder: Responder<'c, S>,
+    /// When the head was complete.
+    pub started: Instant,
+}
+
+/// One request on its way. The fields are what its steps read and leave behind.
+pub struct Request<'c, S: Sock> {
+    pub connection: &'c Connection<S>,
+    pub snapshot: Rc<WorkerSnapshot<S>>,
+    pub listener: usize,
+    pub head: Lease<RequestHead>,
+    pub response: Lease<ResponseHead>,
+    pub framing: BodyFraming,
+    pub body: BodyReader<'c, S>,
+    pub responder: Responder<'c, S>,
+    pub client_ip: IpAddr,
+    /// The peer is a proxy that is trusted to say who its client is.
+    pub peer_is_trusted: bool,
+    pub body_allowance: Option<BodyAllowance>,
+    pub record: Record,
+}
+
+/// How a request ended, for the connection it came on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The next request may follow.
+    KeepAlive,
+    /// The answer is out and the connection must end; part of the request may be unread.
+    Close,
+    /// Nothing more can be said.
+    Abort,
+}
+
+/// Lives a request from head to log line.
+pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, S>) -> Ending {
+    let mut request = Request::receive(connection, incoming);
+    let outcome = request.answer().await;
+    let ending = match outcome {
+        Ok(()) => request.finish(),
+        Err(Failure::Client(fault)) => request.give_up_on_client(fault).await,
+        Err(Failure::Upstream(fault)) => request.refuse(fault.error.into()).await,
+    };
+    request.record_end();
+    ending
+}
+
+impl<'c, S: Sock> Request<'c, S> {
+    fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> Request<'c, S> {
+        let (snapshot, listener) = connection.current_snapshot();
+        let Incoming { head, framing, body, responder, started } = incoming;
+        let trusted = &snapshot.shared.listeners[listener].trusted_proxies;
+        let peer = connection.client.ip();
+        let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
+        let client_ip = if peer_is_trusted { first_untrusted(&head.fields, &snapshot.shared.listeners[listener]).unwrap_or(peer) } else { peer };
+        let record = Record::new(started, connection.worker.next_request_id(), head.path, head.query);
+        Request {
+            connection,
+            snapshot,
+            listener,
+            head,
+            response: Lease::take(),
+            framing,
+            body,
+            responder,
+            client_ip,
+            peer_is_trusted,
+            body_allowance: None,
+            record,
+        }
+    }
+
+    async fn answer(&mut self) -> Result<(), Failure> {
+        let snapshot = self.snapshot.clone();
+        let site = match self.find_site() {
+            Ok(site) => site,
+            Err(refusal) => return self.answer_refusal(refusal).await,
+        };
+        self.record.site = Some(site);
+        let Some(route) = self.find_route(&snapshot, site) else { return self.answer_refusal(Refusal::NO_ROUTE).await };
+        if let Err(refusal) = self.run_request_steps(route) {
+            return self.answer_refusal(refusal).await;
+        }
+        match (&route.terminal, route.pool) {
+            (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, pool).await,
+            _ => self.answer_here(route).await,
+        }
+    }
+
+    /// The site that the request names, on the listener that it came to.
+    fn find_site(&self) -> Result<SiteId, Refusal> {
+        let listener = self.listener();
+        let host = self.host();
+        let site = listener.router.find_site(host, self.connection.local_ip()).ok_or(Refusal::UNKNOWN_HOST)?;
+        match self.connection.tls_site {
+            Some(named) if named != site && !self.has_same_tls_policy(named, site) => Err(Refusal::MISDIRECTED),
+            _ if self.head.method == Method::Connect => Err(Refusal::CONNECT_METHOD),
+            _ => Ok(site),
+        }
+    }
+
+    /// A request for one site on a connection made for another would evade what the former demands of TLS.
+    fn has_same_tls_policy(&self, a: SiteId, b: SiteId) -> bool {
+        let sites = &self.snapshot.shared.sites;
+        match (sites.get(a.0 as usize), sites.get(b.0 as usize)) {
+            (Some(a), Some(b)) => a.tls_policy == b.tls_policy,
+            _ => false,
+        }
+    }
+
+    fn find_route<'s>(&self, snapshot: &'s WorkerSnapshot<S>, site: SiteId) -> Option<&'s CompiledRoute> {
+        let compiled = &snapshot.shared.sites[site.0 as usize];
+        let facts = RequestFacts { head: &self.head, host: self.host(), scheme: self.scheme(), client_ip: self.client_ip };
+        compiled.routes.find_route(&facts).map(|route| compiled.route(route))
+    }
+
+    /// Applies what changes the request, and settles how much body it may have.
+    fn run_request_steps(&mut self, route: &CompiledRoute) -> Result<(), Refusal> {
+        if route.steps.is_empty() {
+            return Ok(());
+        }
+        let context = context(self.connection, &self.record, self.client_ip, self.snapshot.shared.listeners[self.listener].scheme);
+        let mut scratch = self.connection.worker.scratch.borrow_mut();
+        let limit = apply_request(&route.steps, &mut self.head, &context, &mut scratch)
+            .map_err(|error| Refusal { status: error.status(), reason: error.reason(), setting: Some("rewrite") })?;
+        let Some(limit) = limit else { return Ok(()) };
+        let declared = match self.framing {
+            BodyFraming::Length(length) => Some(length),
+            BodyFraming::None => Some(0),
+            BodyFraming::Chunked | BodyFraming::UntilClose => None,
+        };
+        self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BODY_TOO_LARGE)?);
+        Ok(())
+    }
+
+    /// Applies what changes the response.
+    pub fn run_response_steps(&mut self, route: &CompiledRoute) {
+        if !route.changes_response {
+            return;
+        }
+        let context = context(self.connection, &self.record, self.client_ip, self.snapshot.shared.listeners[self.listener].scheme);
+        let mut scratch = self.connection.worker.scratch.borrow_mut();
+        apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch);
+    }
+
+    /// `respond` and `redirect`.
+    async fn answer_here(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
+        let mut buffer: Lease<Vec<u8>> = Lease::take();
+        let mut response: Lease<ResponseHead> = Lease::take();
+        let context = context(self.connection, &self.record, self.client_ip, self.listener().scheme);
+        let view = View { context: &context, request: &self.head, response: None };
+        let body = match &route.terminal {
+            CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
+            CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
+            CompiledTerminal::Proxy { .. } => return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await,
+        };
+        std::mem::swap(&mut *self.response, &mut *response);
+        self.run_response_steps(route);
+        self.record.status = self.response.status;
+        self.send_whole(body).await
+    }
+
+    /// An answer that the proxy makes itself because something is wrong.
+    async fn answer_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
+        self.record.refused(refusal);
+        self.connection.note_refusal(refusal, self.client_ip);
+        let mut buffer: Lease<Vec<u8>> = Lease::take();
+        let mut response: Lease<ResponseHead> = Lease::take();
+        let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
+        std::mem::swap(&mut *self.response, &mut *response);
+        self.send_whole(body).await
+    }
+
+    /// Sends the response head with a body that is all there.
+    async fn send_whole(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let status = self.response.status;
+        let bodiless = matches!(status, 100..=199 | 204 | 304);
+        if !bodiless && !self.response.fields.has(HeaderId::ContentLength) {
+            let mut digits = itoa::Buffer::new();
+            self.response.fields.push(b"content-length", digits.format(body.len()).as_bytes());
+        }
+        self.complete_response();
+        self.consume_small_body();
+        let without_body = bodiless || self.head.method == Method::Head || body.is_empty();
+        let mut pieces = body.chunks(PIECE_BYTES);
+        let first = if without_body { None } else { pieces.next().map(Buf::copy_of) };
+        let length = if without_body { BodyLength::None } else { BodyLength::Known };
+        let mut left = pieces.len();
+        let gone = |_| Failure::Client(ClientFault::Gone);
+        self.responder.send_head(&mut self.response, length, first, without_body || left == 0).await.map_err(gone)?;
+        if without_body {
+            return Ok(());
+        }
+        for piece in pieces {
+            left -= 1;
+            self.responder.send_body(Buf::copy_of(piece), left == 0).await.map_err(gone)?;
+        }
+        Ok(())
+    }
+
+    /// What every answer has: a date (RFC 9110 section 6.6.1).
+    pub fn complete_response(&mut self) {
+        if !self.response.fields.has(HeaderId::Date) {
+            let date = self.connection.worker.date.text(SystemTime::now());
+            self.response.fields.push(b"date", &date);
+        }
+    }
+
+    /// A request body that nobody wants ends the connection, unless all of it is there already.
+    fn consume_small_body(&mut self) {
+        while let Ok(Some(piece)) = self.body.at_hand() {
+            self.record.request_bytes += piece.len() as u64;
+        }
+        if !self.body.is_finished() || self.connection.is_draining() {
+            self.responder.close_after();
+        }
+    }
+
+    /// The client's side failed: an answer, if one can still be given.
+    async fn give_up_on_client(&mut self, fault: ClientFault) -> Ending {
+        if !self.responder.has_started()
+            && let Some(refusal) = fault.refusal()
+        {
+            return self.refuse(refusal).await;
+        }
+        if self.record.status == 0 {
+            self.record.status = STATUS_CLIENT_GONE;
+        }
+        self.record.reason = Some(fault.reason());
+        self.responder.cut();
+        Ending::Abort
+    }
+
+    /// Answers with an error, or cuts the answer that had begun.
+    async fn refuse(&mut self, refusal: Refusal) -> Ending {
+        if self.responder.has_started() {
+            self.record.reason = Some(refusal.reason);
+            self.record.setting = refusal.setting;
+            self.responder.cut();
+            return Ending::Abort;
+        }
+        match self.answer_refusal(refusal).await {
+            Ok(()) => self.finish(),
+            Err(_) => Ending::Abort,
+        }
+    }
+
+    fn finish(&self) -> Ending {
+        let keep_alive = match &self.responder {
+            Responder::H1(responder) => responder.keep_alive,
+            Responder::H2(_) => true,
+        };
+        if keep_alive && self.body.is_finished() { Ending::KeepAlive } else { Ending::Close }
+    }
+
+    /// Counts the request and writes its log line.
+    fn record_end(&mut self) {
+        let duration = self.record.started.elapsed();
+        let sent = self.responder.bytes_sent();
+        if let Some(site) = self.record.site {
+            self.snapshot.sites[site.0 as usize].record(self.record.status, duration, sent);
+        }
+        self.connection.account_bytes();
+        if self.snapshot.shared.access_log {
+            self.write_log_line(duration.as_micros() as u64, sent);
+        }
+    }
+
+    fn write_log_line(&self, duration_us: u64, response_bytes: u64) {
+        let mut sender = self.connection.worker.access_log.borrow_mut();
+        let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
+        let bytes = &self.head.fields.bytes;
+        let field = |id| self.head.fields.get(id).unwrap_or(b"");
+        let request_header = |name: &str, found: &mut dyn FnMut(&[u8])| self.head.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let response_header = |name: &str, found: &mut dyn FnMut(&[u8])| self.response.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let needs_headers = sender.needs_headers();
+        let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        sender.record(&AccessRecord {
+            time_unix_us: now_us - duration_us,
+            client_ip: self.client_ip,
+            client_port: self.connection.client.port(),
+            method: self.head.method_name(),
+            scheme: self.scheme().as_str(),
+            host: self.head.authority(),
+            path: self.record.path.of(bytes),
+            query: self.record.query.map_or(b"", |query| query.of(bytes)),
+            protocol: self.head.version.as_str(),
+            status: self.record.status,
+            request_bytes: self.record.request_bytes,
+            response_bytes,
+            duration_us,
+            upstream: self.record.upstream.as_ref().map(|upstream| RecordUpstream {
+                address: &upstream.authority,
+                first_byte_us: upstream.first_byte.map(|duration| duration.as_micros() as u64),
+                reused: upstream.reused,
+            }),
+            retries: self.record.retries,
+            tls: self.connection.tls.as_ref().map(|tls| RecordTls {
+                version: tls.version,
+                cipher: tls.cipher_suite,
+                sni: self.connection.server_name.as_deref(),
+                resumed: tls.resumed,
+            }),
+            referer: field(HeaderId::Referer),
+            user_agent: field(HeaderId::UserAgent),
+            request_id: &self.record.request_id.to_hex(),
+            site: self.record.site.map_or("", |site| &self.snapshot.shared.sites[site.0 as usize].name),
+            pool: self.record.pool.map(|pool| &*self.snapshot.shared.pools[pool].name.0),
+            reason: self.record.reason,
+            setting: self.record.setting,
+            request_header: needs_headers.then_some(&request_header),
+            response_header: needs_headers.then_some(&response_header),
+        });
+    }
+
+    pub fn listener(&self) -> &Listener {
+        &self.snapshot.shared.listeners[self.listener]
+    }
+
+    /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we match.
+    pub fn scheme(&self) -> Scheme {
+        self.listener().scheme
+    }
+
+    /// The host the request is for, without port.
+    pub fn host(&self) -> &[u8] {
+        parse_authority(self.head.authority()).map_or(b"", |authority| authority.host)
+    }
+
+    pub fn is_http10(&self) -> bool {
+        self.head.version == Version::Http10
+    }
+}
+
+/// What steps and templates know besides the heads.
+pub fn context<'a, S: Sock>(connection: &'a Connection<S>, record: &'a Record, client_ip: IpAddr, scheme: Scheme) -> Context<'a> {
+    Context {
+        scheme,
+        client_ip,
+        client_port: connection.client.port(),
+        tls_sni: connection.server_name.as_deref(),
+        tls_version: connection.tls.as_ref().map(|tls| tls.version_name()),
+        upstream_address: record.upstream.as_ref().map(|upstream| &*upstream.authority),
+        request_id: record.request_id,
+        now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+    }
+}
+
+/// The last address in `X-Forwarded-For` that no trusted proxy has: each proxy appends the peer it saw, so everything to the left of the
+/// first untrusted one may be invented.
+fn first_untrusted(fields: &Fields, listener: &Listener) -> Option<IpAddr> {
+    let mut farthest = None;
+    let values: Vec<&[u8]> = fields.all(HeaderId::XForwardedFor).collect();
+    for entry in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
+        let ip = forwarded_ip(entry.trim_ascii())?;
+        farthest = Some(ip);
+        if !listener.trusted_proxies.iter().any(|network| network.contains(&ip)) {
+            break;
+        }
+    }
+    farthest
+}
+
+/// An address as proxies write it: bare, in brackets, or with a port.
+fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some(ip.to_canonical());
+    }
+    if let Ok(address) = text.parse::<std::net::SocketAddr>() {
+        return Some(address.ip().to_canonical());
+    }
+    text.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok().map(|ip| IpAddr::V6(ip).to_canonical())
+}

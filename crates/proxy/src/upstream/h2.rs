@@ -1,0 +1,156 @@
+//! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, left alone when they end.
+
+use crate::survivors::OpenSlot;
+use crate::upstream::H2Sender;
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_telemetry::PoolMetrics;
+use tidegate_transport::h2_io::H2Io;
+use tidegate_transport::rt::{self, Signal};
+use tidegate_transport::{ReadLimit, Sock, Stream};
+
+/// Requests on one connection, below what the server allows: more connections spread over a server's threads.
+const STREAMS_MAX: usize = 100;
+/// What a connection may hold unread of one answer, and of all answers together.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// A connection without a request for so long is closed.
+const IDLE: Duration = Duration::from_secs(55);
+
+/// All HTTP/2 connections of one server.
+#[derive(Default)]
+pub struct H2Connections {
+    open: RefCell<Vec<Shared>>,
+    opening: RefCell<Option<Signal>>,
+    /// ALPN has settled on HTTP/1.1 before: nobody waits for a shared connection then.
+    speaks_http1: Cell<bool>,
+}
+
+struct Shared {
+    sender: H2Sender,
+    state: Rc<ConnectionState>,
+}
+
+struct ConnectionState {
+    streams: Cell<usize>,
+    ended: Cell<bool>,
+    last_used: Cell<Instant>,
+    metrics: Arc<PoolMetrics>,
+}
+
+/// One request's place on a connection.
+pub struct Lease {
+    pub sender: H2Sender,
+    state: Rc<ConnectionState>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.state.streams.set(self.state.streams.get() - 1);
+        self.state.last_used.set(rt::now());
+        if self.state.streams.get() == 0 {
+            self.state.metrics.connections_active.decrement();
+        }
+    }
+}
+
+/// Tells those who wait that an attempt to open a connection is over, however it ended.
+pub struct Opening<'a>(&'a H2Connections);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        if let Some(signal) = self.0.opening.take() {
+            signal.set();
+        }
+    }
+}
+
+/// Waits for somebody else's attempt.
+pub struct OpeningWait(Signal);
+
+impl OpeningWait {
+    pub async fn wait(self) {
+        let waiter = self.0.waiter();
+        poll_fn(|cx| waiter.poll_set(cx)).await;
+    }
+}
+
+impl H2Connections {
+    /// A place on an open connection that has one.
+    pub fn lease(&self) -> Option<Lease> {
+        let mut open = self.open.borrow_mut();
+        open.retain(|shared| !shared.state.ended.get());
+        let shared = open.iter().find(|shared| shared.state.streams.get() < STREAMS_MAX.min(shared.sender.current_max_send_streams()))?;
+        Some(shared.lease())
+    }
+
+    /// Whether waiting for a connection that is being opened is worth it.
+    pub fn is_expected(&self, h2_only: bool) -> bool {
+        h2_only || !self.speaks_http1.get()
+    }
+
+    pub fn learn_http1(&self) {
+        self.speaks_http1.set(true);
+    }
+
+    pub fn opening(&self) -> Option<OpeningWait> {
+        self.opening.borrow().clone().map(OpeningWait)
+    }
+
+    pub fn begin_opening(&self) -> Opening<'_> {
+        *self.opening.borrow_mut() = Some(Signal::default());
+        Opening(self)
+    }
+
+    /// Starts HTTP/2 on a stream and keeps the connection for others.
+    pub async fn add<S: Sock>(&self, stream: Stream<S>, slot: OpenSlot, metrics: &Arc<PoolMetrics>) -> Result<Lease, h2::Error> {
+        // The connection lives as long as its requests; each request has its own idle time.
+        stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));
+        let (sender, connection) = h2::client::Builder::new()
+            .initial_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .enable_push(false)
+            .handshake::<_, Bytes>(H2Io::new(Rc::new(stream)))
+            .await?;
+        let state = Rc::new(ConnectionState {
+            streams: Cell::new(0),
+            ended: Cell::new(false),
+            last_used: Cell::new(rt::now()),
+            metrics: metrics.clone(),
+        });
+        let ended = state.clone();
+        rt::spawn(async move {
+            let _slot = slot;
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "an HTTP/2 connection to an upstream ended");
+            }
+            ended.ended.set(true);
+        });
+        let shared = Shared { sender, state };
+        let lease = shared.lease();
+        self.open.borrow_mut().push(shared);
+        Ok(lease)
+    }
+
+    /// Forgets ended connections and lets idle ones end.
+    pub fn sweep(&self, now: Instant) {
+        self.open.borrow_mut().retain(|shared| {
+            let state = &shared.state;
+            !state.ended.get() && (state.streams.get() > 0 || now.saturating_duration_since(state.last_used.get()) < IDLE)
+        });
+    }
+}
+
+impl Shared {
+    fn lease(&self) -> Lease {
+        if self.state.streams.get() == 0 {
+            self.state.metrics.connections_active.increment();
+        }
+        self.state.streams.set(self.state.streams.get() + 1);
+        Lease { sender: self.sender.clone(), state: self.state.clone() }
+    }
+}

@@ -1,0 +1,237 @@
+//! Getting a connection to a server: the one used last, or a fresh one, over TLS where the server speaks it.
+//! What is sent on it is in `forward`; HTTP/2 connections, which many requests share, are in `h2`.
+
+pub mod h2;
+
+use crate::failure::{Failure, Reach};
+use crate::pool::{H1Connection, Server, WorkerPool};
+use crate::snapshot::{CompiledServer, UpstreamTlsConfigs};
+use crate::survivors::OpenSlot;
+use ::h2::client::SendRequest;
+use bytes::Bytes;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_model::Protocol;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{ReadLimit, Sock, Stream, rt};
+
+/// How often a wait for a free connection looks again. Only pools with `max-connections` ever wait.
+const FULL_POLL: Duration = Duration::from_millis(2);
+
+/// What the request needs of its connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// The request must not be sent twice, so the connection must be certain.
+    pub certain: bool,
+    /// An upgrade, which HTTP/2 has not.
+    pub http1_only: bool,
+    /// gRPC, which HTTP/1.1 cannot carry.
+    pub prefers_h2: bool,
+    /// The connection must be a fresh one: a pooled one has just failed.
+    pub fresh: bool,
+}
+
+pub enum Connection<S: Sock> {
+    H1(H1Connection<S>),
+    H2(h2::Lease),
+}
+
+/// Takes or opens a connection to the server at `position`.
+pub async fn take_or_open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Result<Connection<S>, Failure> {
+    let server = &pool.servers[position];
+    let compiled = &pool.compiled.servers[position];
+    let want = protocol_wanted(pool.compiled.model.protocol, compiled.tls_name.is_some(), need);
+    if want != Wanted::H1 && !need.fresh
+        && let Some(lease) = server.h2.lease()
+    {
+        pool.metrics.connections_reused.increment();
+        return Ok(Connection::H2(lease));
+    }
+    if want != Wanted::H2 && !need.fresh
+        && let Some(connection) = server.take_idle(rt::now(), need.certain, &pool.metrics)
+    {
+        pool.metrics.connections_reused.increment();
+        return Ok(Connection::H1(connection));
+    }
+    match want {
+        Wanted::H1 => open(pool, server, compiled, want).await,
+        Wanted::H2 | Wanted::Either => open_shared(pool, server, compiled, want, need).await,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    H1,
+    H2,
+    /// What ALPN settles.
+    Either,
+}
+
+fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
+    match (protocol, tls) {
+        _ if need.http1_only => Wanted::H1,
+        (Protocol::Http1, _) => Wanted::H1,
+        (Protocol::H2, _) | (Protocol::H2c, _) => Wanted::H2,
+        (Protocol::Auto, true) => Wanted::Either,
+        (Protocol::Auto, false) if need.prefers_h2 => Wanted::H2,
+        (Protocol::Auto, false) => Wanted::H1,
+    }
+}
+
+/// Opens a connection that may turn out to be HTTP/2. Requests that arrive meanwhile wait for it instead of opening one each.
+async fn open_shared<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    want: Wanted,
+    need: Need,
+) -> Result<Connection<S>, Failure> {
+    // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
+    while !need.fresh && server.h2.is_expected(want == Wanted::H2)
+        && let Some(opening) = server.h2.opening()
+    {
+        opening.wait().await;
+        if let Some(lease) = server.h2.lease() {
+            pool.metrics.connections_reused.increment();
+            return Ok(Connection::H2(lease));
+        }
+    }
+    let _opening = server.h2.begin_opening();
+    open(pool, server, compiled, want).await
+}
+
+/// Opens a connection within `timeout connect`, TLS included.
+async fn open<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    want: Wanted,
+) -> Result<Connection<S>, Failure> {
+    let limit = pool.compiled.model.timeouts.connect;
+    let started = rt::now();
+    let slot = match wait_for_slot(pool, server, compiled, started + limit).await? {
+        Slot::Free(slot) => slot,
+        Slot::Connection(connection) => return Ok(connection),
+    };
+    let opened = rt::timeout(limit, establish(pool, server, compiled, want)).await;
+    let outcome = match opened {
+        Some(outcome) => outcome,
+        None => Err(UpstreamError::ConnectTimeout),
+    };
+    match outcome {
+        Ok((stream, is_h2)) => {
+            server.state().cooling_until.set(None);
+            pool.metrics.connections_opened.increment();
+            if is_h2 {
+                let lease = server.h2.add(stream, slot, &pool.metrics).await.map_err(|_| failed(UpstreamError::ConnectFailed))?;
+                return Ok(Connection::H2(lease));
+            }
+            server.h2.learn_http1();
+            Ok(Connection::H1(H1Connection::fresh(stream, slot)))
+        }
+        Err(error) => {
+            server.state().cooling_until.set(Some(rt::now() + crate::balance::COOL_DOWN));
+            Err(failed(error))
+        }
+    }
+}
+
+fn failed(error: UpstreamError) -> Failure {
+    Failure::upstream(error, Reach::NothingSent)
+}
+
+enum Slot<S: Sock> {
+    Free(OpenSlot),
+    Connection(Connection<S>),
+}
+
+/// A place under `max-connections`. While there is none, connections that become idle here are taken, and those idle in other workers are
+/// closed for us; after `timeout connect` the pool counts as full.
+async fn wait_for_slot<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    until: Instant,
+) -> Result<Slot<S>, Failure> {
+    let max = pool.compiled.model.max_connections;
+    if let Some(slot) = compiled.shared.try_open(max) {
+        return Ok(Slot::Free(slot));
+    }
+    let _wanted = compiled.shared.want();
+    loop {
+        rt::sleep(FULL_POLL).await;
+        if let Some(slot) = compiled.shared.try_open(max) {
+            return Ok(Slot::Free(slot));
+        }
+        if let Some(connection) = server.take_idle(rt::now(), true, &pool.metrics) {
+            return Ok(Slot::Connection(Connection::H1(connection)));
+        }
+        if rt::now() >= until {
+            return Err(failed(UpstreamError::PoolFull));
+        }
+    }
+}
+
+async fn establish<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    want: Wanted,
+) -> Result<(Stream<S>, bool), UpstreamError> {
+    let sock = connect(server, compiled).await?;
+    let stream = Stream::plain(sock);
+    stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
+    let (Some(name), Some(configs)) = (&compiled.tls_name, &pool.compiled.tls) else {
+        return Ok((stream, want == Wanted::H2));
+    };
+    stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.connect));
+    let outcome = async {
+        stream.begin_tls_client(tls_config(configs, want), name.clone())?;
+        stream.handshake().await
+    };
+    let facts = outcome.await.map_err(|error| {
+        tracing::debug!(server = %compiled.authority, %error, "the TLS handshake with an upstream failed");
+        UpstreamError::TlsFailed
+    })?;
+    match want {
+        Wanted::H2 if !facts.h2 => Err(UpstreamError::TlsFailed),
+        Wanted::H1 | Wanted::H2 | Wanted::Either => Ok((stream, facts.h2)),
+    }
+}
+
+fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::ClientConfig> {
+    match want {
+        Wanted::H1 => &configs.http1,
+        Wanted::H2 => &configs.h2,
+        Wanted::Either => &configs.any,
+    }
+}
+
+/// Tries the server's addresses in turn, beginning with the one that worked last.
+async fn connect<S: Sock>(server: &Rc<Server<S>>, compiled: &CompiledServer) -> Result<S, UpstreamError> {
+    let count = compiled.addresses.len();
+    let mut error = UpstreamError::ResolveFailed;
+    for step in 0..count {
+        let turn = (server.address_turn.get() + step) % count;
+        match S::connect(compiled.addresses[turn]).await {
+            Ok(sock) => {
+                server.address_turn.set(turn);
+                return Ok(sock);
+            }
+            Err(fault) => error = connect_error(&fault),
+        }
+    }
+    Err(error)
+}
+
+fn connect_error(error: &io::Error) -> UpstreamError {
+    match error.kind() {
+        io::ErrorKind::TimedOut => UpstreamError::ConnectTimeout,
+        _ => UpstreamError::ConnectFailed,
+    }
+}
+
+/// A request's handle on an HTTP/2 connection.
+pub type H2Sender = SendRequest<Bytes>;

@@ -1,0 +1,49 @@
+//! `tidegate check`: everything that is wrong with a configuration, on paper and on this machine.
+
+use super::{load, report};
+use jiff::Timestamp;
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_certs::default_state_dir;
+use tidegate_config::{Diagnostic, Loaded, Location, Severity};
+use tidegate_control::{Finding, Place, check};
+
+pub fn run(file: &Path) -> ExitCode {
+    let mut loaded = load(file);
+    if let Some(configuration) = &loaded.configuration {
+        let findings = check(configuration, default_state_dir(), Timestamp::now());
+        let diagnostics: Vec<_> = findings.into_iter().map(|finding| diagnostic(&loaded, finding)).collect();
+        loaded.diagnostics.extend(diagnostics.into_iter().filter(|new| !loaded.diagnostics.iter().any(|known| says_the_same(known, new))).collect::<Vec<_>>());
+    }
+    report(&loaded);
+    if loaded.has_errors() {
+        return ExitCode::from(super::FAILED);
+    }
+    println!("{}: the configuration is valid", file.display());
+    ExitCode::SUCCESS
+}
+
+/// The configuration's own checks have said some things already, with the words at hand there.
+fn says_the_same(known: &Diagnostic, new: &Diagnostic) -> bool {
+    known.message == new.message || (known.primary.location.span == new.primary.location.span && known.severity == new.severity && new.code == "certificate")
+}
+
+fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
+    let location = match &finding.place {
+        Place::Address(address) => loaded.spans.of_address(address).cloned(),
+        Place::File(path) => loaded.spans.of_file(path).cloned(),
+        Place::Admin => loaded.spans.admin.clone(),
+        Place::Whole => None,
+    };
+    let start = || loaded.files.first().map(|file| Location { file, span: 0..0 });
+    let Some(location) = location.or_else(start) else { unreachable!("a configuration comes from at least one file") };
+    let diagnostic = match finding.severity {
+        tidegate_certs::Severity::Error => Diagnostic::error(finding.code, location, finding.message),
+        tidegate_certs::Severity::Warning => Diagnostic::warning(finding.code, location, finding.message),
+    };
+    debug_assert!(matches!(diagnostic.severity, Severity::Error | Severity::Warning));
+    match finding.help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}

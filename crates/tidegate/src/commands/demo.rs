@@ -1,0 +1,51 @@
+//! `tidegate demo`: HTTPS with the internal CA in front of an embedded upstream, both on this machine, and a line to try it with.
+
+use super::{fail, report, run};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_config::load_text;
+
+/// Ports tried after the wanted one.
+const PORTS_TRIED: u16 = 100;
+
+pub fn run(port: u16) -> ExitCode {
+    let Some((https, upstream, admin)) = free_ports(port) else {
+        return fail(&format!("no three free ports from {port} on\n  help: name another with --port"));
+    };
+    let text = configuration(https, upstream, admin);
+    let loaded = load_text("<demo>", &text, Path::new("."));
+    report(&loaded);
+    let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
+    let state_dir = tidegate_certs::default_state_dir().join("demo");
+    let root = state_dir.join("internal-ca").join("root.crt");
+    run::serve(configuration, state_dir, move || {
+        println!("Tidegate runs. This is its configuration:\n\n{text}");
+        println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());
+        println!("Metrics: curl http://127.0.0.1:{admin}/metrics    Stop: Ctrl-C");
+    })
+}
+
+fn configuration(https: u16, upstream: u16, admin: u16) -> String {
+    format!(
+        r#"edition "2026"
+admin "127.0.0.1:{admin}"
+
+site "https://localhost:{https}" {{
+    tls "internal"
+    response-header "Served-By" "tidegate"
+    proxy "127.0.0.1:{upstream}"
+}}
+
+// The embedded upstream: any HTTP server would do.
+site "http://127.0.0.1:{upstream}" {{
+    respond 200 body="Hello from the upstream. You asked for {{uri}}, and came by {{request.header.x-forwarded-proto}} from {{request.header.x-forwarded-for}}.\n"
+}}
+"#
+    )
+}
+
+fn free_ports(first: u16) -> Option<(u16, u16, u16)> {
+    let mut free = (first..first.saturating_add(PORTS_TRIED)).filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
+    Some((free.next()?, free.next()?, free.next()?))
+}

@@ -1,0 +1,62 @@
+//! `tidegate fmt`: the canonical layout. A file is replaced as a whole or not at all.
+
+use super::fail;
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_config::{SourceFile, Sources, format_text, render};
+
+pub fn run(file: &Path, check: bool) -> ExitCode {
+    let from_stdin = file == Path::new("-");
+    let text = if from_stdin {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => return fail(&format!("{} cannot be read: {error}", file.display())),
+    };
+    let name = if from_stdin { "<stdin>".to_owned() } else { file.display().to_string() };
+    let formatted = match format_text(&name, &text) {
+        Ok(formatted) => formatted,
+        Err(diagnostics) => {
+            let mut sources = Sources::default();
+            sources.add(SourceFile { name, text, directory: ".".into() });
+            eprint!("{}", render(&diagnostics, &sources, std::io::stderr().is_terminal()));
+            return ExitCode::from(super::FAILED);
+        }
+    };
+    if check {
+        if formatted == text {
+            return ExitCode::SUCCESS;
+        }
+        return fail(&format!("{name} is not in canonical layout\n  help: run `tidegate fmt {name}`"));
+    }
+    if from_stdin {
+        return match std::io::stdout().write_all(formatted.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("standard output cannot be written: {error}")),
+        };
+    }
+    if formatted == text {
+        return ExitCode::SUCCESS;
+    }
+    match replace(file, &formatted) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&format!("{} cannot be written: {error}", file.display())),
+    }
+}
+
+/// Writes beside the file and renames, so that a crash leaves the old text or the new. A link is followed, so that it stays one.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let target = std::fs::canonicalize(file)?;
+    let mut beside = target.clone().into_os_string();
+    beside.push(".tidegate-fmt");
+    let permissions = std::fs::metadata(&target)?.permissions();
+    std::fs::write(&beside, text)?;
+    std::fs::set_permissions(&beside, permissions)?;
+    std::fs::File::open(&beside)?.sync_all()?;
+    std::fs::rename(&beside, &target)
+}

@@ -1,0 +1,55 @@
+//! One file per command, and what several of them share: loading a configuration and saying what is wrong with it.
+
+pub mod check;
+pub mod demo;
+pub mod facts;
+pub mod fmt;
+pub mod proxy;
+pub mod run;
+
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_config::{Loaded, Severity, load_path, load_text, render};
+
+/// Exit code of a configuration with errors, and of anything else that cannot be done.
+pub const FAILED: u8 = 1;
+
+/// Reads a configuration from a file or, for `-`, from standard input.
+pub fn load(file: &Path) -> Loaded {
+    if file != Path::new("-") {
+        return load_path(file);
+    }
+    let mut text = String::new();
+    let base = std::env::current_dir().unwrap_or_default();
+    match std::io::stdin().read_to_string(&mut text) {
+        Ok(_) => load_text("<stdin>", &text, &base),
+        Err(error) => fail_loudly(&format!("standard input cannot be read: {error}")),
+    }
+}
+
+/// Prints the diagnostics to standard error, and how many there are.
+pub fn report(loaded: &Loaded) {
+    if loaded.diagnostics.is_empty() {
+        return;
+    }
+    eprint!("{}", render(&loaded.diagnostics, &loaded.files, std::io::stderr().is_terminal()));
+    let errors = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
+    let warnings = loaded.diagnostics.len() - errors;
+    eprintln!("{errors} error{}, {warnings} warning{}", plural(errors), plural(warnings));
+}
+
+pub fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+pub fn fail(message: &str) -> ExitCode {
+    eprintln!("error: {message}");
+    ExitCode::from(FAILED)
+}
+
+/// For the one place that has nothing to return.
+fn fail_loudly(message: &str) -> ! {
+    eprintln!("error: {message}");
+    std::process::exit(i32::from(FAILED))
+}

@@ -1,0 +1,39 @@
+//! `tidegate run`: load, prepare everything that can fail, run.
+
+use super::{fail, load, report};
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_certs::default_state_dir;
+use tidegate_control::prepare;
+use tidegate_model::Configuration;
+use tidegate_telemetry::events;
+
+pub fn run(config: &Path) -> ExitCode {
+    let loaded = load(config);
+    report(&loaded);
+    match loaded.configuration {
+        Some(configuration) => serve(configuration, default_state_dir(), || {}),
+        None => ExitCode::from(super::FAILED),
+    }
+}
+
+/// Runs a configuration until it is told to stop. `started` is called once requests are served.
+pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, started: impl FnOnce()) -> ExitCode {
+    let _events = match events::start(configuration.log.level) {
+        Ok(guard) => guard,
+        Err(error) => return fail(&error),
+    };
+    let admin = match tidegate_admin::bind(&configuration.admin) {
+        Ok(admin) => admin,
+        Err(error) => return fail(&format!("the admin endpoint cannot be bound ({:?}): {error}\n  help: write `admin \"127.0.0.1:PORT\"` or `admin \"off\"`", configuration.admin)),
+    };
+    let prepared = match prepare(configuration, state_dir, env!("CARGO_PKG_VERSION")) {
+        Ok(prepared) => prepared,
+        Err(fault) => return fail(&fault.to_string()),
+    };
+    let admin = tidegate_admin::serve(admin, prepared.admin_state());
+    match prepared.run(admin, started) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error.to_string()),
+    }
+}

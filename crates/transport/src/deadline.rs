@@ -1,0 +1,261 @@
+//! Deadlines of a worker's sockets: a coarse wheel, because idle times need no precision and arming one must cost nothing.
+//! A deadline that moves later is left where it is and looked at again when its slot comes up, so a busy connection touches the wheel once a minute.
+//! Timers that need precision (connect, back-off) use `rt::sleep`.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+/// Length of a tick, and so the precision of every idle time.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Ticks the wheel reaches ahead (51 s); what is later is looked at again on the way.
+const SLOTS: u64 = 512;
+const NEVER: u64 = u64::MAX;
+
+/// The two deadlines of one socket.
+#[derive(Debug)]
+pub struct Deadlines {
+    read: Deadline,
+    write: Deadline,
+    /// The earliest tick at which the wheel will look at this socket; `NEVER` when it is in no slot.
+    queued: Cell<u64>,
+    between_requests: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Deadline {
+    /// `NEVER` when nobody waits.
+    tick: Cell<u64>,
+    fired: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Read,
+    Write,
+}
+
+impl Deadlines {
+    pub fn new() -> Rc<Deadlines> {
+        let deadline = || Deadline { tick: Cell::new(NEVER), fired: Cell::new(false), waker: RefCell::new(None) };
+        Rc::new(Deadlines { read: deadline(), write: deadline(), queued: Cell::new(NEVER), between_requests: Cell::new(false) })
+    }
+
+    fn of(&self, direction: Direction) -> &Deadline {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        }
+    }
+
+    /// The wait is over.
+    #[inline]
+    pub fn disarm(&self, direction: Direction) {
+        let deadline = self.of(direction);
+        deadline.tick.set(NEVER);
+        deadline.fired.set(false);
+    }
+
+    /// True once after the deadline has passed.
+    #[inline]
+    pub fn take_fired(&self, direction: Direction) -> bool {
+        self.of(direction).fired.take()
+    }
+
+    /// Whether a wait is under way.
+    #[inline]
+    pub fn is_armed(&self, direction: Direction) -> bool {
+        self.of(direction).tick.get() != NEVER
+    }
+
+    pub fn set_between_requests(&self, between: bool) {
+        self.between_requests.set(between);
+    }
+
+    /// Wakes the waiting task at `at` or up to a tick later. Arming again replaces the deadline and the waker.
+    #[inline]
+    pub fn arm(self: &Rc<Self>, direction: Direction, at: Instant, cx: &Context<'_>) {
+        WHEEL.with(|wheel| {
+            let tick = wheel.tick_of(at);
+            self.of(direction).tick.set(tick);
+            self.remember_waker(direction, cx);
+            wheel.enqueue(self, tick);
+        });
+    }
+
+    /// The deadline stays; the task that waits is now this one.
+    #[inline]
+    pub fn remember_waker(&self, direction: Direction, cx: &Context<'_>) {
+        let mut waker = self.of(direction).waker.borrow_mut();
+        match &mut *waker {
+            Some(known) if known.will_wake(cx.waker()) => {}
+            Some(known) => known.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn fire(&self, direction: Direction) {
+        let deadline = self.of(direction);
+        deadline.tick.set(NEVER);
+        deadline.fired.set(true);
+        if let Some(waker) = deadline.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    fn next_tick(&self) -> u64 {
+        self.read.tick.get().min(self.write.tick.get())
+    }
+}
+
+struct Wheel {
+    origin: Instant,
+    /// The last tick that was worked off.
+    current: Cell<u64>,
+    slots: RefCell<Vec<Vec<Rc<Deadlines>>>>,
+}
+
+thread_local! {
+    static WHEEL: Wheel = Wheel {
+        origin: Instant::now(),
+        current: Cell::new(0),
+        slots: RefCell::new((0..SLOTS).map(|_| Vec::new()).collect()),
+    };
+}
+
+impl Wheel {
+    /// Rounded up, so that nothing fires early.
+    fn tick_of(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.origin).as_millis() as u64;
+        (since / TICK.as_millis() as u64 + 1).max(self.current.get() + 1)
+    }
+
+    fn enqueue(&self, deadlines: &Rc<Deadlines>, tick: u64) {
+        let tick = tick.min(self.current.get() + SLOTS - 1);
+        if deadlines.queued.get() <= tick {
+            return;
+        }
+        // An entry in a later slot may remain; its slot number no longer equals `queued`, so it is ignored there.
+        deadlines.queued.set(tick);
+        self.slots.borrow_mut()[(tick % SLOTS) as usize].push(deadlines.clone());
+    }
+
+    fn advance_to(&self, now: Instant) {
+        let target = now.saturating_duration_since(self.origin).as_millis() as u64 / TICK.as_millis() as u64;
+        // After a long sleep of the machine one turn visits every slot; more would visit them twice.
+        if target > self.current.get() + SLOTS {
+            self.current.set(target - SLOTS);
+        }
+        while self.current.get() < target {
+            let tick = self.current.get() + 1;
+            self.current.set(tick);
+            let due = std::mem::take(&mut self.slots.borrow_mut()[(tick % SLOTS) as usize]);
+            for deadlines in &due {
+                if deadlines.queued.get() > tick {
+                    continue;
+                }
+                deadlines.queued.set(NEVER);
+                for direction in [Direction::Read, Direction::Write] {
+                    if deadlines.of(direction).tick.get() <= tick {
+                        deadlines.fire(direction);
+                    }
+                }
+                let next = deadlines.next_tick();
+                if next != NEVER {
+                    self.enqueue(deadlines, next);
+                }
+            }
+            self.give_back(tick, due);
+        }
+    }
+
+    /// Keeps the slot's allocation for its next turn.
+    fn give_back(&self, tick: u64, mut due: Vec<Rc<Deadlines>>) {
+        due.clear();
+        let slot = &mut self.slots.borrow_mut()[(tick % SLOTS) as usize];
+        if slot.is_empty() && due.capacity() <= 4096 {
+            *slot = due;
+        }
+    }
+}
+
+/// Works off the slots up to `now`. Called by the worker's ticking task.
+pub fn advance(now: Instant) {
+    WHEEL.with(|wheel| wheel.advance_to(now));
+}
+
+/// Ends the wait of every socket that is between two requests, as if its deadline had passed. For draining.
+pub fn fire_between_requests() {
+    WHEEL.with(|wheel| {
+        let slots = wheel.slots.borrow();
+        for deadlines in slots.iter().flatten() {
+            if deadlines.between_requests.get() && deadlines.is_armed(Direction::Read) {
+                deadlines.fire(Direction::Read);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deadlines, Direction, TICK, advance, fire_between_requests};
+    use std::task::{Context, Waker};
+    use std::time::{Duration, Instant};
+
+    fn context() -> Context<'static> {
+        Context::from_waker(Waker::noop())
+    }
+
+    #[test]
+    fn a_deadline_fires_once_after_its_time_and_never_before() {
+        let start = Instant::now();
+        let deadlines = Deadlines::new();
+        deadlines.arm(Direction::Read, start + Duration::from_secs(5), &context());
+        advance(start + Duration::from_millis(4900));
+        assert!(!deadlines.take_fired(Direction::Read));
+        advance(start + Duration::from_secs(5) + 2 * TICK);
+        assert!(deadlines.take_fired(Direction::Read));
+        assert!(!deadlines.take_fired(Direction::Read));
+    }
+
+    #[test]
+    fn moving_later_and_earlier_is_honoured_and_far_ones_survive_turns_of_the_wheel() {
+        let start = Instant::now();
+        let deadlines = Deadlines::new();
+        deadlines.arm(Direction::Read, start + Duration::from_secs(10), &context());
+        deadlines.arm(Direction::Read, start + Duration::from_secs(3600), &context());
+        deadlines.arm(Direction::Write, start + Duration::from_secs(2), &context());
+        let mut seconds = 0;
+        while !deadlines.take_fired(Direction::Read) {
+            seconds += 1;
+            advance(start + Duration::from_secs(seconds));
+            assert_eq!(deadlines.take_fired(Direction::Write), seconds == 3, "at {seconds} s");
+        }
+        assert_eq!(seconds, 3601);
+    }
+
+    #[test]
+    fn a_disarmed_deadline_does_not_fire() {
+        let start = Instant::now();
+        let deadlines = Deadlines::new();
+        deadlines.arm(Direction::Read, start + Duration::from_secs(1), &context());
+        deadlines.disarm(Direction::Read);
+        advance(start + Duration::from_secs(60));
+        assert!(!deadlines.take_fired(Direction::Read));
+    }
+
+    #[test]
+    fn draining_ends_only_waits_between_requests() {
+        let start = Instant::now();
+        let (idle, busy) = (Deadlines::new(), Deadlines::new());
+        idle.set_between_requests(true);
+        for deadlines in [&idle, &busy] {
+            deadlines.arm(Direction::Read, start + Duration::from_secs(60), &context());
+        }
+        fire_between_requests();
+        assert!(idle.take_fired(Direction::Read));
+        assert!(!busy.take_fired(Direction::Read));
+    }
+}

@@ -1,0 +1,164 @@
+//! The worker's runtime behind our own names: run, spawn, sleep, wait for a signal.
+//! tokio's single-threaded runtime does the work today; nothing above this crate names it.
+
+use crate::deadline;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Runs a worker on this thread until `main` returns. Its sockets' deadlines are worked off meanwhile.
+pub fn run<T>(main: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+    Ok(runtime.block_on(async {
+        spawn(async {
+            loop {
+                tokio::time::sleep(deadline::TICK).await;
+                deadline::advance(Instant::now());
+            }
+        });
+        main.await
+    }))
+}
+
+/// Starts a task on this worker. A panic ends that task only.
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
+    drop(tokio::task::spawn_local(task));
+}
+
+#[inline]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+pub async fn sleep(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+/// Lets the other tasks of this worker run.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}
+
+/// The future's output, or `None` when it takes longer.
+pub async fn timeout<T>(duration: Duration, future: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(duration, future).await.ok()
+}
+
+/// Runs `side` beside `main` and ends with `main`, dropping `side` wherever it is.
+pub async fn alongside<T>(main: impl Future<Output = T>, side: impl Future<Output = ()>) -> T {
+    let mut main = pin!(main);
+    let mut side = pin!(side);
+    let mut side_done = false;
+    poll_fn(move |cx| {
+        if let Poll::Ready(output) = main.as_mut().poll(cx) {
+            return Poll::Ready(output);
+        }
+        if !side_done && side.as_mut().poll(cx).is_ready() {
+            side_done = true;
+            // What `side` did may be what `main` waits for.
+            return main.as_mut().poll(cx);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Set once, seen by every task of this worker that waits for it.
+#[derive(Clone, Default)]
+pub struct Signal {
+    state: Rc<SignalState>,
+}
+
+#[derive(Default)]
+struct SignalState {
+    set: Cell<bool>,
+    waiting: RefCell<Vec<Weak<WaiterState>>>,
+}
+
+/// One task's place at a [`Signal`].
+pub struct Waiter {
+    signal: Rc<SignalState>,
+    state: Rc<WaiterState>,
+}
+
+#[derive(Default)]
+struct WaiterState {
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Signal {
+    pub fn is_set(&self) -> bool {
+        self.state.set.get()
+    }
+
+    pub fn set(&self) {
+        self.state.set.set(true);
+        for waiter in self.state.waiting.take().iter().filter_map(Weak::upgrade) {
+            if let Some(waker) = waiter.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    pub fn waiter(&self) -> Waiter {
+        let state = Rc::new(WaiterState::default());
+        let mut waiting = self.state.waiting.borrow_mut();
+        // Places of tasks that ended go when the list would have to grow, so it stays within twice the live ones.
+        if waiting.len() == waiting.capacity() {
+            waiting.retain(|waiter| waiter.strong_count() > 0);
+        }
+        waiting.push(Rc::downgrade(&state));
+        Waiter { signal: self.state.clone(), state }
+    }
+}
+
+impl Waiter {
+    /// Ready once the signal is set.
+    pub fn poll_set(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.signal.set.get() {
+            return Poll::Ready(());
+        }
+        let mut waker = self.state.waker.borrow_mut();
+        match &mut *waker {
+            Some(known) => known.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// A bounded way for other threads to send a worker something.
+pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let (sender, receiver) = tokio::sync::mpsc::channel(capacity);
+    (Sender(sender), Receiver(receiver))
+}
+
+pub struct Sender<T>(tokio::sync::mpsc::Sender<T>);
+
+impl<T> Sender<T> {
+    /// Gives the message back when the mailbox is full or its worker has ended.
+    pub fn try_send(&self, message: T) -> Result<(), T> {
+        self.0.try_send(message).map_err(|error| match error {
+            tokio::sync::mpsc::error::TrySendError::Full(message) | tokio::sync::mpsc::error::TrySendError::Closed(message) => message,
+        })
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Sender(self.0.clone())
+    }
+}
+
+pub struct Receiver<T>(tokio::sync::mpsc::Receiver<T>);
+
+impl<T> Receiver<T> {
+    /// `None` once every sender is gone.
+    pub async fn recv(&mut self) -> Option<T> {
+        self.0.recv().await
+    }
+}

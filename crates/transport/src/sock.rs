@@ -1,0 +1,50 @@
+//! What a socket driver provides. The interface is completion-shaped, so that an io_uring driver can take the place of `tokio_sock`
+//! without a change above: the driver hands out filled buffers and takes buffers to send.
+
+use crate::buffer::Buf;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// When waiting for input ends with `TimedOut`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadLimit {
+    /// So long after the wait began; every wait begins anew.
+    Idle(Duration),
+    /// At a moment, whatever arrives before.
+    Until(Instant),
+}
+
+/// One connected socket of one worker. Methods take `&self`: one task may read while another writes.
+///
+/// Deadlines are kept to about a tenth of a second.
+pub trait Sock: Sized + 'static {
+    /// One piece of input in a leased buffer; empty is the end of the stream.
+    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>>;
+
+    /// Takes the buffer out of `pending` once the driver has all of it. It may queue; an error may come at the next call.
+    fn poll_send(&self, cx: &mut Context<'_>, pending: &mut Option<Buf>) -> Poll<io::Result<()>>;
+
+    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self>>;
+
+    /// Input or the end of the stream came while nobody was reading. Costs no system call in the usual case.
+    fn stale(&self) -> bool;
+
+    /// As [`stale`](Self::stale), asking the kernel: for requests that must not be sent twice.
+    fn stale_now(&self) -> bool;
+
+    /// No more output: the peer sees the end of the stream.
+    fn shutdown(&self);
+
+    fn set_read_limit(&self, limit: ReadLimit);
+
+    /// How long a send may make no progress.
+    fn set_write_idle(&self, idle: Duration);
+
+    /// Marks the time between two requests, when nothing is lost by closing.
+    fn set_between_requests(&self, between: bool);
+
+    fn local_ip(&self) -> Option<IpAddr>;
+}

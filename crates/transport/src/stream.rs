@@ -1,0 +1,324 @@
+//! A stream: a socket, the TLS session on it if there is one, and the bytes that were read too far.
+//! Reads hand out plaintext in leased buffers; a write becomes one TLS record where it fits and one send. Framing is above this.
+
+use crate::buffer::Buf;
+use crate::sock::Sock;
+use crate::tls::TlsSession;
+use rustls::{ClientConfig, ServerConfig};
+use rustls_pki_types::ServerName;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+pub struct Stream<S> {
+    pub sock: S,
+    tls: RefCell<Option<TlsSession>>,
+    /// Ciphertext of an unfinished record; at most one record (16 KiB and its expansion).
+    unfinished_record: RefCell<Vec<u8>>,
+    /// `unfinished_record` holds bytes that were not looked at yet (the ClientHello that chose the session).
+    unseen_ciphertext: Cell<bool>,
+    /// Plaintext given back by the reader; it comes first at the next read.
+    unread: RefCell<Vec<u8>>,
+    /// The reader wants what is in `unread` only together with more.
+    needs_more: Cell<bool>,
+    /// Ciphertext that goes out before anything else: handshake flights, alerts. At most one buffer.
+    pending_out: RefCell<Option<Buf>>,
+    /// The peer ended its side: read end of stream for ever.
+    ended: Cell<bool>,
+    /// Our close_notify is sealed.
+    closed: Cell<bool>,
+    /// Bytes that went over the socket, TLS and framing included.
+    received_bytes: Cell<u64>,
+    sent_bytes: Cell<u64>,
+}
+
+/// What a handshake settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsFacts {
+    pub version: &'static str,
+    pub cipher_suite: &'static str,
+    pub resumed: bool,
+    pub h2: bool,
+}
+
+impl TlsFacts {
+    /// `TLSv1.3`
+    pub fn version_name(&self) -> &'static str {
+        if self.version == "1.3" { "TLSv1.3" } else { "TLSv1.2" }
+    }
+}
+
+impl<S: Sock> Stream<S> {
+    pub fn plain(sock: S) -> Stream<S> {
+        Stream {
+            sock,
+            tls: RefCell::default(),
+            unfinished_record: RefCell::default(),
+            unseen_ciphertext: Cell::new(false),
+            unread: RefCell::default(),
+            needs_more: Cell::new(false),
+            pending_out: RefCell::default(),
+            ended: Cell::new(false),
+            closed: Cell::new(false),
+            received_bytes: Cell::new(0),
+            sent_bytes: Cell::new(0),
+        }
+    }
+
+    /// Bytes that came over the socket so far.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+
+    /// Bytes that were handed to the socket so far.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.tls.borrow().is_some()
+    }
+
+    /// From here on the stream is TLS; `first` is the ciphertext that was read already. Call [`handshake`](Self::handshake) next.
+    pub fn begin_tls_server(&self, config: &Arc<ServerConfig>, first: &[u8]) -> io::Result<()> {
+        *self.tls.borrow_mut() = Some(TlsSession::server(config).map_err(io::Error::other)?);
+        *self.unfinished_record.borrow_mut() = first.to_vec();
+        self.unseen_ciphertext.set(true);
+        Ok(())
+    }
+
+    /// As [`begin_tls_server`](Self::begin_tls_server), for a connection to an upstream.
+    pub fn begin_tls_client(&self, config: &Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<()> {
+        let mut session = TlsSession::client(config, name).map_err(io::Error::other)?;
+        let (mut plain, mut out) = (Buf::take(), Buf::take());
+        session.receive(&mut [], &mut plain, &mut out).map_err(tls_error)?;
+        *self.pending_out.borrow_mut() = Some(out);
+        *self.tls.borrow_mut() = Some(session);
+        Ok(())
+    }
+
+    /// Drives the handshake to its end. What the server sends last (session tickets) waits for the first answer, to go with it.
+    ///
+    /// Errors: `TimedOut`, `UnexpectedEof`, and `InvalidData` with the TLS fault.
+    pub async fn handshake(&self) -> io::Result<TlsFacts> {
+        loop {
+            let data = poll_fn(|cx| self.poll_handshake_step(cx)).await?;
+            if !data.is_empty() {
+                self.unread(data);
+            }
+            if let Some(facts) = self.tls_facts() {
+                if matches!(*self.tls.borrow(), Some(TlsSession::Client(_))) {
+                    self.flush().await?;
+                }
+                return Ok(facts);
+            }
+        }
+    }
+
+    fn tls_facts(&self) -> Option<TlsFacts> {
+        let tls = self.tls.borrow();
+        let session = tls.as_ref().filter(|session| !session.is_handshaking())?;
+        Some(TlsFacts {
+            version: if session.is_tls13() { "1.3" } else { "1.2" },
+            cipher_suite: session.cipher_suite().unwrap_or(""),
+            resumed: session.is_resumed(),
+            h2: session.alpn() == Some(b"h2"),
+        })
+    }
+
+    /// One read's worth of handshake; plaintext that came with its end is returned.
+    fn poll_handshake_step(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        let mut ciphertext = ready!(self.poll_ciphertext(cx))?;
+        if ciphertext.is_empty() {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        Poll::Ready(self.open(&mut ciphertext).map(|opened| opened.unwrap_or_else(Buf::empty)))
+    }
+
+    /// The next piece of plaintext; empty is the end of the stream. No buffer is held while waiting.
+    ///
+    /// Errors: `TimedOut` when the read limit has passed, `InvalidData` for a TLS fault, else the socket's.
+    pub async fn read(&self) -> io::Result<Buf> {
+        poll_fn(|cx| self.poll_read(cx)).await
+    }
+
+    pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        if !self.needs_more.get() && !self.unread.borrow().is_empty() {
+            return Poll::Ready(Ok(Buf::copy_of(&self.unread.take())));
+        }
+        let mut data = ready!(self.poll_plaintext(cx))?;
+        if self.needs_more.replace(false) && !self.unread.borrow().is_empty() {
+            let unread = self.unread.take();
+            // At the end of the stream the unfinished piece is dropped: nobody will finish it.
+            if !data.is_empty() {
+                if !data.fits_in_front(unread.len()) {
+                    return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
+                }
+                data.prepend(&unread);
+            }
+        }
+        Poll::Ready(Ok(data))
+    }
+
+    fn poll_plaintext(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        if self.ended.get() {
+            return Poll::Ready(Ok(Buf::empty()));
+        }
+        loop {
+            let mut data = ready!(self.poll_ciphertext(cx))?;
+            if data.is_empty() {
+                self.ended.set(true);
+                return Poll::Ready(Ok(data));
+            }
+            if self.tls.borrow().is_none() {
+                return Poll::Ready(Ok(data));
+            }
+            match self.open(&mut data)? {
+                Some(plain) => return Poll::Ready(Ok(plain)),
+                None if self.ended.get() => return Poll::Ready(Ok(Buf::empty())),
+                None => {}
+            }
+        }
+    }
+
+    /// Bytes as the socket has them, with the unfinished record in front. What waits to go out goes out before we wait.
+    fn poll_ciphertext(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        if self.unseen_ciphertext.replace(false) {
+            return Poll::Ready(Ok(Buf::copy_of(&self.unfinished_record.take())));
+        }
+        let mut data = match self.sock.poll_recv(cx) {
+            Poll::Ready(data) => data?,
+            Poll::Pending => {
+                if self.pending_out.borrow().is_some() {
+                    let _ = self.sock.poll_send(cx, &mut self.pending_out.borrow_mut())?;
+                }
+                return Poll::Pending;
+            }
+        };
+        self.received_bytes.set(self.received_bytes.get() + data.len() as u64);
+        if !data.is_empty() && !self.unfinished_record.borrow().is_empty() {
+            data.prepend(&self.unfinished_record.take());
+        }
+        Poll::Ready(Ok(data))
+    }
+
+    /// Decrypts; `None` when no application data came of it.
+    fn open(&self, ciphertext: &mut Buf) -> io::Result<Option<Buf>> {
+        let mut tls = self.tls.borrow_mut();
+        let session = tls.as_mut().expect("only called on a TLS stream");
+        let mut pending = self.pending_out.borrow_mut();
+        let mut out = pending.take().unwrap_or_else(Buf::take_whole);
+        let mut plain = Buf::take();
+        let outcome = session.receive(ciphertext, &mut plain, &mut out);
+        if !out.is_empty() {
+            *pending = Some(out);
+        }
+        let received = outcome.map_err(tls_error)?;
+        if received.closed {
+            self.ended.set(true);
+        } else if received.consumed < ciphertext.len() {
+            self.unfinished_record.borrow_mut().extend_from_slice(&ciphertext[received.consumed..]);
+        }
+        Ok(if plain.is_empty() { None } else { Some(plain) })
+    }
+
+    /// Gives bytes back; the next read returns them first.
+    pub fn unread(&self, data: Buf) {
+        if !data.is_empty() {
+            let mut unread = self.unread.borrow_mut();
+            if unread.is_empty() { unread.extend_from_slice(&data) } else { unread.splice(..0, data.iter().copied()).for_each(drop) }
+        }
+    }
+
+    /// As [`unread`](Self::unread), but the next read waits for more and returns both.
+    pub fn need_more(&self, data: Buf) {
+        self.unread(data);
+        self.needs_more.set(true);
+    }
+
+    /// Whether bytes were given back and wait to be read.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.borrow().is_empty()
+    }
+
+    /// Sends a buffer: one record up to 16 KiB, one send where the kernel takes it. Returns when the driver has all of it.
+    #[inline]
+    pub async fn write(&self, data: Buf) -> io::Result<()> {
+        let mut sealed = Some(self.seal(data)?);
+        poll_fn(|cx| self.sock.poll_send(cx, &mut sealed)).await
+    }
+
+    /// Ciphertext of `data`, behind what waited to go out.
+    pub fn seal(&self, data: Buf) -> io::Result<Buf> {
+        let mut tls = self.tls.borrow_mut();
+        let sealed = match tls.as_mut() {
+            None => data,
+            Some(session) => {
+                let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(Buf::take_whole);
+                session.send(&data, &mut out).map_err(tls_error)?;
+                out
+            }
+        };
+        self.sent_bytes.set(self.sent_bytes.get() + sealed.len() as u64);
+        Ok(sealed)
+    }
+
+    /// Sends what waits to go out.
+    pub async fn flush(&self) -> io::Result<()> {
+        let mut pending = self.pending_out.borrow_mut().take();
+        poll_fn(|cx| self.sock.poll_send(cx, &mut pending)).await
+    }
+
+    /// Ends our side: the close_notify of TLS, then the end of the stream. The peer may go on sending.
+    pub async fn close(&self) {
+        if let Ok(mut closing) = self.seal_close() {
+            let _ = poll_fn(|cx| self.sock.poll_send(cx, &mut closing)).await;
+        }
+        self.sock.shutdown();
+    }
+
+    /// What is left to send and the close_notify alert; the second call has nothing more.
+    pub fn seal_close(&self) -> io::Result<Option<Buf>> {
+        let mut pending = self.pending_out.borrow_mut().take();
+        let mut tls = self.tls.borrow_mut();
+        if let Some(session) = tls.as_mut().filter(|session| !session.is_handshaking() && !self.closed.replace(true)) {
+            let mut out = pending.take().unwrap_or_else(Buf::take_whole);
+            session.close(&mut out).map_err(tls_error)?;
+            pending = Some(out);
+        }
+        Ok(pending)
+    }
+
+    /// While an answer is awaited: ready when the client ended its side or is gone. Input that comes (a pipelined request) is kept,
+    /// and watching ends there, so that a client cannot make us buffer without bound.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Gone> {
+        if self.has_unread() && !self.ended.get() {
+            return Poll::Pending;
+        }
+        match self.poll_plaintext(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(data)) if data.is_empty() => Poll::Ready(Gone::HalfClosed),
+            Poll::Ready(Ok(data)) => {
+                self.unread(data);
+                Poll::Pending
+            }
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::TimedOut => Poll::Pending,
+            Poll::Ready(Err(_)) => Poll::Ready(Gone::Reset),
+        }
+    }
+}
+
+/// How a client left while its answer was awaited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// It will send no more, but may still read.
+    HalfClosed,
+    /// Nobody is there.
+    Reset,
+}
+
+fn tls_error(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

@@ -1,0 +1,210 @@
+//! One TLS session driven through rustls' unbuffered interface: ciphertext in, plaintext and ciphertext out, no sockets.
+//! It owns no record layer of its own: key updates, alerts and AEAD limits stay with rustls.
+
+use crate::buffer::Buf;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
+use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig};
+use rustls_pki_types::ServerName;
+use std::sync::Arc;
+
+pub enum TlsSession {
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
+}
+
+/// What a piece of ciphertext led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Ciphertext bytes that are done with; the rest is an unfinished record.
+    pub consumed: usize,
+    /// The peer said that it will send no more (close_notify).
+    pub closed: bool,
+}
+
+impl TlsSession {
+    pub fn server(config: &Arc<ServerConfig>) -> Result<TlsSession, rustls::Error> {
+        Ok(TlsSession::Server(Box::new(UnbufferedServerConnection::new(config.clone())?)))
+    }
+
+    pub fn client(config: &Arc<ClientConfig>, name: ServerName<'static>) -> Result<TlsSession, rustls::Error> {
+        Ok(TlsSession::Client(Box::new(UnbufferedClientConnection::new(config.clone(), name)?)))
+    }
+
+    /// Decrypts `incoming`; appends plaintext to `plain` and what must be sent (handshake, alerts, key updates) to `out`.
+    ///
+    /// On an error `out` holds the alert that tells the peer why.
+    pub fn receive(&mut self, incoming: &mut [u8], plain: &mut Buf, out: &mut Buf) -> Result<Received, rustls::Error> {
+        match self {
+            TlsSession::Server(session) => {
+                receive(session, UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records, incoming, plain, out)
+            }
+            TlsSession::Client(session) => {
+                receive(session, UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records, incoming, plain, out)
+            }
+        }
+    }
+
+    /// Encrypts `plain` behind what is in `out`.
+    pub fn send(&mut self, plain: &[u8], out: &mut Buf) -> Result<(), rustls::Error> {
+        let outgoing = Outgoing::Data(plain);
+        match self {
+            TlsSession::Server(session) => {
+                send(session, UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records, outgoing, out)
+            }
+            TlsSession::Client(session) => {
+                send(session, UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records, outgoing, out)
+            }
+        }
+    }
+
+    /// Appends the close_notify alert, which tells an ended message from a cut one.
+    pub fn close(&mut self, out: &mut Buf) -> Result<(), rustls::Error> {
+        match self {
+            TlsSession::Server(session) => {
+                send(session, UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records, Outgoing::Close, out)
+            }
+            TlsSession::Client(session) => {
+                send(session, UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records, Outgoing::Close, out)
+            }
+        }
+    }
+
+    pub fn is_handshaking(&self) -> bool {
+        match self {
+            TlsSession::Server(session) => session.is_handshaking(),
+            TlsSession::Client(session) => session.is_handshaking(),
+        }
+    }
+
+    pub fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            TlsSession::Server(session) => session.alpn_protocol(),
+            TlsSession::Client(session) => session.alpn_protocol(),
+        }
+    }
+
+    pub fn is_tls13(&self) -> bool {
+        let version = match self {
+            TlsSession::Server(session) => session.protocol_version(),
+            TlsSession::Client(session) => session.protocol_version(),
+        };
+        version == Some(ProtocolVersion::TLSv1_3)
+    }
+
+    pub fn is_resumed(&self) -> bool {
+        let kind = match self {
+            TlsSession::Server(session) => session.handshake_kind(),
+            TlsSession::Client(session) => session.handshake_kind(),
+        };
+        kind == Some(HandshakeKind::Resumed)
+    }
+
+    /// IANA name of the negotiated cipher suite; `None` before the handshake.
+    pub fn cipher_suite(&self) -> Option<&'static str> {
+        let suite = match self {
+            TlsSession::Server(session) => session.negotiated_cipher_suite(),
+            TlsSession::Client(session) => session.negotiated_cipher_suite(),
+        };
+        suite.and_then(|suite| suite.suite().as_str())
+    }
+}
+
+/// `process_tls_records` exists once for clients and once for servers; this is its common shape.
+fn receive<Data>(
+    session: &mut UnbufferedConnectionCommon<Data>,
+    process: impl for<'c, 'i> Fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
+    incoming: &mut [u8],
+    plain: &mut Buf,
+    out: &mut Buf,
+) -> Result<Received, rustls::Error> {
+    let mut consumed = 0;
+    let mut failure = None;
+    loop {
+        let UnbufferedStatus { mut discard, state } = process(session, &mut incoming[consumed..]);
+        let state = match state {
+            Ok(state) => state,
+            Err(error) if failure.is_none() => {
+                // One more turn hands out the alert that rustls has queued for the peer.
+                failure = Some(error);
+                consumed = incoming.len();
+                continue;
+            }
+            Err(error) => return Err(failure.unwrap_or(error)),
+        };
+        match state {
+            ConnectionState::ReadTraffic(mut traffic) => {
+                while let Some(record) = traffic.next_record() {
+                    let record = record?;
+                    discard += record.discard;
+                    plain.extend(record.payload);
+                }
+            }
+            ConnectionState::EncodeTlsData(mut encode) => {
+                let written = match encode.encode(out.spare()) {
+                    Ok(written) => written,
+                    Err(EncodeError::InsufficientSize(_)) => return Err(rustls::Error::General("a handshake flight larger than the buffer".into())),
+                    Err(EncodeError::AlreadyEncoded) => 0,
+                };
+                out.grow(written);
+            }
+            ConnectionState::TransmitTlsData(transmit) => transmit.done(),
+            ConnectionState::PeerClosed | ConnectionState::Closed => return Ok(Received { consumed: consumed + discard, closed: true }),
+            ConnectionState::BlockedHandshake => return ended(consumed + discard, failure),
+            ConnectionState::WriteTraffic(_) => {
+                consumed += discard;
+                if discard == 0 || consumed == incoming.len() {
+                    return ended(consumed, failure);
+                }
+                continue;
+            }
+            ConnectionState::ReadEarlyData(_) => return Err(rustls::Error::General("early data is never enabled".into())),
+            _ => return Err(rustls::Error::General("a session state that this version does not know".into())),
+        }
+        consumed += discard;
+    }
+}
+
+fn ended(consumed: usize, failure: Option<rustls::Error>) -> Result<Received, rustls::Error> {
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(Received { consumed, closed: false }),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Outgoing<'a> {
+    Data(&'a [u8]),
+    Close,
+}
+
+fn send<Data>(
+    session: &mut UnbufferedConnectionCommon<Data>,
+    process: impl for<'c, 'i> Fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
+    outgoing: Outgoing<'_>,
+    out: &mut Buf,
+) -> Result<(), rustls::Error> {
+    loop {
+        let UnbufferedStatus { state, .. } = process(session, &mut []);
+        match state? {
+            ConnectionState::WriteTraffic(mut traffic) => {
+                let written = match outgoing {
+                    Outgoing::Data(plain) => traffic.encrypt(plain, out.spare()),
+                    Outgoing::Close => traffic.queue_close_notify(out.spare()),
+                };
+                let written = written.map_err(|error| rustls::Error::General(error.to_string()))?;
+                out.grow(written);
+                return Ok(());
+            }
+            ConnectionState::EncodeTlsData(mut encode) => {
+                let written = encode.encode(out.spare()).map_err(|error| rustls::Error::General(error.to_string()))?;
+                out.grow(written);
+            }
+            ConnectionState::TransmitTlsData(transmit) => transmit.done(),
+            // The peer will send no more; we still may.
+            ConnectionState::PeerClosed => {}
+            _ => return Err(rustls::Error::General("the session cannot send now".into())),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The tokio driver of `Sock`: readiness from epoll, reads into leased buffers, deadlines from the worker's wheel.
+
+use crate::buffer::Buf;
+use crate::deadline::{Deadlines, Direction};
+use crate::sock::{ReadLimit, Sock};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Until somebody sets another: nothing waits for ever.
+const DEFAULT_IDLE: Duration = Duration::from_secs(75);
+/// The kernel notices a peer that vanished (RFC 9293 section 3.8.4) without traffic of ours.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+pub struct TokioSock {
+    stream: RefCell<TcpStream>,
+    deadlines: Rc<Deadlines>,
+    read_limit: Cell<ReadLimit>,
+    write_idle: Cell<Duration>,
+}
+
+impl TokioSock {
+    fn new(stream: TcpStream) -> TokioSock {
+        TokioSock {
+            stream: RefCell::new(stream),
+            deadlines: Deadlines::new(),
+            read_limit: Cell::new(ReadLimit::Idle(DEFAULT_IDLE)),
+            write_idle: Cell::new(DEFAULT_IDLE),
+        }
+    }
+
+    /// Nothing to do now: ends the wait when its deadline has passed, else sees to it that somebody wakes us then.
+    fn wait<T>(&self, direction: Direction, cx: &Context<'_>) -> Poll<io::Result<T>> {
+        if self.deadlines.take_fired(direction) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if self.deadlines.is_armed(direction) && !matches!((direction, self.read_limit.get()), (Direction::Read, ReadLimit::Until(_))) {
+            // The same wait, polled again: it goes on from where it began.
+            self.deadlines.remember_waker(direction, cx);
+            return Poll::Pending;
+        }
+        let at = match (direction, self.read_limit.get()) {
+            (Direction::Read, ReadLimit::Until(at)) => at,
+            (Direction::Read, ReadLimit::Idle(idle)) => Instant::now() + idle,
+            (Direction::Write, _) => Instant::now() + self.write_idle.get(),
+        };
+        self.deadlines.arm(direction, at, cx);
+        Poll::Pending
+    }
+}
+
+impl Sock for TokioSock {
+    #[inline]
+    fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
+        let mut buf = Buf::take();
+        let mut space = ReadBuf::new(buf.spare_for_read());
+        // tokio forgets readiness after a short read, so the next wait costs no read that only says EAGAIN.
+        match Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut space) {
+            Poll::Ready(outcome) => {
+                let count = space.filled().len();
+                buf.grow(count);
+                self.deadlines.disarm(Direction::Read);
+                Poll::Ready(outcome.map(|()| buf))
+            }
+            Poll::Pending => {
+                drop(buf);
+                self.wait(Direction::Read, cx)
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_send(&self, cx: &mut Context<'_>, pending: &mut Option<Buf>) -> Poll<io::Result<()>> {
+        while let Some(buf) = pending {
+            if buf.is_empty() {
+                *pending = None;
+                break;
+            }
+            match Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, buf) {
+                Poll::Ready(Ok(count)) => {
+                    self.deadlines.disarm(Direction::Write);
+                    buf.advance(count);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return self.wait(Direction::Write, cx),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEP_ALIVE));
+        Ok(TokioSock::new(stream))
+    }
+
+    fn stale(&self) -> bool {
+        let stream = self.stream.borrow();
+        match stream.poll_read_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => false,
+            // Readiness may be left over from a read that filled its buffer exactly; only the kernel knows.
+            Poll::Ready(_) => !matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock),
+        }
+    }
+
+    fn stale_now(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let stream = self.stream.borrow();
+        let peeked = recv(&*stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        !matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+
+    fn shutdown(&self) {
+        let _ = SockRef::from(&*self.stream.borrow()).shutdown(std::net::Shutdown::Write);
+    }
+
+    fn set_read_limit(&self, limit: ReadLimit) {
+        if self.read_limit.replace(limit) != limit {
+            self.deadlines.disarm(Direction::Read);
+        }
+    }
+
+    fn set_write_idle(&self, idle: Duration) {
+        self.write_idle.set(idle);
+    }
+
+    fn set_between_requests(&self, between: bool) {
+        self.deadlines.set_between_requests(between);
+    }
+
+    fn local_ip(&self) -> Option<IpAddr> {
+        self.stream.borrow().local_addr().ok().map(|address| address.ip())
+    }
+}
+
+impl Drop for TokioSock {
+    fn drop(&mut self) {
+        // The wheel may keep its entry for up to a minute; it must not keep a task awake.
+        self.deadlines.disarm(Direction::Read);
+        self.deadlines.disarm(Direction::Write);
+    }
+}
+
+/// How a listening socket is made.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenOptions {
+    /// Several sockets on one address, among which the kernel spreads connections: one per worker.
+    pub reuse_port: bool,
+    /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+    pub backlog: i32,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        ListenOptions { reuse_port: true, backlog: 4096 }
+    }
+}
+
+/// Binds and listens without a runtime, so that every address is known to work before a worker starts.
+pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        // `:443` means every address of both families on one socket.
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    socket.set_reuse_address(true)?;
+    if options.reuse_port {
+        socket.set_reuse_port(true)?;
+    }
+    // Accepted sockets inherit it on Linux: one system call per listener instead of one per connection.
+    socket.set_tcp_nodelay(true)?;
+    let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEP_ALIVE));
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(options.backlog)?;
+    Ok(socket.into())
+}
+
+pub struct TokioListener {
+    listener: TcpListener,
+}
+
+impl TokioListener {
+    /// Must be called on a worker's runtime.
+    pub fn adopt(listener: std::net::TcpListener) -> io::Result<TokioListener> {
+        Ok(TokioListener { listener: TcpListener::from_std(listener)? })
+    }
+
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TokioSock, SocketAddr)>> {
+        self.listener.poll_accept(cx).map_ok(|(stream, address)| (TokioSock::new(stream), address))
+    }
+}
