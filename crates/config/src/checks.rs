@@ -9,10 +9,13 @@ use tidegate_model::{HostPattern, Scheme, SiteAddress};
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     duplicate_addresses(lowering);
     mixed_ports(lowering);
+    if lowering.has_errors() {
+        // What seems to be unused may be wanted by the part that was not understood.
+        return;
+    }
     unused_pools(lowering);
     unused_listeners(lowering);
-    let nothing_written = lowering.spans.addresses.is_empty() && lowering.configuration.sites.is_empty();
-    if nothing_written && !lowering.has_errors() {
+    if lowering.configuration.sites.is_empty() {
         let diagnostic =
             Diagnostic::warning("no-site", Location { file: main_file, span: 0..0 }, "there is no site, so nothing is served")
                 .help("for example `site \"http://:8080\" { respond 200 body=\"hello\" }`");
@@ -26,9 +29,13 @@ fn duplicate_addresses(lowering: &mut Lowering<'_>) {
     let addresses = &lowering.spans.addresses;
     for (index, (address, at)) in addresses.iter().enumerate() {
         if let Some((_, first)) = addresses[..index].iter().find(|(earlier, _)| same(earlier, address)) {
-            let diagnostic = Diagnostic::error("duplicate-site", at.clone(), format!("the address `{address}` is taken"))
-                .label(first.clone(), "taken here")
-                .help("put the routes of both into one site, or give one another host or port");
+            let diagnostic = Diagnostic::error(
+                "duplicate-site",
+                at.clone(),
+                format!("the address `{}` is taken", lowering.shown(&address.to_string(), at)),
+            )
+            .label(first.clone(), "taken here")
+            .help("put the routes of both into one site, or give one another host or port");
             found.push(diagnostic);
         }
     }
@@ -84,14 +91,11 @@ fn ip_of(host: &HostPattern) -> Option<IpAddr> {
 }
 
 fn unused_pools(lowering: &mut Lowering<'_>) {
-    let unused: Vec<(String, Location)> = lowering
-        .pools_written
-        .iter()
-        .filter(|(name, _)| !lowering.pools_used.contains(*name))
-        .map(|(name, at)| (name.clone(), at.clone()))
-        .collect();
-    for (name, at) in unused {
-        let diagnostic = Diagnostic::warning("unused-pool", at, format!("no `proxy` uses the pool `{name}`"));
+    let is_unused = |name: &String| !lowering.pools_used.contains(name);
+    let unused: Vec<Location> =
+        lowering.pools_written.iter().filter(|(name, _)| is_unused(name)).map(|(_, at)| at.clone()).collect();
+    for at in unused {
+        let diagnostic = Diagnostic::warning("unused-pool", at, "no `proxy` uses this pool");
         lowering.report(diagnostic.help("remove it, or switch it off with `/-`"));
     }
 }

@@ -260,10 +260,9 @@ impl<'e> Loader<'e> {
         lowering.diagnostics = diagnostics;
         let readable = !lowering.diagnostics.iter().any(|diagnostic| matches!(diagnostic.code, "syntax" | "cannot-read"));
         lower_top(&mut lowering, &nodes);
-        // A part that could not be read may hold the pools and sites that seem to be missing.
-        if readable {
-            checks::check(&mut lowering, main_file);
-        } else {
+        checks::check(&mut lowering, main_file);
+        if !readable {
+            // The part that could not be read may hold the pools that seem to be missing.
             lowering.diagnostics.retain(|diagnostic| diagnostic.code != "unknown-pool");
         }
         let has_errors = lowering.has_errors();

@@ -51,13 +51,24 @@ impl<'a> Lowering<'a> {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
+    /// A value as messages may show it: what was written instead, when `{env.X}` or `{file.X}` brought it in.
+    pub fn shown(&self, value: &str, at: &Location) -> String {
+        let written = self.sources.file(at.file).text.get(at.span.clone()).unwrap_or_default();
+        if written.contains("{env.") || written.contains("{file.") {
+            written.trim_matches(['"', '#']).to_string()
+        } else {
+            value.to_string()
+        }
+    }
+
     /// A path as written, made absolute against the directory of the file it is written in.
     pub fn path(&self, text: &Text) -> PathBuf {
         self.sources.file(text.location.file).directory.join(&text.value)
     }
 }
 
-/// The lines of a block that name a directive of that place. Everything else about them is reported here.
+/// The lines of a block that name a directive of that place. Everything else about them is reported here, so that fewer lines than
+/// nodes mean that something in the block was not understood.
 pub fn lines<'n>(lowering: &mut Lowering<'_>, nodes: &'n [Node], place: Place) -> Vec<Line<'n>> {
     let mut seen: BTreeMap<&'static str, Location> = BTreeMap::new();
     let mut lines = Vec::new();
@@ -92,21 +103,21 @@ fn unknown_word(node: &Node, place: Place) -> Diagnostic {
     }
     let places: Vec<&str> = directives::places_of(word).iter().map(|place| place.describe()).collect();
     if !places.is_empty() {
-        let message = format!("`{word}` cannot stand in {}", place.describe()).replace("stand in the top", "stand at the top");
-        return Diagnostic::error("misplaced-word", at, message).help(format!("it belongs in {}", places.join(" or ")));
+        let message = format!("`{word}` cannot stand {}", place.describe());
+        return Diagnostic::error("misplaced-word", at, message).help(format!("it belongs {}", listed(&places, "or")));
     }
     let candidates = directives::names_at(place);
     let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{word}`"));
     match nearest(word, candidates.iter().copied()) {
         Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
-        None => diagnostic.help(format!("known in {} are: {}", place.describe(), candidates.join(", "))),
+        None => diagnostic.help(format!("known {} are {}", place.describe(), listed(&candidates, "and"))),
     }
 }
 
 /// The error for a word that the language has, and this version does not.
 pub fn not_available(at: Location, word: &str) -> Diagnostic {
     Diagnostic::error("not-available", at, format!("`{word}` is not available in this version"))
-        .note("the word is reserved: it is part of the language, and a later version brings it")
+        .note("it is part of the language, and a later version brings it")
 }
 
 /// A node together with what the table says about it.
@@ -187,7 +198,7 @@ impl<'n> Line<'n> {
             let message = format!("`{}` needs {}", self.directive.name, describe_argument(missing));
             lowering.report(
                 Diagnostic::error("missing-argument", self.node.location.clone(), message)
-                    .help(format!("for example `{}`", first_line(self.directive.example))),
+                    .help(format!("for example `{}`", short_example(self.directive.example))),
             );
         }
         let open_ended =
@@ -212,7 +223,7 @@ impl<'n> Line<'n> {
             }
             (Block::Required(_), None) => {
                 let message = format!("`{}` needs a block", self.directive.name);
-                let help = format!("for example `{}`", first_line(self.directive.example));
+                let help = format!("for example `{}`", short_example(self.directive.example));
                 lowering.report(Diagnostic::error("missing-block", at, message).help(help));
             }
             (Block::None | Block::Optional(_), None) | (Block::Optional(_) | Block::Required(_), Some(_)) => {}
@@ -280,10 +291,10 @@ impl<'n> Line<'n> {
 fn describe_argument(argument: &Argument) -> String {
     match argument.kind {
         Kind::Text(form) => form.to_string(),
-        Kind::Template(_) => format!("a text: {}", argument.summary),
+        Kind::Template(_) => "a text".into(),
         Kind::Path => "a path".into(),
         Kind::Choice(names) => format!("one of {}", quoted_list(names)),
-        Kind::ChoiceOr(names, form) => format!("{}, or {form}", quoted_list(names)),
+        Kind::ChoiceOr(names, form) => choice_or(names, form),
         Kind::AutoOrInteger { .. } => "`\"auto\"` or a number".into(),
         Kind::Integer { .. } => "a number".into(),
         Kind::Duration { .. } => "a duration".into(),
@@ -293,17 +304,32 @@ fn describe_argument(argument: &Argument) -> String {
     }
 }
 
-fn first_line(example: &str) -> &str {
-    example.lines().next().unwrap_or_default()
+fn choice_or(names: &[&str], form: &str) -> String {
+    if form.is_empty() { quoted_list(names) } else { format!("{}, or {form}", quoted_list(names)) }
+}
+
+/// An example on one line.
+fn short_example(example: &str) -> String {
+    let first = example.lines().next().unwrap_or_default();
+    if first.ends_with('{') { format!("{first} … }}") } else { first.to_string() }
 }
 
 /// `"a"`, `"b"` or `"c"`, each in code quotes.
 pub fn quoted_list(names: &[&str]) -> String {
+    const NAMES_SHOWN_MAX: usize = 6;
+    if names.len() > NAMES_SHOWN_MAX {
+        return format!("one of {} names such as `\"{}\"`", names.len(), names[0]);
+    }
     let quoted: Vec<String> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
-    match quoted.split_last() {
+    listed(&quoted.iter().map(String::as_str).collect::<Vec<_>>(), "or")
+}
+
+/// `a, b or c`
+fn listed(names: &[&str], conjunction: &str) -> String {
+    match names.split_last() {
         None => String::new(),
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        Some((last, [])) => (*last).to_string(),
+        Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
     }
 }
 
@@ -381,7 +407,7 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
             None
         }
         Kind::ChoiceOr(names, form) => {
-            let text = expect_text(lowering, value, owner, form)?;
+            let text = expect_text(lowering, value, owner, &choice_or(names, form))?;
             let text = placeholders::resolve_text(lowering, text)?;
             match names.iter().find(|name| **name == text.value) {
                 Some(name) => Some(Read::Choice(name, text.location)),
@@ -533,6 +559,8 @@ fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {
     let diagnostic = Diagnostic::error("wrong-type", value.location.clone(), format!("{owner} is {form}, not {seen}"))
         .marked(format!("this is {seen}"));
     match &value.literal {
+        Literal::Integer(port) if form.contains("upstream address") => diagnostic.help(format!("write `\"127.0.0.1:{port}\"`")),
+        Literal::Integer(port) if form.contains("an address") => diagnostic.help(format!("write `\":{port}\"`")),
         Literal::Integer(number) => diagnostic.help(format!("a text is written in quotes, as in `\"{number}\"`")),
         _ => diagnostic,
     }

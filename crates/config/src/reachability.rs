@@ -52,7 +52,7 @@ pub fn check(lowering: &mut Lowering<'_>, routes: &[RouteDraft]) {
 fn unreachable_route(route: &RouteDraft, taker: &Location) -> Diagnostic {
     Diagnostic::warning("unreachable-route", route.location.clone(), "this route is never reached")
         .label(taker.clone(), "this takes all of its requests")
-        .help("file order wins: move it in front, or remove it")
+        .help("file order wins: move it in front of the other, or remove it")
 }
 
 /// What in the earlier route takes the whole pattern.

@@ -141,13 +141,11 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
         if diagnostics.iter().any(|known| known.primary.location.span.start == start) {
             continue;
         }
-        let message = error.message.as_deref().map_or_else(|| "this is not KDL".to_string(), lower_first);
-        let mut diagnostic = Diagnostic::error("syntax", location, message);
-        if let Some(help) = &error.help {
-            diagnostic = diagnostic.help(lower_first(help));
-        }
-        diagnostics.push(diagnostic);
-        if diagnostics.len() == SYNTAX_ERRORS_MAX {
+        let fault = fault_of(error.message.as_deref().unwrap_or_default(), &text[location.span.clone()]);
+        let Some(Fault { message, help, is_last }) = fault else { continue };
+        let help = help.or_else(|| error.help.as_deref().map(lower_first));
+        diagnostics.push(Diagnostic { help, ..Diagnostic::error("syntax", location, message) });
+        if is_last || diagnostics.len() == SYNTAX_ERRORS_MAX {
             break;
         }
     }
@@ -155,6 +153,42 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
         diagnostics.push(Diagnostic::error("syntax", Location { file, span: 0..0 }, "this is not KDL"));
     }
     diagnostics
+}
+
+struct Fault {
+    message: String,
+    help: Option<String>,
+    /// What follows it in the text is misread, so what the parser says about that is noise.
+    is_last: bool,
+}
+
+/// The parser's faults in words that say what to do. `None` repeats one that was reported already.
+fn fault_of(parser_message: &str, written: &str) -> Option<Fault> {
+    let fault = |message: &str, help: Option<String>, is_last: bool| Some(Fault { message: message.to_string(), help, is_last });
+    let bare = written.trim_end_matches(';');
+    match parser_message {
+        "Found child block instead of node name" => {
+            fault("this `{` belongs to no directive", Some("it has to stand on the line of its directive".into()), true)
+        }
+        "No closing '}' for child block" => fault("this block is never closed", Some("a `}` is missing".into()), true),
+        "Closing '}' was not found after nodes" => None,
+        "Unexpected newline in single-line quoted string" | "missing string closing quote" => fault(
+            "this text is not closed on its line",
+            Some("a `\"` is missing; a text over several lines stands in `\"\"\"`".into()),
+            true,
+        ),
+        "Expected end of document" if written.starts_with('}') => fault("this `}` closes nothing", None, true),
+        "Expected identifier string" if matches!(bare, "true" | "false" | "null") => {
+            fault(&format!("`{bare}` needs a `#` in front"), Some(format!("write `#{bare}`, or in quotes `\"{bare}\"`")), false)
+        }
+        "Expected keyword" => fault(
+            &format!("`{bare}` is no keyword"),
+            Some("there are `#true`, `#false` and `#null`; a text stands in quotes".into()),
+            false,
+        ),
+        "" => fault("this is not KDL", None, false),
+        other => fault(&lower_first(other), None, false),
+    }
 }
 
 fn lower_first(text: &str) -> String {

@@ -30,13 +30,13 @@ impl Place {
     /// As it is said in messages and in the reference.
     pub fn describe(self) -> &'static str {
         match self {
-            Place::Top => "the top level",
-            Place::Site => "a `site`",
-            Place::Route => "a `route`",
-            Place::Pool => "a `pool`",
-            Place::Tls => "the `tls` of a site",
-            Place::Listener => "a `listener`",
-            Place::Limits => "`limits`",
+            Place::Top => "at the top level",
+            Place::Site => "in a `site`",
+            Place::Route => "in a `route`",
+            Place::Pool => "in a `pool`",
+            Place::Tls => "in the `tls` of a site",
+            Place::Listener => "in a `listener`",
+            Place::Limits => "in `limits`",
         }
     }
 }
@@ -109,7 +109,7 @@ pub enum Kind {
     /// A file; relative to the file it is written in.
     Path,
     Choice(&'static [&'static str]),
-    /// A choice, or else text of the form described.
+    /// A choice, or else text of the form described; an empty description when other text is only kept for its own message.
     ChoiceOr(&'static [&'static str], &'static str),
     /// `auto`, or a number.
     AutoOrInteger {

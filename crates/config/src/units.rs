@@ -77,6 +77,9 @@ pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
 /// Shown in messages and documentation, in the largest unit that leaves a whole number.
 pub fn show_duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
+    if milliseconds == 0 {
+        return "0s".into();
+    }
     for (factor, unit) in [(3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
         if milliseconds >= factor && milliseconds.is_multiple_of(factor) {
             return format!("{}{unit}", milliseconds / factor);
@@ -138,7 +141,7 @@ mod tests {
         check("1h", "1h");
         check("1h30m", "90m");
         check("1.5s", "1500ms");
-        check("0s", "0ms");
+        check("0s", "0s");
         check("90s", "90s");
         check("5", "error: `5` has no unit: write `ms`, `s`, `m`, `h` or `d` behind the number");
         check("5 s", "error: ` s` is not a unit of time: `ms`, `s`, `m`, `h` or `d` are");

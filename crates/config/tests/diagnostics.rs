@@ -19,8 +19,13 @@ fn cases() -> Vec<PathBuf> {
 
 fn rendered(case: &Path) -> String {
     let text = fs::read_to_string(case).expect("a case");
-    let variables =
-        [("BODY_LIMIT", "ten"), ("UPSTREAM", "s3cret:pass@host"), ("PATTERN", "a s3cret ["), ("TWO_LINES", "a\r\nX-Evil: 1")];
+    let variables = [
+        ("BODY_LIMIT", "ten"),
+        ("UPSTREAM", "s3cret:pass@host"),
+        ("PATTERN", "a s3cret ["),
+        ("HOST", "s3cret.example.com"),
+        ("TWO_LINES", "a\r\nX-Evil: 1"),
+    ];
     let environment = Environment::Given(BTreeMap::from(variables.map(|(name, value)| (name.to_string(), value.to_string()))));
     let name = case.file_name().expect("a file name").to_string_lossy().into_owned();
     let directory = Path::new("tests/diagnostics");

@@ -35,7 +35,7 @@ pub enum HostPattern {
     Exact(String),
     /// `*.example.com`, kept as `example.com`: exactly one more label, as certificates have it.
     Wildcard(String),
-    /// `192.0.2.1`, `[2001:db8::1]`: listens on that address only, and requests name it as their host.
+    /// `192.0.2.1`, `[2001:db8::1]`: listens on that address only, and answers there whatever host no other site names.
     Ip(IpAddr),
 }
 

@@ -107,7 +107,17 @@ impl TlsSession {
             TlsSession::Server(session) => session.negotiated_cipher_suite(),
             TlsSession::Client(session) => session.negotiated_cipher_suite(),
         };
-        suite.and_then(|suite| suite.suite().as_str())
+        suite.and_then(|suite| suite.suite().as_str()).map(iana_name)
+    }
+}
+
+/// rustls puts a `13` into the names of TLS 1.3 suites that the registry does not have.
+fn iana_name(name: &'static str) -> &'static str {
+    match name {
+        "TLS13_AES_128_GCM_SHA256" => "TLS_AES_128_GCM_SHA256",
+        "TLS13_AES_256_GCM_SHA384" => "TLS_AES_256_GCM_SHA384",
+        "TLS13_CHACHA20_POLY1305_SHA256" => "TLS_CHACHA20_POLY1305_SHA256",
+        other => other,
     }
 }
 

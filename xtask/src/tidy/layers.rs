@@ -22,7 +22,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "config", may_use: &["model", "routing"] },
     Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },
     Layer { name: "control", may_use: &["model", "config", "proxy", "certs", "telemetry", "transport"] },
-    Layer { name: "admin", may_use: &["control", "telemetry"] },
+    Layer { name: "admin", may_use: &["model", "control", "telemetry"] },
     Layer {
         name: "tidegate",
         may_use: &[

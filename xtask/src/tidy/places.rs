@@ -1,5 +1,4 @@
-//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, a topic of end-to-end cases,
-//! and an example that uses it. The model decides which steps there are, so a new variant without a row here is a finding.
+//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, an end-to-end case, and an example that uses it. The model decides which steps there are, so a new variant without a row here is a finding.
 
 use super::examples;
 use crate::finding::Finding;
@@ -11,32 +10,44 @@ const MIDDLEWARE: &str = "crates/middleware/src";
 const CASES: &str = "tests/cases";
 const RULE: &str = "five-places";
 
-/// One step: the word that is the same in every place, the model's variants of it, and the words that use it in a configuration.
+/// One step: the word that is the same in every place, and where to look for it.
 struct StepRow {
     word: &'static str,
+    /// The model's variants of it.
     variants: &'static [&'static str],
+    /// The words that use it in a configuration.
     written: &'static [&'static str],
+    /// How the paths of its end-to-end cases begin, beneath `tests/cases`.
+    cases: &'static str,
     /// `proxy` alone is carried out by the crate of that name, because the whole data plane is what it does.
     in_middleware: bool,
 }
 
 const STEPS: &[StepRow] = &[
-    StepRow { word: "respond", variants: &["Respond"], written: &["respond"], in_middleware: true },
-    StepRow { word: "redirect", variants: &["Redirect"], written: &["redirect"], in_middleware: true },
+    StepRow { word: "respond", variants: &["Respond"], written: &["respond"], cases: "steps/respond", in_middleware: true },
+    StepRow { word: "redirect", variants: &["Redirect"], written: &["redirect"], cases: "steps/redirect", in_middleware: true },
     StepRow {
         word: "header",
         variants: &["RequestHeader", "ResponseHeader"],
         written: &["header", "request-header", "response-header"],
+        cases: "steps/response_header",
         in_middleware: true,
     },
     StepRow {
         word: "rewrite",
         variants: &["Rewrite", "StripPrefix", "AddPrefix"],
         written: &["rewrite", "strip-prefix", "add-prefix"],
+        cases: "steps/rewrite",
         in_middleware: true,
     },
-    StepRow { word: "body-limit", variants: &["BodyLimit"], written: &["body-limit"], in_middleware: true },
-    StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], in_middleware: false },
+    StepRow {
+        word: "body-limit",
+        variants: &["BodyLimit"],
+        written: &["body-limit"],
+        cases: "steps/body_limit",
+        in_middleware: true,
+    },
+    StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
 
 pub fn check(repository: &Repository) -> Vec<Finding> {
@@ -71,8 +82,8 @@ fn check_places(variants: &[String], paths: &[&str], examples: &[&str]) -> Vec<F
         if row.in_middleware && !has_module(paths, MIDDLEWARE, &file) {
             missing(MIDDLEWARE, &format!("has no `{file}.rs` and no folder `{file}`"));
         }
-        if !paths.iter().any(|path| in_folder(path, CASES, row.word) || in_folder(path, CASES, &file)) {
-            missing(CASES, "has no end-to-end case");
+        if !paths.iter().any(|path| path.starts_with(&format!("{CASES}/{}", row.cases))) {
+            missing(CASES, &format!("has no end-to-end case `{}…`", row.cases));
         }
         if !examples.iter().any(|example| row.written.iter().any(|word| uses(example, word))) {
             missing("examples", "is in no example");
@@ -123,7 +134,7 @@ mod tests {
             let file = row.word.replace('-', "_");
             paths.push(format!("crates/config/src/directives/{file}.rs"));
             paths.push(format!("crates/middleware/src/{file}.rs"));
-            paths.push(format!("tests/cases/{}/one.case", row.word));
+            paths.push(format!("tests/cases/{}_one.case", row.cases));
         }
         let paths: Vec<&str> = paths.iter().map(String::as_str).filter(|path| *path != without_path).collect();
         let seen: Vec<String> = check_places(&variants, &paths, &[example]).iter().map(ToString::to_string).collect();
@@ -154,7 +165,12 @@ mod tests {
             ALL,
             &["crates/middleware/src: five-places: the step `header` has no `header.rs` and no folder `header`"],
         );
-        check("", "tests/cases/rewrite/one.case", ALL, &["tests/cases: five-places: the step `rewrite` has no end-to-end case"]);
+        check(
+            "",
+            "tests/cases/steps/rewrite_one.case",
+            ALL,
+            &["tests/cases: five-places: the step `rewrite` has no end-to-end case `steps/rewrite…`"],
+        );
         check("", "", &ALL.replace("redirect", "// redirect"), &["examples: five-places: the step `redirect` is in no example"]);
         check("", "crates/middleware/src/proxy.rs", ALL, &[]);
     }

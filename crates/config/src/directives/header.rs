@@ -162,7 +162,12 @@ fn pair(lowering: &mut Lowering<'_>, name: &Value, value: &Value, direction: Dir
     let value = lowering::expect_text(lowering, value, "the value", "a text")?;
     let template = placeholders::resolve_template(lowering, value, stage(direction), None);
     let text = text?;
-    checked(lowering, HeaderOperation::Set, &text.value, text.location.clone(), direction, template?)
+    let template = template?;
+    if has_control_character(&template) {
+        lowering.report(control_character(value.location.clone()));
+        return None;
+    }
+    checked(lowering, HeaderOperation::Set, &text.value, text.location.clone(), direction, template)
 }
 
 /// `set="Name: value"`, `remove="Name"`
@@ -223,7 +228,8 @@ fn checked(
     mut value: Template,
 ) -> Option<HeaderChange> {
     if !is_token(name) {
-        lowering.report(Diagnostic::error("bad-header", at, format!("`{}` is not a header name", name.escape_debug())));
+        let shown = lowering.shown(&name.escape_debug().to_string(), &at);
+        lowering.report(Diagnostic::error("bad-header", at, format!("`{shown}` is not a header name")));
         return None;
     }
     let lower = name.to_ascii_lowercase();
@@ -243,7 +249,7 @@ fn checked(
         return None;
     }
     if has_control_character(&value) {
-        lowering.report(Diagnostic::error("bad-header", at, "a header value cannot hold control characters"));
+        lowering.report(control_character(at));
         return None;
     }
     if let Some(TemplatePart::Literal(last)) = value.parts.last_mut() {
@@ -253,11 +259,16 @@ fn checked(
         }
     }
     if let Some(meant) = misspelt(&lower) {
-        let diagnostic = Diagnostic::warning("misspelt-header", at, format!("`{name}` is not a usual header"))
+        let shown = lowering.shown(name, &at);
+        let diagnostic = Diagnostic::warning("misspelt-header", at, format!("`{shown}` is not a usual header"))
             .help(format!("did you mean `{meant}`?"));
         lowering.report(diagnostic);
     }
     Some(HeaderChange { operation, name: name.to_string(), value })
+}
+
+fn control_character(at: Location) -> Diagnostic {
+    Diagnostic::error("bad-header", at, "a header value cannot hold control characters")
 }
 
 /// A slip in one of these leaves a site without the protection that was meant.

@@ -61,7 +61,7 @@ pub static BALANCE: Directive = Directive {
     repeat: Repeat::Once,
     arguments: &[Argument {
         name: "method",
-        kind: Kind::ChoiceOr(Balance::NAMES, "a method that this version does not have"),
+        kind: Kind::ChoiceOr(Balance::NAMES, ""),
         count: Count::One,
         summary: "`p2c`, `round-robin`, `least-conn`, `random` or `hash`.",
     }],
@@ -140,7 +140,7 @@ pub static PROTOCOL: Directive = Directive {
     repeat: Repeat::Once,
     arguments: &[Argument {
         name: "name",
-        kind: Kind::ChoiceOr(&["auto", "http1", "h2", "h2c"], "a protocol that this version does not have"),
+        kind: Kind::ChoiceOr(&["auto", "http1", "h2", "h2c"], ""),
         count: Count::One,
         summary: "`auto`, `http1`, `h2` or `h2c`.",
     }],
@@ -231,14 +231,17 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[Node]) -> BTreeMap<St
     for node in nodes.iter().filter(|node| node.name.text == POOL.name) {
         let line = Line { node, directive: &POOL };
         let Some(value) = line.argument(0) else { continue };
-        let crate::syntax::Literal::Text(name) = &value.literal else { continue };
-        if let Some(first) = names.get(name) {
-            let diagnostic = Diagnostic::error("duplicate-pool", value.location.clone(), format!("there are two pools `{name}`"))
-                .label(first.clone(), "the first one");
+        // Faults of the text itself are reported where the pool is lowered.
+        let mut scratch = Lowering::new(lowering.sources, lowering.environment);
+        let Some(name) = crate::placeholders::resolve_text(&mut scratch, value) else { continue };
+        if let Some(first) = names.get(&name.value) {
+            let diagnostic =
+                Diagnostic::error("duplicate-pool", name.location.clone(), format!("there are two pools `{}`", name.shown()))
+                    .label(first.clone(), "the first one");
             lowering.report(diagnostic);
             continue;
         }
-        names.insert(name.clone(), value.location.clone());
+        names.insert(name.value, name.location);
     }
     names
 }
@@ -287,7 +290,7 @@ pub fn plain_server(address: UpstreamAddress) -> Server {
 
 pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Server, at: Location) {
     if let Some((_, first)) = draft.servers.iter().find(|(known, _)| known.address == server.address) {
-        let message = format!("the server `{}` is listed twice", server.address);
+        let message = format!("the server `{}` is listed twice", lowering.shown(&server.address.to_string(), &at));
         let diagnostic = Diagnostic::error("duplicate-server", at, message)
             .label(first.clone(), "the first one")
             .help("for a larger share of the traffic, use `weight=`");
@@ -305,13 +308,21 @@ fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<
         draft.faulty = true;
         return;
     };
-    match UpstreamAddress::parse(&text.value) {
+    match parse_upstream(&text.value) {
         Ok(address) => add_server(lowering, draft, Server { address, weight, backup }, text.location),
         Err(reason) => {
             draft.faulty = true;
             lowering.report(text.error("bad-address", reason));
         }
     }
+}
+
+/// An address, with a word of its own for what other proxies take here.
+pub fn parse_upstream(text: &str) -> Result<UpstreamAddress, String> {
+    if text.starts_with("unix:") || text.starts_with('/') {
+        return Err("an upstream is reached by TCP, not by a Unix socket".into());
+    }
+    UpstreamAddress::parse(text)
 }
 
 fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
@@ -466,7 +477,7 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: PoolDraft, name: PoolName, at:
     {
         let diagnostic = Diagnostic::warning("unused-tls", tls_at.clone(), "this has no effect: no server is spoken to with TLS")
             .label(draft.servers[0].1.clone(), "plain HTTP")
-            .help(format!("write `https://{}`", draft.servers[0].0.address.authority()));
+            .help("write `https://` in front of the server's address");
         lowering.report(diagnostic);
     }
     Some(Pool {

@@ -6,7 +6,7 @@ use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::hash::Hasher;
-use tidegate_model::{Balance, Pool, PoolName, Protocol, Terminal, Timeouts, UpstreamAddress, UpstreamTls};
+use tidegate_model::{Balance, Pool, PoolName, Protocol, Terminal, Timeouts, UpstreamTls};
 
 pub static PROXY: Directive = Directive {
     name: "proxy",
@@ -44,8 +44,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         return named(lowering, line, name, &names);
     }
     let mut draft = PoolDraft::default();
+    draft.faulty = !all_read;
     for text in addresses {
-        match UpstreamAddress::parse(&text.value) {
+        match pool::parse_upstream(&text.value) {
             Ok(address) => pool::add_server(lowering, &mut draft, pool::plain_server(address), text.location.clone()),
             Err(reason) => {
                 draft.faulty = true;

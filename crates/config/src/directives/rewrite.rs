@@ -16,7 +16,7 @@ pub static REWRITE: Directive = Directive {
     repeat: Repeat::Many,
     arguments: &[
         Argument {
-            name: "pattern or path",
+            name: "path-or-pattern",
             kind: Kind::Text("a path, or a regular expression with `~`"),
             count: Count::One,
             summary: "The new path; or with a second argument `~` and a regular expression, without which a path is left alone.",

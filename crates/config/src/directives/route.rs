@@ -76,10 +76,12 @@ fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
             None => draft.faulty = true,
         }
     }
-    for child in lowering::lines(lowering, line.children(), Place::Route) {
+    let lines = lowering::lines(lowering, line.children(), Place::Route);
+    let all_understood = lines.len() == line.children().len();
+    for child in lines {
         lower_child(lowering, &mut draft, &child);
     }
-    if draft.terminal_at.is_none() && line.node.children.is_some() {
+    if draft.terminal_at.is_none() && line.node.children.is_some() && all_understood {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this route")
             .help("add `proxy`, `respond` or `redirect`");
         lowering.report(diagnostic);

@@ -48,11 +48,13 @@ pub struct SiteDraft {
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut addresses = read_addresses(lowering, line);
     let mut draft = SiteDraft::default();
-    for child in lowering::lines(lowering, line.children(), Place::Site) {
+    let lines = lowering::lines(lowering, line.children(), Place::Site);
+    let all_understood = lines.len() == line.children().len();
+    for child in lines {
         lower_child(lowering, &mut draft, &child);
     }
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
-    if draft.routes.is_empty() && line.node.children.is_some() {
+    if draft.routes.is_empty() && line.node.children.is_some() && all_understood {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this site")
             .help("add `proxy`, `respond`, `redirect` or a `route`");
         lowering.report(diagnostic);
@@ -116,7 +118,7 @@ fn warn_of_internal_certificate(lowering: &mut Lowering<'_>, address: &SiteAddre
     if address.scheme != Scheme::Https || !is_public(&address.host) {
         return;
     }
-    let host = &address.host;
+    let host = lowering.shown(&address.host.to_string(), at);
     let message = format!("automatic certificates are not available in this version; the internal CA will sign for `{host}`");
     let diagnostic = Diagnostic::warning("internal-certificate", at.clone(), message)
         .help("give the certificate with `tls cert=\"…\" key=\"…\"`, or say `tls \"internal\"`");

@@ -373,7 +373,7 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [(Si
             if written_https {
                 let mut diagnostic =
                     Diagnostic::error("conflicting-tls", at.clone(), "this address is HTTPS, and TLS is off for the site")
-                        .help(format!("write `http://{}:{}`, or remove `tls \"off\"`", address.host, address.port));
+                        .help("write `http://` in the address, or remove `tls \"off\"`");
                 if let Some(tls_at) = &tls_at {
                     diagnostic = diagnostic.label(tls_at.clone(), "TLS is off here");
                 }

@@ -109,6 +109,7 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "connect" => Wire::Connect,
         "accept" => Wire::Accept(arguments.optional_text().unwrap_or_default()),
         "use" => Wire::Use(arguments.text()?),
+        "get" => Wire::Send { bytes: request_bytes(line, arguments)?, times: 1, may_fail: false },
         "send" => Wire::Send { may_fail: arguments.flag("may-fail"), bytes: arguments.bytes()?, times: 1 },
         "send-repeat" => {
             Wire::Send { may_fail: arguments.flag("may-fail"), bytes: arguments.bytes()?, times: arguments.number()? }
@@ -125,6 +126,19 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "expect-tls-refused" => Wire::ExpectTlsRefused(arguments.text()?),
         _ => return Ok(None),
     }))
+}
+
+/// `get /path`: the head of a request, with `Host` and the fields of the block.
+fn request_bytes(line: &Line, arguments: &mut Arguments) -> Result<Vec<u8>, SyntaxError> {
+    let method = arguments.named("method").unwrap_or_else(|| b"GET".to_vec());
+    let host = arguments.named("host").unwrap_or_else(|| b"example.com".to_vec());
+    let target = arguments.bytes()?;
+    let mut bytes = [method.as_slice(), b" ", &target, b" HTTP/1.1\r\nHost: ", &host, b"\r\n"].concat();
+    for field in field_block(line)? {
+        bytes.extend_from_slice(&[field.as_slice(), b"\r\n"].concat());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    Ok(bytes)
 }
 
 fn stream(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Stream>, SyntaxError> {
