@@ -279,8 +279,8 @@ proptest! {
         let router = Router::new(patterns.iter().enumerate().map(|(position, pattern)| (SiteId(position as u32), pattern)));
         let first = |wanted: fn(&HostPattern) -> bool| {
             patterns.iter().position(|pattern| {
-                let answers_here = if let HostPattern::Ip(ip) = pattern { *ip == local_ip } else { true };
-                wanted(pattern) && answers_here && reader::host_fits(pattern, &host)
+                let fits = if let HostPattern::Ip(ip) = pattern { *ip == local_ip } else { reader::host_fits(pattern, &host) };
+                wanted(pattern) && fits
             })
         };
         let expected = first(|pattern| matches!(pattern, HostPattern::Exact(_)))
