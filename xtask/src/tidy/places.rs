@@ -1,4 +1,5 @@
-//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, an end-to-end case, and an example that uses it. The model decides which steps there are, so a new variant without a row here is a finding.
+//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, an end-to-end case, and an example
+//! that uses it. The model decides which steps there are, so a new variant without a row here is a finding.
 
 use super::examples;
 use crate::finding::Finding;
