@@ -301,9 +301,9 @@ fn push_with_captures(
         let after = &rest[dollar + 1..];
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let at = start + (text.len() - rest.len()) + dollar;
-        if after.starts_with('$') {
+        if let Some(after_dollars) = after.strip_prefix('$') {
             literal.push('$');
-            rest = &after[1..];
+            rest = after_dollars;
             continue;
         }
         let written = &after[..digits];

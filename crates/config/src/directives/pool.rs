@@ -195,7 +195,7 @@ pub static UPSTREAM_TLS: Directive = Directive {
 };
 
 /// A pool while its lines are read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PoolDraft {
     pub servers: Vec<(Server, Location)>,
     balance: Balance,
@@ -207,22 +207,6 @@ pub struct PoolDraft {
     tls_at: Option<Location>,
     /// A server could not be read, so what the pool lacks is not known.
     pub faulty: bool,
-}
-
-impl Default for PoolDraft {
-    fn default() -> Self {
-        PoolDraft {
-            servers: Vec::new(),
-            balance: Balance::default(),
-            timeouts: Timeouts::default(),
-            max_connections: None,
-            protocol: Protocol::default(),
-            protocol_at: None,
-            tls: UpstreamTls::default(),
-            tls_at: None,
-            faulty: false,
-        }
-    }
 }
 
 /// The names of all pools that are written, before anything uses them. Reports names that are taken.

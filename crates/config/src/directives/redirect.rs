@@ -42,10 +42,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         lowering.report(diagnostic);
         return None;
     }
-    let (to, at) = match to? {
-        Read::Template(template, at) => (template, at),
-        _ => return None,
-    };
+    let Read::Template(to, at) = to? else { return None };
     let starts_well = match to.parts.first() {
         None => false,
         Some(TemplatePart::Literal(text)) => text.starts_with('/') || text.starts_with("https://") || text.starts_with("http://"),

@@ -3,7 +3,7 @@
 use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use tidegate_model::{Template, Terminal};
+use tidegate_model::Terminal;
 
 pub static RESPOND: Directive = Directive {
     name: "respond",
@@ -58,7 +58,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     }
     Some(Terminal::Respond {
         status,
-        body: body.unwrap_or_else(Template::default),
+        body: body.unwrap_or_default(),
         content_type: content_type.map(|text| text.value),
     })
 }

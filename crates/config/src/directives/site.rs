@@ -60,7 +60,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering.report(diagnostic);
     }
     if tls.source == TlsSource::Automatic {
-        addresses.iter().for_each(|(address, at)| warn_of_internal_certificate(lowering, address, at));
+        for (address, at) in &addresses {
+            warn_of_internal_certificate(lowering, address, at);
+        }
     }
     reachability::check(lowering, &draft.routes);
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();

@@ -1,0 +1,199 @@
+//! The reference of the configuration language in Markdown, made from the directive table; kept as `docs/configuration.md`.
+
+use crate::directives;
+use crate::lowering::quoted_list;
+use crate::table::{Argument, Block, Count, Directive, Kind, Place, Property, Repeat, Stage};
+use crate::units::{show_duration, show_size};
+use std::fmt::Write;
+use tidegate_model::Placeholder;
+
+/// The sections, and what stands above the directives of each.
+const SECTIONS: [(Place, &str, &str); 7] = [
+    (Place::Top, "Top level", "What stands outside every block."),
+    (Place::Site, "In a `site`", "Steps, routes and certificates. The steps may also stand in a `route`."),
+    (Place::Route, "In a `route`", "Everything that a site takes as a step, and conditions."),
+    (Place::Pool, "In a `pool`", "Also the block of a `proxy` that names addresses."),
+    (Place::Tls, "In the `tls` of a site", ""),
+    (Place::Listener, "In a `listener`", ""),
+    (Place::Limits, "In `limits`", ""),
+];
+
+pub fn reference() -> String {
+    let mut out = String::from(INTRODUCTION);
+    placeholders(&mut out);
+    let mut described: Vec<&str> = Vec::new();
+    for (place, title, introduction) in SECTIONS {
+        let _ = write!(out, "\n## {title}\n");
+        if !introduction.is_empty() {
+            let _ = write!(out, "\n{introduction}\n");
+        }
+        for directive in directives::ALL.iter().filter(|directive| directive.places.contains(&place)) {
+            let is_elsewhere = directive.places[0] != place && described.contains(&directive.name);
+            if !is_elsewhere {
+                described.push(directive.name);
+                describe(&mut out, directive);
+            }
+        }
+    }
+    not_available(&mut out);
+    out
+}
+
+const INTRODUCTION: &str = r##"# Configuration
+
+<!-- Made from the directive table in crates/config; `UPDATE=1 cargo test -p tidegate-config` writes it anew. -->
+
+A configuration is a [KDL 2](https://kdl.dev) file. A line is a directive: a name, arguments, properties `name=value`, and for some a
+block in braces. `//` and `/* */` are comments; `/-` switches off the directive, argument or block behind it. `tidegate check FILE`
+shows everything that is wrong with a file, `tidegate fmt FILE` puts it into its canonical layout.
+
+```kdl
+site "example.com" {
+    tls "internal"
+    proxy "10.0.0.4:8080"
+}
+```
+
+## Values
+
+| Value | Written |
+| --- | --- |
+| text | in quotes; `"""` for several lines, `#"…"#` where a backslash stands for itself |
+| number | `8`, `10_000` |
+| yes or no | `#true`, `#false`; also `"on"`, `"off"` |
+| duration | `"250ms"`, `"5s"`, `"2m"`, `"1h"`, `"1h30m"`; a unit is required |
+| size | `"64KiB"` (1,024), `"10MB"` (1,000,000), or a number of bytes |
+| rate | `"1KiB/s"` |
+| path of a file | relative to the file it is written in |
+
+In every text, `{env.NAME}` is the environment variable of that name and `{file.PATH}` the content of a file without its last line
+break. Both are filled in when the file is read; a variable or file that does not exist is an error. What they hold is never shown in
+messages. `{{` and `}}` are braces that stand for themselves; in regular expressions braces need no doubling.
+
+## What is settled
+
+- File order wins: of the routes of a site, the first that matches is taken.
+- A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it) or `~` with a regular expression. It is compared with the
+  decoded and normalised path.
+- Steps written in a site run before those of the route that is taken. `proxy`, `respond` and `redirect` answer; every route has
+  exactly one of them.
+- The path goes to the upstream unchanged unless a step changes it.
+- A word that is unknown, a wrong type, a duplicate or a missing file is an error, and no part of such a configuration is used.
+"##;
+
+fn placeholders(out: &mut String) {
+    out.push_str(
+        "\n## Placeholders\n\nIn texts that are marked as templates below:\n\n| Placeholder | Meaning |\n| --- | --- |\n",
+    );
+    for (name, placeholder) in Placeholder::PLAIN {
+        let _ = writeln!(out, "| `{{{name}}}` | {} |", meaning(placeholder));
+    }
+    let _ = writeln!(out, "| `{{request.header.NAME}}` | {} |", meaning(&Placeholder::RequestHeader(String::new())));
+    let _ = writeln!(out, "| `{{response.header.NAME}}` | {} |", meaning(&Placeholder::ResponseHeader(String::new())));
+    out.push_str("\nWhat needs a response can be used in `response-header`, `header` and the access log.\n");
+}
+
+fn meaning(placeholder: &Placeholder) -> &'static str {
+    match placeholder {
+        Placeholder::Host => "the host of the request, without the port",
+        Placeholder::Path => "the path, after the rewrites before this step",
+        Placeholder::Query => "the query, without the question mark",
+        Placeholder::Uri => "path and query",
+        Placeholder::Method => "the method",
+        Placeholder::Scheme => "`http` or `https`, as the client came in",
+        Placeholder::ClientIp => "the client's address; behind `trusted-proxies` the one they report",
+        Placeholder::ClientPort => "the client's port",
+        Placeholder::TlsSni => "the server name of the TLS handshake",
+        Placeholder::TlsVersion => "the version of TLS",
+        Placeholder::RequestHeader(_) => "a header field of the request",
+        Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
+        Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
+        Placeholder::RequestId => "an identifier of this request",
+        Placeholder::TimeUnixMs => "milliseconds since 1970",
+    }
+}
+
+fn describe(out: &mut String, directive: &Directive) {
+    let _ = write!(out, "\n### `{}`\n\n{}\n\n", directive.name, directive.summary);
+    let _ = writeln!(out, "```text\n{}\n```", synopsis(directive));
+    let places: Vec<&str> = directive.places.iter().map(|place| place.describe()).collect();
+    let repeat = match directive.repeat {
+        Repeat::Once => "at most once",
+        Repeat::Many => "any number of times",
+    };
+    let _ = write!(out, "\nStands {}, {repeat}.", places.join(" or "));
+    if directive.default.is_empty() {
+        out.push('\n');
+    } else {
+        let _ = writeln!(out, " Default: {}.", directive.default);
+    }
+    if !directive.arguments.is_empty() || !directive.properties.is_empty() {
+        out.push_str("\n| | Value | |\n| --- | --- | --- |\n");
+        for Argument { name, kind, summary, .. } in directive.arguments {
+            let _ = writeln!(out, "| *{name}* | {} | {summary} |", describe_kind(*kind));
+        }
+        for Property { name, kind, summary, .. } in directive.properties {
+            let _ = writeln!(out, "| `{name}=` | {} | {summary} |", describe_kind(*kind));
+        }
+    }
+    if !directive.details.is_empty() {
+        let _ = write!(out, "\n{}\n", directive.details);
+    }
+    let _ = write!(out, "\n```kdl\n{}\n```\n", directive.example);
+}
+
+/// `name <required> [optional] […]`
+fn synopsis(directive: &Directive) -> String {
+    let mut line = directive.name.to_string();
+    for argument in directive.arguments {
+        let _ = match argument.count {
+            Count::One => write!(line, " <{}>", argument.name),
+            Count::Optional => write!(line, " [{}]", argument.name),
+            Count::OneOrMore => write!(line, " <{}>…", argument.name),
+            Count::Any => write!(line, " [{}]…", argument.name),
+        };
+    }
+    for property in directive.properties {
+        let _ = match property.repeat {
+            Repeat::Once => write!(line, " [{}=]", property.name),
+            Repeat::Many => write!(line, " [{}=]…", property.name),
+        };
+    }
+    match directive.block {
+        Block::None => {}
+        Block::Optional(_) => line.push_str(" [{ … }]"),
+        Block::Required(_) => line.push_str(" { … }"),
+    }
+    line
+}
+
+fn describe_kind(kind: Kind) -> String {
+    match kind {
+        Kind::Text(form) => form.to_string(),
+        Kind::Template(Stage::Request) => "a template, before there is a response".into(),
+        Kind::Template(Stage::Response) => "a template".into(),
+        Kind::Path => "a path".into(),
+        Kind::Choice(names) | Kind::ChoiceOr(names, "") => quoted_list(names),
+        Kind::ChoiceOr(names, form) => format!("{}, or {form}", quoted_list(names)),
+        Kind::AutoOrInteger { min, max } => format!("`\"auto\"`, or a number from {min} to {max}"),
+        Kind::Integer { min, max } => format!("a number from {min} to {max}"),
+        Kind::Duration { min, max } => format!("a duration from {} to {}", show_duration(min), show_duration(max)),
+        Kind::Size { min, max } => format!("a size from {} to {}", show_size(min), show_size(max)),
+        Kind::ByteRate { min, max } => format!("a rate from {} to {} a second", show_size(min), show_size(max)),
+        Kind::Switch => "`#true` or `#false`".into(),
+    }
+}
+
+fn not_available(out: &mut String) {
+    out.push_str("\n## Not in this version\n\nThese words are reserved for later versions, and are an error that says so:\n\n");
+    for (place, names) in directives::not_available() {
+        // What a route takes is what a site takes.
+        if *place != Place::Route && !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            let _ = writeln!(out, "- {}: {}", place.describe(), names.join(", "));
+        }
+    }
+    out.push_str(
+        "- `balance \"ewma\"`, `protocol \"h3\"`, `max-connections … queue=`, `match country=`, `trusted-proxies \"preset:…\"`\n",
+    );
+}

@@ -1,0 +1,225 @@
+//! JSON Schema (2020-12) of a configuration as JSON, made from the directive table. A directive is a key; one that may be repeated is a
+//! list. What runs in order, the lines of a site or a route, is a list `steps` of objects with one key each.
+
+use crate::directives;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::units::{show_duration, show_size};
+use serde_json::{Map, Value, json};
+
+pub fn schema() -> Value {
+    let mut definitions = Map::new();
+    for directive in directives::ALL.iter().filter(|directive| is_in_json(directive)) {
+        for place in directive.places {
+            definitions.insert(definition_name(directive, *place), definition(directive));
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Tidegate configuration",
+        "type": "object",
+        "properties": members(Place::Top),
+        "additionalProperties": false,
+        "$defs": definitions,
+    })
+}
+
+/// `include` is a matter of files, and gone when they are read.
+fn is_in_json(directive: &Directive) -> bool {
+    !matches!(directive.lower, Lower::Reading)
+}
+
+fn definition_name(directive: &Directive, place: Place) -> String {
+    let place = match place {
+        Place::Top => "top",
+        // A step is the same wherever it stands.
+        Place::Site | Place::Route => "step",
+        Place::Pool => "pool",
+        Place::Tls => "tls",
+        Place::Listener => "listener",
+        Place::Limits => "limits",
+    };
+    format!("{place}.{}", directive.name)
+}
+
+fn reference_to(directive: &Directive, place: Place) -> Value {
+    json!({ "$ref": format!("#/$defs/{}", definition_name(directive, place)) })
+}
+
+/// The directives of a block as members of an object.
+fn members(place: Place) -> Map<String, Value> {
+    let mut members = Map::new();
+    for directive in directives::ALL.iter().filter(|directive| directive.places.contains(&place) && is_in_json(directive)) {
+        let one = reference_to(directive, place);
+        let member = match directive.repeat {
+            Repeat::Once => one,
+            Repeat::Many => json!({ "type": "array", "items": one }),
+        };
+        members.insert(directive.name.into(), member);
+    }
+    members
+}
+
+/// The lines of a site or a route, in order.
+fn steps(place: Place) -> Value {
+    let alternatives: Vec<Value> = directives::ALL
+        .iter()
+        .filter(|directive| directive.places.contains(&place) && is_in_json(directive))
+        .map(|directive| {
+            json!({
+                "type": "object",
+                "properties": { directive.name: reference_to(directive, place) },
+                "required": [directive.name],
+                "additionalProperties": false,
+            })
+        })
+        .collect();
+    json!({ "type": "array", "description": "In the order in which they run.", "items": { "oneOf": alternatives } })
+}
+
+fn definition(directive: &Directive) -> Value {
+    let description = match (directive.details, directive.default) {
+        ("", "") => directive.summary.to_string(),
+        ("", default) => format!("{} Default: {default}.", directive.summary),
+        (details, "") => format!("{}\n\n{details}", directive.summary),
+        (details, default) => format!("{}\n\n{details}\n\nDefault: {default}.", directive.summary),
+    };
+    let mut schema = match (directive.arguments, directive.properties, directive.block) {
+        ([argument], [], Block::None) => argument_schema(argument),
+        _ => object(directive),
+    };
+    if let Value::Object(members) = &mut schema {
+        members.insert("description".into(), description.into());
+    }
+    schema
+}
+
+fn object(directive: &Directive) -> Value {
+    let mut properties = Map::new();
+    let mut required: Vec<&str> = Vec::new();
+    let is_match = directive.name == "match";
+    for argument in directive.arguments.iter().filter(|_| !is_match) {
+        properties.insert(argument.name.into(), argument_schema(argument));
+        if matches!(argument.count, Count::One | Count::OneOrMore) {
+            required.push(argument.name);
+        }
+    }
+    for property in directive.properties {
+        properties.insert(property.name.into(), property_schema(property));
+    }
+    if is_match {
+        // In the text a word in front of a condition; in JSON the conditions that must not hold.
+        let negated: Map<String, Value> = properties.clone();
+        properties.insert("not".into(), json!({ "type": "object", "properties": negated, "additionalProperties": false }));
+    }
+    match directive.block {
+        Block::None => {}
+        Block::Optional(place @ (Place::Site | Place::Route)) | Block::Required(place @ (Place::Site | Place::Route)) => {
+            properties.insert("steps".into(), steps(place));
+            required.push("steps");
+        }
+        Block::Optional(place) | Block::Required(place) => properties.extend(members(place)),
+    }
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+fn argument_schema(argument: &Argument) -> Value {
+    let one = with_description(kind_schema(argument.kind), argument.summary);
+    match argument.count {
+        Count::One | Count::Optional => one,
+        Count::OneOrMore => json!({ "type": "array", "items": one, "minItems": 1 }),
+        Count::Any => json!({ "type": "array", "items": one }),
+    }
+}
+
+fn property_schema(property: &Property) -> Value {
+    let one = with_description(kind_schema(property.kind), property.summary);
+    match property.repeat {
+        Repeat::Once => one,
+        Repeat::Many => json!({ "type": "array", "items": one }),
+    }
+}
+
+fn with_description(mut schema: Value, description: &str) -> Value {
+    if let Value::Object(members) = &mut schema {
+        members.insert("description".into(), description.into());
+    }
+    schema
+}
+
+fn kind_schema(kind: Kind) -> Value {
+    match kind {
+        Kind::Text(_) | Kind::Template(_) => json!({ "type": "string" }),
+        Kind::Path => json!({ "type": "string", "minLength": 1 }),
+        Kind::Choice(names) => json!({ "enum": names }),
+        Kind::ChoiceOr(names, "") => json!({ "enum": names }),
+        Kind::ChoiceOr(names, _) => json!({ "anyOf": [{ "enum": names }, { "type": "string" }] }),
+        Kind::AutoOrInteger { min, max } => {
+            json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": min, "maximum": max }] })
+        }
+        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Duration { min, max } => json!({
+            "type": "string",
+            "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$",
+            "$comment": format!("{} to {}", show_duration(min), show_duration(max)),
+        }),
+        Kind::Size { min, max } => json!({
+            "anyOf": [
+                { "type": "integer", "minimum": min, "maximum": max },
+                { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?([kKMGT]?i?B)?$" },
+            ],
+            "$comment": format!("{} to {}", show_size(min), show_size(max)),
+        }),
+        Kind::ByteRate { min, max } => json!({
+            "anyOf": [
+                { "type": "integer", "minimum": min, "maximum": max },
+                { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?([kKMGT]?i?B)?(/s)?$" },
+            ],
+            "$comment": format!("{} to {} a second", show_size(min), show_size(max)),
+        }),
+        Kind::Switch => json!({ "anyOf": [{ "type": "boolean" }, { "enum": ["on", "off"] }] }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `$ref` names a definition, and every definition is named by some `$ref`.
+    #[test]
+    fn references_resolve() {
+        fn collect(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(members) => {
+                    if let Some(Value::String(target)) = members.get("$ref") {
+                        found.push(target.trim_start_matches("#/$defs/").to_string());
+                    }
+                    members.values().for_each(|member| collect(member, found));
+                }
+                Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+                _ => {}
+            }
+        }
+        let schema = schema();
+        let mut found = Vec::new();
+        collect(&schema, &mut found);
+        let definitions = schema["$defs"].as_object().expect("definitions");
+        for target in &found {
+            assert!(definitions.contains_key(target), "{target} is not defined");
+        }
+        for name in definitions.keys() {
+            assert!(found.contains(name), "{name} is never used");
+        }
+    }
+
+    #[test]
+    fn bounds_and_words_come_from_the_table() {
+        let schema = schema();
+        let check = |pointer: &str, expected: Value| assert_eq!(schema.pointer(pointer), Some(&expected), "at {pointer}");
+        check("/$defs/pool.server/properties/weight/maximum", json!(256));
+        check("/$defs/pool.server/required", json!(["address"]));
+        check("/$defs/top.site/required", json!(["addresses", "steps"]));
+        check("/$defs/pool.balance/properties/method/enum", json!(["p2c", "round-robin", "least-conn", "random", "hash"]));
+        check("/properties/drain", json!({ "$ref": "#/$defs/top.drain" }));
+        assert_eq!(schema.pointer("/properties/include"), None);
+    }
+}

@@ -1,0 +1,490 @@
+//! What a configuration means: texts on one side, the model they become on the other. Also that every example is free of faults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tidegate_config::{Environment, Loaded, load_path, load_with, render};
+use tidegate_model::{
+    AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation,
+    HostPattern, LogLevel, LogTarget, PathPattern, Placeholder, Protocol, Rotation, Scheme, Step, Template, TemplatePart,
+    Terminal, TextPattern, Threads, TlsSource, TlsVersion,
+};
+
+fn load_text_in(text: &str, directory: &Path, variables: &[(&str, &str)]) -> Loaded {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_string(), (*value).to_string())).collect();
+    load_with("test.kdl", text, directory, &Environment::Given(variables))
+}
+
+fn loaded(text: &str) -> Configuration {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics");
+    let loaded = load_text_in(text, &directory, &[("PORT", "9000"), ("EMPTY", "")]);
+    let shown = render(&loaded.diagnostics, &loaded.files, false);
+    loaded.configuration.unwrap_or_else(|| panic!("{shown}\nfor\n{text}"))
+}
+
+/// The steps and the terminal step of the first route of the only site.
+fn route_of(line: &str) -> tidegate_model::Route {
+    let mut configuration = loaded(&format!("site \"localhost\" {{\nroute {{\n{line}\n}}\n}}"));
+    configuration.sites.remove(0).routes.remove(0)
+}
+
+fn step(line: &str) -> Step {
+    route_of(&format!("{line}\nrespond 200")).steps.remove(0)
+}
+
+fn condition(line: &str) -> Vec<Condition> {
+    route_of(&format!("{line}\nrespond 200")).matches.remove(0).conditions
+}
+
+fn placeholder(placeholder: Placeholder) -> TemplatePart {
+    TemplatePart::Placeholder(placeholder)
+}
+
+fn literal(text: &str) -> TemplatePart {
+    TemplatePart::Literal(text.to_string())
+}
+
+#[test]
+fn examples_load_without_a_word_of_complaint_and_are_formatted() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory).expect("the examples").map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "kdl"));
+    assert!(paths.len() >= 8, "there are only {} examples", paths.len());
+    let mut words = String::new();
+    for path in paths {
+        let loaded = load_path(&path);
+        let expected_warning = "internal-certificate";
+        let complaints: Vec<_> =
+            loaded.diagnostics.iter().filter(|diagnostic| diagnostic.code != expected_warning).cloned().collect();
+        assert!(complaints.is_empty(), "{}", render(&complaints, &loaded.files, false));
+        assert!(loaded.configuration.is_some(), "{} has no configuration", path.display());
+        let text = fs::read_to_string(&path).expect("an example");
+        let formatted = tidegate_config::format_text("example", &text).expect("valid KDL");
+        assert!(formatted == text, "{} is not in canonical layout:\n{formatted}", path.display());
+        words.push_str(&text);
+    }
+    for word in [
+        "respond",
+        "redirect",
+        "header",
+        "request-header",
+        "response-header",
+        "rewrite",
+        "strip-prefix",
+        "add-prefix",
+        "body-limit",
+        "proxy",
+    ] {
+        let is_used =
+            words.lines().any(|line| line.trim_start().starts_with(&format!("{word} ")) || line.contains(&format!("{{ {word} ")));
+        assert!(is_used, "no example uses `{word}`");
+    }
+}
+
+#[test]
+fn sites_with_their_addresses_and_certificates() {
+    let configuration = loaded(
+        r#"
+        site "example.com" "www.example.com" {      // HTTPS on :443, redirect from :80
+            proxy "10.0.0.4:8080"
+        }
+        site "https://localhost:8443" {             // scheme, host and port may be given
+            tls cert="pem/cert.pem" key="pem/key.pem"  // separate files; a combined PEM in cert= alone works too
+            tls cert="pem/both.pem"
+            proxy "127.0.0.1:9000" "127.0.0.1:9001"
+        }
+        site "http://:8080" {                       // any host, plain HTTP
+            respond 200 body="hello world"
+        }
+        site "off.localhost:8081" "10.0.0.1" { tls "off"; respond 200; }
+        "#,
+    );
+    let addresses: Vec<String> =
+        configuration.sites.iter().flat_map(|site| &site.addresses).map(|address| address.to_string()).collect();
+    assert_eq!(
+        addresses,
+        [
+            "https://example.com",
+            "https://www.example.com",
+            "https://localhost:8443",
+            "http://:8080",
+            "http://off.localhost:8081",
+            "http://10.0.0.1"
+        ]
+    );
+    assert!(configuration.sites[0].addresses[0].redirect_from_http);
+    assert!(!configuration.sites[3].addresses[1].redirect_from_http);
+    assert_eq!(configuration.sites[0].tls.source, TlsSource::Automatic);
+    let TlsSource::Files(certificates) = &configuration.sites[1].tls.source else { panic!("certificates from files") };
+    let names: Vec<(bool, bool)> = certificates
+        .iter()
+        .map(|certificate| {
+            (certificate.cert.ends_with("pem/cert.pem"), certificate.key.as_ref().is_some_and(|key| key.ends_with("pem/key.pem")))
+        })
+        .collect();
+    assert_eq!(names, [(true, true), (false, false)]);
+    assert!(certificates[0].cert.starts_with(env!("CARGO_MANIFEST_DIR")), "paths are relative to the file they are written in");
+    assert_eq!(configuration.sites[3].tls.source, TlsSource::Off);
+    let pools: Vec<&str> = configuration.pools.iter().map(|pool| &*pool.name.0).collect();
+    assert_eq!(pools, ["10.0.0.4:8080", "127.0.0.1:9000,127.0.0.1:9001"]);
+}
+
+#[test]
+fn handshakes() {
+    let configuration = loaded(
+        r#"site "localhost" {
+            tls "internal" {
+                min "1.3"
+                ciphers "TLS_CHACHA20_POLY1305_SHA256" "TLS_AES_128_GCM_SHA256"
+                alpn "http/1.1"
+                tickets #false
+            }
+            respond 200
+        }"#,
+    );
+    let tls = &configuration.sites[0].tls;
+    assert_eq!(tls.source, TlsSource::Internal);
+    assert_eq!(tls.min_version, TlsVersion::V1_3);
+    assert_eq!(tls.ciphers, [CipherName::Tls13Chacha20Poly1305Sha256, CipherName::Tls13Aes128GcmSha256]);
+    assert_eq!(tls.alpn, ["http/1.1"]);
+    assert!(!tls.tickets);
+}
+
+#[test]
+fn routes_in_file_order_with_site_steps_first() {
+    let configuration = loaded(
+        r#"site "shop.localhost" {
+            header remove="Server"
+            route "/api/*" "/v2/*" {
+                match method="GET,POST" header="X-Channel: beta*"
+                strip-prefix "/api"
+                proxy "api"
+            }
+            route "/old/*"   { redirect "https://new.example.com{path}" status=308; }
+            route "/a" "~^/v[0-9]{1,2}/" { respond 204; }
+            proxy "web"
+            body-limit "1MB"
+        }
+        pool "api" { server "10.0.0.4:8080"; }
+        pool "web" { server "10.0.0.5:8080"; }"#,
+    );
+    let site = &configuration.sites[0];
+    assert_eq!(site.steps.len(), 2);
+    let paths: Vec<&[PathPattern]> = site.routes.iter().map(|route| route.paths.as_slice()).collect();
+    let prefix = |text: &str| PathPattern::Prefix(text.to_string());
+    assert_eq!(paths[0], [prefix("/api/"), prefix("/v2/")]);
+    assert_eq!(paths[1], [prefix("/old/")]);
+    assert_eq!(paths[2], [PathPattern::Exact("/a".into()), PathPattern::Regex("^/v[0-9]{1,2}/".into())]);
+    assert!(paths[3].is_empty());
+    assert_eq!(site.routes[0].steps, [Step::StripPrefix("/api".into())]);
+    let Terminal::Proxy { pool } = &site.routes[3].terminal else { panic!("a proxy") };
+    assert_eq!(&*pool.0, "web");
+    let redirect = Terminal::Redirect {
+        to: Template { parts: vec![literal("https://new.example.com"), placeholder(Placeholder::Path)] },
+        status: 308,
+    };
+    assert_eq!(site.routes[1].terminal, redirect);
+}
+
+#[test]
+fn conditions() {
+    let check = |line: &str, expected: ConditionKind| {
+        assert_eq!(condition(line), [Condition { negated: false, kind: expected }], "for {line}");
+    };
+    let field = |name: &str, value: TextPattern| Field { name: name.to_string(), value };
+    check("match method=\"GET, POST\"", ConditionKind::Method(vec!["GET".into(), "POST".into()]));
+    check("match path=\"/a/*\"", ConditionKind::Path(vec![PathPattern::Prefix("/a/".into())]));
+    check("match header=\"X-Channel: beta*\"", ConditionKind::Header(field("x-channel", TextPattern::Prefix("beta".into()))));
+    check("match header=\"X-Channel\"", ConditionKind::Header(field("x-channel", TextPattern::Present)));
+    check("match header=\"X-Channel: *\"", ConditionKind::Header(field("x-channel", TextPattern::Present)));
+    check("match header=\"X-Channel:~^b{2}\"", ConditionKind::Header(field("x-channel", TextPattern::Regex("^b{2}".into()))));
+    check("match query=\"q\"", ConditionKind::Query(field("q", TextPattern::Present)));
+    check("match query=\"q=a=b\"", ConditionKind::Query(field("q", TextPattern::Exact("a=b".into()))));
+    check("match cookie=\"Id=*.x\"", ConditionKind::Cookie(field("Id", TextPattern::Suffix(".x".into()))));
+    check(
+        "match client=\"10.0.0.0/8,::1\"",
+        ConditionKind::Client(vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]),
+    );
+    check(
+        "match host=\"a.example.com, *.example.org\"",
+        ConditionKind::Host(vec![HostPattern::Exact("a.example.com".into()), HostPattern::Wildcard("example.org".into())]),
+    );
+    check("match scheme=\"https\"", ConditionKind::Scheme(Scheme::Https));
+}
+
+#[test]
+fn conditions_of_one_line_are_all_required_and_not_turns_the_next_one_round() {
+    let conditions = condition("match query=\"a\" not query=\"b\" query=\"a=1\"");
+    assert_eq!(conditions.iter().map(|condition| condition.negated).collect::<Vec<_>>(), [false, true, false]);
+    let lines = route_of("match method=\"GET\"\nmatch method=\"POST\"\nrespond 200").matches;
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn steps() {
+    let check = |line: &str, expected: Step| assert_eq!(step(line), expected, "for {line}");
+    let template = |parts: Vec<TemplatePart>| Template { parts };
+    check("strip-prefix \"/api/\"", Step::StripPrefix("/api".into()));
+    check("add-prefix \"/v1\"", Step::AddPrefix("/v1".into()));
+    check("body-limit \"10MB\"", Step::BodyLimit { bytes_max: 10_000_000 });
+    check("body-limit 0", Step::BodyLimit { bytes_max: 0 });
+    check(
+        "rewrite \"/new{path}\"",
+        Step::Rewrite { pattern: None, to: template(vec![literal("/new"), placeholder(Placeholder::Path)]) },
+    );
+    check(
+        "rewrite \"~^/old/(.*)$\" \"/new/$1/$$/{method}\"",
+        Step::Rewrite {
+            pattern: Some("^/old/(.*)$".into()),
+            to: template(vec![literal("/new/"), TemplatePart::Capture(1), literal("/$/"), placeholder(Placeholder::Method)]),
+        },
+    );
+}
+
+#[test]
+fn header_changes_keep_their_order() {
+    let shown = |line: &str| -> Vec<String> {
+        let changes = match step(line) {
+            Step::RequestHeader(changes) | Step::ResponseHeader(changes) => changes,
+            other => panic!("{other:?} changes no header"),
+        };
+        changes
+            .iter()
+            .map(|change| {
+                let operation = match change.operation {
+                    HeaderOperation::Set => "set",
+                    HeaderOperation::Add => "add",
+                    HeaderOperation::Default => "default",
+                    HeaderOperation::Remove => "remove",
+                };
+                format!("{operation} {}={}", change.name, change.value)
+            })
+            .collect()
+    };
+    let check = |line: &str, expected: &[&str]| assert_eq!(shown(line), expected, "for {line}");
+    check("header \"X-A\" \"1\"", &["set X-A=1"]);
+    check("header set=\"X-A: {host}:{{x}}\" remove=\"X-B\" add=\"X-A:2\"", &["set X-A={host}:{{x}}", "remove X-B=", "add X-A=2"]);
+    check("header \"X-A\" \"1\" default=\"X-B:  2  \"", &["set X-A=1", "default X-B=2"]);
+    check("request-header \"Host\" \"{request.header.X-Host}\"", &["set Host={request.header.x-host}"]);
+    check(
+        "response-header \"X-A\" \"{upstream.address} {response.header.Server}\"",
+        &["set X-A={upstream.address} {response.header.server}"],
+    );
+    check("header \"X-Empty\" \"\"", &["set X-Empty="]);
+    check("header set=\"X-Empty:\"", &["set X-Empty="]);
+}
+
+#[test]
+fn answers() {
+    let check = |line: &str, expected: Terminal| assert_eq!(route_of(line).terminal, expected, "for {line}");
+    let body = |text: &str| Template::literal(text);
+    check("respond", Terminal::Respond { status: 200, body: body(""), content_type: None });
+    check("respond 404", Terminal::Respond { status: 404, body: body(""), content_type: None });
+    check("respond body=\"a{{b}}\"", Terminal::Respond { status: 200, body: body("a{b}"), content_type: None });
+    check(
+        "respond 503 body=\"<p>\" content-type=\"text/html\"",
+        Terminal::Respond { status: 503, body: body("<p>"), content_type: Some("text/html".into()) },
+    );
+    check("redirect \"/x\"", Terminal::Redirect { to: body("/x"), status: 302 });
+}
+
+#[test]
+fn pools_with_all_their_settings() {
+    let configuration = loaded(
+        r#"site "localhost" { proxy "api"; }
+        pool "api" {
+            server "10.0.0.4:8080" weight=2
+            server "10.0.0.5:8080"
+            server "https://10.0.0.6:8443" backup=#true
+            balance "hash" key="{client.ip}"
+            timeout connect="2s" first-byte="1m"
+            max-connections 1000
+            protocol "http1"
+            tls ca="pem/cert.pem" sni="API.internal" cert="pem/cert.pem" key="pem/key.pem" verify=#true
+        }"#,
+    );
+    let pool = &configuration.pools[0];
+    let servers: Vec<(String, u32, bool)> =
+        pool.servers.iter().map(|server| (server.address.to_string(), server.weight, server.backup)).collect();
+    assert_eq!(
+        servers,
+        [("10.0.0.4:8080".to_string(), 2, false), ("10.0.0.5:8080".into(), 1, false), ("https://10.0.0.6:8443".into(), 1, true)]
+    );
+    assert_eq!(pool.balance, Balance::Hash { key: Template { parts: vec![placeholder(Placeholder::ClientIp)] } });
+    assert_eq!(pool.timeouts.connect, Duration::from_secs(2));
+    assert_eq!(pool.timeouts.first_byte, Duration::from_secs(60));
+    assert_eq!(pool.timeouts.idle, Duration::from_secs(3600));
+    assert_eq!(pool.max_connections, Some(1000));
+    assert_eq!(pool.protocol, Protocol::Http1);
+    assert_eq!(pool.tls.sni.as_deref(), Some("api.internal"));
+    assert!(pool.tls.verify && pool.tls.ca.is_some() && pool.tls.client_certificate.is_some());
+}
+
+#[test]
+fn pools_written_in_place_are_shared_when_they_are_equal() {
+    let configuration = loaded(
+        r#"site "localhost" {
+            route "/a" { proxy "10.0.0.4:8080"; }
+            route "/b" { proxy "http://10.0.0.4:8080"; }
+            route "/c" { proxy "10.0.0.4:8080" { balance "random"; }; }
+            route "/d" { proxy { server "10.0.0.4:8080"; balance "random"; }; }
+            route "/e" { proxy "10.0.0.4:8080" { balance "p2c"; }; }
+        }"#,
+    );
+    let names: Vec<&str> = configuration.pools.iter().map(|pool| &*pool.name.0).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names[0], "10.0.0.4:8080");
+    assert!(names[1].starts_with("10.0.0.4:8080#"));
+    let used: Vec<&str> = configuration.sites[0]
+        .routes
+        .iter()
+        .map(|route| match &route.terminal {
+            Terminal::Proxy { pool } => &*pool.0,
+            other => panic!("{other:?} is no proxy"),
+        })
+        .collect();
+    assert_eq!(used, [names[0], names[0], names[1], names[1], names[0]]);
+}
+
+#[test]
+fn settings_of_the_whole_process() {
+    let configuration = loaded(
+        r#"edition "2026"
+        admin "unix:/run/tidegate.sock"
+        access-log "/var/log/access.log" format="{client.ip} {upstream.address}" rotate="100MB"
+        log level="warn"
+        threads 4
+        listener ":443" { trusted-proxies "10.0.0.0/8" "private"; }
+        drain "1m"
+        limits {
+            header-bytes "32KiB"; request-line "8KiB"; connections-per-ip 100; header-timeout "5s"
+            keep-alive "2m"; body-rate "1KiB/s"; h2-streams 10; header-count 64
+        }
+        site "localhost" { respond 200; }"#,
+    );
+    assert_eq!(configuration.edition, Edition::E2026);
+    assert_eq!(configuration.admin, Admin::Unix("/run/tidegate.sock".into()));
+    let rotation = Some(Rotation { size_bytes: 100_000_000, keep: 7 });
+    assert_eq!(configuration.access_log.target, LogTarget::File { path: "/var/log/access.log".into(), rotation });
+    assert!(matches!(configuration.access_log.format, AccessLogFormat::Template(_)));
+    assert_eq!(configuration.log.level, LogLevel::Warn);
+    assert_eq!(configuration.threads, Threads::Count(4));
+    assert_eq!(configuration.listeners[0].port, 443);
+    assert_eq!(configuration.listeners[0].trusted_proxies.len(), 9);
+    assert_eq!(configuration.drain, Duration::from_secs(60));
+    let limits = configuration.limits;
+    assert_eq!((limits.header_bytes, limits.request_line_bytes, limits.header_count), (32 << 10, 8 << 10, 64));
+    assert_eq!((limits.connections_per_ip, limits.h2_streams, limits.body_rate_bytes), (100, 10, 1024));
+    assert_eq!((limits.header_timeout, limits.keep_alive), (Duration::from_secs(5), Duration::from_secs(120)));
+}
+
+#[test]
+fn defaults_hold_when_nothing_is_written() {
+    let configuration = loaded("site \"localhost\" { respond 200; }");
+    let expected = Configuration { sites: configuration.sites.clone(), ..Configuration::default() };
+    assert_eq!(configuration, expected);
+    assert_eq!(configuration.admin, Admin::Tcp("127.0.0.1:9180".parse().unwrap()));
+    assert_eq!(loaded("admin \"off\"\nsite \"localhost\" { respond 200; }").admin, Admin::Off);
+}
+
+#[test]
+fn variables_and_files_are_filled_in_anywhere() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("secret"), "hunter2\r\n").expect("a file");
+    fs::create_dir(directory.path().join("conf.d")).expect("a directory");
+    fs::write(directory.path().join("secret-2"), "x\n\n").expect("a file");
+    let text = r#"site "localhost:{env.PORT}" {
+        header "X-A" "{file.secret}-{host}-{file.secret-2}"
+        route "/{env.NAME}/*" { proxy "127.0.0.1:{env.PORT}"; }
+        route "~^/{env.NAME}{2}$" { respond body="{env.BRACES}"; }
+        route { respond 200; }
+    }
+    threads "{env.THREADS}"
+    drain "{env.DRAIN}"
+    limits { header-count "{env.THREADS}0"; }"#;
+    let variables = [("PORT", "9000"), ("NAME", "n"), ("BRACES", "{host}"), ("THREADS", "8"), ("DRAIN", "7s")];
+    let loaded = load_text_in(text, directory.path(), &variables);
+    // A line break in the middle of a header value is a fault: one is taken off, not two.
+    assert!(loaded.has_errors());
+    fs::write(directory.path().join("secret-2"), "x\n").expect("a file");
+    let loaded = load_text_in(text, directory.path(), &variables);
+    let configuration = loaded.configuration.unwrap_or_else(|| panic!("{}", render(&loaded.diagnostics, &loaded.files, false)));
+    let site = &configuration.sites[0];
+    assert_eq!(site.addresses[0].port, 9000);
+    let Step::ResponseHeader(changes) = &site.steps[0] else { panic!("a header") };
+    assert_eq!(changes[0].value.to_string(), "hunter2-{host}-x");
+    assert_eq!(site.routes[0].paths, [PathPattern::Prefix("/n/".into())]);
+    assert_eq!(site.routes[1].paths, [PathPattern::Regex("^/n{2}$".into())]);
+    // What is filled in is text: a placeholder in it is not looked at again.
+    let Terminal::Respond { body, .. } = &site.routes[1].terminal else { panic!("an answer") };
+    assert_eq!(body.as_literal(), Some("{host}"));
+    assert_eq!(configuration.threads, Threads::Count(8));
+    assert_eq!(configuration.drain, Duration::from_secs(7));
+    assert_eq!(configuration.limits.header_count, 80);
+    assert!(loaded.read_files.iter().any(|path| path.ends_with("secret")));
+}
+
+#[test]
+fn included_files_stand_in_place_in_the_order_of_their_names() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    };
+    write("main.kdl", "include \"conf.d/*.kdl\" \"none/*.kdl\"\nsite \"z.localhost\" { include \"routes.kdl\"; respond 200; }");
+    write("routes.kdl", "route \"/r\" { respond 201; }");
+    write("conf.d/b.kdl", "site \"b.localhost\" { tls cert=\"cert.pem\"; respond 200; }");
+    write("conf.d/a.kdl", "site \"a.localhost\" { respond 200; }\ninclude \"deeper/c.kdl\"");
+    write("conf.d/deeper/c.kdl", "site \"c.localhost\" { respond 200; }");
+    write("conf.d/.hidden.kdl", "nonsense");
+    write("conf.d/d.txt", "nonsense");
+    let pem = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/diagnostics/pem/both.pem");
+    fs::copy(pem, directory.path().join("conf.d/cert.pem")).expect("a certificate");
+    let loaded = load_path(&directory.path().join("main.kdl"));
+    let configuration = loaded.configuration.unwrap_or_else(|| panic!("{}", render(&loaded.diagnostics, &loaded.files, false)));
+    let sites: Vec<String> = configuration.sites.iter().map(|site| site.addresses[0].host.to_string()).collect();
+    assert_eq!(sites, ["a.localhost", "c.localhost", "b.localhost", "z.localhost"]);
+    assert_eq!(configuration.sites[3].routes.len(), 2);
+    assert_eq!(loaded.read_files.len(), 6, "{:?}", loaded.read_files);
+    let (path, location) = &loaded.spans.files[0];
+    assert!(path.ends_with("conf.d/cert.pem"));
+    assert_eq!(loaded.files.position(location), (1, 31));
+    assert_eq!(loaded.spans.addresses.len(), 4);
+}
+
+#[test]
+fn the_main_file_has_to_exist() {
+    let loaded = load_path(Path::new("no-such-file.kdl"));
+    let shown = render(&loaded.diagnostics, &loaded.files, false);
+    assert_eq!(shown, "error[cannot-read]: cannot read `no-such-file.kdl`: there is no such file\n--> no-such-file.kdl\n");
+    assert!(loaded.configuration.is_none());
+}
+
+#[test]
+fn included_files_that_include_each_other_forever_are_noticed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for depth in 0..30 {
+        fs::write(directory.path().join(format!("{depth}.kdl")), format!("include \"{}.kdl\"", depth + 1)).expect("a file");
+    }
+    let loaded = load_path(&directory.path().join("0.kdl"));
+    let codes: Vec<&str> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+    assert_eq!(codes, ["include-depth"]);
+}
+
+#[test]
+fn colour_changes_nothing_but_the_colour() {
+    let loaded = load_text_in("site \"localhost\" { proxi; }", Path::new(""), &[]);
+    let plain = render(&loaded.diagnostics, &loaded.files, false);
+    let coloured = render(&loaded.diagnostics, &loaded.files, true);
+    assert_ne!(plain, coloured);
+    let mut stripped = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        stripped.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    stripped.push_str(rest);
+    assert_eq!(plain, stripped);
+}
