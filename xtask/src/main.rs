@@ -16,8 +16,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  tidy [--examples]   layers, lengths, names, comments, unsafe, the five places of a step;
-                      with --examples also `tidegate check` on every file in examples/
+  tidy                layers, lengths, names, comments, unsafe, documents, the five places of a step
+  tidy --examples     `tidegate check` on every file in examples/
   deny                refused crates, duplicates, licences, reasons, advisories
   ci                  every gate, in the order the pipeline runs them
   bench [args...]     builds the release binaries and runs the benchmark with the arguments";
@@ -37,7 +37,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let Some((task, rest)) = arguments.split_first() else { return Err(USAGE.into()) };
     match (task.as_str(), rest) {
         ("tidy", []) => tidy::run(),
-        ("tidy", [flag]) if flag == "--examples" => tidy::run().and_then(|()| tidy::run_examples()),
+        ("tidy", [flag]) if flag == "--examples" => tidy::run_examples(),
         ("deny", []) => deny::run(),
         ("ci", []) => ci::run(),
         ("bench", rest) => bench::run(rest),
