@@ -93,9 +93,15 @@ mod tests {
         let metrics = Metrics {
             text: "# HELP a help 7\na{x=\"1\",y=\"b, c\"} 2\na{x=\"1\",y=\"d\"} 3\na{x=\"2\"} 10\naa 5\nb 1.5\n".to_owned(),
         };
-        for (selector, sum) in
-            [("a", 15.0), ("a{x=\"1\"}", 5.0), ("a{y=\"d\",x=\"1\"}", 3.0), ("a{x=\"3\"}", 0.0), ("b", 1.5), ("c", 0.0), ("aa", 5.0)]
-        {
+        for (selector, sum) in [
+            ("a", 15.0),
+            ("a{x=\"1\"}", 5.0),
+            ("a{y=\"d\",x=\"1\"}", 3.0),
+            ("a{x=\"3\"}", 0.0),
+            ("b", 1.5),
+            ("c", 0.0),
+            ("aa", 5.0),
+        ] {
             assert_eq!(metrics.sum(selector).to_string(), sum.to_string(), "{selector}");
         }
     }

@@ -231,7 +231,10 @@ impl Connection {
             Some(End::Reset) => "reset".to_owned(),
             Some(End::Broken(error)) => format!("broken ({error})"),
         };
-        format!("the connection was {end} while waiting for {wanted}; received and unread: {}", crate::case::escape(&self.received))
+        format!(
+            "the connection was {end} while waiting for {wanted}; received and unread: {}",
+            crate::case::escape(&self.received)
+        )
     }
 }
 

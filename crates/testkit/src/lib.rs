@@ -5,15 +5,21 @@
 pub mod admin;
 pub mod authority;
 pub mod case;
+pub mod client;
 pub mod connection;
 pub mod head;
 pub mod http2;
 pub mod pattern;
 pub mod ports;
 pub mod program;
+pub mod proxy;
 pub mod tls;
 pub mod upstream;
 
 pub use admin::{Metrics, get};
 pub use authority::{Authority, KeyKind};
+pub use client::Client;
 pub use program::Program;
+pub use proxy::Proxy;
+/// For tests of other crates, which then need no runtime of their own.
+pub use {bytes, h2, http, rustls, tokio};

@@ -39,7 +39,10 @@ pub fn client_config(root: Option<&CertificateDer<'static>>, options: &ClientOpt
         }
         (_, only) => {
             let schemes = schemes(&provider, only.as_deref());
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider, schemes })).with_no_client_auth()
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider, schemes }))
+                .with_no_client_auth()
         }
     };
     config.alpn_protocols = options.alpn.clone();

@@ -179,7 +179,8 @@ async fn answer_http1(connection: &mut Connection, head: &Head, behaviour: &Beha
             return by_path(connection, order, is_head).await;
         }
     };
-    let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+    let mut answer =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     if !is_head {
         answer.extend_from_slice(&body);
     }

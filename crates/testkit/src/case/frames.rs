@@ -164,8 +164,10 @@ fn push_length(block: &mut Vec<u8>, length: usize) {
 /// Sends until all is sent or the peer has had enough. It reads while it writes: a peer that waits for its answers to be read must
 /// not be able to stop the flood.
 async fn flood(connection: &mut Connection, kind: FloodKind, count: u32) {
-    let request: Vec<Vec<u8>> =
-        [":method: GET", ":scheme: http", ":authority: example.com", ":path: /"].iter().map(|line| line.as_bytes().to_vec()).collect();
+    let request: Vec<Vec<u8>> = [":method: GET", ":scheme: http", ":authority: example.com", ":path: /"]
+        .iter()
+        .map(|line| line.as_bytes().to_vec())
+        .collect();
     let block = header_block(&request).unwrap_or_default();
     let mut bytes = match kind {
         FloodKind::Continuation => frame(HEADERS, END_STREAM, 1, &block),

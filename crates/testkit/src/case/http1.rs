@@ -1,7 +1,7 @@
 //! Runs the commands of a section without `h2` on its connections: the client's own, or those that an upstream accepted.
 
 use super::frames::FrameReader;
-use super::run::{execute_flow, Outcome};
+use super::run::{Outcome, execute_flow};
 use super::script::{ClientTls, Command, Message, Pace, Step, Wire};
 use super::text::escape;
 use super::world::World;
@@ -108,9 +108,7 @@ impl Peer {
 
     async fn next_socket(&mut self) -> Result<Socket, String> {
         match &self.source {
-            Source::Client { to, from, tls } => {
-                connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut self.refused).await
-            }
+            Source::Client { to, from, tls } => connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut self.refused).await,
             Source::Upstream { listener, acceptor, accepted } => accept(listener, acceptor.as_ref(), accepted).await,
         }
     }
@@ -149,9 +147,7 @@ impl Peer {
             }
             Message::ExpectTrailer(name, matcher) => self.trailers().await?.check_header(name, matcher),
             Message::ExpectNoTrailer(name) => self.trailers().await?.check_no_header(name),
-            Message::ExpectTls { version, alpn, resumed } => {
-                self.expect_tls(version.as_deref(), alpn.as_deref(), *resumed).await
-            }
+            Message::ExpectTls { version, alpn, resumed } => self.expect_tls(version.as_deref(), alpn.as_deref(), *resumed).await,
             Message::ExpectCertificate(name) => self.expect_certificate(name).await,
             Message::Close => {
                 if let Some(mut connection) = self.connections.remove(&self.current) {
@@ -166,7 +162,10 @@ impl Peer {
 
     async fn wire(&mut self, wire: &Wire) -> Result<(), String> {
         match wire {
-            Wire::Connect => {
+            Wire::Connect(name) => {
+                if let Some(name) = name {
+                    self.current.clone_from(name);
+                }
                 self.connections.remove(&self.current);
                 self.open().await
             }
@@ -202,6 +201,7 @@ impl Peer {
                 self.send(&bytes).await
             }
             Wire::ExpectBytes(wanted) => self.expect_bytes(wanted).await,
+            Wire::ExpectBytesPattern(bytes) => self.expect_bytes_pattern(*bytes).await,
             Wire::CloseWrite => self.connection().await?.close_write().await.map_err(|error| error.to_string()),
             Wire::Reset => {
                 self.open().await?;
@@ -287,6 +287,21 @@ impl Peer {
             return Ok(());
         }
         Err(format!("received {}", escape(&connection.received)))
+    }
+
+    async fn expect_bytes_pattern(&mut self, bytes: u64) -> Result<(), String> {
+        let connection = self.connection().await?;
+        let mut seen = 0;
+        while seen < bytes {
+            let length = connection.received.len().min((bytes - seen) as usize);
+            let piece: Vec<u8> = connection.received.drain(..length).collect();
+            pattern::check(seen, &piece).map_err(|place| format!("the bytes differ from {place} on"))?;
+            seen += length as u64;
+            if seen < bytes && !connection.receive().await {
+                return Err(format!("the connection ended ({:?}) after {seen} bytes", connection.end));
+            }
+        }
+        Ok(())
     }
 
     /// The body read to its end, then its trailers as a head.

@@ -2,11 +2,11 @@
 
 use super::frames::check_code;
 use super::http1::{accept, check_tls, connect};
+use super::process;
 use super::run::{Outcome, execute_flow};
 use super::script::{ClientTls, Command, Message, Pace, Step, Stream, Wire};
 use super::text::escape;
 use super::world::World;
-use super::process;
 use crate::connection::Socket;
 use crate::head::Head;
 use crate::http2::{self as kit, header_map, receive_data, send_all, split_field};
@@ -131,7 +131,7 @@ impl Peer {
         match command {
             Command::Message(message) => self.message(message).await,
             Command::Stream(stream) => self.stream_command(stream).await,
-            Command::Wire(Wire::Connect) => self.connect().await,
+            Command::Wire(Wire::Connect(_)) => self.connect().await,
             Command::Wire(Wire::Reset) => {
                 self.abort_connections();
                 Ok(())

@@ -13,6 +13,8 @@ mod suite;
 mod text;
 mod world;
 
+pub use world::Places;
+
 pub use suite::{check_syntax, run_folder};
 pub use text::escape;
 

@@ -64,8 +64,7 @@ fn need(mut arguments: Arguments) -> Result<Need, SyntaxError> {
 }
 
 fn config(section: &RawSection, mut arguments: Arguments) -> Result<Config, SyntaxError> {
-    let config =
-        Config { text: section.dedented(), via_stdin: arguments.flag("via-stdin"), bare: arguments.flag("bare") };
+    let config = Config { text: section.dedented(), via_stdin: arguments.flag("via-stdin"), bare: arguments.flag("bare") };
     arguments.finish()?;
     Ok(config)
 }

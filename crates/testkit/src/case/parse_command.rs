@@ -69,6 +69,10 @@ fn process(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
         "expect-log-line" => ProcessCommand::ExpectLogLine(arguments.matcher()?),
         "expect-stderr" => ProcessCommand::ExpectStderr(arguments.matcher()?),
         "expect-stdout" => ProcessCommand::ExpectStdout(arguments.matcher()?),
+        "expect-ended" => ProcessCommand::ExpectEnded,
+        "expect-refused" => ProcessCommand::ExpectRefused(arguments.bytes()?),
+        "expect-file" => ProcessCommand::ExpectFile(arguments.text()?, arguments.matcher()?),
+        "expect-no-file" => ProcessCommand::ExpectNoFile(arguments.text()?),
         "write-file" => {
             let lines: Vec<String> = block(line).into_iter().map(|(_, text)| text).collect();
             ProcessCommand::WriteFile(arguments.text()?, format!("{}\n", lines.join("\n")))
@@ -106,7 +110,7 @@ fn message(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
 
 fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wire>, SyntaxError> {
     Ok(Some(match word {
-        "connect" => Wire::Connect,
+        "connect" => Wire::Connect(arguments.optional_text()),
         "accept" => Wire::Accept(arguments.optional_text().unwrap_or_default()),
         "use" => Wire::Use(arguments.text()?),
         "get" => Wire::Send { bytes: request_bytes(line, arguments)?, times: 1, may_fail: false },
@@ -118,6 +122,7 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "send-chunk-pattern" => Wire::SendChunkPattern { bytes: arguments.number()?, chunk: arguments.number()? },
         "send-last-chunk" => Wire::SendLastChunk(field_block(line)?),
         "expect-bytes" => Wire::ExpectBytes(arguments.bytes()?),
+        "expect-bytes-pattern" => Wire::ExpectBytesPattern(arguments.number()?),
         "close-write" => Wire::CloseWrite,
         "reset" => Wire::Reset,
         "expect-reset" => Wire::ExpectReset,
@@ -186,10 +191,9 @@ fn frames(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<F
             stream: arguments.named_number("stream")?.map(|number| number as u32),
             flags: arguments.named_number("flags")?.map(|number| number as u8),
         },
-        "expect-h2-reset" => Frames::ExpectRst {
-            stream: arguments.named_number("stream")?.unwrap_or(1) as u32,
-            code: error_code(arguments)?,
-        },
+        "expect-h2-reset" => {
+            Frames::ExpectRst { stream: arguments.named_number("stream")?.unwrap_or(1) as u32, code: error_code(arguments)? }
+        }
         _ => return Ok(None),
     }))
 }

@@ -1,6 +1,6 @@
 //! Commands about the proxy as a process: signals, exit, metrics, logs. Each waits, within the case's bound, until what it asks for is so.
 
-use super::script::{Matcher, ProcessCommand, ProgramCall, OutputExpectation};
+use super::script::{Matcher, OutputExpectation, ProcessCommand, ProgramCall};
 use super::world::World;
 use crate::admin;
 use crate::program::Program;
@@ -55,6 +55,35 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
         }
         ProcessCommand::ExpectStderr(matcher) => return expect_output(world, matcher, Program::stderr).await,
         ProcessCommand::ExpectStdout(matcher) => return expect_output(world, matcher, Program::stdout).await,
+        ProcessCommand::ExpectEnded => {
+            world.exit_expected.set(true);
+            return until(world, || match with_program(world, |program| Ok(program.poll_exit()))? {
+                Some(_) => Ok(()),
+                None => Err("still running".into()),
+            })
+            .await;
+        }
+        ProcessCommand::ExpectRefused(address) => {
+            let address = String::from_utf8_lossy(address).into_owned();
+            return until(world, || match std::net::TcpStream::connect(&address) {
+                Ok(_) => Err(format!("{address} takes connections")),
+                Err(_) => Ok(()),
+            })
+            .await;
+        }
+        ProcessCommand::ExpectFile(name, matcher) => {
+            let path = world.folder.join(name);
+            return until(world, || {
+                let text = log_text(&path);
+                if matcher.matches(text.as_bytes()) { Ok(()) } else { Err(format!("expected {matcher}; {name} holds:\n{text}")) }
+            })
+            .await;
+        }
+        ProcessCommand::ExpectNoFile(name) => {
+            if world.folder.join(name).exists() {
+                return Err(format!("{name} is there"));
+            }
+        }
         ProcessCommand::WriteFile(name, text) => {
             std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;
         }

@@ -238,7 +238,8 @@ fn start_upstream<'a>(
             None
         }
         UpstreamScript::Scripted(steps) => {
-            let (steps, world, failure, counters, h2) = (steps.clone(), world.clone(), failure.clone(), counters.clone(), script.h2);
+            let (steps, world, failure, counters, h2) =
+                (steps.clone(), world.clone(), failure.clone(), counters.clone(), script.h2);
             Some(spawn_local(async move {
                 let accepted = Arc::new(std::sync::atomic::AtomicU64::new(0));
                 let outcome = if h2 {

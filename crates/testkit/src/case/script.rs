@@ -154,27 +154,47 @@ pub enum ProcessCommand {
     ExpectStderr(Matcher),
     ExpectStdout(Matcher),
     WriteFile(String, String),
+    /// A file in the case's folder.
+    ExpectFile(String, Matcher),
+    ExpectNoFile(String),
+    /// The proxy has ended, with whatever code.
+    ExpectEnded,
+    /// Nobody listens there.
+    ExpectRefused(Vec<u8>),
 }
 
 /// What HTTP/1 and HTTP/2 share.
 #[derive(Debug, Clone)]
 pub enum Message {
     /// `end`: over HTTP/2, nothing follows.
-    SendHead { lines: Vec<Vec<u8>>, end: bool },
-    SendPattern { bytes: u64, pace: Pace },
+    SendHead {
+        lines: Vec<Vec<u8>>,
+        end: bool,
+    },
+    SendPattern {
+        bytes: u64,
+        pace: Pace,
+    },
     ReceiveHead(Option<ExpectedHead>),
     ExpectStatus(u16),
     ExpectHeader(String, Matcher),
     ExpectNoHeader(String),
     ExpectBody(Matcher),
     ExpectBodyLength(u64),
-    ExpectBodyPattern { bytes: u64, pace: Pace },
+    ExpectBodyPattern {
+        bytes: u64,
+        pace: Pace,
+    },
     /// The next bytes of the body, which may go on after them.
     ExpectData(Vec<u8>),
     ExpectNoBody,
     ExpectTrailer(String, Matcher),
     ExpectNoTrailer(String),
-    ExpectTls { version: Option<String>, alpn: Option<Vec<u8>>, resumed: Option<bool> },
+    ExpectTls {
+        version: Option<String>,
+        alpn: Option<Vec<u8>>,
+        resumed: Option<bool>,
+    },
     ExpectCertificate(Vec<u8>),
     Close,
     ExpectClosed,
@@ -183,14 +203,24 @@ pub enum Message {
 /// Bytes on a connection; not in sections with `h2`.
 #[derive(Debug, Clone)]
 pub enum Wire {
-    Connect,
+    /// With a name: one more connection, which is then the one in use.
+    Connect(Option<String>),
     Accept(String),
     Use(String),
-    Send { bytes: Vec<u8>, times: u64, may_fail: bool },
+    Send {
+        bytes: Vec<u8>,
+        times: u64,
+        may_fail: bool,
+    },
     SendChunk(Vec<u8>),
-    SendChunkPattern { bytes: u64, chunk: u64 },
+    SendChunkPattern {
+        bytes: u64,
+        chunk: u64,
+    },
     SendLastChunk(Vec<Vec<u8>>),
     ExpectBytes(Vec<u8>),
+    /// So many bytes of the test pattern, as they come.
+    ExpectBytesPattern(u64),
     CloseWrite,
     Reset,
     ExpectReset,
@@ -203,7 +233,14 @@ pub enum Wire {
 #[derive(Debug, Clone)]
 pub enum Stream {
     /// Client: opens a stream. `open`: a body follows.
-    Request { method: String, target: Vec<u8>, authority: Vec<u8>, name: String, open: bool, fields: Vec<Vec<u8>> },
+    Request {
+        method: String,
+        target: Vec<u8>,
+        authority: Vec<u8>,
+        name: String,
+        open: bool,
+        fields: Vec<Vec<u8>>,
+    },
     Use(String),
     SendData(Vec<u8>, u64),
     End,

@@ -64,7 +64,12 @@ fn http1_messages_are_read_and_checked() {
     let first = "send \"GET /a HTTP/1.1\\r\\nHost: example.com\\r\\nX: y\\r\\n\\r\\n\"\n    expect-status 200";
     let second = "send \"GET /b HTTP/1.1\\r\\n\\r\\n\"\n    expect-status 200";
     for (client, expected) in [
-        (format!("{first}\n    expect-header \"x-a\" \"1, 2\"\n    expect-no-header \"X-B\"\n    expect-body \"ok\"\n    {second}\n    expect-body \"abcdef\"\n    expect-trailer \"X-T\" ~\"^e\"\n    expect-closed"), ""),
+        (
+            format!(
+                "{first}\n    expect-header \"x-a\" \"1, 2\"\n    expect-no-header \"X-B\"\n    expect-body \"ok\"\n    {second}\n    expect-body \"abcdef\"\n    expect-trailer \"X-T\" ~\"^e\"\n    expect-closed"
+            ),
+            "",
+        ),
         (format!("{first}\n    {second}\n    expect-data \"abc\"\n    expect-data \"def\"\n    expect-end"), ""),
         (first.replace("200", "404"), "expected status 404"),
         (format!("{first}\n    expect-header \"X-A\" \"1\""), "X-A is \"1, 2\", expected \"1\""),
@@ -85,7 +90,9 @@ fn http1_messages_are_read_and_checked() {
 #[test]
 fn ends_are_told_apart() {
     let case = |upstream: &str, client: &str| {
-        format!("# Text.\nwait 1s\nupstream\n    recv-head\n    {upstream}\nclient to=127.0.0.1:{{upstream}}\n    send \"GET / HTTP/1.1\\r\\n\\r\\n\"\n    {client}\n")
+        format!(
+            "# Text.\nwait 1s\nupstream\n    recv-head\n    {upstream}\nclient to=127.0.0.1:{{upstream}}\n    send \"GET / HTTP/1.1\\r\\n\\r\\n\"\n    {client}\n"
+        )
     };
     for (upstream, client, expected) in [
         ("close", "expect-end", ""),
@@ -98,7 +105,11 @@ fn ends_are_told_apart() {
         ("pause 10ms", "expect-closed", "nothing within 1s"),
         ("expect-closed", "close", ""),
         ("expect-end\n    send \"x\"", "close-write\n    expect-bytes \"x\"", ""),
-        ("send \"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nab\"\n    close", "expect-status 200\n    expect-body \"ab\"", "closed while waiting for 3 more bytes"),
+        (
+            "send \"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nab\"\n    close",
+            "expect-status 200\n    expect-body \"ab\"",
+            "closed while waiting for 3 more bytes",
+        ),
         ("send \"HTTP/1.1 200 OK\\r\\nA: b\\n\\r\\n\\r\\n\"", "expect-status 200", "bare CR or LF"),
         ("await never", "pause 1ms", "nobody marked `never`"),
     ] {
@@ -116,11 +127,19 @@ fn automatic_upstreams_answer_and_count() {
     for (upstream, client, expected) in [
         ("always-text \"hi\"\n    expect-requests 2\n    expect-connections 1", twice.as_str(), ""),
         ("always-text \"hi\"\n    expect-requests 3..4", &twice, "2 requests, expected 3..4"),
-        ("always \"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nhi\" close", &format!("{get}\n    expect-body \"hi\"\n    expect-end"), ""),
+        (
+            "always \"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nhi\" close",
+            &format!("{get}\n    expect-body \"hi\"\n    expect-end"),
+            "",
+        ),
         ("echo-head", &format!("{get}\n    expect-body \"GET /x HTTP/1.1\\nA: b\\n\""), ""),
         ("always-pattern 300000", &format!("{get}\n    expect-body-pattern 300000 portion=100000 pause=1ms"), ""),
         ("always-pattern 300000", &format!("{get}\n    expect-body-pattern 300001"), "the body has 300000 bytes"),
-        ("echo-body", "send \"POST / HTTP/1.1\\r\\nContent-Length: 200000\\r\\n\\r\\n\"\n    send-pattern 200000\n    expect-status 200\n    expect-body-pattern 200000", ""),
+        (
+            "echo-body",
+            "send \"POST / HTTP/1.1\\r\\nContent-Length: 200000\\r\\n\\r\\n\"\n    send-pattern 200000\n    expect-status 200\n    expect-body-pattern 200000",
+            "",
+        ),
         ("always-text \"hi\" idle-close=20ms", &format!("{get}\n    expect-body \"hi\"\n    expect-end"), ""),
     ] {
         check(&case(upstream, client), expected);
@@ -136,7 +155,12 @@ fn tls_is_spoken_from_both_sides() {
     };
     let get = "send \"GET / HTTP/1.1\\r\\n\\r\\n\"\n    expect-status 200\n    expect-body \"hi\"";
     for (client, expected) in [
-        (format!("sni=example.com alpn=http/1.1\n    {get}\n    expect-tls version=1.3 alpn=http/1.1 resumed=no\n    expect-certificate example.com\n    connect\n    {get}\n    expect-tls resumed=yes"), ""),
+        (
+            format!(
+                "sni=example.com alpn=http/1.1\n    {get}\n    expect-tls version=1.3 alpn=http/1.1 resumed=no\n    expect-certificate example.com\n    connect\n    {get}\n    expect-tls resumed=yes"
+            ),
+            "",
+        ),
         (format!("sni=example.com max=1.2\n    {get}\n    expect-tls version=1.2"), ""),
         (format!("sni=example.com\n    {get}\n    expect-certificate other.example.com"), "another certificate"),
         (format!("sni=other.example.com\n    {get}"), "TLS handshake"),
@@ -191,7 +215,10 @@ fn frames_can_be_written_by_hand() {
         format!("# Text.\nupstream h2\n    echo-head\nclient to=127.0.0.1:{{upstream}}\n    h2-preface\n    {client}\n")
     };
     for (client, expected) in [
-        ("h2-headers stream=1 end-stream\n        :method: GET\n        :scheme: http\n        :authority: example.com\n        :path: /\n    expect-h2-frame HEADERS stream=1\n    expect-h2-frame DATA stream=1", ""),
+        (
+            "h2-headers stream=1 end-stream\n        :method: GET\n        :scheme: http\n        :authority: example.com\n        :path: /\n    expect-h2-frame HEADERS stream=1\n    expect-h2-frame DATA stream=1",
+            "",
+        ),
         ("h2-frame PING \"12345678\"\n    expect-h2-frame PING flags=1", ""),
         ("h2-frame DATA stream=1 \"x\"\n    expect-h2-goaway PROTOCOL_ERROR", ""),
         ("h2-flood rapid-reset 5000\n    expect-h2-goaway ENHANCE_YOUR_CALM", ""),

@@ -91,7 +91,8 @@ fn tree(body: &[&(usize, String)]) -> Vec<Line> {
     while index < body.len() {
         let (number, text) = body[index];
         let indent = indent_of(text);
-        let end = body[index + 1..].iter().position(|(_, below)| indent_of(below) <= indent).map_or(body.len(), |n| index + 1 + n);
+        let end =
+            body[index + 1..].iter().position(|(_, below)| indent_of(below) <= indent).map_or(body.len(), |n| index + 1 + n);
         lines.push(Line { number: *number, text: text.trim().to_owned(), children: tree(&body[index + 1..end]) });
         index = end;
     }
@@ -118,7 +119,8 @@ pub fn words(line: usize, text: &str) -> Result<Vec<Word>, SyntaxError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
-        let name_length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_' && c != '.').unwrap_or(rest.len());
+        let name_length =
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_' && c != '.').unwrap_or(rest.len());
         let mut name = None;
         if name_length > 0 && rest[name_length..].starts_with('=') {
             name = Some(rest[..name_length].to_owned());
@@ -146,7 +148,7 @@ pub fn words(line: usize, text: &str) -> Result<Vec<Word>, SyntaxError> {
 fn value(line: usize, rest: &str) -> Result<(Vec<u8>, bool, &str), SyntaxError> {
     let unclosed = || SyntaxError::new(line, "a quote is not closed");
     if let Some(quoted) = rest.strip_prefix("~\"") {
-        let end = quoted.find('"').ok_or_else(unclosed)?;
+        let end = closing_quote(quoted).ok_or_else(unclosed)?;
         return Ok((quoted[..end].as_bytes().to_vec(), true, &quoted[end + 1..]));
     }
     if let Some(quoted) = rest.strip_prefix('\'') {
@@ -154,20 +156,23 @@ fn value(line: usize, rest: &str) -> Result<(Vec<u8>, bool, &str), SyntaxError> 
         return Ok((quoted[..end].as_bytes().to_vec(), false, &quoted[end + 1..]));
     }
     if let Some(quoted) = rest.strip_prefix('"') {
-        let mut escaped = false;
-        let end = quoted
-            .char_indices()
-            .find(|&(_, c)| {
-                let closes = c == '"' && !escaped;
-                escaped = c == '\\' && !escaped;
-                closes
-            })
-            .map(|(index, _)| index)
-            .ok_or_else(unclosed)?;
+        let end = closing_quote(quoted).ok_or_else(unclosed)?;
         return Ok((unescape(line, &quoted[..end])?, false, &quoted[end + 1..]));
     }
     let end = rest.find(' ').unwrap_or(rest.len());
     Ok((rest.as_bytes()[..end].to_vec(), false, &rest[end..]))
+}
+
+/// Where the quote is closed that `quoted` is behind of; a quote after a backslash does not count.
+fn closing_quote(quoted: &str) -> Option<usize> {
+    let mut escaped = false;
+    let mut chars = quoted.char_indices();
+    let closing = chars.find(|&(_, c)| {
+        let closes = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        closes
+    });
+    closing.map(|(index, _)| index)
 }
 
 /// `\r \n \t \0 \\ \" \xNN`.
@@ -188,9 +193,12 @@ pub fn unescape(line: usize, text: &str) -> Result<Vec<u8>, SyntaxError> {
             Some('"') => b'"',
             Some('x') => {
                 let digits: String = chars.by_ref().take(2).collect();
-                u8::from_str_radix(&digits, 16).map_err(|_| SyntaxError::new(line, format!("\\x{digits} is not two hex digits")))?
+                u8::from_str_radix(&digits, 16)
+                    .map_err(|_| SyntaxError::new(line, format!("\\x{digits} is not two hex digits")))?
             }
-            other => return Err(SyntaxError::new(line, format!("unknown escape \\{}", other.map_or(String::new(), String::from)))),
+            other => {
+                return Err(SyntaxError::new(line, format!("unknown escape \\{}", other.map_or(String::new(), String::from))));
+            }
         });
     }
     Ok(bytes)
@@ -201,7 +209,12 @@ pub fn escape(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 1200;
     if bytes.len() > SHOWN_MAX {
         let half = SHOWN_MAX / 2;
-        return format!("{} […{} bytes…] {}", escape(&bytes[..half]), bytes.len() - SHOWN_MAX, escape(&bytes[bytes.len() - half..]));
+        return format!(
+            "{} […{} bytes…] {}",
+            escape(&bytes[..half]),
+            bytes.len() - SHOWN_MAX,
+            escape(&bytes[bytes.len() - half..])
+        );
     }
     let mut text = String::from("\"");
     for &byte in bytes {
