@@ -2,8 +2,9 @@
 
 use crate::diagnostics::{Diagnostic, FileId, Location};
 use crate::lowering::Lowering;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use tidegate_model::{HostPattern, Scheme, SiteAddress};
+use tidegate_model::{HostPattern, Scheme};
 
 /// Everything that can only be seen with the whole configuration in view.
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
@@ -24,63 +25,63 @@ pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
 }
 
 fn duplicate_addresses(lowering: &mut Lowering<'_>) {
-    let same = |a: &SiteAddress, b: &SiteAddress| a.scheme == b.scheme && a.host == b.host && a.port == b.port;
+    let mut first_of: HashMap<(Scheme, &HostPattern, u16), &Location> = HashMap::new();
     let mut found = Vec::new();
-    let addresses = &lowering.spans.addresses;
-    for (index, (address, at)) in addresses.iter().enumerate() {
-        if let Some((_, first)) = addresses[..index].iter().find(|(earlier, _)| same(earlier, address)) {
-            let diagnostic = Diagnostic::error(
-                "duplicate-site",
-                at.clone(),
-                format!("the address `{}` is taken", lowering.shown(&address.to_string(), at)),
-            )
-            .label(first.clone(), "taken here")
-            .help("put the routes of both into one site, or give one another host or port");
+    for (address, at) in &lowering.spans.addresses {
+        let first = *first_of.entry((address.scheme, &address.host, address.port)).or_insert(at);
+        if !std::ptr::eq(first, at) {
+            let shown = lowering.shown(&address.to_string(), at);
+            let diagnostic = Diagnostic::error("duplicate-site", at.clone(), format!("the address `{shown}` is taken"))
+                .label(first.clone(), "taken here")
+                .help("put the routes of both into one site, or give one another host or port");
             found.push(diagnostic);
         }
     }
     lowering.diagnostics.extend(found);
 }
 
+/// One way of listening on a port, and the first place that asks for it.
+struct Listening<'a> {
+    ip: Option<IpAddr>,
+    scheme: Scheme,
+    at: &'a Location,
+    why: &'static str,
+}
+
 /// One socket speaks either TLS or plain HTTP.
 fn mixed_ports(lowering: &mut Lowering<'_>) {
-    struct Listening<'a> {
-        ip: Option<IpAddr>,
-        port: u16,
-        scheme: Scheme,
-        at: &'a Location,
-        why: &'static str,
-    }
-    let mut listening: Vec<Listening<'_>> = Vec::new();
+    let mut ports: BTreeMap<u16, Vec<Listening<'_>>> = BTreeMap::new();
     for (address, at) in &lowering.spans.addresses {
         let ip = ip_of(&address.host);
         let why = if address.scheme == Scheme::Https { "TLS" } else { "plain HTTP" };
-        listening.push(Listening { ip, port: address.port, scheme: address.scheme, at, why });
+        listen(&mut ports, address.port, Listening { ip, scheme: address.scheme, at, why });
         if address.redirect_from_http {
             let why = "plain HTTP on port 80, to redirect to HTTPS";
-            listening.push(Listening { ip, port: Scheme::Http.default_port(), scheme: Scheme::Http, at, why });
+            listen(&mut ports, Scheme::Http.default_port(), Listening { ip, scheme: Scheme::Http, at, why });
         }
     }
-    let mut reported: Vec<u16> = Vec::new();
-    let mut found = Vec::new();
-    for (index, one) in listening.iter().enumerate() {
-        let clash = listening[..index].iter().find(|other| {
-            let overlap = one.ip == other.ip || one.ip.is_none() || other.ip.is_none();
-            other.port == one.port && other.scheme != one.scheme && overlap
-        });
-        if let Some(other) = clash
-            && !reported.contains(&one.port)
-        {
-            reported.push(one.port);
-            let message = format!("port {} cannot speak both TLS and plain HTTP", one.port);
-            let diagnostic = Diagnostic::error("mixed-port", one.at.clone(), message)
-                .marked(one.why)
-                .label(other.at.clone(), other.why)
-                .help("give one of them another port");
-            found.push(diagnostic);
-        }
-    }
+    let found: Vec<Diagnostic> = ports.iter().filter_map(|(port, ways)| clash(*port, ways)).collect();
     lowering.diagnostics.extend(found);
+}
+
+fn listen<'a>(ports: &mut BTreeMap<u16, Vec<Listening<'a>>>, port: u16, one: Listening<'a>) {
+    let ways = ports.entry(port).or_default();
+    if !ways.iter().any(|known| known.ip == one.ip && known.scheme == one.scheme) {
+        ways.push(one);
+    }
+}
+
+fn clash(port: u16, ways: &[Listening<'_>]) -> Option<Diagnostic> {
+    ways.iter().enumerate().find_map(|(index, one)| {
+        let overlaps = |other: &&Listening<'_>| one.ip == other.ip || one.ip.is_none() || other.ip.is_none();
+        let other = ways[..index].iter().filter(overlaps).find(|other| other.scheme != one.scheme)?;
+        let message = format!("port {port} cannot speak both TLS and plain HTTP");
+        let diagnostic = Diagnostic::error("mixed-port", one.at.clone(), message)
+            .marked(one.why)
+            .label(other.at.clone(), other.why)
+            .help("give one of them another port");
+        Some(diagnostic)
+    })
 }
 
 fn ip_of(host: &HostPattern) -> Option<IpAddr> {

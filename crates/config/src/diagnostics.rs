@@ -1,7 +1,7 @@
 //! What can be wrong with a configuration, as data: a code, a message, places in the text, a way out. And how it is shown.
 //! Nothing here knows what the directives mean; whoever finds a fault builds one of these and goes on.
 
-use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -164,24 +164,15 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
     };
     let mut group = Group::with_title(level.primary_title(diagnostic.message.as_str()).id(diagnostic.code));
     let main = &diagnostic.primary;
-    let file = sources.file(main.location.file);
-    if file.text.is_empty() {
-        group = group.element(Origin::path(file.name.as_str()));
+    let main_file = main.location.file;
+    if sources.file(main_file).text.is_empty() {
+        group = group.element(Origin::path(sources.file(main_file).name.as_str()));
     } else {
-        let mut snippet = Snippet::source(file.text.as_str()).path(file.name.as_str());
-        snippet = snippet.annotation(annotation(AnnotationKind::Primary, main, &file.text));
-        for label in diagnostic.labels.iter().filter(|label| label.location.file == main.location.file) {
-            snippet = snippet.annotation(annotation(AnnotationKind::Context, label, &file.text));
-        }
-        group = group.element(snippet);
+        let beside: Vec<&Label> = diagnostic.labels.iter().filter(|label| label.location.file == main_file).collect();
+        group = group.element(excerpt(sources.file(main_file), Some(main), &beside));
     }
-    for label in diagnostic.labels.iter().filter(|label| label.location.file != main.location.file) {
-        let other = sources.file(label.location.file);
-        group = group.element(Snippet::source(other.text.as_str()).path(other.name.as_str()).annotation(annotation(
-            AnnotationKind::Context,
-            label,
-            &other.text,
-        )));
+    for label in diagnostic.labels.iter().filter(|label| label.location.file != main_file) {
+        group = group.element(excerpt(sources.file(label.location.file), None, &[label]));
     }
     for note in &diagnostic.notes {
         group = group.element(Level::NOTE.message(note.as_str()));
@@ -192,10 +183,24 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
     out.push_str(&renderer.render(&[group]));
 }
 
-fn annotation<'a>(kind: AnnotationKind, label: &'a Label, text: &str) -> annotate_snippets::Annotation<'a> {
-    let span = on_boundaries(&label.location.span, text);
-    let label_text = if label.text.is_empty() { None } else { Some(label.text.as_str()) };
-    kind.span(span).label(label_text)
+/// The lines from the first to the last label. The renderer reads all that it is given, which for a large file and many diagnostics is much.
+fn excerpt<'a>(file: &'a SourceFile, primary: Option<&'a Label>, others: &[&'a Label]) -> Snippet<'a, Annotation<'a>> {
+    let labels: Vec<(AnnotationKind, &'a Label, Range<usize>)> = primary
+        .map(|label| (AnnotationKind::Primary, label))
+        .into_iter()
+        .chain(others.iter().map(|label| (AnnotationKind::Context, *label)))
+        .map(|(kind, label)| (kind, label, on_boundaries(&label.location.span, &file.text)))
+        .collect();
+    let first = labels.iter().map(|(_, _, span)| span.start).min().unwrap_or(0);
+    let last = labels.iter().map(|(_, _, span)| span.end).max().unwrap_or(0);
+    let from = file.text[..first].rfind('\n').map_or(0, |position| position + 1);
+    let to = file.text[last..].find('\n').map_or(file.text.len(), |length| last + length + 1);
+    let line = file.text[..from].matches('\n').count() + 1;
+    let annotations = labels.into_iter().map(|(kind, label, span)| {
+        let text = if label.text.is_empty() { None } else { Some(label.text.as_str()) };
+        kind.span(span.start - from..span.end - from).label(text)
+    });
+    Snippet::source(&file.text[from..to]).line_start(line).path(file.name.as_str()).annotations(annotations)
 }
 
 /// The renderer slices the text, so a span must lie inside it and on character boundaries.
@@ -214,6 +219,8 @@ fn on_boundaries(span: &Range<usize>, text: &str) -> Range<usize> {
 /// The candidate with the smallest edit distance, if that is small for the length of the word.
 pub fn nearest<'c>(written: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     const WRITTEN_CHARS_MAX: usize = 64;
+    // Candidates may be the thousands of pools of a generated file, each named wrongly once.
+    const CANDIDATES_MAX: usize = 500;
     let written_chars = written.chars().count();
     if written_chars > WRITTEN_CHARS_MAX {
         return None;
@@ -222,6 +229,7 @@ pub fn nearest<'c>(written: &str, candidates: impl IntoIterator<Item = &'c str>)
     let allowed = (written_chars / 3).max(1);
     candidates
         .into_iter()
+        .take(CANDIDATES_MAX)
         .map(|candidate| (edit_distance(&lower, &candidate.to_ascii_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
         .min_by_key(|(distance, _)| *distance)

@@ -267,7 +267,7 @@ impl<'e> Loader<'e> {
         }
         let has_errors = lowering.has_errors();
         let Lowering { mut configuration, mut diagnostics, pools_in_place, spans, read_files: more_files, .. } = lowering;
-        configuration.pools.extend(pools_in_place);
+        configuration.pools.extend(pools_in_place.into_values());
         read_files.extend(more_files);
         read_files.sort();
         read_files.dedup();

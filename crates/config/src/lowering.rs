@@ -11,7 +11,7 @@ use crate::units;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_model::{Configuration, Pool, Template};
+use tidegate_model::{Configuration, Pool, PoolName, Template};
 
 /// Everything that is collected on the way. Faults are reported and lowering goes on, so that all of them show at once.
 pub struct Lowering<'a> {
@@ -22,7 +22,8 @@ pub struct Lowering<'a> {
     /// Every named pool that is written, also the faulty ones, so that a use of them is not one more fault.
     pub pools_written: BTreeMap<String, Location>,
     pub pools_used: BTreeSet<String>,
-    pub pools_in_place: Vec<Pool>,
+    /// Pools written in place, by the name that is made from their content.
+    pub pools_in_place: BTreeMap<PoolName, Pool>,
     pub spans: Spans,
     /// Files that were read besides the configuration itself.
     pub read_files: Vec<PathBuf>,
@@ -37,7 +38,7 @@ impl<'a> Lowering<'a> {
             configuration: Configuration::default(),
             pools_written: BTreeMap::new(),
             pools_used: BTreeSet::new(),
-            pools_in_place: Vec::new(),
+            pools_in_place: BTreeMap::new(),
             spans: Spans::default(),
             read_files: Vec::new(),
         }

@@ -100,8 +100,7 @@ fn sites_with_their_addresses_and_certificates() {
         site "off.localhost:8081" "10.0.0.1" { tls "off"; respond 200; }
         "#,
     );
-    let addresses: Vec<String> =
-        configuration.sites.iter().flat_map(|site| &site.addresses).map(|address| address.to_string()).collect();
+    let addresses: Vec<String> = configuration.sites.iter().flat_map(|site| &site.addresses).map(ToString::to_string).collect();
     assert_eq!(
         addresses,
         [
@@ -204,7 +203,7 @@ fn conditions() {
     check("match cookie=\"Id=*.x\"", ConditionKind::Cookie(field("Id", TextPattern::Suffix(".x".into()))));
     check(
         "match client=\"10.0.0.0/8,::1\"",
-        ConditionKind::Client(vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]),
+        ConditionKind::Client(vec!["10.0.0.0/8".parse().expect("a network"), "::1/128".parse().expect("a network")]),
     );
     check(
         "match host=\"a.example.com, *.example.org\"",
@@ -384,7 +383,7 @@ fn defaults_hold_when_nothing_is_written() {
     let configuration = loaded("site \"localhost\" { respond 200; }");
     let expected = Configuration { sites: configuration.sites.clone(), ..Configuration::default() };
     assert_eq!(configuration, expected);
-    assert_eq!(configuration.admin, Admin::Tcp("127.0.0.1:9180".parse().unwrap()));
+    assert_eq!(configuration.admin, Admin::Tcp("127.0.0.1:9180".parse().expect("an address")));
     assert_eq!(loaded("admin \"off\"\nsite \"localhost\" { respond 200; }").admin, Admin::Off);
 }
 
@@ -471,6 +470,39 @@ fn included_files_that_include_each_other_forever_are_noticed() {
     let loaded = load_path(&directory.path().join("0.kdl"));
     let codes: Vec<&str> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
     assert_eq!(codes, ["include-depth"]);
+}
+
+#[test]
+fn files_that_cannot_be_used_say_why() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("large"), vec![b'a'; (1 << 20) + 1]).expect("a file");
+    fs::write(directory.path().join("latin-1"), b"\xfc").expect("a file");
+    let check = |text: &str, expected: &str| {
+        let loaded = load_text_in(text, directory.path(), &[]);
+        assert_eq!(loaded.diagnostics[0].message, expected, "for {text}");
+        assert!(loaded.configuration.is_none());
+    };
+    let site = |body: &str| format!("site \"localhost\" {{ respond body=\"{body}\"; }}");
+    check(&site("{file.large}"), "cannot read `large`: it is larger than 1 MiB");
+    check(&site("{file.latin-1}"), "cannot read `latin-1`: it is not UTF-8 text");
+    check(&site("{file.}"), "cannot read ``: it is a directory");
+    check(&site("{env.}"), "the environment variable `` is not set");
+    let included = directory.path().join("latin-1");
+    check("include \"latin-1\"", &format!("cannot read `{}`: it is not UTF-8 text", included.display()));
+}
+
+#[test]
+fn places_of_what_is_checked_again_later() {
+    let text = "admin \"127.0.0.1:1\"\nsite \"a.localhost\" \"b.localhost\" { respond 200; }\naccess-log \"./x.log\"\n";
+    let loaded = load_text_in(text, Path::new(""), &[]);
+    let written = |location: &tidegate_config::Location| &text[location.span.clone()];
+    let addresses: Vec<&str> = loaded.spans.addresses.iter().map(|(_, location)| written(location)).collect();
+    assert_eq!(addresses, ["\"a.localhost\"", "\"b.localhost\""]);
+    let configuration = loaded.configuration.expect("no errors");
+    let second = &configuration.sites[0].addresses[1];
+    assert_eq!(loaded.spans.of_address(second).map(written), Some("\"b.localhost\""));
+    assert_eq!(loaded.spans.admin.as_ref().map(written), Some("\"127.0.0.1:1\""));
+    assert_eq!(loaded.spans.access_log.as_ref().map(written), Some("\"./x.log\""));
 }
 
 #[test]

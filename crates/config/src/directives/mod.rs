@@ -139,3 +139,73 @@ pub fn is_not_available_property(directive: &str, name: &str) -> bool {
 pub fn not_available() -> &'static [(Place, &'static [&'static str])] {
     NOT_AVAILABLE
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, find, is_not_available, not_available, places_of};
+    use crate::load::{Environment, load_with};
+    use crate::table::{Count, Directive, Lower, Place};
+    use std::path::Path;
+
+    /// The example inside what has to be around it.
+    fn surrounded(directive: &Directive, place: Place) -> String {
+        let example = directive.example;
+        let answers = if matches!(directive.lower, Lower::Terminal(_)) || directive.name == "route" { "" } else { "respond 200" };
+        let site = "site \"localhost\" { respond 200; }";
+        match place {
+            Place::Top if directive.name == "site" => example.to_string(),
+            Place::Top if directive.name == "pool" => format!("{example}\nsite \"localhost\" {{ proxy \"api\"; }}"),
+            Place::Top => format!("{example}\n{site}"),
+            Place::Site => format!("site \"localhost\" {{\n{example}\n{answers}\n}}"),
+            Place::Route => format!("site \"localhost\" {{\nroute {{\n{example}\n{answers}\n}}\n}}"),
+            Place::Pool if directive.name == "protocol" => {
+                format!("site \"localhost\" {{ proxy \"10.0.0.9:80\" {{\n{example}\n}}; }}")
+            }
+            Place::Pool => format!("site \"localhost\" {{ proxy \"https://10.0.0.9:443\" {{\n{example}\n}}; }}"),
+            Place::Tls => format!("site \"localhost\" {{ tls {{\n{example}\n}}; respond 200; }}"),
+            Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
+            Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
+        }
+    }
+
+    #[test]
+    fn every_example_loads_without_complaint_in_every_place_of_its_directive() {
+        for directive in ALL {
+            for place in directive.places {
+                let text = surrounded(directive, *place);
+                let loaded = load_with("example", &text, Path::new("/nonexistent"), &Environment::Given([].into()));
+                let messages: Vec<&str> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str()).collect();
+                assert!(messages.is_empty() || directive.name == "site", "{messages:?} for\n{text}");
+                assert!(loaded.configuration.is_some(), "{messages:?} for\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_in_a_place_and_reserved_words_are_not_taken() {
+        for place in Place::ALL {
+            let names = super::names_at(place);
+            let unique: std::collections::BTreeSet<_> = names.iter().collect();
+            assert_eq!(names.len(), unique.len(), "{place:?}");
+        }
+        for (place, words) in not_available() {
+            for word in *words {
+                assert!(find(word, *place).is_none(), "{word} is both reserved and there");
+                assert!(is_not_available(word, *place));
+            }
+        }
+        assert!(places_of("proxy").contains(&Place::Route));
+    }
+
+    /// Reading by position relies on it: only the last argument may be left out or repeated.
+    #[test]
+    fn what_may_be_left_out_stands_last() {
+        for directive in ALL {
+            let counts: Vec<Count> = directive.arguments.iter().map(|argument| argument.count).collect();
+            let open_ended = counts.iter().position(|count| matches!(count, Count::OneOrMore | Count::Any));
+            assert!(open_ended.is_none_or(|position| position + 1 == counts.len()), "{}", directive.name);
+            let first_optional = counts.iter().position(|count| *count != Count::One).unwrap_or(counts.len());
+            assert!(!counts[first_optional..].contains(&Count::One), "{}", directive.name);
+        }
+    }
+}

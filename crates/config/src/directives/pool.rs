@@ -246,11 +246,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     if line.node.children.is_none() {
         return;
     }
-    if let Some(pool) = finish(lowering, draft, pool_name, line.location())
-        && !lowering.configuration.pools.iter().any(|known| known.name == pool.name)
-    {
-        lowering.configuration.pools.push(pool);
-    }
+    // Two of one name were reported when the names were collected.
+    let pool = finish(lowering, draft, pool_name, line.location());
+    lowering.configuration.pools.extend(pool);
 }
 
 /// The lines of a pool's block, and of the block of a `proxy`.

@@ -97,10 +97,9 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
 /// Names a pool by what it contains, and keeps one of those that are equal.
 fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
     pool.name = content_name(&pool);
-    if !lowering.pools_in_place.iter().any(|known| known.name == pool.name) {
-        lowering.pools_in_place.push(pool.clone());
-    }
-    pool.name
+    let name = pool.name.clone();
+    lowering.pools_in_place.entry(name.clone()).or_insert(pool);
+    name
 }
 
 /// The addresses; and when anything is not as by default, a digest of all settings, so that equal names are equal pools.

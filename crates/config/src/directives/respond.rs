@@ -56,9 +56,5 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         lowering.report(Diagnostic::error("body-not-allowed", value.location.clone(), message).help("remove `body=`"));
         return None;
     }
-    Some(Terminal::Respond {
-        status,
-        body: body.unwrap_or_default(),
-        content_type: content_type.map(|text| text.value),
-    })
+    Some(Terminal::Respond { status, body: body.unwrap_or_default(), content_type: content_type.map(|text| text.value) })
 }

@@ -19,7 +19,7 @@ pub static REWRITE: Directive = Directive {
             name: "path-or-pattern",
             kind: Kind::Text("a path, or a regular expression with `~`"),
             count: Count::One,
-            summary: "The new path; or with a second argument `~` and a regular expression, without which a path is left alone.",
+            summary: "The new path; or with a second argument `~` and a regular expression.",
         },
         Argument {
             name: "path",
@@ -30,8 +30,9 @@ pub static REWRITE: Directive = Directive {
     ],
     properties: &[],
     block: Block::None,
-    summary: "Replaces the path, or by a regular expression a part of it.",
-    details: "The query is kept, unless the new path has a `?`. Later steps and `{path}` see the new path; the route that was taken stays.",
+    summary: "Replaces the path.",
+    details: "With a regular expression, the path is replaced as a whole when the expression is found anywhere in it, and left alone \
+              otherwise. The query is kept, unless the new path has a `?`. Later steps and `{path}` see the new path; the route that was taken stays.",
     default: "",
     example: "rewrite \"~^/users/([0-9]+)$\" \"/profile/$1\"",
     lower: Lower::Step(lower_rewrite),

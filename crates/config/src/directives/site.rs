@@ -60,14 +60,14 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering.report(diagnostic);
     }
     if tls.source == TlsSource::Automatic {
-        for (address, at) in &addresses {
-            warn_of_internal_certificate(lowering, address, at);
+        for written in &addresses {
+            warn_of_internal_certificate(lowering, &written.address, &written.at);
         }
     }
     reachability::check(lowering, &draft.routes);
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
-    lowering.spans.addresses.extend(addresses.iter().cloned());
-    let addresses: Vec<SiteAddress> = addresses.into_iter().map(|(address, _)| address).collect();
+    lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));
+    let addresses: Vec<SiteAddress> = addresses.into_iter().map(|written| written.address).collect();
     if let Some(routes) = routes
         && !routes.is_empty()
         && !addresses.is_empty()
@@ -101,7 +101,16 @@ pub fn add_route(draft: &mut SiteDraft, route: RouteDraft) {
     draft.routes.push(route);
 }
 
-fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(SiteAddress, Location)> {
+/// An address as it was written.
+#[derive(Debug)]
+pub struct WrittenAddress {
+    pub address: SiteAddress,
+    pub at: Location,
+    /// `https://` was written, rather than meant by leaving the scheme out.
+    pub says_https: bool,
+}
+
+fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAddress> {
     let mut addresses = Vec::new();
     for text in line.read_arguments(lowering) {
         let text = text.text();
@@ -109,7 +118,10 @@ fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(SiteAddr
             Ok(address) if address.port == 0 => {
                 lowering.report(text.error("bad-address", "port 0 cannot be listened on"));
             }
-            Ok(address) => addresses.push((address, text.location)),
+            Ok(address) => {
+                let says_https = text.value.starts_with("https://");
+                addresses.push(WrittenAddress { address, at: text.location, says_https });
+            }
             Err(reason) => lowering.report(text.error("bad-address", reason)),
         }
     }

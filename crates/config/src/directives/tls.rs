@@ -2,7 +2,7 @@
 //! whether a key belongs to its certificate is checked where both are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::directives::site::SiteDraft;
+use crate::directives::site::{SiteDraft, WrittenAddress};
 use crate::load::reason;
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
@@ -11,7 +11,7 @@ use rustls_pki_types::pem::SectionKind;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use tidegate_model::{Certificate, CipherName, Scheme, SiteAddress, Tls, TlsSource, TlsVersion};
+use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion};
 
 /// Chains are a few KiB, bundles of trusted roots about 250 KiB.
 const PEM_BYTES_MAX: u64 = 4 << 20;
@@ -363,14 +363,12 @@ fn lower_tickets(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<
 }
 
 /// What all `tls` lines of a site come to, and what they do to its addresses.
-pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [(SiteAddress, Location)]) -> Tls {
+pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [WrittenAddress]) -> Tls {
     check_ciphers_fit(lowering, &draft);
     let tls_at = draft.source_at.map(|(_, at)| at);
     if draft.tls.source == TlsSource::Off {
-        for (address, at) in addresses.iter_mut() {
-            let written_https =
-                lowering.sources.file(at.file).text.get(at.span.clone()).is_some_and(|text| text.contains("https://"));
-            if written_https {
+        for WrittenAddress { address, at, says_https } in addresses.iter_mut() {
+            if *says_https {
                 let mut diagnostic =
                     Diagnostic::error("conflicting-tls", at.clone(), "this address is HTTPS, and TLS is off for the site")
                         .help("write `http://` in the address, or remove `tls \"off\"`");
@@ -388,10 +386,10 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [(Si
         }
     } else if let Some(tls_at) = tls_at
         && !addresses.is_empty()
-        && addresses.iter().all(|(address, _)| address.scheme == Scheme::Http)
+        && addresses.iter().all(|written| written.address.scheme == Scheme::Http)
     {
         let diagnostic = Diagnostic::warning("unused-tls", tls_at, "this has no effect: every address of the site is plain HTTP")
-            .label(addresses[0].1.clone(), "plain HTTP")
+            .label(addresses[0].at.clone(), "plain HTTP")
             .help("write `https://` in front of the address, or remove `tls`");
         lowering.report(diagnostic);
     }
