@@ -321,8 +321,8 @@ fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Result<(), 
         }
     };
     let mut program = Program::start(binary, &arguments, &world.folder, stdin.as_deref())?;
-    // Without a configuration of ours the admin endpoint may be anywhere; then the site's port tells.
-    let ready = if case.config.is_some() {
+    // Started otherwise, the admin endpoint may be anywhere or nowhere; then the site's port tells.
+    let ready = if case.start.is_none() {
         program.wait_until("ready", || matches!(admin::get(&world.admin, "/readyz"), Ok((200, _))))
     } else {
         program.wait_until("listening", || std::net::TcpStream::connect(&world.main).is_ok())
