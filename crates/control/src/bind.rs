@@ -82,6 +82,5 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn lacks_ipv6(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrNotAvailable
-        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+    error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }

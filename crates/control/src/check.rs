@@ -111,7 +111,9 @@ fn check_names(configuration: &Configuration, findings: &mut Vec<Finding>) {
                     code: "unresolved",
                     place: Place::Whole,
                     message: format!("the name of the server `{}` in the pool `{}` has no address", server.address, pool.name),
-                    help: Some("requests to it fail with 502 until the name resolves and the configuration is applied again".into()),
+                    help: Some(
+                        "requests to it fail with 502 until the name resolves and the configuration is applied again".into(),
+                    ),
                 });
             }
         }

@@ -45,7 +45,8 @@ pub fn gather(
 }
 
 fn pool_parts(pool: &Pool, process: &ProcessSurvivors, tls: &TlsSurvivors) -> Result<PoolParts, StartFault> {
-    let fault = |error: &dyn std::fmt::Display| StartFault::UpstreamTls { pool: pool.name.to_string(), message: error.to_string() };
+    let fault =
+        |error: &dyn std::fmt::Display| StartFault::UpstreamTls { pool: pool.name.to_string(), message: error.to_string() };
     let speaks_tls = pool.servers.iter().any(|server| server.address.scheme == Scheme::Https);
     let configs = if speaks_tls {
         let config = |alpn: &[&[u8]]| upstream_client_config(&pool.tls, alpn, tls).map_err(|error| fault(&error.message()));

@@ -7,9 +7,15 @@ use tidegate_certs::CertError;
 #[derive(Debug)]
 pub enum StartFault {
     /// Certificates of the site of that name.
-    Certificates { site: String, errors: Vec<CertError> },
+    Certificates {
+        site: String,
+        errors: Vec<CertError>,
+    },
     /// TLS to the servers of a pool.
-    UpstreamTls { pool: String, message: String },
+    UpstreamTls {
+        pool: String,
+        message: String,
+    },
     Bind(Vec<BindFault>),
     AccessLog(std::io::Error),
     Internal(String),

@@ -75,7 +75,8 @@ impl Prepared {
     /// Runs until a signal asks to stop and the requests in flight are done, or the drain time has passed. `admin` is served on the
     /// control thread meanwhile; `started` is called once the workers run.
     pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
         runtime.block_on(async move {
             let mut signals = Signals::new()?;
             tokio::task::spawn_local(admin);

@@ -99,9 +99,10 @@ fn choose_among<S: AsRef<ServerState>>(
             // The start moves with every draw, so that equally loaded servers share.
             let count = servers.len();
             let start = draw.random as usize % count;
-            (0..count).map(|step| (start + step) % count).filter(|position| eligible(position)).reduce(|best, position| {
-                if less_loaded(state(position), state(best)) { position } else { best }
-            })
+            (0..count)
+                .map(|step| (start + step) % count)
+                .filter(|position| eligible(position))
+                .reduce(|best, position| if less_loaded(state(position), state(best)) { position } else { best })
         }
         Balance::Random => weighted(candidates(), state, draw.random & 0xffff_ffff),
         Balance::Hash { .. } => candidates().max_by(|a, b| {
@@ -112,7 +113,11 @@ fn choose_among<S: AsRef<ServerState>>(
 }
 
 /// One of the candidates by weight; `random` is uniform below 2^32.
-fn weighted<'s>(candidates: impl Iterator<Item = usize> + Clone, state: impl Fn(usize) -> &'s ServerState, random: u64) -> Option<usize> {
+fn weighted<'s>(
+    candidates: impl Iterator<Item = usize> + Clone,
+    state: impl Fn(usize) -> &'s ServerState,
+    random: u64,
+) -> Option<usize> {
     let total: u64 = candidates.clone().map(|position| u64::from(state(position).weight)).sum();
     let mut left = (random * total) >> 32;
     let mut last = None;
@@ -149,7 +154,8 @@ pub fn mix(mut value: u64) -> u64 {
 
 /// FNV-1a, then mixed: keys are short and the result only has to spread.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
-    let folded = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let folded =
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     mix(folded)
 }
 
@@ -166,7 +172,11 @@ mod tests {
     use tidegate_model::{Balance, Template};
 
     fn servers(weights: &[u32]) -> Vec<ServerState> {
-        weights.iter().enumerate().map(|(position, weight)| ServerState::new(*weight, false, hash_bytes(&[position as u8]))).collect()
+        weights
+            .iter()
+            .enumerate()
+            .map(|(position, weight)| ServerState::new(*weight, false, hash_bytes(&[position as u8])))
+            .collect()
     }
 
     /// How often each server is chosen in `rounds` draws.

@@ -190,7 +190,13 @@ impl<S: Sock> Responder<'_, S> {
 
     /// Sends the head, with the first piece of the body if there is one, in one piece. `finished`: the message ends here.
     #[inline]
-    pub async fn send_head(&mut self, head: &mut ResponseHead, length: BodyLength, first: Option<Buf>, finished: bool) -> io::Result<()> {
+    pub async fn send_head(
+        &mut self,
+        head: &mut ResponseHead,
+        length: BodyLength,
+        first: Option<Buf>,
+        finished: bool,
+    ) -> io::Result<()> {
         match self {
             Responder::H1(responder) => responder.send_head(head, length, first, finished).await,
             Responder::H2(responder) => responder.send_head(head, first, finished).await,
@@ -306,7 +312,13 @@ impl<'s, S: Sock> H1Responder<'s, S> {
         self.write(encode_response(head, None)?).await
     }
 
-    async fn send_head(&mut self, head: &mut ResponseHead, length: BodyLength, first: Option<Buf>, finished: bool) -> io::Result<()> {
+    async fn send_head(
+        &mut self,
+        head: &mut ResponseHead,
+        length: BodyLength,
+        first: Option<Buf>,
+        finished: bool,
+    ) -> io::Result<()> {
         self.started = true;
         if length == BodyLength::Unknown {
             match self.version {

@@ -46,7 +46,9 @@ impl Refusal {
             (400, "plain_http_to_tls") => "plain HTTP was sent to a port that speaks TLS",
             (503, _) => "no upstream server can take the request now",
             (504, _) => "the upstream server did not answer in time",
-            (502, "connect_failed" | "connect_timeout" | "resolve_failed" | "tls_failed") => "the upstream server cannot be reached",
+            (502, "connect_failed" | "connect_timeout" | "resolve_failed" | "tls_failed") => {
+                "the upstream server cannot be reached"
+            }
             (502, _) => "the upstream server gave no valid answer",
             _ => "the request is not valid",
         }

@@ -126,7 +126,10 @@ pub fn header_map(fields: &Fields) -> HeaderMap {
 }
 
 fn is_forbidden(name: &HeaderName) -> bool {
-    matches!(name.as_str(), "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" | "te" | "http2-settings")
+    matches!(
+        name.as_str(),
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" | "te" | "http2-settings"
+    )
 }
 
 pub fn fields(map: &HeaderMap) -> Fields {

@@ -22,3 +22,20 @@ mod date;
 mod h2_head;
 mod lease;
 mod record;
+#[cfg(test)]
+mod tests {
+    use crate::connection::Connection;
+    use crate::request::{Incoming, handle};
+    use tidegate_transport::TokioSock;
+
+    fn output_size<A, B, F>(_: fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Every open connection carries the future of a request, and every request copies parts of it: what is rare in it is boxed.
+    #[test]
+    fn the_future_of_a_request_stays_small() {
+        let bytes = output_size::<&Connection<TokioSock>, Incoming<'_, TokioSock>, _>(handle);
+        assert!(bytes <= 3 << 10, "{bytes} bytes");
+    }
+}

@@ -32,7 +32,8 @@ impl<S: Sock> WorkerPool<S> {
         let servers = (0..compiled.servers.len())
             .map(|position| {
                 let server = &compiled.servers[position];
-                let known = before.and_then(|pool| pool.servers.iter().find(|known| known.is_same(server, &pool.compiled, &compiled)));
+                let known =
+                    before.and_then(|pool| pool.servers.iter().find(|known| known.is_same(server, &pool.compiled, &compiled)));
                 known.cloned().unwrap_or_else(|| Rc::new(Server::new(server)))
             })
             .collect();
@@ -54,14 +55,15 @@ pub struct Server<S: Sock> {
 
 /// An HTTP/1.1 connection to a server.
 pub struct H1Connection<S: Sock> {
-    pub stream: Stream<S>,
+    /// Boxed once for its whole life: it moves into and out of the pool with every request.
+    pub stream: Box<Stream<S>>,
     /// How long it had been idle when it was taken; `None` for a fresh one.
     pub idle_before: Option<Duration>,
     slot: OpenSlot,
 }
 
 struct Idle<S: Sock> {
-    stream: Stream<S>,
+    stream: Box<Stream<S>>,
     since: Instant,
     slot: OpenSlot,
 }
@@ -74,7 +76,7 @@ impl<S: Sock> AsRef<ServerState> for Rc<Server<S>> {
 
 impl<S: Sock> H1Connection<S> {
     pub fn fresh(stream: Stream<S>, slot: OpenSlot) -> H1Connection<S> {
-        H1Connection { stream, idle_before: None, slot }
+        H1Connection { stream: Box::new(stream), idle_before: None, slot }
     }
 }
 

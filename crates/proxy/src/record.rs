@@ -1,8 +1,6 @@
 //! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its end.
 
 use crate::failure::Refusal;
-use crate::pool::WorkerPool;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::RequestId;
 use tidegate_routing::SiteId;
@@ -10,6 +8,8 @@ use tidegate_wire::head::Span;
 
 pub struct Record {
     pub started: Instant,
+    /// When the last byte was passed on, where that was looked at anyway.
+    pub ended: Option<Instant>,
     pub request_id: RequestId,
     pub status: u16,
     pub reason: Option<&'static str>,
@@ -25,7 +25,8 @@ pub struct Record {
 }
 
 pub struct UpstreamRecord {
-    pub authority: Arc<str>,
+    /// Position in the pool.
+    pub server: usize,
     pub first_byte: Option<Duration>,
     pub reused: bool,
 }
@@ -34,6 +35,7 @@ impl Record {
     pub fn new(started: Instant, request_id: RequestId, path: Span, query: Option<Span>) -> Record {
         Record {
             started,
+            ended: None,
             request_id,
             status: 0,
             reason: None,
@@ -55,8 +57,7 @@ impl Record {
     }
 
     /// A server was chosen and a connection to it is there.
-    pub fn sent_to<S: tidegate_transport::Sock>(&mut self, pool: &WorkerPool<S>, position: usize, reused: bool) {
-        let authority = pool.compiled.servers[position].authority.clone();
-        self.upstream = Some(UpstreamRecord { authority, first_byte: None, reused });
+    pub fn sent_to(&mut self, server: usize, reused: bool) {
+        self.upstream = Some(UpstreamRecord { server, first_byte: None, reused });
     }
 }

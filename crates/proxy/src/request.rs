@@ -10,7 +10,7 @@ use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
 use crate::lease::Lease;
 use crate::record::Record;
-use crate::snapshot::{CompiledRoute, Listener};
+use crate::snapshot::{CompiledRoute, Listener, Snapshot};
 use crate::worker::WorkerSnapshot;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_
 use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, SiteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
-use tidegate_transport::{Buf, Sock};
+use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::{BodyFraming, parse_authority};
 
@@ -32,8 +32,11 @@ pub struct Incoming<'c, S: Sock> {
     pub framing: BodyFraming,
     pub body: BodyReader<'c, S>,
     pub responder: Responder<'c, S>,
-    /// When the head was complete.
+    /// When the head began to arrive.
     pub started: Instant,
+    pub snapshot: Rc<WorkerSnapshot<S>>,
+    /// The connection's listener in that snapshot.
+    pub listener: usize,
 }
 
 /// One request on its way. The fields are what its steps read and leave behind.
@@ -70,8 +73,9 @@ pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, 
     let outcome = request.answer().await;
     let ending = match outcome {
         Ok(()) => request.finish(),
-        Err(Failure::Client(fault)) => request.give_up_on_client(fault).await,
-        Err(Failure::Upstream(fault)) => request.refuse(fault.error.into()).await,
+        // Boxed: failures must not make every request's future larger.
+        Err(Failure::Client(fault)) => Box::pin(request.give_up_on_client(fault)).await,
+        Err(Failure::Upstream(fault)) => Box::pin(request.refuse(fault.error.into())).await,
     };
     request.record_end();
     ending
@@ -79,12 +83,15 @@ pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, 
 
 impl<'c, S: Sock> Request<'c, S> {
     fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> Request<'c, S> {
-        let (snapshot, listener) = connection.current_snapshot();
-        let Incoming { head, framing, body, responder, started } = incoming;
+        let Incoming { head, framing, body, responder, started, snapshot, listener } = incoming;
         let trusted = &snapshot.shared.listeners[listener].trusted_proxies;
         let peer = connection.client.ip();
         let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
-        let client_ip = if peer_is_trusted { first_untrusted(&head.fields, &snapshot.shared.listeners[listener]).unwrap_or(peer) } else { peer };
+        let client_ip = if peer_is_trusted {
+            first_untrusted(&head.fields, &snapshot.shared.listeners[listener]).unwrap_or(peer)
+        } else {
+            peer
+        };
         let record = Record::new(started, connection.worker.next_request_id(), head.path, head.query);
         Request {
             connection,
@@ -106,12 +113,12 @@ impl<'c, S: Sock> Request<'c, S> {
         let snapshot = self.snapshot.clone();
         let site = match self.find_site() {
             Ok(site) => site,
-            Err(refusal) => return self.answer_refusal(refusal).await,
+            Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
         self.record.site = Some(site);
-        let Some(route) = self.find_route(&snapshot, site) else { return self.answer_refusal(Refusal::NO_ROUTE).await };
+        let Some(route) = self.find_route(&snapshot, site) else { return Box::pin(self.answer_refusal(Refusal::NO_ROUTE)).await };
         if let Err(refusal) = self.run_request_steps(route) {
-            return self.answer_refusal(refusal).await;
+            return Box::pin(self.answer_refusal(refusal)).await;
         }
         match (&route.terminal, route.pool) {
             (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, pool).await,
@@ -151,10 +158,13 @@ impl<'c, S: Sock> Request<'c, S> {
         if route.steps.is_empty() {
             return Ok(());
         }
-        let context = context(self.connection, &self.record, self.client_ip, self.snapshot.shared.listeners[self.listener].scheme);
+        let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
-        let limit = apply_request(&route.steps, &mut self.head, &context, &mut scratch)
-            .map_err(|error| Refusal { status: error.status(), reason: error.reason(), setting: Some("rewrite") })?;
+        let limit = apply_request(&route.steps, &mut self.head, &context, &mut scratch).map_err(|error| Refusal {
+            status: error.status(),
+            reason: error.reason(),
+            setting: Some("rewrite"),
+        })?;
         let Some(limit) = limit else { return Ok(()) };
         let declared = match self.framing {
             BodyFraming::Length(length) => Some(length),
@@ -170,7 +180,7 @@ impl<'c, S: Sock> Request<'c, S> {
         if !route.changes_response {
             return;
         }
-        let context = context(self.connection, &self.record, self.client_ip, self.snapshot.shared.listeners[self.listener].scheme);
+        let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch);
     }
@@ -179,12 +189,14 @@ impl<'c, S: Sock> Request<'c, S> {
     async fn answer_here(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
         let mut buffer: Lease<Vec<u8>> = Lease::take();
         let mut response: Lease<ResponseHead> = Lease::take();
-        let context = context(self.connection, &self.record, self.client_ip, self.listener().scheme);
+        let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
         let view = View { context: &context, request: &self.head, response: None };
         let body = match &route.terminal {
             CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
             CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
-            CompiledTerminal::Proxy { .. } => return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await,
+            CompiledTerminal::Proxy { .. } => {
+                return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await;
+            }
         };
         std::mem::swap(&mut *self.response, &mut *response);
         self.run_response_steps(route);
@@ -287,7 +299,7 @@ impl<'c, S: Sock> Request<'c, S> {
 
     /// Counts the request and writes its log line.
     fn record_end(&mut self) {
-        let duration = self.record.started.elapsed();
+        let duration = self.record.ended.unwrap_or_else(rt::now).saturating_duration_since(self.record.started);
         let sent = self.responder.bytes_sent();
         if let Some(site) = self.record.site {
             self.snapshot.sites[site.0 as usize].record(self.record.status, duration, sent);
@@ -303,8 +315,10 @@ impl<'c, S: Sock> Request<'c, S> {
         let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
         let bytes = &self.head.fields.bytes;
         let field = |id| self.head.fields.get(id).unwrap_or(b"");
-        let request_header = |name: &str, found: &mut dyn FnMut(&[u8])| self.head.fields.all_named(name.as_bytes()).take(1).for_each(found);
-        let response_header = |name: &str, found: &mut dyn FnMut(&[u8])| self.response.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let request_header =
+            |name: &str, found: &mut dyn FnMut(&[u8])| self.head.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let response_header =
+            |name: &str, found: &mut dyn FnMut(&[u8])| self.response.fields.all_named(name.as_bytes()).take(1).for_each(found);
         let needs_headers = sender.needs_headers();
         let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         sender.record(&AccessRecord {
@@ -322,7 +336,7 @@ impl<'c, S: Sock> Request<'c, S> {
             response_bytes,
             duration_us,
             upstream: self.record.upstream.as_ref().map(|upstream| RecordUpstream {
-                address: &upstream.authority,
+                address: self.upstream_authority(upstream.server),
                 first_byte_us: upstream.first_byte.map(|duration| duration.as_micros() as u64),
                 reused: upstream.reused,
             }),
@@ -345,6 +359,10 @@ impl<'c, S: Sock> Request<'c, S> {
         });
     }
 
+    fn upstream_authority(&self, server: usize) -> &str {
+        self.record.pool.map_or("", |pool| &self.snapshot.shared.pools[pool].servers[server].authority)
+    }
+
     pub fn listener(&self) -> &Listener {
         &self.snapshot.shared.listeners[self.listener]
     }
@@ -365,14 +383,21 @@ impl<'c, S: Sock> Request<'c, S> {
 }
 
 /// What steps and templates know besides the heads.
-pub fn context<'a, S: Sock>(connection: &'a Connection<S>, record: &'a Record, client_ip: IpAddr, scheme: Scheme) -> Context<'a> {
+pub fn context<'a, S: Sock>(
+    connection: &'a Connection<S>,
+    snapshot: &'a Snapshot,
+    record: &Record,
+    client_ip: IpAddr,
+    listener: usize,
+) -> Context<'a> {
+    let upstream = record.pool.zip(record.upstream.as_ref());
     Context {
-        scheme,
+        scheme: snapshot.listeners[listener].scheme,
         client_ip,
         client_port: connection.client.port(),
         tls_sni: connection.server_name.as_deref(),
         tls_version: connection.tls.as_ref().map(|tls| tls.version_name()),
-        upstream_address: record.upstream.as_ref().map(|upstream| &*upstream.authority),
+        upstream_address: upstream.map(|(pool, upstream)| &*snapshot.pools[pool].servers[upstream.server].authority),
         request_id: record.request_id,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
     }
@@ -382,8 +407,8 @@ pub fn context<'a, S: Sock>(connection: &'a Connection<S>, record: &'a Record, c
 /// first untrusted one may be invented.
 fn first_untrusted(fields: &Fields, listener: &Listener) -> Option<IpAddr> {
     let mut farthest = None;
-    let values: Vec<&[u8]> = fields.all(HeaderId::XForwardedFor).collect();
-    for entry in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
+    let entries = fields.list.iter().rev().filter(|field| field.id == HeaderId::XForwardedFor);
+    for entry in entries.flat_map(|field| field.value.of(&fields.bytes).rsplit(|byte| *byte == b',')) {
         let ip = forwarded_ip(entry.trim_ascii())?;
         farthest = Some(ip);
         if !listener.trusted_proxies.iter().any(|network| network.contains(&ip)) {

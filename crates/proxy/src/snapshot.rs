@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, compile_steps};
 use tidegate_model::{
-    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Scheme, Site, Template, TemplatePart, Terminal, TlsVersion,
+    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Scheme, Site, Template, TemplatePart, Terminal,
+    TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
 use tidegate_wire::HeadLimits;
@@ -168,16 +169,18 @@ pub fn compile(
     })
 }
 
-fn compile_site(site: &Site, tls: Option<Arc<ServerConfig>>, pools: &HashMap<&PoolName, usize>) -> Result<CompiledSite, CompileFault> {
+fn compile_site(
+    site: &Site,
+    tls: Option<Arc<ServerConfig>>,
+    pools: &HashMap<&PoolName, usize>,
+) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site.addresses.first().map_or_else(|| "redirect-to-https".into(), |address| address.to_string().into());
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let mut compiled_routes = Vec::with_capacity(site.routes.len());
     for route in &site.routes {
         let steps = compile_steps(&site.steps, &route.steps).map_err(|error| fault(&error))?;
         let pool = match &route.terminal {
-            Terminal::Proxy { pool } => {
-                Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?)
-            }
+            Terminal::Proxy { pool } => Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?),
             Terminal::Respond { .. } | Terminal::Redirect { .. } => None,
         };
         compiled_routes.push(CompiledRoute {
@@ -216,7 +219,9 @@ fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {
 pub fn listen_address(host: &HostPattern, port: u16) -> SocketAddr {
     match host {
         HostPattern::Ip(ip) => SocketAddr::new(*ip, port),
-        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port),
+        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => {
+            SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
+        }
     }
 }
 
@@ -231,7 +236,8 @@ fn compile_listeners(configuration: &Configuration, redirect: SiteId) -> Vec<Lis
     for (position, site) in configuration.sites.iter().enumerate() {
         for address in &site.addresses {
             let listen = listen_address(&address.host, address.port);
-            let draft = drafts.entry(listen).or_insert_with(|| Draft { scheme: address.scheme, hosts: Vec::new(), implied: false });
+            let draft =
+                drafts.entry(listen).or_insert_with(|| Draft { scheme: address.scheme, hosts: Vec::new(), implied: false });
             draft.hosts.push((SiteId(position as u32), &address.host));
         }
     }
@@ -265,9 +271,10 @@ fn share_unspecific_hosts(drafts: &mut BTreeMap<SocketAddr, Draft<'_>>) {
 }
 
 fn listener(configuration: &Configuration, address: SocketAddr, draft: Draft<'_>) -> Listener {
-    let options = configuration.listeners.iter().filter(|options| {
-        options.port == address.port() && options.ip.is_none_or(|ip| ip == address.ip())
-    });
+    let options = configuration
+        .listeners
+        .iter()
+        .filter(|options| options.port == address.port() && options.ip.is_none_or(|ip| ip == address.ip()));
     Listener {
         address,
         scheme: draft.scheme,
@@ -281,7 +288,11 @@ fn listener(configuration: &Configuration, address: SocketAddr, draft: Draft<'_>
 
 /// Whether a host is redirected on an address that plain HTTP sites listen on as well.
 fn redirects_beside_sites(configuration: &Configuration) -> bool {
-    configuration.sites.iter().flat_map(|site| &site.addresses).any(|address| address.redirect_from_http && address.scheme == Scheme::Https)
+    configuration
+        .sites
+        .iter()
+        .flat_map(|site| &site.addresses)
+        .any(|address| address.redirect_from_http && address.scheme == Scheme::Https)
 }
 
 /// Answers on port 80 for every bare `example.com`.
@@ -298,6 +309,11 @@ fn redirect_site() -> Site {
         addresses: Vec::new(),
         tls: Tls { source: TlsSource::Off, ..Tls::default() },
         steps: Vec::new(),
-        routes: vec![Route { paths: Vec::new(), matches: Vec::new(), steps: Vec::new(), terminal: Terminal::Redirect { to, status: 308 } }],
+        routes: vec![Route {
+            paths: Vec::new(),
+            matches: Vec::new(),
+            steps: Vec::new(),
+            terminal: Terminal::Redirect { to, status: 308 },
+        }],
     }
 }

@@ -143,7 +143,12 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
 }
 
 impl<S: Sock> Worker<S> {
-    fn new(index: usize, snapshot: Arc<Snapshot>, process: Arc<ProcessSurvivors>, access_log: Option<AccessLogSender>) -> Worker<S> {
+    fn new(
+        index: usize,
+        snapshot: Arc<Snapshot>,
+        process: Arc<ProcessSurvivors>,
+        access_log: Option<AccessLogSender>,
+    ) -> Worker<S> {
         let mut survivors = WorkerSurvivors::default();
         let pools = survivors.pools_for(&snapshot, index, &process.registry);
         let sites = snapshot.sites.iter().map(|site| process.registry.site(index, &site.name)).collect();

@@ -7,7 +7,12 @@ use std::path::PathBuf;
 pub const DEFAULT_CONFIG: &str = "/etc/tidegate/tidegate.kdl";
 
 #[derive(Parser)]
-#[command(name = "tidegate", version, about = "A reverse proxy, load balancer and TLS terminator.", disable_help_subcommand = true)]
+#[command(
+    name = "tidegate",
+    version,
+    about = "A reverse proxy, load balancer and TLS terminator.",
+    disable_help_subcommand = true
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

@@ -75,14 +75,22 @@ impl Deadlines {
     }
 
     /// Wakes the waiting task at `at` or up to a tick later. Arming again replaces the deadline and the waker.
-    #[inline]
     pub fn arm(self: &Rc<Self>, direction: Direction, at: Instant, cx: &Context<'_>) {
-        WHEEL.with(|wheel| {
-            let tick = wheel.tick_of(at);
-            self.of(direction).tick.set(tick);
-            self.remember_waker(direction, cx);
-            wheel.enqueue(self, tick);
-        });
+        WHEEL.with(|wheel| self.arm_tick(wheel, direction, wheel.tick_of(at), cx));
+    }
+
+    /// As [`arm`](Self::arm), so many ticks from now. The wheel's own clock is precise enough, so this reads none.
+    #[inline]
+    pub fn arm_after(self: &Rc<Self>, direction: Direction, ticks: u32, cx: &Context<'_>) {
+        // One more, because the current tick has begun already.
+        WHEEL.with(|wheel| self.arm_tick(wheel, direction, wheel.current.get() + u64::from(ticks) + 1, cx));
+    }
+
+    #[inline]
+    fn arm_tick(self: &Rc<Self>, wheel: &Wheel, direction: Direction, tick: u64, cx: &Context<'_>) {
+        self.of(direction).tick.set(tick);
+        self.remember_waker(direction, cx);
+        wheel.enqueue(self, tick);
     }
 
     /// The deadline stays; the task that waits is now this one.
@@ -132,11 +140,15 @@ impl Wheel {
         (since / TICK.as_millis() as u64 + 1).max(self.current.get() + 1)
     }
 
+    #[inline]
     fn enqueue(&self, deadlines: &Rc<Deadlines>, tick: u64) {
         let tick = tick.min(self.current.get() + SLOTS - 1);
-        if deadlines.queued.get() <= tick {
-            return;
+        if deadlines.queued.get() > tick {
+            self.insert(deadlines, tick);
         }
+    }
+
+    fn insert(&self, deadlines: &Rc<Deadlines>, tick: u64) {
         // An entry in a later slot may remain; its slot number no longer equals `queued`, so it is ignored there.
         deadlines.queued.set(tick);
         self.slots.borrow_mut()[(tick % SLOTS) as usize].push(deadlines.clone());
@@ -179,6 +191,12 @@ impl Wheel {
             *slot = due;
         }
     }
+}
+
+/// A duration in ticks, rounded up.
+pub fn ticks(duration: Duration) -> u32 {
+    let ticks = duration.as_secs().saturating_mul(10) + u64::from(duration.subsec_millis().div_ceil(100));
+    u32::try_from(ticks).unwrap_or(u32::MAX)
 }
 
 /// Works off the slots up to `now`. Called by the worker's ticking task.
@@ -234,6 +252,18 @@ mod tests {
             assert_eq!(deadlines.take_fired(Direction::Write), seconds == 3, "at {seconds} s");
         }
         assert_eq!(seconds, 3601);
+    }
+
+    #[test]
+    fn relative_deadlines_are_rounded_up() {
+        let start = Instant::now();
+        advance(start);
+        let deadlines = Deadlines::new();
+        deadlines.arm_after(Direction::Read, super::ticks(Duration::from_millis(250)), &context());
+        advance(start + Duration::from_millis(200));
+        assert!(!deadlines.take_fired(Direction::Read));
+        advance(start + Duration::from_millis(250) + 2 * TICK);
+        assert!(deadlines.take_fired(Direction::Read));
     }
 
     #[test]

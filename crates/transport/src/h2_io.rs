@@ -82,7 +82,11 @@ impl<S: Sock> AsyncWrite for H2Io<S> {
         self.poll_write_vectored(cx, &[io::IoSlice::new(data)])
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         if self.gathered.as_ref().is_some_and(|gathered| gathered.len() >= CAPACITY) {
             ready!(self.as_mut().poll_flush(cx))?;
         }

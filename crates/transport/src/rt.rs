@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Runs a worker on this thread until `main` returns. Its sockets' deadlines are worked off meanwhile.
 pub fn run<T>(main: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
     Ok(runtime.block_on(async {
         spawn(async {
             loop {
@@ -143,7 +144,9 @@ impl<T> Sender<T> {
     /// Gives the message back when the mailbox is full or its worker has ended.
     pub fn try_send(&self, message: T) -> Result<(), T> {
         self.0.try_send(message).map_err(|error| match error {
-            tokio::sync::mpsc::error::TrySendError::Full(message) | tokio::sync::mpsc::error::TrySendError::Closed(message) => message,
+            tokio::sync::mpsc::error::TrySendError::Full(message) | tokio::sync::mpsc::error::TrySendError::Closed(message) => {
+                message
+            }
         })
     }
 }

@@ -15,6 +15,8 @@ pub enum ReadLimit {
     Idle(Duration),
     /// At a moment, whatever arrives before.
     Until(Instant),
+    /// Never: somebody else sees to it that the wait ends.
+    Never,
 }
 
 /// One connected socket of one worker. Methods take `&self`: one task may read while another writes.

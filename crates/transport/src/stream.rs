@@ -228,7 +228,11 @@ impl<S: Sock> Stream<S> {
     pub fn unread(&self, data: Buf) {
         if !data.is_empty() {
             let mut unread = self.unread.borrow_mut();
-            if unread.is_empty() { unread.extend_from_slice(&data) } else { unread.splice(..0, data.iter().copied()).for_each(drop) }
+            if unread.is_empty() {
+                unread.extend_from_slice(&data)
+            } else {
+                unread.splice(..0, data.iter().copied()).for_each(drop)
+            }
         }
     }
 

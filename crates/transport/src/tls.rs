@@ -154,13 +154,17 @@ fn receive<Data>(
             ConnectionState::EncodeTlsData(mut encode) => {
                 let written = match encode.encode(out.spare()) {
                     Ok(written) => written,
-                    Err(EncodeError::InsufficientSize(_)) => return Err(rustls::Error::General("a handshake flight larger than the buffer".into())),
+                    Err(EncodeError::InsufficientSize(_)) => {
+                        return Err(rustls::Error::General("a handshake flight larger than the buffer".into()));
+                    }
                     Err(EncodeError::AlreadyEncoded) => 0,
                 };
                 out.grow(written);
             }
             ConnectionState::TransmitTlsData(transmit) => transmit.done(),
-            ConnectionState::PeerClosed | ConnectionState::Closed => return Ok(Received { consumed: consumed + discard, closed: true }),
+            ConnectionState::PeerClosed | ConnectionState::Closed => {
+                return Ok(Received { consumed: consumed + discard, closed: true });
+            }
             ConnectionState::BlockedHandshake => return ended(consumed + discard, failure),
             ConnectionState::WriteTraffic(_) => {
                 consumed += discard;

@@ -1,7 +1,7 @@
 //! The tokio driver of `Sock`: readiness from epoll, reads into leased buffers, deadlines from the worker's wheel.
 
 use crate::buffer::Buf;
-use crate::deadline::{Deadlines, Direction};
+use crate::deadline::{Deadlines, Direction, ticks};
 use crate::sock::{ReadLimit, Sock};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::cell::{Cell, RefCell};
@@ -22,8 +22,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 pub struct TokioSock {
     stream: RefCell<TcpStream>,
     deadlines: Rc<Deadlines>,
-    read_limit: Cell<ReadLimit>,
-    write_idle: Cell<Duration>,
+    read_limit: Cell<Limit>,
+    write_idle_ticks: Cell<u32>,
 }
 
 impl TokioSock {
@@ -31,8 +31,8 @@ impl TokioSock {
         TokioSock {
             stream: RefCell::new(stream),
             deadlines: Deadlines::new(),
-            read_limit: Cell::new(ReadLimit::Idle(DEFAULT_IDLE)),
-            write_idle: Cell::new(DEFAULT_IDLE),
+            read_limit: Cell::new(Limit::IdleTicks(ticks(DEFAULT_IDLE))),
+            write_idle_ticks: Cell::new(ticks(DEFAULT_IDLE)),
         }
     }
 
@@ -41,19 +41,31 @@ impl TokioSock {
         if self.deadlines.take_fired(direction) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        if self.deadlines.is_armed(direction) && !matches!((direction, self.read_limit.get()), (Direction::Read, ReadLimit::Until(_))) {
+        let ticks = match (direction, self.read_limit.get()) {
+            (Direction::Read, Limit::Never) => return Poll::Pending,
+            (Direction::Read, Limit::Until(at)) => {
+                self.deadlines.arm(direction, at, cx);
+                return Poll::Pending;
+            }
+            (Direction::Read, Limit::IdleTicks(ticks)) => ticks,
+            (Direction::Write, _) => self.write_idle_ticks.get(),
+        };
+        if self.deadlines.is_armed(direction) {
             // The same wait, polled again: it goes on from where it began.
             self.deadlines.remember_waker(direction, cx);
-            return Poll::Pending;
+        } else {
+            self.deadlines.arm_after(direction, ticks, cx);
         }
-        let at = match (direction, self.read_limit.get()) {
-            (Direction::Read, ReadLimit::Until(at)) => at,
-            (Direction::Read, ReadLimit::Idle(idle)) => Instant::now() + idle,
-            (Direction::Write, _) => Instant::now() + self.write_idle.get(),
-        };
-        self.deadlines.arm(direction, at, cx);
         Poll::Pending
     }
+}
+
+/// [`ReadLimit`] as the wheel counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    IdleTicks(u32),
+    Until(Instant),
+    Never,
 }
 
 impl Sock for TokioSock {
@@ -123,13 +135,18 @@ impl Sock for TokioSock {
     }
 
     fn set_read_limit(&self, limit: ReadLimit) {
+        let limit = match limit {
+            ReadLimit::Idle(idle) => Limit::IdleTicks(ticks(idle)),
+            ReadLimit::Until(at) => Limit::Until(at),
+            ReadLimit::Never => Limit::Never,
+        };
         if self.read_limit.replace(limit) != limit {
             self.deadlines.disarm(Direction::Read);
         }
     }
 
     fn set_write_idle(&self, idle: Duration) {
-        self.write_idle.set(idle);
+        self.write_idle_ticks.set(ticks(idle));
     }
 
     fn set_between_requests(&self, between: bool) {

@@ -107,6 +107,13 @@ impl Fields {
         self.index(name, value, id);
     }
 
+    /// As [`push`](Self::push), with a value that is in the buffer already.
+    pub fn push_copy(&mut self, name: &[u8], value: Span) {
+        let id = HeaderId::of(name);
+        let name = self.append(&[name]);
+        self.index(name, value, id);
+    }
+
     /// Copies pieces to the end of the buffer and says where they are.
     pub fn append(&mut self, pieces: &[&[u8]]) -> Span {
         let start = self.bytes.len();

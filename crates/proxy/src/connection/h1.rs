@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use tidegate_middleware::error_answer;
 use tidegate_telemetry::AccessRecord;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{RequestHead, ResponseHead};
 use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};
-use tidegate_wire::BodyFraming;
 
 /// The start of HTTP/2 by prior knowledge (RFC 9113 section 3.4).
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -26,14 +26,14 @@ pub async fn serve<S: Sock>(connection: Connection<S>) {
     loop {
         let Some(data) = wait_for_request(&connection).await else { break };
         if is_first && may_be_h2(&connection, &data) {
-            return super::h2::serve_prior_knowledge(Rc::new(connection), data).await;
+            return Box::pin(super::h2::serve_prior_knowledge(Rc::new(connection), data)).await;
         }
         is_first = false;
         match serve_request(&connection, data).await {
             Ending::KeepAlive if !connection.is_draining() => {}
             Ending::KeepAlive => break,
             Ending::Close => {
-                connection.linger().await;
+                Box::pin(connection.linger()).await;
                 connection.account_bytes();
                 return;
             }
@@ -50,9 +50,10 @@ pub async fn serve<S: Sock>(connection: Connection<S>) {
 
 /// The first bytes of the next request. `None`: the client is done, or it has been waited for long enough.
 async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
-    let keep_alive = connection.worker.snapshot().shared.limits.keep_alive;
+    let keep_alive = connection.keep_alive();
     // A connection that was still in the accept queue when draining began has a moment for its one request.
-    let limit = if connection.is_draining() { ReadLimit::Until(rt::now() + DRAIN_FIRST_REQUEST) } else { ReadLimit::Idle(keep_alive) };
+    let limit =
+        if connection.is_draining() { ReadLimit::Until(rt::now() + DRAIN_FIRST_REQUEST) } else { ReadLimit::Idle(keep_alive) };
     connection.stream.sock.set_read_limit(limit);
     connection.stream.sock.set_between_requests(true);
     let data = connection.stream.read().await;
@@ -67,24 +68,28 @@ fn may_be_h2<S: Sock>(connection: &Connection<S>, data: &[u8]) -> bool {
 
 async fn serve_request<S: Sock>(connection: &Connection<S>, data: Buf) -> Ending {
     let arrived = rt::now();
-    let (snapshot, _) = connection.current_snapshot();
+    let (snapshot, listener) = connection.current_snapshot();
     let limits = snapshot.shared.head_limits();
-    // From here to the head's end the clock runs, however often a byte arrives (slowloris).
-    connection.stream.sock.set_read_limit(ReadLimit::Until(arrived + snapshot.shared.limits.header_timeout));
     let mut head: Lease<RequestHead> = Lease::take();
-    let outcome = read_head(&connection.stream, data, limits.head_bytes_max, |data| parse_request(data, &limits, &mut head)).await;
+    // From here to the head's end the clock runs, however often a byte arrives (slowloris).
+    let until = arrived + snapshot.shared.limits.header_timeout;
+    let outcome =
+        read_head(&connection.stream, data, limits.head_bytes_max, Some(until), |data| parse_request(data, &limits, &mut head))
+            .await;
     let rest = match outcome {
         Ok(rest) => rest,
-        Err(HeadFault::Bad(error)) => return refuse_head(connection, &head, error.into(), arrived).await,
+        Err(HeadFault::Bad(error)) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,
         Err(HeadFault::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
-            return refuse_head(connection, &head, Refusal::HEADER_TIMEOUT, arrived).await;
+            return Box::pin(refuse_head(connection, &head, Refusal::HEADER_TIMEOUT, arrived)).await;
         }
         Err(HeadFault::Io(_) | HeadFault::Cut) => return Ending::Abort,
     };
     let framing = match request_framing(&head) {
         Ok(framing) => framing,
-        Err(error) => return refuse_head(connection, &head, error.into(), arrived).await,
+        Err(error) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,
     };
+    // Whoever reads the body sets its own limit; while the answer is awaited the client may be silent.
+    connection.stream.sock.set_read_limit(ReadLimit::Never);
     let keep_alive = keep_alive_request(&head) && !connection.is_draining();
     let body = match framing {
         BodyFraming::None => {
@@ -94,7 +99,7 @@ async fn serve_request<S: Sock>(connection: &Connection<S>, data: Buf) -> Ending
         framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
-    request::handle(connection, Incoming { head, framing, body, responder, started: arrived }).await
+    request::handle(connection, Incoming { head, framing, body, responder, started: arrived, snapshot, listener }).await
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next request begins.

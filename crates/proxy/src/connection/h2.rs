@@ -18,9 +18,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_transport::h2_io::H2Io;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::BodyFraming;
 use tidegate_wire::h2_guard::{Flood, goaway_enhance_your_calm};
 use tidegate_wire::head::{HeaderId, RequestHead};
-use tidegate_wire::BodyFraming;
 
 /// What a client may have in flight towards us on one stream and on the whole connection. The latter is also what h2's own accounting of
 /// small DATA frames scales with: at the default window of 64 KiB it closes connections of well-behaved gRPC clients.
@@ -44,11 +44,6 @@ pub async fn serve_prior_knowledge<S: Sock>(connection: Rc<Connection<S>>, first
 
 pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     connection.is_h2.set(true);
-    // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
-    Box::pin(serve_streams(connection)).await;
-}
-
-async fn serve_streams<S: Sock>(connection: Rc<Connection<S>>) {
     let (snapshot, _) = connection.current_snapshot();
     let limits = snapshot.shared.limits;
     let flood: Rc<Cell<Option<Flood>>> = Rc::default();
@@ -79,7 +74,11 @@ async fn serve_streams<S: Sock>(connection: Rc<Connection<S>>) {
 
 /// Takes streams until the connection ends. When draining, and when there was no stream for the keep-alive time, the client is told to
 /// open no more, and those it has are finished. A connection with open streams may be silent for as long as they like.
-async fn accept_streams<S: Sock>(connection: &Rc<Connection<S>>, h2: &mut h2::server::Connection<H2Io<S>, Bytes>, keep_alive: Duration) {
+async fn accept_streams<S: Sock>(
+    connection: &Rc<Connection<S>>,
+    h2: &mut h2::server::Connection<H2Io<S>, Bytes>,
+    keep_alive: Duration,
+) {
     let draining = connection.worker.draining.waiter();
     let active: Rc<Cell<usize>> = Rc::default();
     let mut told = false;
@@ -147,7 +146,7 @@ fn spawn_stream<S: Sock>(
 
 async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let started = rt::now();
-    let (snapshot, _) = connection.current_snapshot();
+    let (snapshot, listener) = connection.current_snapshot();
     let (parts, body) = request.into_parts();
     let mut head: Lease<RequestHead> = Lease::take();
     if let Err(error) = h2_head::read_request(&parts, &snapshot.shared.head_limits(), &mut head) {
@@ -163,7 +162,7 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
     let framing = framing_of(&body, &head);
     let body = if body.is_end_stream() { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(body)) };
     let responder = Responder::H2(H2Responder::new(respond));
-    request::handle(connection, Incoming { head, framing, body, responder, started }).await;
+    request::handle(connection, Incoming { head, framing, body, responder, started, snapshot, listener }).await;
 }
 
 /// h2 has checked that a declared length is true; here it only says how the body is framed towards an HTTP/1.1 upstream.

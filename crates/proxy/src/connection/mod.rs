@@ -81,7 +81,7 @@ pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, client: SocketAddr, liste
 async fn serve<S: Sock>(mut connection: Connection<S>) {
     let is_h2 = match connection.listener_scheme() {
         Scheme::Http => false,
-        Scheme::Https => match tls::accept(&mut connection).await {
+        Scheme::Https => match Box::pin(tls::accept(&mut connection)).await {
             Some(facts) => {
                 connection.tls = Some(facts);
                 facts.h2
@@ -90,7 +90,8 @@ async fn serve<S: Sock>(mut connection: Connection<S>) {
         },
     };
     if is_h2 {
-        h2::serve(Rc::new(connection)).await;
+        // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
+        Box::pin(h2::serve(Rc::new(connection))).await;
     } else {
         h1::serve(connection).await;
     }
@@ -111,6 +112,11 @@ impl<S: Sock> Connection<S> {
         known.clone()
     }
 
+    /// How long the client may wait with its next request.
+    fn keep_alive(&self) -> Duration {
+        self.snapshot.borrow().0.shared.limits.keep_alive
+    }
+
     fn listener_scheme(&self) -> Scheme {
         let known = self.snapshot.borrow();
         known.0.shared.listeners[known.1].scheme
@@ -122,7 +128,9 @@ impl<S: Sock> Connection<S> {
         if !known.0.shared.listeners[known.1].needs_local_ip {
             return IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         }
-        *self.local_ip.get_or_init(|| self.stream.sock.local_ip().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ip| ip.to_canonical()))
+        *self
+            .local_ip
+            .get_or_init(|| self.stream.sock.local_ip().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ip| ip.to_canonical()))
     }
 
     /// The client's address in text, made once per connection.
@@ -150,7 +158,9 @@ impl<S: Sock> Connection<S> {
             Some(setting) => {
                 tracing::info!(client = %client_ip, status = refusal.status, reason = refusal.reason, setting, suppressed, "request refused");
             }
-            None => tracing::debug!(client = %client_ip, status = refusal.status, reason = refusal.reason, suppressed, "request refused"),
+            None => {
+                tracing::debug!(client = %client_ip, status = refusal.status, reason = refusal.reason, suppressed, "request refused")
+            }
         }
     }
 

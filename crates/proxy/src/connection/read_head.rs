@@ -2,7 +2,8 @@
 //! in is searched for its end piece by piece, so that many small pieces cost no more than their sum.
 
 use std::io;
-use tidegate_transport::{Buf, Sock, Stream};
+use std::time::Instant;
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
 use tidegate_wire::http1::find_head_end;
 use tidegate_wire::{HeadError, Parsed};
 
@@ -14,11 +15,12 @@ pub enum HeadFault {
     Bad(HeadError),
 }
 
-/// Parses a head that begins with `first` and returns what follows it.
+/// Parses a head that begins with `first` and returns what follows it. A head that is not all there must be by `until`.
 pub async fn read_head<S: Sock>(
     stream: &Stream<S>,
     first: Buf,
     head_bytes_max: usize,
+    until: Option<Instant>,
     mut parse: impl FnMut(&[u8]) -> Result<Parsed, HeadError>,
 ) -> Result<Buf, HeadFault> {
     let mut data = first;
@@ -29,6 +31,9 @@ pub async fn read_head<S: Sock>(
                 return Ok(data);
             }
             Parsed::Partial => {}
+        }
+        if let Some(until) = until {
+            stream.sock.set_read_limit(ReadLimit::Until(until));
         }
         let mut searched = data.len();
         loop {

@@ -11,7 +11,9 @@ use tidegate_model::TlsVersion;
 use tidegate_routing::SiteId;
 use tidegate_telemetry::{HandshakeFailure, HandshakeKind};
 use tidegate_transport::{Buf, ReadLimit, Sock, TlsFacts, rt};
-use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, DECODE_ERROR, Sniffed, UNRECOGNIZED_NAME, fatal_alert, is_plain_http, sniff};
+use tidegate_wire::client_hello::{
+    CLIENT_HELLO_BYTES_MAX, DECODE_ERROR, Sniffed, UNRECOGNIZED_NAME, fatal_alert, is_plain_http, sniff,
+};
 
 /// What a client gets that speaks plain HTTP to a TLS port; without it the browser shows a blank page.
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 66\r\nConnection: close\r\n\r\n400 Bad Request\nplain HTTP was sent to a port that speaks TLS only";
@@ -102,7 +104,11 @@ async fn refuse<S: Sock>(connection: &Connection<S>, alert: u8, failure: Handsha
     failure
 }
 
-async fn handshake<S: Sock>(connection: &Connection<S>, config: &Arc<ServerConfig>, first: &[u8]) -> Result<TlsFacts, HandshakeFailure> {
+async fn handshake<S: Sock>(
+    connection: &Connection<S>,
+    config: &Arc<ServerConfig>,
+    first: &[u8],
+) -> Result<TlsFacts, HandshakeFailure> {
     connection.stream.begin_tls_server(config, first).map_err(|_| HandshakeFailure::Internal)?;
     match connection.stream.handshake().await {
         Ok(facts) => Ok(facts),
@@ -125,9 +131,13 @@ fn io_failure(error: &io::Error) -> HandshakeFailure {
         _ => return HandshakeFailure::ClientClosed,
     }
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-        Some(Error::PeerIncompatible(PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon)) => HandshakeFailure::ClientCertificate,
+        Some(Error::PeerIncompatible(PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon)) => {
+            HandshakeFailure::ClientCertificate
+        }
         Some(Error::PeerIncompatible(_) | Error::NoApplicationProtocol) => HandshakeFailure::NothingInCommon,
-        Some(Error::AlertReceived(AlertDescription::CloseNotify | AlertDescription::UserCanceled)) => HandshakeFailure::ClientClosed,
+        Some(Error::AlertReceived(AlertDescription::CloseNotify | AlertDescription::UserCanceled)) => {
+            HandshakeFailure::ClientClosed
+        }
         Some(Error::AlertReceived(_)) => HandshakeFailure::ClientAlert,
         Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => HandshakeFailure::ClientCertificate,
         Some(Error::General(_)) => HandshakeFailure::Internal,

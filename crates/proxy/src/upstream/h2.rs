@@ -84,7 +84,8 @@ impl H2Connections {
     pub fn lease(&self) -> Option<Lease> {
         let mut open = self.open.borrow_mut();
         open.retain(|shared| !shared.state.ended.get());
-        let shared = open.iter().find(|shared| shared.state.streams.get() < STREAMS_MAX.min(shared.sender.current_max_send_streams()))?;
+        let shared =
+            open.iter().find(|shared| shared.state.streams.get() < STREAMS_MAX.min(shared.sender.current_max_send_streams()))?;
         Some(shared.lease())
     }
 

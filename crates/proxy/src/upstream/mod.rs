@@ -43,21 +43,24 @@ pub async fn take_or_open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: 
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
     let want = protocol_wanted(pool.compiled.model.protocol, compiled.tls_name.is_some(), need);
-    if want != Wanted::H1 && !need.fresh
+    if want != Wanted::H1
+        && !need.fresh
         && let Some(lease) = server.h2.lease()
     {
         pool.metrics.connections_reused.increment();
         return Ok(Connection::H2(lease));
     }
-    if want != Wanted::H2 && !need.fresh
+    if want != Wanted::H2
+        && !need.fresh
         && let Some(connection) = server.take_idle(rt::now(), need.certain, &pool.metrics)
     {
         pool.metrics.connections_reused.increment();
         return Ok(Connection::H1(connection));
     }
     match want {
-        Wanted::H1 => open(pool, server, compiled, want).await,
-        Wanted::H2 | Wanted::Either => open_shared(pool, server, compiled, want, need).await,
+        // Boxed: a request that finds a connection must not carry the size of making one.
+        Wanted::H1 => Box::pin(open(pool, server, compiled, want)).await,
+        Wanted::H2 | Wanted::Either => Box::pin(open_shared(pool, server, compiled, want, need)).await,
     }
 }
 
@@ -89,7 +92,8 @@ async fn open_shared<S: Sock>(
     need: Need,
 ) -> Result<Connection<S>, Failure> {
     // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
-    while !need.fresh && server.h2.is_expected(want == Wanted::H2)
+    while !need.fresh
+        && server.h2.is_expected(want == Wanted::H2)
         && let Some(opening) = server.h2.opening()
     {
         opening.wait().await;

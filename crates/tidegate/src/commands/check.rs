@@ -13,7 +13,12 @@ pub fn run(file: &Path) -> ExitCode {
     if let Some(configuration) = &loaded.configuration {
         let findings = check(configuration, default_state_dir(), Timestamp::now());
         let diagnostics: Vec<_> = findings.into_iter().map(|finding| diagnostic(&loaded, finding)).collect();
-        loaded.diagnostics.extend(diagnostics.into_iter().filter(|new| !loaded.diagnostics.iter().any(|known| says_the_same(known, new))).collect::<Vec<_>>());
+        loaded.diagnostics.extend(
+            diagnostics
+                .into_iter()
+                .filter(|new| !loaded.diagnostics.iter().any(|known| says_the_same(known, new)))
+                .collect::<Vec<_>>(),
+        );
     }
     report(&loaded);
     if loaded.has_errors() {
@@ -25,7 +30,10 @@ pub fn run(file: &Path) -> ExitCode {
 
 /// The configuration's own checks have said some things already, with the words at hand there.
 fn says_the_same(known: &Diagnostic, new: &Diagnostic) -> bool {
-    known.message == new.message || (known.primary.location.span == new.primary.location.span && known.severity == new.severity && new.code == "certificate")
+    known.message == new.message
+        || (known.primary.location.span == new.primary.location.span
+            && known.severity == new.severity
+            && new.code == "certificate")
 }
 
 fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {

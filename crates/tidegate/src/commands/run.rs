@@ -25,7 +25,12 @@ pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, starte
     };
     let admin = match tidegate_admin::bind(&configuration.admin) {
         Ok(admin) => admin,
-        Err(error) => return fail(&format!("the admin endpoint cannot be bound ({:?}): {error}\n  help: write `admin \"127.0.0.1:PORT\"` or `admin \"off\"`", configuration.admin)),
+        Err(error) => {
+            return fail(&format!(
+                "the admin endpoint cannot be bound ({:?}): {error}\n  help: write `admin \"127.0.0.1:PORT\"` or `admin \"off\"`",
+                configuration.admin
+            ));
+        }
     };
     let prepared = match prepare(configuration, state_dir, env!("CARGO_PKG_VERSION")) {
         Ok(prepared) => prepared,

@@ -1,0 +1,195 @@
+//! Bodies in motion: the request's body to the upstream at its least rate, the answer beside it, and the client watched meanwhile.
+
+use crate::exchange::{BodyFault, BodyReader, RequestWriter, Responder};
+use crate::failure::{ClientFault, Failure, Reach};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+use tidegate_middleware::BodyAllowance;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::BodyFraming;
+
+/// A request body may be slow for so long before its rate counts, and after every byte of credit is used up.
+const BODY_RATE_GRACE: Duration = Duration::from_secs(10);
+
+/// After so much of a body the other connections of the worker get a turn.
+pub(super) const TURN_BYTES: usize = 1 << 20;
+pub(super) fn gone(error: io::Error) -> Failure {
+    Failure::Client(if error.kind() == io::ErrorKind::TimedOut { ClientFault::WriteStalled } else { ClientFault::Gone })
+}
+
+pub(super) fn client_fault(fault: BodyFault) -> Failure {
+    Failure::Client(match fault {
+        BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => ClientFault::BodyTooSlow,
+        BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => ClientFault::Gone,
+        BodyFault::Framing(error) => ClientFault::BadBody(error),
+    })
+}
+
+pub(super) fn upstream_body_fault(fault: &BodyFault) -> Failure {
+    let error = match fault {
+        BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
+        BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => UpstreamError::BodyCut,
+        BodyFault::Framing(_) => UpstreamError::BadResponse,
+    };
+    Failure::upstream(error, Reach::Answering)
+}
+
+/// Why the request's body is not sent on any further.
+pub(super) enum PumpFault {
+    Client(Failure),
+    /// The upstream takes no more; its answer may still come.
+    Upstream,
+}
+
+/// Passes the request's body on. Reading pauses while the upstream takes nothing.
+pub(super) async fn pump_body<S: Sock>(
+    body: &mut BodyReader<'_, S>,
+    writer: RequestWriter<'_, S>,
+    pace: Pace,
+    allowance: Option<BodyAllowance>,
+    pumped: &Cell<u64>,
+) -> Result<(), PumpFault> {
+    let outcome = pump_pieces(body, writer, pace, allowance, pumped).await;
+    if let BodyReader::H1(reader) = body {
+        // From here on the answer watches the client, and waits as long as the answer takes.
+        reader.stream.sock.set_read_limit(ReadLimit::Never);
+    }
+    outcome
+}
+
+async fn pump_pieces<S: Sock>(
+    body: &mut BodyReader<'_, S>,
+    mut writer: RequestWriter<'_, S>,
+    mut pace: Pace,
+    mut allowance: Option<BodyAllowance>,
+    pumped: &Cell<u64>,
+) -> Result<(), PumpFault> {
+    let mut turn = 0;
+    loop {
+        let piece = pace.read(body).await.map_err(|fault| PumpFault::Client(client_fault(fault)))?;
+        let trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
+        let Some(piece) = piece else { return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
+        pumped.set(pumped.get() + piece.len() as u64);
+        if let Some(allowance) = &mut allowance {
+            allowance.take(piece.len() as u64).map_err(|_| PumpFault::Client(Failure::Client(ClientFault::BodyTooLarge)))?;
+        }
+        turn += piece.len();
+        let last = body.is_finished() && trailers.is_none();
+        writer.send_body(piece, last).await.map_err(|_| PumpFault::Upstream)?;
+        if last {
+            return Ok(());
+        }
+        if body.is_finished() {
+            return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream);
+        }
+        if turn > TURN_BYTES {
+            turn = 0;
+            rt::yield_now().await;
+        }
+    }
+}
+
+/// The least rate of a request body. Only time spent waiting for the client counts, so a slow upstream is not held against it; streams
+/// over HTTP/2 without a declared length may pause for as long as they like, since that is what gRPC streams do.
+pub(super) struct Pace {
+    rate_bytes: u64,
+    applies: bool,
+    received: u64,
+    waited: Duration,
+}
+
+impl Pace {
+    pub fn new(rate_bytes: u64, framing: BodyFraming, is_h2: bool) -> Pace {
+        let applies = rate_bytes > 0 && (!is_h2 || matches!(framing, BodyFraming::Length(_)));
+        Pace { rate_bytes, applies, received: 0, waited: Duration::ZERO }
+    }
+
+    /// How long the next piece may take.
+    fn allowance(&self) -> Duration {
+        let earned = Duration::from_millis(self.received.saturating_mul(1000) / self.rate_bytes.max(1));
+        BODY_RATE_GRACE + earned.saturating_sub(self.waited)
+    }
+
+    async fn read<S: Sock>(&mut self, body: &mut BodyReader<'_, S>) -> Result<Option<Buf>, BodyFault> {
+        if !self.applies {
+            return body.read().await;
+        }
+        let started = rt::now();
+        let piece = match body {
+            BodyReader::H1(reader) => {
+                reader.stream.sock.set_read_limit(ReadLimit::Until(started + self.allowance()));
+                body.read().await
+            }
+            BodyReader::H2(_) | BodyReader::Empty => match rt::timeout(self.allowance(), body.read()).await {
+                Some(piece) => piece,
+                None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
+            },
+        }?;
+        self.waited += started.elapsed();
+        self.received += piece.as_ref().map_or(0, |piece| piece.len() as u64);
+        Ok(piece)
+    }
+}
+
+/// Drives the answer and the request's body together. The answer decides: when it is complete the body is left where it is. A client that
+/// fails ends both.
+pub(super) async fn both<T>(
+    reply: impl Future<Output = Result<T, Failure>>,
+    pump: impl Future<Output = Result<(), PumpFault>>,
+    pump_done: &Cell<bool>,
+) -> Result<T, Failure> {
+    let mut reply = pin!(reply);
+    let mut pump = pin!(pump);
+    let mut pumping = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(outcome) = reply.as_mut().poll(cx) {
+            return Poll::Ready(outcome);
+        }
+        if pumping && let Poll::Ready(outcome) = pump.as_mut().poll(cx) {
+            pumping = false;
+            match outcome {
+                Ok(()) => pump_done.set(true),
+                Err(PumpFault::Client(failure)) => return Poll::Ready(Err(failure)),
+                Err(PumpFault::Upstream) => {}
+            }
+            // What was sent last may be what the answer waited for, and from now on the answer watches the client.
+            return reply.as_mut().poll(cx);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Waits for something of the upstream's, unless the client leaves meanwhile; then nobody needs it. While the request's body is being read
+/// its reader notices instead.
+pub(super) async fn unless_gone_while<T, S: Sock>(
+    responder: &mut Responder<'_, S>,
+    request_done: &Cell<bool>,
+    future: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        if request_done.get() && responder.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(Failure::Client(ClientFault::Gone)));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+pub(super) async fn unless_gone<T, S: Sock>(
+    responder: &mut Responder<'_, S>,
+    body: &BodyReader<'_, S>,
+    future: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let done = Cell::new(body.is_finished());
+    unless_gone_while(responder, &done, future).await
+}

@@ -1,0 +1,342 @@
+//! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both bodies, and try again
+//! where that is safe. A part of `request`; split off because it is the longer half.
+
+mod body;
+mod head;
+mod reply;
+
+use self::body::{Pace, both, client_fault, pump_body, unless_gone};
+use self::head::Plan;
+use self::reply::{Replied, Reply, h2_error};
+use crate::balance::{Draw, choose, hash_bytes};
+use crate::exchange::{BodyReader, RequestWriter, encode_request};
+use crate::failure::{ClientFault, Failure, Reach};
+use crate::h2_head;
+use crate::lease::Lease;
+use crate::pool::{H1Connection, Server, WorkerPool};
+use crate::request::{Request, context};
+use crate::snapshot::CompiledRoute;
+use crate::tunnel;
+use crate::upstream::{self, Need, h2 as upstream_h2};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_middleware::View;
+use tidegate_model::Balance;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+
+/// Attempts at one request, the first included.
+const ATTEMPTS_MAX: usize = 3;
+
+/// The first piece of the request's body, kept while the request may have to be sent again.
+enum Replay {
+    /// Nothing of the body was taken yet.
+    Untouched,
+    Kept(Lease<Vec<u8>>),
+    /// More was taken than is kept.
+    Lost,
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Sends the request to a server of the pool and its answer to the client.
+    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool_position: usize) -> Result<(), Failure> {
+        let snapshot = self.snapshot.clone();
+        let pool = &snapshot.pools[pool_position];
+        self.record.pool = Some(pool_position);
+        let plan = self.prepare_head();
+        let mut replay = Replay::Untouched;
+        let mut tried = [usize::MAX; ATTEMPTS_MAX];
+        let mut again = None;
+        let mut attempt = 0;
+        loop {
+            let position = match again.take() {
+                Some(position) => position,
+                None => self
+                    .choose_server(pool, &tried[..attempt])
+                    .ok_or(Failure::upstream(UpstreamError::NoServer, Reach::NothingSent))?,
+            };
+            tried[attempt] = position;
+            attempt += 1;
+            let need = Need {
+                certain: !plan.idempotent,
+                http1_only: plan.upgrade,
+                prefers_h2: plan.grpc,
+                fresh: attempt > 1 && tried[attempt - 2] == position,
+            };
+            let (failure, was_reused) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
+                Ok(()) => return Ok(()),
+                Err(failed) => failed,
+            };
+            self.note_failure(pool, position, failure);
+            if attempt == ATTEMPTS_MAX || !self.may_try_again(failure, &plan, &replay, was_reused, pool.servers.len()) {
+                return Err(failure);
+            }
+            if was_reused {
+                // The connection was at fault, not the server.
+                again = Some(position);
+            }
+            pool.metrics.retries.increment();
+            self.record.retries += 1;
+        }
+    }
+
+    /// RFC 9110 section 9.2.2: again only what did not reach the server, or does the same when done twice; and only while all of the body
+    /// is still there.
+    fn may_try_again(&self, failure: Failure, plan: &Plan, replay: &Replay, was_reused: bool, servers: usize) -> bool {
+        let Failure::Upstream(fault) = failure else { return false };
+        let is_whole = match replay {
+            Replay::Untouched | Replay::Kept(_) => true,
+            Replay::Lost => false,
+        };
+        let is_connection_fault =
+            matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
+        let is_safe = match fault.reach {
+            Reach::NothingSent => !matches!(fault.error, UpstreamError::PoolFull),
+            Reach::Sent => is_connection_fault && plan.idempotent,
+            Reach::Answering => false,
+        };
+        !self.responder.has_started() && is_whole && is_safe && (was_reused || servers > 1)
+    }
+
+    fn note_failure(&self, pool: &WorkerPool<S>, position: usize, failure: Failure) {
+        let Failure::Upstream(fault) = failure else { return };
+        pool.metrics.error(fault.error);
+        if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
+            let server = &pool.compiled.servers[position].authority;
+            tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), suppressed, "an upstream server failed");
+        }
+    }
+
+    fn choose_server(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Option<usize> {
+        let worker = &self.connection.worker;
+        let key_hash = match (&pool.compiled.model.balance, &pool.compiled.hash_key) {
+            (Balance::Hash { .. }, Some(key)) => {
+                let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
+                let mut rendered: Lease<Vec<u8>> = Lease::take();
+                key.render(View { context: &context, request: &self.head, response: None }, &mut rendered);
+                hash_bytes(&rendered)
+            }
+            _ => 0,
+        };
+        let draw = Draw { key_hash, random: worker.random(), now: self.record.started, tried };
+        choose(&pool.compiled.model.balance, &pool.servers, draw)
+    }
+
+    /// One attempt at one server. The error says whether the connection had been used before.
+    async fn attempt(
+        &mut self,
+        route: &CompiledRoute,
+        pool: &Rc<WorkerPool<S>>,
+        position: usize,
+        need: Need,
+        plan: &Plan,
+        replay: &mut Replay,
+    ) -> Result<(), (Failure, bool)> {
+        let server = &pool.servers[position];
+        let _in_flight = InFlight::new(server.clone());
+        let connection = unless_gone(&mut self.responder, &self.body, upstream::take_or_open(pool, position, need))
+            .await
+            .and_then(|opened| opened)
+            .map_err(|failure| (failure, false))?;
+        pool.metrics.requests.increment();
+        match connection {
+            upstream::Connection::H1(connection) => {
+                let reused = connection.idle_before.is_some();
+                self.record.sent_to(position, reused);
+                self.exchange_h1(route, pool, position, connection, plan, replay).await.map_err(|failure| (failure, reused))
+            }
+            upstream::Connection::H2(lease) => {
+                self.record.sent_to(position, true);
+                // Boxed, as every branch that the common request does not take: its size would be copied for all.
+                Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, false))
+            }
+        }
+    }
+
+    /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.
+    fn first_piece(&mut self, keep: bool, replay: &mut Replay) -> Result<Option<Buf>, Failure> {
+        match replay {
+            Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
+            Replay::Lost => Ok(None),
+            Replay::Untouched => {
+                let first = self.body.at_hand().map_err(client_fault)?;
+                if let Some(piece) = &first {
+                    self.count_body(piece.len())?;
+                    *replay = Replay::Lost;
+                    if keep {
+                        let mut kept: Lease<Vec<u8>> = Lease::take();
+                        kept.extend_from_slice(piece);
+                        *replay = Replay::Kept(kept);
+                    }
+                }
+                Ok(first)
+            }
+        }
+    }
+
+    fn count_body(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.record.request_bytes += bytes as u64;
+        match &mut self.body_allowance {
+            Some(allowance) => allowance.take(bytes as u64).map_err(|_| Failure::Client(ClientFault::BodyTooLarge)),
+            None => Ok(()),
+        }
+    }
+
+    async fn exchange_h1(
+        &mut self,
+        route: &CompiledRoute,
+        pool: &Rc<WorkerPool<S>>,
+        position: usize,
+        connection: H1Connection<S>,
+        plan: &Plan,
+        replay: &mut Replay,
+    ) -> Result<(), Failure> {
+        let _active = ActiveConnection::new(pool.clone());
+        let first = self.first_piece(connection.idle_before.is_some(), replay)?;
+        let all_sent = self.body.is_finished();
+        let bad_head = |_| Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::TrailersTooLarge));
+        let trailers = if all_sent { self.body.take_trailers() } else { None };
+        let message = encode_request(&self.head, first, plan.chunked, all_sent && trailers.is_none()).map_err(bad_head)?;
+        let timeouts = pool.compiled.model.timeouts;
+        let stream = &connection.stream;
+        stream.sock.set_read_limit(ReadLimit::Idle(timeouts.first_byte));
+        stream.sock.set_write_idle(timeouts.first_byte);
+        stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, Reach::NothingSent))?;
+        let sent_at = rt::now();
+        let mut writer = RequestWriter::H1 { stream, chunked: plan.chunked };
+        if all_sent && let Some(trailers) = &trailers {
+            let _ = writer.finish(Some(trailers)).await;
+        }
+        let reply = Reply::H1 { stream, sent_at };
+        let pump_done = Cell::new(all_sent);
+        let outcome = if all_sent {
+            self.stream_reply(route, pool, reply, &pump_done).await
+        } else {
+            Box::pin(self.stream_both(route, pool, reply, writer, &pump_done, replay)).await
+        }?;
+        match outcome {
+            Replied::Switched(rest) => {
+                Box::pin(self.tunnel(&connection, rest, timeouts.idle)).await;
+            }
+            Replied::Whole { reusable, keep_alive_seconds } => {
+                let server = &pool.servers[position];
+                if let Some(seconds) = keep_alive_seconds {
+                    server.learn_announced(seconds);
+                }
+                if reusable && pump_done.get() && !connection.stream.has_unread() {
+                    let wanted = pool.compiled.servers[position].shared.is_wanted();
+                    let ended = rt::now();
+                    self.record.ended = Some(ended);
+                    server.put_idle(connection, ended, wanted, &pool.metrics);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn exchange_h2(
+        &mut self,
+        route: &CompiledRoute,
+        pool: &Rc<WorkerPool<S>>,
+        lease: upstream_h2::Lease,
+        plan: &Plan,
+        replay: &mut Replay,
+    ) -> Result<(), Failure> {
+        let first = self.first_piece(true, replay)?;
+        let all_sent = self.body.is_finished();
+        let is_tls = pool.compiled.tls.is_some();
+        let request = h2_head::request(&self.head, if is_tls { "https" } else { "http" }, plan.trailers_wanted || plan.grpc)
+            .ok_or(Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::BadTrailer)))?;
+        let refused = |error: ::h2::Error| Failure::upstream(h2_error(&error), Reach::NothingSent);
+        let limit = pool.compiled.model.timeouts.connect;
+        let ready = rt::timeout(limit, lease.sender.clone().ready()).await;
+        let mut sender = ready.ok_or(Failure::upstream(UpstreamError::PoolFull, Reach::NothingSent))?.map_err(refused)?;
+        let trailers = if all_sent { self.body.take_trailers() } else { None };
+        let ends = all_sent && first.is_none() && trailers.is_none();
+        let (response, sending) = sender.send_request(request, ends).map_err(refused)?;
+        let mut writer: RequestWriter<'_, S> = RequestWriter::H2(sending);
+        if let Some(piece) = first {
+            let sent = writer.send_body(piece, all_sent && trailers.is_none()).await;
+            sent.map_err(|_| Failure::upstream(UpstreamError::Reset, Reach::Sent))?;
+        }
+        if all_sent && let Some(trailers) = &trailers {
+            let _ = writer.finish(Some(trailers)).await;
+        }
+        let reply = Reply::H2 { response: Box::new(response), sent_at: rt::now() };
+        let pump_done = Cell::new(all_sent);
+        if all_sent {
+            self.stream_reply(route, pool, reply, &pump_done).await?;
+        } else {
+            self.stream_both(route, pool, reply, writer, &pump_done, replay).await?;
+        }
+        Ok(())
+    }
+
+    /// The answer to the client while the rest of the request goes to the upstream.
+    async fn stream_both(
+        &mut self,
+        route: &CompiledRoute,
+        pool: &Rc<WorkerPool<S>>,
+        reply: Reply<'_, S>,
+        writer: RequestWriter<'_, S>,
+        pump_done: &Cell<bool>,
+        replay: &mut Replay,
+    ) -> Result<Replied, Failure> {
+        let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
+        let pumped = Cell::new(0);
+        let outcome = {
+            let pace = Pace::new(self.snapshot.shared.limits.body_rate_bytes, self.framing, self.connection.is_h2());
+            let pump = pump_body(&mut body, writer, pace, self.body_allowance.take(), &pumped);
+            let reply = self.stream_reply(route, pool, reply, pump_done);
+            both(reply, pump, pump_done).await
+        };
+        self.body = body;
+        self.record.request_bytes += pumped.get();
+        if pumped.get() > 0 {
+            *replay = Replay::Lost;
+        }
+        outcome
+    }
+
+    async fn tunnel(&mut self, connection: &H1Connection<S>, rest: Buf, idle: Duration) {
+        let outcome = tunnel::run(&self.connection.stream, &connection.stream, rest, idle).await;
+        self.record.request_bytes += outcome.client_bytes;
+        if let Some(reason) = outcome.reason {
+            self.record.reason = Some(reason);
+        }
+    }
+}
+
+/// Counts a request towards its server's load, however it ends.
+struct InFlight<S: Sock>(Rc<Server<S>>);
+
+impl<S: Sock> InFlight<S> {
+    fn new(server: Rc<Server<S>>) -> InFlight<S> {
+        let count = &server.state().in_flight;
+        count.set(count.get() + 1);
+        InFlight(server)
+    }
+}
+
+impl<S: Sock> Drop for InFlight<S> {
+    fn drop(&mut self) {
+        let count = &self.0.state().in_flight;
+        count.set(count.get() - 1);
+    }
+}
+
+struct ActiveConnection<S: Sock>(Rc<WorkerPool<S>>);
+
+impl<S: Sock> ActiveConnection<S> {
+    fn new(pool: Rc<WorkerPool<S>>) -> ActiveConnection<S> {
+        pool.metrics.connections_active.increment();
+        ActiveConnection(pool)
+    }
+}
+
+impl<S: Sock> Drop for ActiveConnection<S> {
+    fn drop(&mut self) {
+        self.0.metrics.connections_active.decrement();
+    }
+}

@@ -1,0 +1,266 @@
+//! The answer: its head from the upstream, interim answers, and its body to the client as it comes.
+
+use super::body::{TURN_BYTES, gone, unless_gone_while, upstream_body_fault};
+use crate::connection::read_head::{HeadFault, read_head};
+use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Responder};
+use crate::failure::{Failure, Reach, upstream_read_error};
+use crate::h2_head;
+use crate::pool::WorkerPool;
+use crate::request::Request;
+use crate::snapshot::CompiledRoute;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Instant;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::head::{HeaderId, Method, ResponseHead};
+use tidegate_wire::http1::{keep_alive_response, keep_alive_timeout_seconds, parse_response, response_framing};
+use tidegate_wire::{BodyFraming, HeadError, HeadLimits};
+
+/// Where the answer will come from.
+pub(super) enum Reply<'u, S: Sock> {
+    H1 { stream: &'u Stream<S>, sent_at: Instant },
+    H2 { response: Box<::h2::client::ResponseFuture>, sent_at: Instant },
+}
+
+/// What the answer's head says about what follows.
+pub(super) struct Answer {
+    framing: BodyFraming,
+    /// 101: the connection is a tunnel from here on.
+    switched: bool,
+    reusable: bool,
+    keep_alive_seconds: Option<u64>,
+    /// What followed the head of a switch.
+    rest: Buf,
+}
+
+pub(super) enum Replied {
+    Whole { reusable: bool, keep_alive_seconds: Option<u64> },
+    Switched(Buf),
+}
+
+impl Answer {
+    fn over_h2(head: &ResponseHead, method: Method, ended: bool) -> Answer {
+        let declared = head.fields.get(HeaderId::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        let bodiless = method == Method::Head || matches!(head.status, 204 | 304);
+        let framing = match (bodiless, declared) {
+            (true, _) => BodyFraming::None,
+            (false, Some(length)) => BodyFraming::Length(length),
+            // An answer that ends with its head has no body; HTTP/1.1 clients must be told so.
+            (false, None) if ended => BodyFraming::Length(0),
+            (false, None) => BodyFraming::Chunked,
+        };
+        Answer { framing, switched: false, reusable: true, keep_alive_seconds: None, rest: Buf::empty() }
+    }
+
+    fn replied(&self) -> Replied {
+        Replied::Whole { reusable: self.reusable, keep_alive_seconds: self.keep_alive_seconds }
+    }
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Reads the answer and passes it on as it comes.
+    pub(super) async fn stream_reply(
+        &mut self,
+        route: &CompiledRoute,
+        pool: &Rc<WorkerPool<S>>,
+        reply: Reply<'_, S>,
+        request_done: &Cell<bool>,
+    ) -> Result<Replied, Failure> {
+        let (answer, mut body) = self.receive_head(pool, reply, request_done).await?;
+        if answer.switched {
+            self.response.fields.remove_id(HeaderId::TransferEncoding);
+            self.record.status = 101;
+            let Responder::H1(responder) = &mut self.responder else { return Err(bad_response()) };
+            responder.send_switch(&self.response).await.map_err(gone)?;
+            return Ok(Replied::Switched(answer.rest));
+        }
+        self.record.status = self.response.status;
+        self.response.fields.remove_hop_by_hop();
+        settle_content_length(&mut self.response, answer.framing);
+        self.complete_response();
+        self.run_response_steps(route);
+        if self.connection.is_draining() {
+            self.responder.close_after();
+        }
+        let length = match answer.framing {
+            BodyFraming::None => BodyLength::None,
+            BodyFraming::Length(_) => BodyLength::Known,
+            BodyFraming::Chunked | BodyFraming::UntilClose => BodyLength::Unknown,
+        };
+        let first = body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
+        let trailers = if body.is_finished() { body.take_trailers() } else { None };
+        let whole = body.is_finished() && trailers.is_none();
+        let mut turn = first.as_ref().map_or(0, |piece| piece.len());
+        self.responder.send_head(&mut self.response, length, first, whole).await.map_err(gone)?;
+        let mut trailers = trailers;
+        while !body.is_finished() {
+            let piece = unless_gone_while(&mut self.responder, request_done, body.read()).await?;
+            let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
+            trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
+            let Some(piece) = piece else { break };
+            turn += piece.len();
+            let last = body.is_finished() && trailers.is_none();
+            self.responder.send_body(piece, last).await.map_err(gone)?;
+            if last {
+                return Ok(answer.replied());
+            }
+            if turn > TURN_BYTES {
+                turn = 0;
+                rt::yield_now().await;
+            }
+        }
+        if !whole {
+            self.responder.finish(trailers.as_deref()).await.map_err(gone)?;
+        }
+        Ok(answer.replied())
+    }
+
+    /// The head of the final answer; interim answers are passed on as they come.
+    async fn receive_head<'u>(
+        &mut self,
+        pool: &Rc<WorkerPool<S>>,
+        reply: Reply<'u, S>,
+        request_done: &Cell<bool>,
+    ) -> Result<(Answer, BodyReader<'u, S>), Failure> {
+        match reply {
+            Reply::H1 { stream, sent_at } => {
+                let mut rest = Buf::empty();
+                loop {
+                    let head = receive_head_h1(stream, rest, self.snapshot.shared.head_limits(), &mut self.response);
+                    rest = unless_gone_while(&mut self.responder, request_done, head).await??;
+                    if self.response.status >= 200 || self.response.status == 101 {
+                        break;
+                    }
+                    self.pass_interim().await?;
+                }
+                self.note_first_byte(pool, sent_at);
+                stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.idle));
+                let switched = self.response.status == 101;
+                if switched && !self.head.fields.has(HeaderId::Upgrade) {
+                    return Err(bad_response());
+                }
+                let framing = response_framing(&self.response, self.head.method).map_err(|_| bad_response())?;
+                let answer = Answer {
+                    framing,
+                    switched,
+                    reusable: keep_alive_response(&self.response) && framing != BodyFraming::UntilClose,
+                    keep_alive_seconds: keep_alive_timeout_seconds(&self.response),
+                    rest: if switched { std::mem::replace(&mut rest, Buf::empty()) } else { Buf::empty() },
+                };
+                let body = BodyReader::H1(H1BodyReader::new(stream, if switched { BodyFraming::None } else { framing }, rest));
+                Ok((answer, body))
+            }
+            Reply::H2 { mut response, sent_at } => {
+                let limit = pool.compiled.model.timeouts.first_byte;
+                let parts = loop {
+                    let waiting = rt::timeout(limit, next_h2_head(&mut response));
+                    let head = unless_gone_while(&mut self.responder, request_done, waiting).await?;
+                    match head.ok_or(Failure::upstream(UpstreamError::FirstByteTimeout, Reach::Sent))? {
+                        Ok(H2Head::Final(parts)) => break *parts,
+                        Ok(H2Head::Interim(parts)) => {
+                            h2_head::read_response(&parts, &mut self.response);
+                            self.pass_interim().await?;
+                        }
+                        Err(error) => return Err(Failure::upstream(h2_error(&error), h2_reach(&error))),
+                    }
+                };
+                let (head, body) = parts.into_parts();
+                h2_head::read_response(&head, &mut self.response);
+                self.note_first_byte(pool, sent_at);
+                Ok((
+                    Answer::over_h2(&self.response, self.head.method, body.is_end_stream()),
+                    BodyReader::H2(H2BodyReader::new(body)),
+                ))
+            }
+        }
+    }
+
+    async fn pass_interim(&mut self) -> Result<(), Failure> {
+        if self.response.status == 103 {
+            self.connection.worker.metrics.early_hints.increment();
+        }
+        self.response.fields.remove_hop_by_hop();
+        self.responder.send_interim(&self.response).await.map_err(gone)
+    }
+
+    fn note_first_byte(&mut self, pool: &WorkerPool<S>, sent_at: Instant) {
+        let waited = sent_at.elapsed();
+        pool.metrics.record_first_byte(waited);
+        if let Some(upstream) = &mut self.record.upstream {
+            upstream.first_byte = Some(waited);
+        }
+    }
+}
+
+/// One `Content-Length` where there may be one, none where there must not.
+fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
+    match framing {
+        BodyFraming::Length(length) => {
+            let stated = head.fields.all(HeaderId::ContentLength).take(2).count();
+            if stated != 1 {
+                head.fields.set(b"content-length", itoa::Buffer::new().format(length).as_bytes());
+            }
+        }
+        // RFC 9110 section 8.6: not in 204; in the answer to HEAD and in 304 it describes what is not sent.
+        BodyFraming::None if head.status == 204 => {
+            head.fields.remove_id(HeaderId::ContentLength);
+        }
+        BodyFraming::None => {}
+        BodyFraming::Chunked | BodyFraming::UntilClose => {
+            head.fields.remove_id(HeaderId::ContentLength);
+        }
+    }
+}
+
+async fn receive_head_h1<S: Sock>(
+    stream: &Stream<S>,
+    rest: Buf,
+    limits: HeadLimits,
+    head: &mut ResponseHead,
+) -> Result<Buf, Failure> {
+    let first = if rest.is_empty() { stream.read().await } else { Ok(rest) };
+    let first = first.map_err(|error| Failure::upstream(upstream_read_error(&error, false), Reach::Sent))?;
+    if first.is_empty() {
+        return Err(Failure::upstream(UpstreamError::ClosedEarly, Reach::Sent));
+    }
+    read_head(stream, first, limits.head_bytes_max, None, |data| parse_response(data, &limits, head)).await.map_err(|fault| {
+        let error = match fault {
+            HeadFault::Io(error) => upstream_read_error(&error, true),
+            HeadFault::Cut => UpstreamError::ClosedEarly,
+            HeadFault::Bad(HeadError::HeadTooLarge | HeadError::TooManyFields) => UpstreamError::HeadTooLarge,
+            HeadFault::Bad(_) => UpstreamError::BadResponse,
+        };
+        Failure::upstream(error, Reach::Answering)
+    })
+}
+
+enum H2Head {
+    Interim(http::response::Parts),
+    Final(Box<http::Response<::h2::RecvStream>>),
+}
+
+async fn next_h2_head(response: &mut ::h2::client::ResponseFuture) -> Result<H2Head, ::h2::Error> {
+    poll_fn(|cx| {
+        if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
+            return Poll::Ready(interim.map(|interim| H2Head::Interim(interim.into_parts().0)));
+        }
+        std::pin::Pin::new(&mut *response).poll(cx).map_ok(|answer| H2Head::Final(Box::new(answer)))
+    })
+    .await
+}
+
+pub(super) fn h2_error(error: &::h2::Error) -> UpstreamError {
+    if error.is_go_away() { UpstreamError::GoAway } else { UpstreamError::Reset }
+}
+
+/// RFC 9113 section 8.7: a refused stream was not processed.
+fn h2_reach(error: &::h2::Error) -> Reach {
+    if error.reason() == Some(::h2::Reason::REFUSED_STREAM) { Reach::NothingSent } else { Reach::Sent }
+}
+
+fn bad_response() -> Failure {
+    Failure::upstream(UpstreamError::BadResponse, Reach::Answering)
+}
