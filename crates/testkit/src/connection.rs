@@ -25,6 +25,44 @@ impl Socket {
             Socket::Tls(tls) => tls.get_ref().0,
         }
     }
+
+    /// What the handshake came to, when there was one.
+    pub fn tls_facts(&self) -> Option<TlsFacts> {
+        let Socket::Tls(tls) = self else { return None };
+        let session = tls.get_ref().1;
+        Some(TlsFacts {
+            version: match session.protocol_version() {
+                Some(rustls::ProtocolVersion::TLSv1_2) => "1.2",
+                Some(rustls::ProtocolVersion::TLSv1_3) => "1.3",
+                _ => "unknown",
+            },
+            alpn: session.alpn_protocol().unwrap_or(b"none").to_vec(),
+            resumed: session.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct TlsFacts {
+    /// `1.2` or `1.3`.
+    pub version: &'static str,
+    /// `none` when there was no agreement on one.
+    pub alpn: Vec<u8>,
+    pub resumed: bool,
+}
+
+impl TlsFacts {
+    /// Compares with what is asked for; `None` is not asked for.
+    pub fn check(&self, version: Option<&str>, alpn: Option<&[u8]>, resumed: Option<bool>) -> Result<(), String> {
+        let fits = version.is_none_or(|wanted| wanted == self.version)
+            && alpn.is_none_or(|wanted| wanted == self.alpn)
+            && resumed.is_none_or(|wanted| wanted == self.resumed);
+        if fits {
+            return Ok(());
+        }
+        let alpn = String::from_utf8_lossy(&self.alpn);
+        Err(format!("the handshake came to version {}, protocol {alpn}, resumed: {}", self.version, self.resumed))
+    }
 }
 
 impl AsyncRead for Socket {

@@ -45,7 +45,7 @@ pub fn client_config(root: Option<&CertificateDer<'static>>, options: &ClientOpt
                 .with_no_client_auth()
         }
     };
-    config.alpn_protocols = options.alpn.clone();
+    config.alpn_protocols.clone_from(&options.alpn);
     config.enable_sni = options.send_sni;
     config.resumption = Resumption::in_memory_sessions(64);
     Ok(config)

@@ -41,10 +41,12 @@ fn no_request_fails_when_the_upstream_closes_idle_connections() {
 }
 
 fn config(upstream_port: u16) -> String {
-    let sites: String = (0..CLIENTS)
-        .map(|number| format!("pool \"p{number}\" {{ server \"127.0.0.1:{upstream_port}\" }}\nsite \"http://c{number}.test:{{port}}\" {{ proxy \"p{number}\" }}\n"))
-        .collect();
-    format!("admin \"127.0.0.1:{{admin}}\"\naccess-log \"off\"\nthreads 2\n{sites}")
+    let mut text = "admin \"127.0.0.1:{admin}\"\naccess-log \"off\"\nthreads 2\n".to_owned();
+    for number in 0..CLIENTS {
+        text.push_str(&format!("pool \"p{number}\" {{ server \"127.0.0.1:{upstream_port}\" }}\n"));
+        text.push_str(&format!("site \"http://c{number}.test:{{port}}\" {{ proxy \"p{number}\" }}\n"));
+    }
+    text
 }
 
 fn run_clients(proxy: &Proxy, requests: u64) -> Vec<String> {
@@ -75,7 +77,8 @@ async fn run_client(
         match client.get(&host, "/").await {
             Ok(answer) if answer.status == 200 && answer.body == b"ok" => {}
             Ok(answer) => {
-                failures.borrow_mut().push(format!("{host}: {}{:?}", answer.head.text(), String::from_utf8_lossy(&answer.body)))
+                let body = String::from_utf8_lossy(&answer.body);
+                failures.borrow_mut().push(format!("{host}: {}{body:?}", answer.head.text()));
             }
             Err(error) => {
                 failures.borrow_mut().push(format!("{host}: {error}"));

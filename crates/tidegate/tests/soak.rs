@@ -190,7 +190,7 @@ impl Soak {
         for _ in 0..random.below(20) {
             let _ = client.connection.read_data().await?;
         }
-        self.abort(client, random);
+        abort(client, random);
         Ok(())
     }
 
@@ -202,7 +202,7 @@ impl Soak {
             let bytes = pattern::pattern(piece * 10_000, 10_000);
             client.connection.write(&bytes).await.map_err(|error| error.to_string())?;
         }
-        self.abort(client, random);
+        abort(client, random);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Soak {
         let mut client = self.client(random).await?;
         client.send("GET", HOST, "/hang", &[]).await?;
         sleep(Duration::from_millis(random.below(30))).await;
-        self.abort(client, random);
+        abort(client, random);
         Ok(())
     }
 
@@ -251,15 +251,8 @@ impl Soak {
             expect_length(back.len() as u64, piece.len() as u64)?;
             sent += piece.len() as u64;
         }
-        self.abort(client, random);
+        abort(client, random);
         Ok(())
-    }
-
-    /// Half of the time a close, half of the time a reset.
-    fn abort(&self, client: Client, random: &mut Random) {
-        if random.below(2) == 0 {
-            client.connection.reset();
-        }
     }
 
     async fn http2(&self, random: &mut Random) -> Result<(), String> {
@@ -282,6 +275,13 @@ impl Soak {
             driver.abort();
         }
         Ok(())
+    }
+}
+
+/// Half of the time a close, half of the time a reset.
+fn abort(client: Client, random: &mut Random) {
+    if random.below(2) == 0 {
+        client.connection.reset();
     }
 }
 

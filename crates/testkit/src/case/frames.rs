@@ -1,6 +1,6 @@
 //! HTTP/2 frames written by hand, for what no well-behaved library would send: floods, bad pseudo-headers, broken sequences.
 
-use super::parse_command::{ERROR_CODES, FRAME_KINDS};
+use super::parse_command::{END_HEADERS, ERROR_CODES, FRAME_KINDS};
 use super::script::{FloodKind, Frames};
 use crate::connection::Connection;
 use crate::http2::split_field;
@@ -17,7 +17,6 @@ const WINDOW_UPDATE: u8 = 0x8;
 const CONTINUATION: u8 = 0x9;
 const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
 
 /// Frames received and what was learnt from them.
 #[derive(Default)]

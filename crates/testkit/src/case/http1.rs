@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
@@ -196,7 +196,9 @@ impl Peer {
             }
             Wire::SendLastChunk(trailers) => {
                 let mut bytes = b"0\r\n".to_vec();
-                trailers.iter().for_each(|line| bytes.extend_from_slice(&[line.as_slice(), b"\r\n"].concat()));
+                for line in trailers {
+                    bytes.extend_from_slice(&[line.as_slice(), b"\r\n"].concat());
+                }
                 bytes.extend_from_slice(b"\r\n");
                 self.send(&bytes).await
             }
@@ -324,9 +326,8 @@ impl Peer {
     }
 
     async fn expect_tls(&mut self, version: Option<&str>, alpn: Option<&[u8]>, resumed: Option<bool>) -> Result<(), String> {
-        let connection = self.connection().await?;
-        let Socket::Tls(tls) = &connection.socket else { return Err("this connection has no TLS".into()) };
-        check_tls(tls, version, alpn, resumed)
+        let facts = self.connection().await?.socket.tls_facts();
+        facts.ok_or("this connection has no TLS")?.check(version, alpn, resumed)
     }
 
     async fn expect_certificate(&mut self, name: &[u8]) -> Result<(), String> {
@@ -348,32 +349,6 @@ impl Peer {
             Some(End::Broken(error)) => check_alert(Some(error), alert),
             end => Err(format!("the handshake was done, then the end was {end:?}")),
         }
-    }
-}
-
-pub fn check_tls(
-    tls: &TlsStream<TcpStream>,
-    version: Option<&str>,
-    alpn: Option<&[u8]>,
-    resumed: Option<bool>,
-) -> Result<(), String> {
-    let session = tls.get_ref().1;
-    let seen = match session.protocol_version() {
-        Some(rustls::ProtocolVersion::TLSv1_2) => "1.2",
-        Some(rustls::ProtocolVersion::TLSv1_3) => "1.3",
-        _ => "unknown",
-    };
-    if version.is_some_and(|wanted| wanted != seen) {
-        return Err(format!("the version is {seen}"));
-    }
-    let protocol = session.alpn_protocol().unwrap_or(b"none");
-    if alpn.is_some_and(|wanted| wanted != protocol) {
-        return Err(format!("the protocol is {}", String::from_utf8_lossy(protocol)));
-    }
-    let was_resumed = session.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-    match resumed {
-        Some(wanted) if wanted != was_resumed => Err(format!("the handshake was {:?}", session.handshake_kind())),
-        _ => Ok(()),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Runs the commands of a section with `h2`: streams of one client connection, or the streams that an upstream is sent.
 
 use super::frames::check_code;
-use super::http1::{accept, check_tls, connect};
+use super::http1::{accept, connect};
 use super::process;
 use super::run::{Outcome, execute_flow};
 use super::script::{ClientTls, Command, Message, Pace, Step, Stream, Wire};
 use super::text::escape;
 use super::world::World;
-use crate::connection::Socket;
+use crate::connection::TlsFacts;
 use crate::head::Head;
 use crate::http2::{self as kit, header_map, receive_data, send_all, split_field};
 use crate::pattern;
@@ -43,17 +43,13 @@ pub struct Peer {
     world: Rc<World>,
     source: Source,
     sender: Option<SendRequest<Bytes>>,
-    /// TLS facts of the client's connection, as `expect-tls` would check them.
-    tls_facts: Rc<RefCell<Option<TlsFacts>>>,
+    /// Of the client's connection, kept because `h2` takes the socket.
+    tls_facts: Option<TlsFacts>,
     accepted: Option<mpsc::UnboundedReceiver<Accepted>>,
     connection_tasks: Rc<RefCell<Vec<JoinHandle<()>>>>,
     streams: HashMap<String, OpenStream>,
     stream_count: usize,
     current: String,
-}
-
-struct TlsFacts {
-    check: Box<dyn Fn(Option<&str>, Option<&[u8]>, Option<bool>) -> Result<(), String>>,
 }
 
 #[derive(Default)]
@@ -96,7 +92,7 @@ impl Peer {
             world,
             source,
             sender: None,
-            tls_facts: Rc::default(),
+            tls_facts: None,
             accepted,
             connection_tasks: Rc::default(),
             streams: HashMap::new(),
@@ -144,7 +140,7 @@ impl Peer {
     async fn connect(&mut self) -> Result<(), String> {
         let Source::Client { to, from, tls } = &self.source else { return Err("only a client connects".into()) };
         let socket = connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut None).await?;
-        *self.tls_facts.borrow_mut() = tls_facts(&socket);
+        self.tls_facts = socket.tls_facts();
         let mut builder = h2::client::Builder::new();
         // Wide windows, so that what holds a transfer up is the proxy or the script.
         builder.initial_window_size(1 << 20).initial_connection_window_size(4 << 20).enable_push(false);
@@ -200,7 +196,7 @@ impl Peer {
                 let trailers = header_map(lines)?;
                 self.sending()?.send_trailers(trailers).map_err(|error| error.to_string())
             }
-            Stream::ResetStream(code) => {
+            Stream::Reset(code) => {
                 self.stream()?.reset(Reason::from(*code));
                 Ok(())
             }
@@ -256,10 +252,10 @@ impl Peer {
             }
             Message::ExpectTrailer(name, matcher) => self.stream()?.trailers().await?.check_header(name, matcher),
             Message::ExpectNoTrailer(name) => self.stream()?.trailers().await?.check_no_header(name),
-            Message::ExpectTls { version, alpn, resumed } => match &*self.tls_facts.borrow() {
-                Some(facts) => (facts.check)(version.as_deref(), alpn.as_deref(), *resumed),
-                None => Err("this connection has no TLS".into()),
-            },
+            Message::ExpectTls { version, alpn, resumed } => {
+                let facts = self.tls_facts.as_ref().ok_or("this connection has no TLS")?;
+                facts.check(version.as_deref(), alpn.as_deref(), *resumed)
+            }
             Message::ExpectCertificate(_) => Err("this command needs a section without `h2`".into()),
             Message::Close => {
                 self.abort_connections();
@@ -311,24 +307,6 @@ impl Peer {
         }
         Ok(())
     }
-}
-
-/// What `expect-tls` will ask, kept because `h2` takes the socket.
-fn tls_facts(socket: &Socket) -> Option<TlsFacts> {
-    let Socket::Tls(tls) = socket else { return None };
-    let all_versions = ["1.2", "1.3"].map(|version| (version.to_owned(), check_tls(tls, Some(version), None, None).is_ok()));
-    let alpn = tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
-    let was_resumed = check_tls(tls, None, None, Some(true)).is_ok();
-    Some(TlsFacts {
-        check: Box::new(move |version, wanted_alpn, resumed| {
-            let version_fits = version.is_none_or(|wanted| all_versions.iter().any(|(own, fits)| own == wanted && *fits));
-            let alpn_fits = wanted_alpn.is_none_or(|wanted| alpn.as_deref() == Some(wanted));
-            if version_fits && alpn_fits && resumed.is_none_or(|wanted| wanted == was_resumed) {
-                return Ok(());
-            }
-            Err(format!("versions {all_versions:?}, protocol {alpn:?}, resumed {was_resumed}"))
-        }),
-    })
 }
 
 fn request(method: &str, target: &[u8], authority: &[u8], fields: &[Vec<u8>], tls: bool) -> Result<http::Request<()>, String> {

@@ -163,7 +163,7 @@ fn stream(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<S
         }
         "end-stream" => Stream::End,
         "send-trailers" => Stream::SendTrailers(field_block(line)?),
-        "reset-stream" => Stream::ResetStream(error_code(arguments)?),
+        "reset-stream" => Stream::Reset(error_code(arguments)?),
         "expect-stream-reset" => Stream::ExpectStreamReset(error_code(arguments)?),
         "expect-goaway" => Stream::ExpectGoaway(error_code(arguments)?),
         _ => return Ok(None),
@@ -180,7 +180,7 @@ fn frames(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<F
             payload: if arguments.is_empty() { Vec::new() } else { arguments.bytes()? },
         },
         "h2-headers" => {
-            let flags = if arguments.flag("end-stream") { 0x1 } else { 0 } | if arguments.flag("more") { 0 } else { 0x4 };
+            let flags = u8::from(arguments.flag("end-stream")) | if arguments.flag("more") { 0 } else { END_HEADERS };
             let stream = arguments.named_number("stream")?.unwrap_or(1) as u32;
             Frames::Headers { flags, stream, fields: field_block(line)? }
         }
@@ -211,6 +211,9 @@ fn flood_kind(arguments: &mut Arguments) -> Result<FloodKind, SyntaxError> {
         other => return Err(arguments.error(format!("`{other}` is no flood"))),
     })
 }
+
+/// Flag of HEADERS and CONTINUATION.
+pub const END_HEADERS: u8 = 0x4;
 
 /// Frame types in the order of RFC 9113 section 6.
 pub const FRAME_KINDS: [&str; 10] =

@@ -15,16 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), String> {
     match command {
         ProcessCommand::Signal(name) => with_program(world, |program| program.signal(name))?,
-        ProcessCommand::ExpectExit(code) => {
-            world.exit_expected.set(true);
-            let code = *code;
-            return until(world, || match with_program(world, |program| Ok(program.poll_exit()))? {
-                Some(seen) if seen == code => Ok(()),
-                Some(seen) => Err(format!("ended with {seen}, expected {code}")),
-                None => Err("still running".into()),
-            })
-            .await;
-        }
+        ProcessCommand::ExpectExit(code) => return expect_end(world, Some(*code)).await,
         ProcessCommand::ExpectRunning => match with_program(world, |program| Ok(program.poll_exit()))? {
             None => {}
             Some(code) => return Err(format!("the proxy ended with {code}")),
@@ -35,11 +26,8 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
             return expect_admin(world, &path, *status, body.as_ref()).await;
         }
         ProcessCommand::ExpectLog(fields) => {
-            return until(world, || match log_lines(&world.access_log).iter().any(|line| fits(line, fields)) {
-                true => Ok(()),
-                false => Err(format!("no line of the access log fits; it has:\n{}", log_text(&world.access_log))),
-            })
-            .await;
+            let is_there = || log_lines(&world.access_log).iter().any(|line| fits(line, fields));
+            return until(world, || if is_there() { Ok(()) } else { Err(no_line(world)) }).await;
         }
         ProcessCommand::ExpectNoLog(fields) => {
             if let Some(line) = log_lines(&world.access_log).iter().find(|line| fits(line, fields)) {
@@ -47,22 +35,12 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
             }
         }
         ProcessCommand::ExpectLogLine(matcher) => {
-            return until(world, || match log_text(&world.access_log).lines().any(|line| matcher.matches(line.as_bytes())) {
-                true => Ok(()),
-                false => Err(format!("no line of the access log fits; it has:\n{}", log_text(&world.access_log))),
-            })
-            .await;
+            let is_there = || log_text(&world.access_log).lines().any(|line| matcher.matches(line.as_bytes()));
+            return until(world, || if is_there() { Ok(()) } else { Err(no_line(world)) }).await;
         }
         ProcessCommand::ExpectStderr(matcher) => return expect_output(world, matcher, Program::stderr).await,
         ProcessCommand::ExpectStdout(matcher) => return expect_output(world, matcher, Program::stdout).await,
-        ProcessCommand::ExpectEnded => {
-            world.exit_expected.set(true);
-            return until(world, || match with_program(world, |program| Ok(program.poll_exit()))? {
-                Some(_) => Ok(()),
-                None => Err("still running".into()),
-            })
-            .await;
-        }
+        ProcessCommand::ExpectEnded => return expect_end(world, None).await,
         ProcessCommand::ExpectRefused(address) => {
             let address = String::from_utf8_lossy(address).into_owned();
             return until(world, || match std::net::TcpStream::connect(&address) {
@@ -89,6 +67,17 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// With that code, or with whatever.
+async fn expect_end(world: &World, code: Option<i32>) -> Result<(), String> {
+    world.exit_expected.set(true);
+    until(world, || match (with_program(world, |program| Ok(program.poll_exit()))?, code) {
+        (Some(seen), Some(code)) if seen != code => Err(format!("ended with {seen}, expected {code}")),
+        (Some(_), _) => Ok(()),
+        (None, _) => Err("still running".into()),
+    })
+    .await
 }
 
 /// Tries again until it holds; at the bound, the last reason.
@@ -149,6 +138,10 @@ fn with_program<T>(world: &World, action: impl FnOnce(&mut Program) -> Result<T,
         Some(program) => action(program),
         None => Err("this case runs no proxy".into()),
     }
+}
+
+fn no_line(world: &World) -> String {
+    format!("no line of the access log fits; it has:\n{}", log_text(&world.access_log))
 }
 
 fn log_text(path: &Path) -> String {

@@ -245,7 +245,7 @@ pub enum Stream {
     SendData(Vec<u8>, u64),
     End,
     SendTrailers(Vec<Vec<u8>>),
-    ResetStream(u32),
+    Reset(u32),
     ExpectStreamReset(u32),
     ExpectGoaway(u32),
 }
@@ -320,7 +320,7 @@ impl Range {
 
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.from == self.to { write!(f, "{}", self.from) } else { write!(f, "{}..{}", self.from, self.to) }
+        if self.to > self.from { write!(f, "{}..{}", self.from, self.to) } else { write!(f, "{}", self.from) }
     }
 }
 

@@ -149,11 +149,11 @@ fn value(line: usize, rest: &str) -> Result<(Vec<u8>, bool, &str), SyntaxError> 
     let unclosed = || SyntaxError::new(line, "a quote is not closed");
     if let Some(quoted) = rest.strip_prefix("~\"") {
         let end = closing_quote(quoted).ok_or_else(unclosed)?;
-        return Ok((quoted[..end].as_bytes().to_vec(), true, &quoted[end + 1..]));
+        return Ok((quoted.as_bytes()[..end].to_vec(), true, &quoted[end + 1..]));
     }
     if let Some(quoted) = rest.strip_prefix('\'') {
         let end = quoted.find('\'').ok_or_else(unclosed)?;
-        return Ok((quoted[..end].as_bytes().to_vec(), false, &quoted[end + 1..]));
+        return Ok((quoted.as_bytes()[..end].to_vec(), false, &quoted[end + 1..]));
     }
     if let Some(quoted) = rest.strip_prefix('"') {
         let end = closing_quote(quoted).ok_or_else(unclosed)?;
