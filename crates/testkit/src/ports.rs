@@ -1,10 +1,21 @@
-//! Free TCP ports: bound by number 0 and kept until the one who needs the port is about to bind it.
+//! Free TCP ports: bound here first, and kept until the one who needs the port is about to bind it.
+//! They lie below the range from which the system takes ports for outgoing connections: between giving a port up and its being bound
+//! again, one of the many connections of a test run would otherwise take it now and then.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
-/// A port of `127.0.0.1` that nobody else gets while this lives. Not listening for long: connections to it are refused
-/// only once it is turned into one of the two below.
+/// Below are ports that services are likely to have.
+const LOWEST: u32 = 10_000;
+/// Where the range for outgoing connections begins on a system that does not say.
+const EPHEMERAL_DEFAULT: u32 = 32_768;
+/// So many taken ports in a row mean that something else is wrong.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// A port of `127.0.0.1` that nobody else gets while this lives.
 #[derive(Debug)]
 pub struct Reservation {
     socket: socket2::Socket,
@@ -14,10 +25,16 @@ pub struct Reservation {
 impl Reservation {
     /// Bound, not listening: whoever connects is refused.
     pub fn new() -> io::Result<Reservation> {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())?;
-        let port = socket.local_addr()?.as_socket().map_or(0, |address| address.port());
-        Ok(Reservation { socket, port })
+        let mut last_error = io::Error::from(io::ErrorKind::AddrInUse);
+        for _ in 0..ATTEMPTS_MAX {
+            let port = next_candidate();
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+            match socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()) {
+                Ok(()) => return Ok(Reservation { socket, port }),
+                Err(error) => last_error = error,
+            }
+        }
+        Err(last_error)
     }
 
     pub fn port(&self) -> u16 {
@@ -31,7 +48,22 @@ impl Reservation {
     }
 }
 
-/// A port that was free a moment ago.
-pub fn free_port() -> io::Result<u16> {
-    Reservation::new().map(|reservation| reservation.port())
+/// Every call another one; each process begins somewhere else.
+fn next_candidate() -> u16 {
+    static NEXT: OnceLock<AtomicU32> = OnceLock::new();
+    let next = NEXT.get_or_init(|| {
+        let nanoseconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+        AtomicU32::new(nanoseconds.wrapping_add(std::process::id().wrapping_mul(977)))
+    });
+    let offset = next.fetch_add(1, Ordering::Relaxed) % (ephemeral_begin() - LOWEST);
+    (LOWEST + offset) as u16
+}
+
+fn ephemeral_begin() -> u32 {
+    static BEGIN: OnceLock<u32> = OnceLock::new();
+    *BEGIN.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        let begin = text.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(EPHEMERAL_DEFAULT);
+        begin.clamp(LOWEST + 2 * ATTEMPTS_MAX, u32::from(u16::MAX))
+    })
 }

@@ -80,6 +80,11 @@ pub async fn execute(connection: &mut Connection, reader: &mut FrameReader, comm
 }
 
 impl FrameReader {
+    /// The frames passed over, for failure messages; nothing on a connection without.
+    pub fn seen(&self) -> String {
+        if self.passed.is_empty() { String::new() } else { format!("; frames: {}", self.passed.join("; ")) }
+    }
+
     /// Reads frames until one fits. Settings are acknowledged on the way, as any peer must.
     async fn wait_for(&mut self, connection: &mut Connection, fits: impl Fn(&Frame) -> bool) -> Result<Frame, String> {
         loop {

@@ -72,7 +72,7 @@ impl Peer {
 
     fn seen(&self) -> String {
         match self.connections.get(&self.current) {
-            Some(connection) => format!("received and unread: {}", escape(&connection.received)),
+            Some(connection) => format!("received and unread: {}{}", escape(&connection.received), self.frames.seen()),
             None => "there is no connection".to_owned(),
         }
     }
