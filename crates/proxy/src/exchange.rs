@@ -10,7 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tidegate_transport::stream::Gone;
+use tidegate_transport::stream::{Gone, Write};
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_wire::body::{CHUNK_HEAD_MAX, CHUNK_TAIL, LAST_CHUNK, chunk_head, encode_last_chunk};
 use tidegate_wire::head::{Fields, RequestHead, ResponseHead, Version};
@@ -54,7 +54,7 @@ impl<S: Sock> BodyReader<'_, S> {
     pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
         match self {
             BodyReader::H1(reader) => reader.read().await,
-            BodyReader::H2(reader) => reader.read().await,
+            BodyReader::H2(reader) => Box::pin(reader.read()).await,
             BodyReader::Empty => Ok(None),
         }
     }
@@ -183,7 +183,7 @@ impl<S: Sock> Responder<'_, S> {
     /// Passes an interim answer (1xx) on.
     pub async fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
         match self {
-            Responder::H1(responder) => responder.send_interim(head).await,
+            Responder::H1(responder) => Box::pin(responder.send_interim(head)).await,
             Responder::H2(responder) => responder.send_interim(head),
         }
     }
@@ -198,8 +198,9 @@ impl<S: Sock> Responder<'_, S> {
         finished: bool,
     ) -> io::Result<()> {
         match self {
-            Responder::H1(responder) => responder.send_head(head, length, first, finished).await,
-            Responder::H2(responder) => responder.send_head(head, first, finished).await,
+            Responder::H1(responder) => responder.begin(head, length, first, finished)?.await,
+            // Boxed, like all of HTTP/2 here: HTTP/1 futures are copied often, and must not carry its size.
+            Responder::H2(responder) => Box::pin(responder.send_head(head, first, finished)).await,
         }
     }
 
@@ -207,14 +208,15 @@ impl<S: Sock> Responder<'_, S> {
     pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
         match self {
             Responder::H1(responder) => responder.send_body(piece, finished).await,
-            Responder::H2(responder) => responder.send_body(piece, finished).await,
+            Responder::H2(responder) => Box::pin(responder.send_body(piece, finished)).await,
         }
     }
 
     /// Ends a body that no piece was the last of.
     pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
         match self {
-            Responder::H1(responder) => responder.finish(trailers).await,
+            Responder::H1(responder) if responder.chunked => Box::pin(responder.finish(trailers)).await,
+            Responder::H1(_) => Ok(()),
             Responder::H2(responder) => responder.finish(trailers),
         }
     }
@@ -312,13 +314,13 @@ impl<'s, S: Sock> H1Responder<'s, S> {
         self.write(encode_response(head, None)?).await
     }
 
-    async fn send_head(
+    fn begin(
         &mut self,
         head: &mut ResponseHead,
         length: BodyLength,
         first: Option<Buf>,
         finished: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<Write<'s, S>> {
         self.started = true;
         if length == BodyLength::Unknown {
             match self.version {
@@ -340,7 +342,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
             first => first,
         };
         let message = encode_response(head, body)?;
-        self.write(message).await
+        Ok(self.write(message))
     }
 
     /// The answer to an upgrade: its connection fields are part of the protocol switch.
@@ -350,15 +352,12 @@ impl<'s, S: Sock> H1Responder<'s, S> {
         self.write(encode_response(head, None)?).await
     }
 
-    async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+    fn send_body(&mut self, piece: Buf, finished: bool) -> Write<'s, S> {
         let piece = if self.chunked { chunk(piece, finished) } else { piece };
-        self.write(piece).await
+        self.write(piece)
     }
 
     async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
-        if !self.chunked {
-            return Ok(());
-        }
         let mut last = Vec::new();
         encode_last_chunk(trailers, &mut last);
         for part in last.chunks(tidegate_transport::buffer::CAPACITY) {
@@ -368,9 +367,9 @@ impl<'s, S: Sock> H1Responder<'s, S> {
     }
 
     #[inline]
-    async fn write(&mut self, message: Buf) -> io::Result<()> {
+    fn write(&mut self, message: Buf) -> Write<'s, S> {
         self.bytes_sent += message.len() as u64;
-        self.stream.write(message).await
+        self.stream.write(message)
     }
 }
 

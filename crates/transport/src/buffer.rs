@@ -17,23 +17,25 @@ const FREE_MAX: usize = 64;
 
 thread_local! {
     /// Last in, first out: the top one is still in the cache.
-    static FREE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A stretch of bytes in a leased buffer. Dereferences to the bytes.
+///
+/// Kept to 24 bytes, because buffers are held in the futures of requests, and those are copied around.
 pub struct Buf {
     /// Always `TOTAL` initialised bytes, or none for [`Buf::empty`].
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
+    bytes: Box<[u8]>,
+    start: u32,
+    end: u32,
 }
 
 impl Buf {
     /// An empty buffer with all its head-room.
     #[inline]
     pub fn take() -> Buf {
-        let bytes = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; TOTAL]);
-        Buf { bytes, start: HEAD_ROOM, end: HEAD_ROOM }
+        let bytes = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; TOTAL].into_boxed_slice());
+        Buf { bytes, start: HEAD_ROOM as u32, end: HEAD_ROOM as u32 }
     }
 
     /// An empty buffer without head-room: all of it can be written behind.
@@ -45,7 +47,7 @@ impl Buf {
 
     /// No bytes and no lease: the end of a stream.
     pub fn empty() -> Buf {
-        Buf { bytes: Vec::new(), start: 0, end: 0 }
+        Buf { bytes: Box::default(), start: 0, end: 0 }
     }
 
     pub fn copy_of(data: &[u8]) -> Buf {
@@ -57,61 +59,63 @@ impl Buf {
     /// Bytes that [`extend`](Self::extend) still takes.
     #[inline]
     pub fn room(&self) -> usize {
-        self.bytes.len() - self.end
+        self.bytes.len() - self.end()
     }
 
     /// Bytes that [`prepend`](Self::prepend) still takes.
     #[inline]
     pub fn head_room(&self) -> usize {
-        self.start
+        self.start as usize
     }
 
     /// The free bytes behind the data. What was written there is taken in by [`grow`](Self::grow).
     #[inline]
     pub fn spare(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.end..]
+        &mut self.bytes[self.end as usize..]
     }
 
     /// As [`spare`](Self::spare), one read's worth at most.
     #[inline]
     pub fn spare_for_read(&mut self) -> &mut [u8] {
-        let end = (self.end + CAPACITY).min(self.bytes.len());
-        &mut self.bytes[self.end..end]
+        let start = self.end();
+        let end = (start + CAPACITY).min(self.bytes.len());
+        &mut self.bytes[start..end]
     }
 
     /// Takes in `count` bytes that were written to the spare room.
     #[inline]
     pub fn grow(&mut self, count: usize) {
-        self.end += count;
-        debug_assert!(self.end <= self.bytes.len());
+        self.end += count as u32;
+        debug_assert!(self.end() <= self.bytes.len());
     }
 
     /// Drops bytes from the front.
     #[inline]
     pub fn advance(&mut self, count: usize) {
-        self.start += count;
+        self.start += count as u32;
         debug_assert!(self.start <= self.end);
     }
 
     /// Keeps the first `len` bytes.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        self.end = self.end.min(self.start + len);
+        self.end = self.end().min(self.start as usize + len) as u32;
     }
 
     /// Keeps that part only.
     #[inline]
     pub fn narrow(&mut self, range: Range<usize>) {
         debug_assert!(range.start <= range.end && range.end <= self.len());
-        self.end = self.start + range.end;
-        self.start += range.start;
+        self.end = self.start + range.end as u32;
+        self.start += range.start as u32;
     }
 
     /// Appends; the caller has checked [`room`](Self::room), beyond it this panics.
     #[inline]
     pub fn extend(&mut self, data: &[u8]) {
-        self.bytes[self.end..self.end + data.len()].copy_from_slice(data);
-        self.end += data.len();
+        let start = self.end();
+        self.bytes[start..start + data.len()].copy_from_slice(data);
+        self.end += data.len() as u32;
     }
 
     /// Puts bytes in front. Data moves only when the head-room does not suffice; the caller answers for the total fitting in.
@@ -123,20 +127,26 @@ impl Buf {
     /// Makes `count` bytes in front part of the data and returns them to be written.
     #[inline]
     pub fn open_front(&mut self, count: usize) -> &mut [u8] {
-        if count > self.start {
-            let len = self.end - self.start;
+        if count > self.start as usize {
+            let len = self.len();
             let shifted = self.bytes.len() - len;
-            self.bytes.copy_within(self.start..self.end, shifted);
-            self.start = shifted;
-            self.end = shifted + len;
+            self.bytes.copy_within(self.start as usize..self.end as usize, shifted);
+            self.start = shifted as u32;
+            self.end = (shifted + len) as u32;
         }
-        self.start -= count;
-        &mut self.bytes[self.start..self.start + count]
+        self.start -= count as u32;
+        let start = self.start as usize;
+        &mut self.bytes[start..start + count]
+    }
+
+    #[inline]
+    fn end(&self) -> usize {
+        self.end as usize
     }
 
     /// Whether `count` more bytes fit in front, moving data if need be.
     pub fn fits_in_front(&self, count: usize) -> bool {
-        count + (self.end - self.start) <= self.bytes.len()
+        count + self.len() <= self.bytes.len()
     }
 }
 
@@ -145,14 +155,14 @@ impl Deref for Buf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        &self.bytes[self.start as usize..self.end as usize]
     }
 }
 
 impl DerefMut for Buf {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.end]
+        &mut self.bytes[self.start as usize..self.end as usize]
     }
 }
 

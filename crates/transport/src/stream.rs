@@ -7,8 +7,9 @@ use crate::tls::TlsSession;
 use rustls::{ClientConfig, ServerConfig};
 use rustls_pki_types::ServerName;
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -247,11 +248,13 @@ impl<S: Sock> Stream<S> {
         !self.unread.borrow().is_empty()
     }
 
-    /// Sends a buffer: one record up to 16 KiB, one send where the kernel takes it. Returns when the driver has all of it.
+    /// Sends a buffer: one record up to 16 KiB, one send where the kernel takes it. Ends when the driver has all of it.
     #[inline]
-    pub async fn write(&self, data: Buf) -> io::Result<()> {
-        let mut sealed = Some(self.seal(data)?);
-        poll_fn(|cx| self.sock.poll_send(cx, &mut sealed)).await
+    pub fn write(&self, data: Buf) -> Write<'_, S> {
+        match self.seal(data) {
+            Ok(sealed) => Write { stream: self, sealed: Some(sealed), fault: None },
+            Err(error) => Write { stream: self, sealed: None, fault: Some(error) },
+        }
     }
 
     /// Ciphertext of `data`, behind what waited to go out.
@@ -310,6 +313,27 @@ impl<S: Sock> Stream<S> {
             }
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::TimedOut => Poll::Pending,
             Poll::Ready(Err(_)) => Poll::Ready(Gone::Reset),
+        }
+    }
+}
+
+/// A write on its way. A type of its own and not an `async fn`, because futures that await it are copied with it inside.
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Write<'s, S> {
+    stream: &'s Stream<S>,
+    sealed: Option<Buf>,
+    fault: Option<io::Error>,
+}
+
+impl<S: Sock> Future for Write<'_, S> {
+    type Output = io::Result<()>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        match this.fault.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => this.stream.sock.poll_send(cx, &mut this.sealed),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
 use super::Connection;
-use super::read_head::{HeadFault, read_head};
+use super::read_head::{HeadFault, read_rest_of_head};
 use crate::exchange::{BodyReader, H1BodyReader, H1Responder, Responder};
 use crate::failure::Refusal;
 use crate::lease::Lease;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use tidegate_middleware::error_answer;
 use tidegate_telemetry::AccessRecord;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
-use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{RequestHead, ResponseHead};
 use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};
+use tidegate_wire::{BodyFraming, Parsed};
 
 /// The start of HTTP/2 by prior knowledge (RFC 9113 section 3.4).
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -66,16 +66,25 @@ fn may_be_h2<S: Sock>(connection: &Connection<S>, data: &[u8]) -> bool {
     connection.tls.is_none() && data.starts_with(&H2_PREFACE[..data.len().min(H2_PREFACE.len())]) && data.len() >= 4
 }
 
-async fn serve_request<S: Sock>(connection: &Connection<S>, data: Buf) -> Ending {
+async fn serve_request<S: Sock>(connection: &Connection<S>, mut data: Buf) -> Ending {
     let arrived = rt::now();
     let (snapshot, listener) = connection.current_snapshot();
     let limits = snapshot.shared.head_limits();
     let mut head: Lease<RequestHead> = Lease::take();
     // From here to the head's end the clock runs, however often a byte arrives (slowloris).
     let until = arrived + snapshot.shared.limits.header_timeout;
-    let outcome =
-        read_head(&connection.stream, data, limits.head_bytes_max, Some(until), |data| parse_request(data, &limits, &mut head))
-            .await;
+    let parsed = parse_request(&data, &limits, &mut head).map_err(HeadFault::Bad);
+    let outcome = match parsed {
+        Ok(Parsed::Complete { consumed }) => {
+            data.advance(consumed);
+            Ok(data)
+        }
+        Ok(Parsed::Partial) => {
+            let parse = |data: &[u8]| parse_request(data, &limits, &mut head);
+            Box::pin(read_rest_of_head(&connection.stream, data, limits.head_bytes_max, Some(until), parse)).await
+        }
+        Err(fault) => Err(fault),
+    };
     let rest = match outcome {
         Ok(rest) => rest,
         Err(HeadFault::Bad(error)) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,

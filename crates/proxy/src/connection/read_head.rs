@@ -15,37 +15,34 @@ pub enum HeadFault {
     Bad(HeadError),
 }
 
-/// Parses a head that begins with `first` and returns what follows it. A head that is not all there must be by `until`.
-pub async fn read_head<S: Sock>(
+/// Reads on where `data` was parsed and found to be only the beginning of a head; returns what follows the head. With `until` it must be
+/// all there by then.
+///
+/// The caller parses first and comes here, boxed, only when that was not enough: most heads come in one piece, and their futures
+/// need not carry this.
+pub async fn read_rest_of_head<S: Sock>(
     stream: &Stream<S>,
-    first: Buf,
+    mut data: Buf,
     head_bytes_max: usize,
     until: Option<Instant>,
     mut parse: impl FnMut(&[u8]) -> Result<Parsed, HeadError>,
 ) -> Result<Buf, HeadFault> {
-    let mut data = first;
+    if let Some(until) = until {
+        stream.sock.set_read_limit(ReadLimit::Until(until));
+    }
     loop {
-        match parse(&data).map_err(HeadFault::Bad)? {
-            Parsed::Complete { consumed } => {
-                data.advance(consumed);
-                return Ok(data);
-            }
-            Parsed::Partial => {}
+        let searched = data.len();
+        stream.need_more(data);
+        data = stream.read().await.map_err(HeadFault::Io)?;
+        if data.is_empty() {
+            return Err(HeadFault::Cut);
         }
-        if let Some(until) = until {
-            stream.sock.set_read_limit(ReadLimit::Until(until));
+        if data.len() <= head_bytes_max && find_head_end(&data, searched).is_none() {
+            continue;
         }
-        let mut searched = data.len();
-        loop {
-            stream.need_more(data);
-            data = stream.read().await.map_err(HeadFault::Io)?;
-            if data.is_empty() {
-                return Err(HeadFault::Cut);
-            }
-            if data.len() > head_bytes_max || find_head_end(&data, searched).is_some() {
-                break;
-            }
-            searched = data.len();
+        if let Parsed::Complete { consumed } = parse(&data).map_err(HeadFault::Bad)? {
+            data.advance(consumed);
+            return Ok(data);
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::failure::{ClientFault, Failure, Reach};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 use tidegate_middleware::BodyAllowance;
@@ -166,13 +166,12 @@ pub(super) async fn both<T>(
 }
 
 /// Waits for something of the upstream's, unless the client leaves meanwhile; then nobody needs it. While the request's body is being read
-/// its reader notices instead.
-pub(super) async fn unless_gone_while<T, S: Sock>(
+/// its reader notices instead. The future is pinned by the caller, so that it is not copied into this one.
+pub(super) async fn unless_gone<T, S: Sock>(
     responder: &mut Responder<'_, S>,
     request_done: &Cell<bool>,
-    future: impl Future<Output = T>,
+    mut future: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, Failure> {
-    let mut future = pin!(future);
     poll_fn(|cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
@@ -183,13 +182,4 @@ pub(super) async fn unless_gone_while<T, S: Sock>(
         Poll::Pending
     })
     .await
-}
-
-pub(super) async fn unless_gone<T, S: Sock>(
-    responder: &mut Responder<'_, S>,
-    body: &BodyReader<'_, S>,
-    future: impl Future<Output = T>,
-) -> Result<T, Failure> {
-    let done = Cell::new(body.is_finished());
-    unless_gone_while(responder, &done, future).await
 }

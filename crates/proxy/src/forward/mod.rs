@@ -19,6 +19,7 @@ use crate::snapshot::CompiledRoute;
 use crate::tunnel;
 use crate::upstream::{self, Need, h2 as upstream_h2};
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::View;
@@ -135,10 +136,10 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<(), (Failure, bool)> {
         let server = &pool.servers[position];
         let _in_flight = InFlight::new(server.clone());
-        let connection = unless_gone(&mut self.responder, &self.body, upstream::take_or_open(pool, position, need))
-            .await
-            .and_then(|opened| opened)
-            .map_err(|failure| (failure, false))?;
+        let connection = match upstream::take(pool, position, need) {
+            Some(connection) => connection,
+            None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, false))?,
+        };
         pool.metrics.requests.increment();
         match connection {
             upstream::Connection::H1(connection) => {
@@ -152,6 +153,12 @@ impl<S: Sock> Request<'_, S> {
                 Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, false))
             }
         }
+    }
+
+    /// A fresh connection, unless the client leaves while it is made.
+    async fn open(&mut self, pool: &Rc<WorkerPool<S>>, position: usize, need: Need) -> Result<upstream::Connection<S>, Failure> {
+        let request_done = Cell::new(self.body.is_finished());
+        unless_gone(&mut self.responder, &request_done, pin!(upstream::open(pool, position, need))).await?
     }
 
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.

@@ -1,7 +1,7 @@
 //! The answer: its head from the upstream, interim answers, and its body to the client as it comes.
 
-use super::body::{TURN_BYTES, gone, unless_gone_while, upstream_body_fault};
-use crate::connection::read_head::{HeadFault, read_head};
+use super::body::{TURN_BYTES, gone, unless_gone, upstream_body_fault};
+use crate::connection::read_head::{HeadFault, read_rest_of_head};
 use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Responder};
 use crate::failure::{Failure, Reach, upstream_read_error};
 use crate::h2_head;
@@ -10,6 +10,8 @@ use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
@@ -17,7 +19,7 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::head::{HeaderId, Method, ResponseHead};
 use tidegate_wire::http1::{keep_alive_response, keep_alive_timeout_seconds, parse_response, response_framing};
-use tidegate_wire::{BodyFraming, HeadError, HeadLimits};
+use tidegate_wire::{BodyFraming, HeadError, Parsed};
 
 /// Where the answer will come from.
 pub(super) enum Reply<'u, S: Sock> {
@@ -97,7 +99,7 @@ impl<S: Sock> Request<'_, S> {
         self.responder.send_head(&mut self.response, length, first, whole).await.map_err(gone)?;
         let mut trailers = trailers;
         while !body.is_finished() {
-            let piece = unless_gone_while(&mut self.responder, request_done, body.read()).await?;
+            let piece = unless_gone(&mut self.responder, request_done, pin!(body.read())).await?;
             let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
             trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
             let Some(piece) = piece else { break };
@@ -129,12 +131,22 @@ impl<S: Sock> Request<'_, S> {
             Reply::H1 { stream, sent_at } => {
                 let mut rest = Buf::empty();
                 loop {
-                    let head = receive_head_h1(stream, rest, self.snapshot.shared.head_limits(), &mut self.response);
-                    rest = unless_gone_while(&mut self.responder, request_done, head).await??;
+                    if rest.is_empty() {
+                        let read = unless_gone(&mut self.responder, request_done, pin!(stream.read())).await?;
+                        rest = first_of_head(read)?;
+                    }
+                    rest = match parse_response(&rest, &self.snapshot.shared.head_limits(), &mut self.response) {
+                        Ok(Parsed::Complete { consumed }) => {
+                            rest.advance(consumed);
+                            rest
+                        }
+                        Ok(Parsed::Partial) => Box::pin(self.receive_rest_of_head(stream, rest, request_done)).await?,
+                        Err(error) => return Err(head_fault(HeadFault::Bad(error))),
+                    };
                     if self.response.status >= 200 || self.response.status == 101 {
                         break;
                     }
-                    self.pass_interim().await?;
+                    Box::pin(self.pass_interim()).await?;
                 }
                 self.note_first_byte(pool, sent_at);
                 stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.idle));
@@ -153,29 +165,43 @@ impl<S: Sock> Request<'_, S> {
                 let body = BodyReader::H1(H1BodyReader::new(stream, if switched { BodyFraming::None } else { framing }, rest));
                 Ok((answer, body))
             }
-            Reply::H2 { mut response, sent_at } => {
-                let limit = pool.compiled.model.timeouts.first_byte;
-                let parts = loop {
-                    let waiting = rt::timeout(limit, next_h2_head(&mut response));
-                    let head = unless_gone_while(&mut self.responder, request_done, waiting).await?;
-                    match head.ok_or(Failure::upstream(UpstreamError::FirstByteTimeout, Reach::Sent))? {
-                        Ok(H2Head::Final(parts)) => break *parts,
-                        Ok(H2Head::Interim(parts)) => {
-                            h2_head::read_response(&parts, &mut self.response);
-                            self.pass_interim().await?;
-                        }
-                        Err(error) => return Err(Failure::upstream(h2_error(&error), h2_reach(&error))),
-                    }
-                };
-                let (head, body) = parts.into_parts();
-                h2_head::read_response(&head, &mut self.response);
+            Reply::H2 { response, sent_at } => {
+                let (answer, body) = Box::pin(self.receive_head_h2(pool, *response, request_done)).await?;
                 self.note_first_byte(pool, sent_at);
-                Ok((
-                    Answer::over_h2(&self.response, self.head.method, body.is_end_stream()),
-                    BodyReader::H2(H2BodyReader::new(body)),
-                ))
+                Ok((answer, BodyReader::H2(body)))
             }
         }
+    }
+
+    async fn receive_rest_of_head(&mut self, stream: &Stream<S>, data: Buf, request_done: &Cell<bool>) -> Result<Buf, Failure> {
+        let limits = self.snapshot.shared.head_limits();
+        let response = &mut self.response;
+        let rest = read_rest_of_head(stream, data, limits.head_bytes_max, None, |data| parse_response(data, &limits, response));
+        unless_gone(&mut self.responder, request_done, pin!(rest)).await?.map_err(head_fault)
+    }
+
+    async fn receive_head_h2(
+        &mut self,
+        pool: &Rc<WorkerPool<S>>,
+        mut response: ::h2::client::ResponseFuture,
+        request_done: &Cell<bool>,
+    ) -> Result<(Answer, H2BodyReader), Failure> {
+        let limit = pool.compiled.model.timeouts.first_byte;
+        let parts = loop {
+            let waiting = pin!(rt::timeout(limit, next_h2_head(&mut response)));
+            let head = unless_gone(&mut self.responder, request_done, waiting).await?;
+            match head.ok_or(Failure::upstream(UpstreamError::FirstByteTimeout, Reach::Sent))? {
+                Ok(H2Head::Final(parts)) => break *parts,
+                Ok(H2Head::Interim(parts)) => {
+                    h2_head::read_response(&parts, &mut self.response);
+                    self.pass_interim().await?;
+                }
+                Err(error) => return Err(Failure::upstream(h2_error(&error), h2_reach(&error))),
+            }
+        };
+        let (head, body) = parts.into_parts();
+        h2_head::read_response(&head, &mut self.response);
+        Ok((Answer::over_h2(&self.response, self.head.method, body.is_end_stream()), H2BodyReader::new(body)))
     }
 
     async fn pass_interim(&mut self) -> Result<(), Failure> {
@@ -215,26 +241,23 @@ fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
     }
 }
 
-async fn receive_head_h1<S: Sock>(
-    stream: &Stream<S>,
-    rest: Buf,
-    limits: HeadLimits,
-    head: &mut ResponseHead,
-) -> Result<Buf, Failure> {
-    let first = if rest.is_empty() { stream.read().await } else { Ok(rest) };
-    let first = first.map_err(|error| Failure::upstream(upstream_read_error(&error, false), Reach::Sent))?;
-    if first.is_empty() {
-        return Err(Failure::upstream(UpstreamError::ClosedEarly, Reach::Sent));
+/// The first piece of an answer, or why there is none.
+fn first_of_head(read: io::Result<Buf>) -> Result<Buf, Failure> {
+    match read {
+        Ok(data) if data.is_empty() => Err(Failure::upstream(UpstreamError::ClosedEarly, Reach::Sent)),
+        Ok(data) => Ok(data),
+        Err(error) => Err(Failure::upstream(upstream_read_error(&error, false), Reach::Sent)),
     }
-    read_head(stream, first, limits.head_bytes_max, None, |data| parse_response(data, &limits, head)).await.map_err(|fault| {
-        let error = match fault {
-            HeadFault::Io(error) => upstream_read_error(&error, true),
-            HeadFault::Cut => UpstreamError::ClosedEarly,
-            HeadFault::Bad(HeadError::HeadTooLarge | HeadError::TooManyFields) => UpstreamError::HeadTooLarge,
-            HeadFault::Bad(_) => UpstreamError::BadResponse,
-        };
-        Failure::upstream(error, Reach::Answering)
-    })
+}
+
+fn head_fault(fault: HeadFault) -> Failure {
+    let error = match fault {
+        HeadFault::Io(error) => upstream_read_error(&error, true),
+        HeadFault::Cut => UpstreamError::ClosedEarly,
+        HeadFault::Bad(HeadError::HeadTooLarge | HeadError::TooManyFields) => UpstreamError::HeadTooLarge,
+        HeadFault::Bad(_) => UpstreamError::BadResponse,
+    };
+    Failure::upstream(error, Reach::Answering)
 }
 
 enum H2Head {

@@ -38,30 +38,41 @@ pub enum Connection<S: Sock> {
     H2(h2::Lease),
 }
 
-/// Takes or opens a connection to the server at `position`.
-pub async fn take_or_open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Result<Connection<S>, Failure> {
+/// An open connection to the server at `position`, if there is one that will do.
+pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Option<Connection<S>> {
+    if need.fresh {
+        return None;
+    }
+    let server = &pool.servers[position];
+    let want = wanted(pool, position, need);
+    let shared = match want {
+        Wanted::H1 => None,
+        Wanted::H2 | Wanted::Either => server.h2.lease().map(Connection::H2),
+    };
+    let connection = match want {
+        Wanted::H2 => shared,
+        Wanted::H1 | Wanted::Either => {
+            shared.or_else(|| server.take_idle(rt::now(), need.certain, &pool.metrics).map(Connection::H1))
+        }
+    };
+    if connection.is_some() {
+        pool.metrics.connections_reused.increment();
+    }
+    connection
+}
+
+/// Opens a connection to the server at `position`, or joins others that wait for the same one.
+pub async fn open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Result<Connection<S>, Failure> {
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
-    let want = protocol_wanted(pool.compiled.model.protocol, compiled.tls_name.is_some(), need);
-    if want != Wanted::H1
-        && !need.fresh
-        && let Some(lease) = server.h2.lease()
-    {
-        pool.metrics.connections_reused.increment();
-        return Ok(Connection::H2(lease));
+    match wanted(pool, position, need) {
+        Wanted::H1 => open_own(pool, server, compiled, Wanted::H1).await,
+        want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need).await,
     }
-    if want != Wanted::H2
-        && !need.fresh
-        && let Some(connection) = server.take_idle(rt::now(), need.certain, &pool.metrics)
-    {
-        pool.metrics.connections_reused.increment();
-        return Ok(Connection::H1(connection));
-    }
-    match want {
-        // Boxed: a request that finds a connection must not carry the size of making one.
-        Wanted::H1 => Box::pin(open(pool, server, compiled, want)).await,
-        Wanted::H2 | Wanted::Either => Box::pin(open_shared(pool, server, compiled, want, need)).await,
-    }
+}
+
+fn wanted<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Wanted {
+    protocol_wanted(pool.compiled.model.protocol, pool.compiled.servers[position].tls_name.is_some(), need)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,11 +114,11 @@ async fn open_shared<S: Sock>(
         }
     }
     let _opening = server.h2.begin_opening();
-    open(pool, server, compiled, want).await
+    open_own(pool, server, compiled, want).await
 }
 
 /// Opens a connection within `timeout connect`, TLS included.
-async fn open<S: Sock>(
+async fn open_own<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
