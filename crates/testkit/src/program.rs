@@ -27,6 +27,8 @@ impl Program {
         let mut child = Command::new(binary)
             .args(arguments)
             .current_dir(folder)
+            // The internal CA of a test belongs to the test, not to the machine.
+            .env("STATE_DIRECTORY", folder.join("state"))
             .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -51,6 +51,11 @@ pub fn client_config(root: Option<&CertificateDer<'static>>, options: &ClientOpt
     Ok(config)
 }
 
+/// The first certificate of a PEM file.
+pub fn root_of_file(path: &Path) -> Result<CertificateDer<'static>, String> {
+    CertificateDer::from_pem_file(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// A server that shows the certificate of these files.
 pub fn server_config(cert: &Path, key: &Path, alpn: &[Vec<u8>]) -> Result<ServerConfig, String> {
     let chain = CertificateDer::pem_file_iter(cert)

@@ -200,6 +200,7 @@ impl World {
         };
         let root = match options.ca.as_str() {
             "internal" => None,
+            path if path.starts_with('/') => Some(tls::root_of_file(Path::new(path))?),
             name => {
                 let name = if name.is_empty() { "main" } else { name };
                 Some(self.places.borrow_mut().authority(name)?.root().clone())
