@@ -12,7 +12,7 @@ pub struct Context<'a> {
     pub client_ip: IpAddr,
     pub client_port: u16,
     pub tls_sni: Option<&'a str>,
-    /// `TLSv1.3`; `None` in plain text.
+    /// `1.3`; `None` in plain text.
     pub tls_version: Option<&'static str>,
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,

@@ -252,7 +252,7 @@ impl<S: Sock> Responder<'_, S> {
         }
     }
 
-    /// Bytes of answer bodies sent so far, framing included.
+    /// Bytes of the answer's body sent so far, without framing.
     pub fn bytes_sent(&self) -> u64 {
         match self {
             Responder::H1(responder) => responder.bytes_sent,
@@ -311,7 +311,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
         if self.version == Version::Http10 {
             return Ok(());
         }
-        self.write(encode_response(head, None)?).await
+        self.stream.write(encode_response(head, None)?).await
     }
 
     fn begin(
@@ -322,6 +322,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
         finished: bool,
     ) -> io::Result<Write<'s, S>> {
         self.started = true;
+        self.bytes_sent += first.as_ref().map_or(0, |piece| piece.len() as u64);
         if length == BodyLength::Unknown {
             match self.version {
                 Version::Http10 => self.keep_alive = false,
@@ -342,34 +343,29 @@ impl<'s, S: Sock> H1Responder<'s, S> {
             first => first,
         };
         let message = encode_response(head, body)?;
-        Ok(self.write(message))
+        Ok(self.stream.write(message))
     }
 
     /// The answer to an upgrade: its connection fields are part of the protocol switch.
     pub async fn send_switch(&mut self, head: &ResponseHead) -> io::Result<()> {
         self.started = true;
         self.keep_alive = false;
-        self.write(encode_response(head, None)?).await
+        self.stream.write(encode_response(head, None)?).await
     }
 
     fn send_body(&mut self, piece: Buf, finished: bool) -> Write<'s, S> {
+        self.bytes_sent += piece.len() as u64;
         let piece = if self.chunked { chunk(piece, finished) } else { piece };
-        self.write(piece)
+        self.stream.write(piece)
     }
 
     async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
         let mut last = Vec::new();
         encode_last_chunk(trailers, &mut last);
         for part in last.chunks(tidegate_transport::buffer::CAPACITY) {
-            self.write(Buf::copy_of(part)).await?;
+            self.stream.write(Buf::copy_of(part)).await?;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn write(&mut self, message: Buf) -> Write<'s, S> {
-        self.bytes_sent += message.len() as u64;
-        self.stream.write(message)
     }
 }
 
@@ -433,7 +429,6 @@ impl H2Responder {
         };
         let ends = finished && first.is_none();
         let sending = respond.send_response(response, ends).map_err(io::Error::other)?;
-        self.bytes_sent += head.fields.encoded_len() as u64;
         if !ends {
             self.sending = Some(sending);
         }

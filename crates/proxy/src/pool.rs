@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_telemetry::PoolMetrics;
+use tidegate_telemetry::{PoolMetrics, WorkerMetrics};
 use tidegate_transport::{Sock, Stream};
 
 /// Idle connections a worker keeps to one server.
@@ -49,6 +49,8 @@ pub struct Server<S: Sock> {
     /// Connections idle for longer than this are not used any more: the server is likely to be closing them.
     idle_max: Cell<Duration>,
     pub h2: H2Connections,
+    /// Requests of this worker that wait for a connection to become free.
+    pub waiting: Cell<u32>,
     /// The position among the addresses to try first.
     pub address_turn: Cell<usize>,
 }
@@ -88,6 +90,7 @@ impl<S: Sock> Server<S> {
             idle: RefCell::default(),
             idle_max: Cell::new(IDLE_DEFAULT),
             h2: H2Connections::default(),
+            waiting: Cell::new(0),
             address_turn: Cell::new(0),
         }
     }
@@ -135,7 +138,8 @@ impl<S: Sock> Server<S> {
             self.learn_reused_after(age);
         }
         let mut idle = self.idle.borrow_mut();
-        if wanted || idle.len() >= IDLE_MAX {
+        // Our own waiters take it from here; only another worker's need the place.
+        if (wanted && self.waiting.get() == 0) || idle.len() >= IDLE_MAX {
             return;
         }
         metrics.connections_idle.increment();
@@ -164,7 +168,7 @@ impl<S: Sock> Server<S> {
     }
 
     /// Closes what has been idle for too long, what the server has closed, and what another worker waits for.
-    pub fn sweep(&self, now: Instant, wanted: bool, metrics: &PoolMetrics) {
+    pub fn sweep(&self, now: Instant, wanted: bool, metrics: &PoolMetrics, worker: &WorkerMetrics) {
         let mut idle = self.idle.borrow_mut();
         if !idle.is_empty() {
             let before = idle.len();
@@ -187,14 +191,14 @@ impl<S: Sock> Server<S> {
                 self.learn_closed_after(age);
             }
         }
-        self.h2.sweep(now);
+        self.h2.sweep(now, worker);
     }
 }
 
 impl<S: Sock> WorkerPool<S> {
-    pub fn sweep(&self, now: Instant) {
+    pub fn sweep(&self, now: Instant, worker: &WorkerMetrics) {
         for (server, compiled) in self.servers.iter().zip(&self.compiled.servers) {
-            server.sweep(now, compiled.shared.is_wanted(), &self.metrics);
+            server.sweep(now, compiled.shared.is_wanted(), &self.metrics, worker);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
 use tidegate_model::Scheme;
-use tidegate_routing::{RequestFacts, SiteId};
+use tidegate_routing::{RequestFacts, RouteId, SiteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
@@ -53,6 +53,8 @@ pub struct Request<'c, S: Sock> {
     /// The peer is a proxy that is trusted to say who its client is.
     pub peer_is_trusted: bool,
     pub body_allowance: Option<BodyAllowance>,
+    /// Once it was found; answers of the proxy's own have its response headers too.
+    route: Option<(SiteId, RouteId)>,
     pub record: Record,
 }
 
@@ -105,6 +107,7 @@ impl<'c, S: Sock> Request<'c, S> {
             client_ip,
             peer_is_trusted,
             body_allowance: None,
+            route: None,
             record,
         }
     }
@@ -147,10 +150,12 @@ impl<'c, S: Sock> Request<'c, S> {
         }
     }
 
-    fn find_route<'s>(&self, snapshot: &'s WorkerSnapshot<S>, site: SiteId) -> Option<&'s CompiledRoute> {
+    fn find_route<'s>(&mut self, snapshot: &'s WorkerSnapshot<S>, site: SiteId) -> Option<&'s CompiledRoute> {
         let compiled = &snapshot.shared.sites[site.0 as usize];
         let facts = RequestFacts { head: &self.head, host: self.host(), scheme: self.scheme(), client_ip: self.client_ip };
-        compiled.routes.find_route(&facts).map(|route| compiled.route(route))
+        let route = compiled.routes.find_route(&facts)?;
+        self.route = Some((site, route));
+        Some(compiled.route(route))
     }
 
     /// Applies what changes the request, and settles how much body it may have.
@@ -212,6 +217,10 @@ impl<'c, S: Sock> Request<'c, S> {
         let mut response: Lease<ResponseHead> = Lease::take();
         let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
         std::mem::swap(&mut *self.response, &mut *response);
+        if let Some((site, route)) = self.route {
+            let snapshot = self.snapshot.clone();
+            self.run_response_steps(snapshot.shared.sites[site.0 as usize].route(route));
+        }
         self.send_whole(body).await
     }
 
@@ -396,7 +405,7 @@ pub fn context<'a, S: Sock>(
         client_ip,
         client_port: connection.client.port(),
         tls_sni: connection.server_name.as_deref(),
-        tls_version: connection.tls.as_ref().map(|tls| tls.version_name()),
+        tls_version: connection.tls.as_ref().map(|tls| tls.version),
         upstream_address: upstream.map(|(pool, upstream)| &*snapshot.pools[pool].servers[upstream.server].authority),
         request_id: record.request_id,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),

@@ -137,7 +137,7 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
         rt::sleep(SWEEP_PERIOD).await;
         let now = rt::now();
         for pool in &worker.snapshot().pools {
-            pool.sweep(now);
+            pool.sweep(now, &worker.metrics);
         }
     }
 }

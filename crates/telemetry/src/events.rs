@@ -83,8 +83,9 @@ where
 fn filter_of(level: LogLevel) -> Targets {
     let (ours, libraries) = match level {
         LogLevel::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
-        LogLevel::Warn => (LevelFilter::WARN, LevelFilter::WARN),
-        LogLevel::Info => (LevelFilter::INFO, LevelFilter::WARN),
+        // Libraries warn of what a client did wrong; a hostile one could fill the log with that.
+        LogLevel::Warn => (LevelFilter::WARN, LevelFilter::ERROR),
+        LogLevel::Info => (LevelFilter::INFO, LevelFilter::ERROR),
         LogLevel::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
         LogLevel::Trace => (LevelFilter::TRACE, LevelFilter::TRACE),
     };

@@ -34,6 +34,9 @@ pub enum Command {
         /// A server to forward to; may be given several times.
         #[arg(long, value_name = "SERVER", required = true)]
         to: Vec<String>,
+        /// Where metrics and health are served: an address, `unix:PATH` or `off`. By default 127.0.0.1:9180, or nowhere when that is taken.
+        #[arg(long, value_name = "ADDRESS")]
+        admin: Option<String>,
     },
     /// A self-contained demonstration with an own CA and an embedded upstream; prints a `curl` line to try.
     Demo {

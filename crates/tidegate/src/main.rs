@@ -10,7 +10,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run { config } => commands::run::run(&config),
-        Command::Proxy { from, to } => commands::proxy::run(&from, &to),
+        Command::Proxy { from, to, admin } => commands::proxy::run(&from, &to, admin.as_deref()),
         Command::Demo { port } => commands::demo::run(port),
         Command::Check { file } => commands::check::run(&file),
         Command::Fmt { file, check } => commands::fmt::run(&file, check),

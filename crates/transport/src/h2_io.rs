@@ -1,11 +1,13 @@
-//! The I/O traits that the `h2` crate speaks, over a stream: writes are gathered and sealed once per flush, which keeps a request at
-//! three socket calls. Inbound bytes pass the frame accounting of `wire::h2_guard` before h2 sees them.
+//! The I/O traits that the `h2` crate speaks, over a stream: writes are gathered and sealed once per turn of the connection, so that many
+//! streams share a record and a send. Inbound bytes pass the frame accounting of `wire::h2_guard` before h2 sees them.
 
 use crate::buffer::{Buf, CAPACITY};
 use crate::sock::Sock;
 use crate::stream::Stream;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -13,11 +15,9 @@ use tidegate_wire::h2_guard::{Flood, H2Guard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub struct H2Io<S> {
-    stream: Rc<Stream<S>>,
+    output: Rc<H2Output<S>>,
     /// Plaintext that did not fit into h2's buffer.
     reading: Option<Buf>,
-    gathered: Option<Buf>,
-    sending: Option<Buf>,
     /// Present on client connections; upstreams are trusted not to flood us.
     guard: Option<Guard>,
 }
@@ -33,7 +33,18 @@ struct Guard {
 
 impl<S: Sock> H2Io<S> {
     pub fn new(stream: Rc<Stream<S>>) -> H2Io<S> {
-        H2Io { stream, reading: None, gathered: None, sending: None, guard: None }
+        let output = H2Output {
+            stream,
+            gathered: RefCell::default(),
+            sending: RefCell::default(),
+            failed: Cell::new(None),
+            unaccounted: Cell::new(0),
+        };
+        H2Io { output: Rc::new(output), reading: None, guard: None }
+    }
+
+    pub fn output(&self) -> Rc<H2Output<S>> {
+        self.output.clone()
     }
 
     /// With frame accounting; `on_flood` is told before the connection fails.
@@ -60,8 +71,9 @@ impl<S: Sock> AsyncRead for H2Io<S> {
         let mut data = match this.reading.take() {
             Some(data) => data,
             None => {
-                let data = ready!(this.stream.poll_read(cx))?;
+                let data = ready!(this.output.stream.poll_read(cx))?;
                 if let Some(guard) = &mut this.guard {
+                    guard.accounting.note_sent(this.output.unaccounted.take());
                     guard.observe(&data)?;
                 }
                 data
@@ -82,15 +94,70 @@ impl<S: Sock> AsyncWrite for H2Io<S> {
         self.poll_write_vectored(cx, &[io::IoSlice::new(data)])
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        if self.gathered.as_ref().is_some_and(|gathered| gathered.len() >= CAPACITY) {
-            ready!(self.as_mut().poll_flush(cx))?;
+    fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.output.is_full() {
+            ready!(self.output.poll_send(cx))?;
         }
-        let gathered = self.gathered.get_or_insert_with(Buf::take);
+        Poll::Ready(self.output.gather(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Sends nothing yet. h2 flushes after every DATA frame; whoever drives the connection sends once it has nothing more to say, so
+    /// that the answers of many streams share a record and a system call.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.output.poll_send(cx))?;
+        if let Some(closing) = self.output.stream.seal_close()? {
+            *self.output.sending.borrow_mut() = Some(closing);
+            ready!(self.output.poll_send(cx))?;
+        }
+        self.output.stream.sock.shutdown();
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What an HTTP/2 connection has to send, shared with whoever drives it.
+pub struct H2Output<S> {
+    stream: Rc<Stream<S>>,
+    /// At most [`CAPACITY`] bytes.
+    gathered: RefCell<Option<Buf>>,
+    sending: RefCell<Option<Buf>>,
+    /// Sending has failed; h2 learns it at its next write.
+    failed: Cell<Option<io::ErrorKind>>,
+    /// Bytes handed over since the accounting was last told.
+    unaccounted: Cell<usize>,
+}
+
+impl<S: Sock> H2Output<S> {
+    /// Sends what was gathered: one seal, one send. To be called whenever the connection's own future has nothing more to do.
+    pub fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut sending = self.sending.borrow_mut();
+        loop {
+            if sending.is_some() {
+                ready!(self.stream.sock.poll_send(cx, &mut sending)).inspect_err(|error| self.failed.set(Some(error.kind())))?;
+            }
+            let Some(gathered) = self.gathered.take() else { return Poll::Ready(Ok(())) };
+            self.unaccounted.set(self.unaccounted.get() + gathered.len());
+            *sending = Some(self.stream.seal(gathered)?);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.gathered.borrow().as_ref().is_some_and(|gathered| gathered.len() >= CAPACITY)
+    }
+
+    fn gather(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(kind) = self.failed.get() {
+            return Err(kind.into());
+        }
+        let mut gathered = self.gathered.borrow_mut();
+        let gathered = gathered.get_or_insert_with(Buf::take);
         let mut taken = 0;
         for slice in slices {
             let count = slice.len().min(CAPACITY - gathered.len());
@@ -100,34 +167,18 @@ impl<S: Sock> AsyncWrite for H2Io<S> {
                 break;
             }
         }
-        Poll::Ready(Ok(taken))
+        Ok(taken)
     }
+}
 
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        loop {
-            if this.sending.is_some() {
-                ready!(this.stream.sock.poll_send(cx, &mut this.sending))?;
-            }
-            let Some(gathered) = this.gathered.take() else { return Poll::Ready(Ok(())) };
-            if let Some(guard) = &mut this.guard {
-                guard.accounting.note_sent(gathered.len());
-            }
-            this.sending = Some(this.stream.seal(gathered)?);
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.as_mut().poll_flush(cx))?;
-        if let Some(closing) = self.stream.seal_close()? {
-            self.sending = Some(closing);
-            ready!(self.as_mut().poll_flush(cx))?;
-        }
-        self.stream.sock.shutdown();
-        Poll::Ready(Ok(()))
-    }
+/// Polls a future of an h2 connection, and sends what it has left to send whenever it waits and when it ends.
+pub async fn drive<S: Sock, F: Future>(output: &H2Output<S>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        // A failure to send is kept, and h2 is told at its next write; reading notices a broken connection anyway.
+        let _ = output.poll_send(cx);
+        polled
+    })
+    .await
 }

@@ -30,7 +30,7 @@ pub struct Stream<S> {
     ended: Cell<bool>,
     /// Our close_notify is sealed.
     closed: Cell<bool>,
-    /// Bytes that went over the socket, TLS and framing included.
+    /// Bytes over the socket, TLS and framing included, since they were last asked for.
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
 }
@@ -42,13 +42,6 @@ pub struct TlsFacts {
     pub cipher_suite: &'static str,
     pub resumed: bool,
     pub h2: bool,
-}
-
-impl TlsFacts {
-    /// `TLSv1.3`
-    pub fn version_name(&self) -> &'static str {
-        if self.version == "1.3" { "TLSv1.3" } else { "TLSv1.2" }
-    }
 }
 
 impl<S: Sock> Stream<S> {
@@ -68,14 +61,14 @@ impl<S: Sock> Stream<S> {
         }
     }
 
-    /// Bytes that came over the socket so far.
-    pub fn received_bytes(&self) -> u64 {
-        self.received_bytes.get()
+    /// Bytes that came over the socket since this was last asked.
+    pub fn take_received_bytes(&self) -> u64 {
+        self.received_bytes.take()
     }
 
-    /// Bytes that were handed to the socket so far.
-    pub fn sent_bytes(&self) -> u64 {
-        self.sent_bytes.get()
+    /// Bytes that were handed to the socket since this was last asked.
+    pub fn take_sent_bytes(&self) -> u64 {
+        self.sent_bytes.take()
     }
 
     pub fn is_tls(&self) -> bool {

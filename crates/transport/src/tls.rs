@@ -136,9 +136,9 @@ fn receive<Data>(
         let state = match state {
             Ok(state) => state,
             Err(error) if failure.is_none() => {
-                // One more turn hands out the alert that rustls has queued for the peer.
+                // More turns hand out the alert that rustls has queued for the peer. The input stays: rustls remembers places in it.
                 failure = Some(error);
-                consumed = incoming.len();
+                consumed += discard;
                 continue;
             }
             Err(error) => return Err(failure.unwrap_or(error)),

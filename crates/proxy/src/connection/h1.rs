@@ -10,7 +10,6 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::error_answer;
-use tidegate_telemetry::AccessRecord;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::head::{RequestHead, ResponseHead};
 use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};
@@ -120,47 +119,11 @@ async fn refuse_head<S: Sock>(connection: &Connection<S>, head: &RequestHead, re
     response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
     response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));
     response.fields.push(b"connection", b"close");
+    let sent = body.len() as u64;
     let mut message = Buf::copy_of(body);
     let len = response.encoded_len();
     response.encode(message.open_front(len));
-    let sent = message.len() as u64;
     let ending = if connection.stream.write(message).await.is_ok() { Ending::Close } else { Ending::Abort };
-    log_refused_head(connection, head, refusal, arrived, sent);
+    connection.log_refused_head(head, refusal, arrived, sent);
     ending
-}
-
-/// What could be read of the head is in the log: the strictness classes are there to be found.
-fn log_refused_head<S: Sock>(connection: &Connection<S>, head: &RequestHead, refusal: Refusal, arrived: Instant, sent: u64) {
-    let mut sender = connection.worker.access_log.borrow_mut();
-    let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
-    let duration_us = arrived.elapsed().as_micros() as u64;
-    let now_us = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
-    let scheme = if connection.tls.is_some() { "https" } else { "http" };
-    sender.record(&AccessRecord {
-        time_unix_us: now_us - duration_us,
-        client_ip: connection.client.ip(),
-        client_port: connection.client.port(),
-        method: head.method_name(),
-        scheme,
-        host: head.authority(),
-        path: head.path(),
-        query: head.query().unwrap_or_default(),
-        protocol: head.version.as_str(),
-        status: refusal.status,
-        request_bytes: 0,
-        response_bytes: sent,
-        duration_us,
-        upstream: None,
-        retries: 0,
-        tls: None,
-        referer: b"",
-        user_agent: b"",
-        request_id: &connection.worker.next_request_id().to_hex(),
-        site: "",
-        pool: None,
-        reason: Some(refusal.reason),
-        setting: refusal.setting,
-        request_header: None,
-        response_header: None,
-    });
 }

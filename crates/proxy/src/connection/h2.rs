@@ -16,14 +16,13 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tidegate_transport::h2_io::H2Io;
+use tidegate_transport::h2_io::{H2Io, H2Output, drive};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::h2_guard::{Flood, goaway_enhance_your_calm};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
-/// What a client may have in flight towards us on one stream and on the whole connection. The latter is also what h2's own accounting of
-/// small DATA frames scales with: at the default window of 64 KiB it closes connections of well-behaved gRPC clients.
+/// What a client may have in flight towards us on one stream and on the whole connection.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Unsent bytes h2 keeps per stream before the request waits.
@@ -32,6 +31,8 @@ const SEND_BUFFER_BYTES: usize = 256 << 10;
 const PENDING_RESETS_MAX: usize = 50;
 /// Streams that we had to reset because the client broke the rules.
 const LOCAL_ERRORS_MAX: usize = 256;
+/// h2's own account of small DATA frames, which ends connections of well-behaved streams; `wire::h2_guard` tells floods from those.
+pub const DATA_FRAME_BUDGET: usize = 1 << 30;
 /// Silence on the socket itself; idle connections are ended long before, streams that wait for events never.
 const SILENCE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A last GOAWAY must reach the client before the connection is torn down.
@@ -51,6 +52,7 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     // Waiting for the preface and the first frames is as bounded as waiting for a head.
     connection.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + limits.header_timeout));
     let io = H2Io::guarded(connection.stream.clone(), move |flood| noticed.set(Some(flood)));
+    let output = io.output();
     let handshake = Builder::new()
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
@@ -59,11 +61,13 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
         .max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
-        .handshake::<_, Bytes>(io)
-        .await;
-    if let Ok(mut h2) = handshake {
+        .data_frame_budget(DATA_FRAME_BUDGET)
+        .handshake::<_, Bytes>(io);
+    if let Ok(mut h2) = drive(&output, handshake).await {
         connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
-        accept_streams(&connection, &mut h2, limits.keep_alive).await;
+        accept_streams(&connection, &mut h2, &output, limits.keep_alive).await;
+        // What h2 said last, such as why it ended the connection.
+        let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| output.poll_send(cx))).await;
     }
     if let Some(flood) = flood.take() {
         say_enhance_your_calm(&connection, flood).await;
@@ -77,6 +81,7 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
 async fn accept_streams<S: Sock>(
     connection: &Rc<Connection<S>>,
     h2: &mut h2::server::Connection<H2Io<S>, Bytes>,
+    output: &H2Output<S>,
     keep_alive: Duration,
 ) {
     let draining = connection.worker.draining.waiter();
@@ -92,7 +97,11 @@ async fn accept_streams<S: Sock>(
             if tick.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Next::Tick);
             }
-            h2.poll_accept(cx).map(Next::Stream)
+            let accepted = h2.poll_accept(cx).map(Next::Stream);
+            if accepted.is_pending() {
+                let _ = output.poll_send(cx);
+            }
+            accepted
         });
         match next.await {
             Next::Drain => {
@@ -152,6 +161,7 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
     if let Err(error) = h2_head::read_request(&parts, &snapshot.shared.head_limits(), &mut head) {
         let refusal: Refusal = error.into();
         connection.note_refusal(refusal, connection.client.ip());
+        connection.log_refused_head(&head, refusal, started, 0);
         let mut response = Response::new(());
         *response.status_mut() = http::StatusCode::from_u16(refusal.status).unwrap_or(http::StatusCode::BAD_REQUEST);
         if respond.send_response(response, true).is_err() {

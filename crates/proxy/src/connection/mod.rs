@@ -3,8 +3,10 @@
 mod h1;
 mod h2;
 pub mod read_head;
+mod refused;
 mod tls;
 
+pub use self::h2::DATA_FRAME_BUDGET;
 use crate::failure::Refusal;
 use crate::worker::{Worker, WorkerSnapshot};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -38,8 +40,6 @@ pub struct Connection<S: Sock> {
     client_ip_text: OnceCell<Box<str>>,
     /// The snapshot looked at last, and the listener's place in it.
     snapshot: RefCell<(Rc<WorkerSnapshot<S>>, usize)>,
-    accounted_received: Cell<u64>,
-    accounted_sent: Cell<u64>,
     is_h2: Cell<bool>,
 }
 
@@ -68,8 +68,6 @@ pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, client: SocketAddr, liste
         local_ip: OnceCell::new(),
         client_ip_text: OnceCell::new(),
         snapshot: RefCell::new((snapshot, position)),
-        accounted_received: Cell::new(0),
-        accounted_sent: Cell::new(0),
         is_h2: Cell::new(false),
     };
     rt::spawn(async move {
@@ -166,9 +164,8 @@ impl<S: Sock> Connection<S> {
 
     /// Adds what went over the socket since the last call to the worker's counters.
     pub fn account_bytes(&self) {
-        let (received, sent) = (self.stream.received_bytes(), self.stream.sent_bytes());
-        self.worker.metrics.client_bytes_received.add(received - self.accounted_received.replace(received));
-        self.worker.metrics.client_bytes_sent.add(sent - self.accounted_sent.replace(sent));
+        self.worker.metrics.client_bytes_received.add(self.stream.take_received_bytes());
+        self.worker.metrics.client_bytes_sent.add(self.stream.take_sent_bytes());
     }
 
     /// Ends our side and throws away what the client still sends, within bounds.

@@ -1,6 +1,7 @@
 //! Making the client's head one that may go to an upstream: hop-by-hop fields out, who asked and how in.
 
 use crate::lease::Lease;
+use crate::pool::WorkerPool;
 use crate::request::Request;
 use tidegate_transport::Sock;
 use tidegate_wire::BodyFraming;
@@ -20,7 +21,7 @@ pub(super) struct Plan {
 
 impl<S: Sock> Request<'_, S> {
     /// Makes the client's head one that may go to an upstream.
-    pub(super) fn prepare_head(&mut self) -> Plan {
+    pub(super) fn prepare_head(&mut self, pool: &WorkerPool<S>) -> Plan {
         let upgrade = upgrade_protocol(&self.head).map(<[u8]>::to_vec);
         let idempotent = self.head.method.is_idempotent();
         let fields = &mut self.head.fields;
@@ -32,14 +33,19 @@ impl<S: Sock> Request<'_, S> {
             chunked: self.framing == BodyFraming::Chunked,
         };
         fields.remove_hop_by_hop();
+        if plan.chunked {
+            fields.push(b"transfer-encoding", b"chunked");
+        }
         if let Some(protocol) = upgrade {
             fields.push(b"connection", b"Upgrade");
             fields.push(b"upgrade", &protocol);
         }
         self.set_forwarded_fields();
         if !self.head.fields.has(HeaderId::Host) {
-            // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2).
-            self.head.fields.push(b"host", b"");
+            // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their own name is the
+            // only one that is surely theirs.
+            let host = pool.compiled.servers.first().map_or(&b""[..], |server| server.authority.as_bytes());
+            self.head.fields.push(b"host", host);
         }
         plan
     }

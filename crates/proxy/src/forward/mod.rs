@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tidegate_middleware::View;
 use tidegate_model::Balance;
 use tidegate_telemetry::UpstreamError;
-use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 
 /// Attempts at one request, the first included.
 const ATTEMPTS_MAX: usize = 3;
@@ -45,7 +45,7 @@ impl<S: Sock> Request<'_, S> {
         let snapshot = self.snapshot.clone();
         let pool = &snapshot.pools[pool_position];
         self.record.pool = Some(pool_position);
-        let plan = self.prepare_head();
+        let plan = self.prepare_head(pool);
         let mut replay = Replay::Untouched;
         let mut tried = [usize::MAX; ATTEMPTS_MAX];
         let mut again = None;
@@ -136,6 +136,7 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<(), (Failure, bool)> {
         let server = &pool.servers[position];
         let _in_flight = InFlight::new(server.clone());
+        self.record.sent_to(position, false);
         let connection = match upstream::take(pool, position, need) {
             Some(connection) => connection,
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, false))?,
@@ -150,7 +151,7 @@ impl<S: Sock> Request<'_, S> {
             upstream::Connection::H2(lease) => {
                 self.record.sent_to(position, true);
                 // Boxed, as every branch that the common request does not take: its size would be copied for all.
-                Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, false))
+                Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, true))
             }
         }
     }
@@ -221,10 +222,12 @@ impl<S: Sock> Request<'_, S> {
             self.stream_reply(route, pool, reply, &pump_done).await
         } else {
             Box::pin(self.stream_both(route, pool, reply, writer, &pump_done, replay)).await
-        }?;
-        match outcome {
+        };
+        self.account_upstream_bytes(stream);
+        match outcome? {
             Replied::Switched(rest) => {
                 Box::pin(self.tunnel(&connection, rest, timeouts.idle)).await;
+                self.account_upstream_bytes(&connection.stream);
             }
             Replied::Whole { reusable, keep_alive_seconds } => {
                 let server = &pool.servers[position];
@@ -240,6 +243,12 @@ impl<S: Sock> Request<'_, S> {
             }
         }
         Ok(())
+    }
+
+    fn account_upstream_bytes(&self, stream: &Stream<S>) {
+        let metrics = &self.connection.worker.metrics;
+        metrics.upstream_bytes_received.add(stream.take_received_bytes());
+        metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
     }
 
     async fn exchange_h2(

@@ -111,6 +111,7 @@ impl<S: Sock> Request<'_, S> {
             }
             if turn > TURN_BYTES {
                 turn = 0;
+                self.connection.account_bytes();
                 rt::yield_now().await;
             }
         }

@@ -1,5 +1,6 @@
 //! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, left alone when they end.
 
+use crate::connection::DATA_FRAME_BUDGET;
 use crate::survivors::OpenSlot;
 use crate::upstream::H2Sender;
 use bytes::Bytes;
@@ -8,8 +9,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_telemetry::PoolMetrics;
-use tidegate_transport::h2_io::H2Io;
+use tidegate_telemetry::{PoolMetrics, WorkerMetrics};
+use tidegate_transport::h2_io::{H2Io, drive};
 use tidegate_transport::rt::{self, Signal};
 use tidegate_transport::{ReadLimit, Sock, Stream};
 
@@ -33,6 +34,18 @@ pub struct H2Connections {
 struct Shared {
     sender: H2Sender,
     state: Rc<ConnectionState>,
+    traffic: Rc<dyn Traffic>,
+}
+
+/// Bytes since the last question, whatever the socket is.
+trait Traffic {
+    fn take(&self) -> (u64, u64);
+}
+
+impl<S: Sock> Traffic for Stream<S> {
+    fn take(&self) -> (u64, u64) {
+        (self.take_received_bytes(), self.take_sent_bytes())
+    }
 }
 
 struct ConnectionState {
@@ -111,12 +124,17 @@ impl H2Connections {
     pub async fn add<S: Sock>(&self, stream: Stream<S>, slot: OpenSlot, metrics: &Arc<PoolMetrics>) -> Result<Lease, h2::Error> {
         // The connection lives as long as its requests; each request has its own idle time.
         stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));
-        let (sender, connection) = h2::client::Builder::new()
+        let stream = Rc::new(stream);
+        let traffic: Rc<dyn Traffic> = stream.clone();
+        let io = H2Io::new(stream);
+        let output = io.output();
+        let handshake = h2::client::Builder::new()
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .enable_push(false)
-            .handshake::<_, Bytes>(H2Io::new(Rc::new(stream)))
-            .await?;
+            .data_frame_budget(DATA_FRAME_BUDGET)
+            .handshake::<_, Bytes>(io);
+        let (sender, connection) = drive(&output, handshake).await?;
         let state = Rc::new(ConnectionState {
             streams: Cell::new(0),
             ended: Cell::new(false),
@@ -126,19 +144,24 @@ impl H2Connections {
         let ended = state.clone();
         rt::spawn(async move {
             let _slot = slot;
-            if let Err(error) = connection.await {
+            if let Err(error) = drive(&output, connection).await {
                 tracing::debug!(%error, "an HTTP/2 connection to an upstream ended");
             }
             ended.ended.set(true);
         });
-        let shared = Shared { sender, state };
+        let shared = Shared { sender, state, traffic };
         let lease = shared.lease();
         self.open.borrow_mut().push(shared);
         Ok(lease)
     }
 
     /// Forgets ended connections and lets idle ones end.
-    pub fn sweep(&self, now: Instant) {
+    pub fn sweep(&self, now: Instant, worker: &WorkerMetrics) {
+        for shared in self.open.borrow().iter() {
+            let (received, sent) = shared.traffic.take();
+            worker.upstream_bytes_received.add(received);
+            worker.upstream_bytes_sent.add(sent);
+        }
         self.open.borrow_mut().retain(|shared| {
             let state = &shared.state;
             !state.ended.get() && (state.streams.get() > 0 || now.saturating_duration_since(state.last_used.get()) < IDLE)

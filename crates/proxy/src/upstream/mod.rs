@@ -9,6 +9,7 @@ use crate::snapshot::{CompiledServer, UpstreamTlsConfigs};
 use crate::survivors::OpenSlot;
 use ::h2::client::SendRequest;
 use bytes::Bytes;
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -175,6 +176,7 @@ async fn wait_for_slot<S: Sock>(
         return Ok(Slot::Free(slot));
     }
     let _wanted = compiled.shared.want();
+    let _waiting = Waiting::new(&server.waiting);
     loop {
         rt::sleep(FULL_POLL).await;
         if let Some(slot) = compiled.shared.try_open(max) {
@@ -186,6 +188,21 @@ async fn wait_for_slot<S: Sock>(
         if rt::now() >= until {
             return Err(failed(UpstreamError::PoolFull));
         }
+    }
+}
+
+struct Waiting<'a>(&'a Cell<u32>);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a Cell<u32>) -> Waiting<'a> {
+        count.set(count.get() + 1);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -7,14 +7,25 @@ use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::load_text;
 
-pub fn run(from: &[String], to: &[String]) -> ExitCode {
-    let text = format!("site {} {{\n    proxy {}\n}}\n", quote_all(from), quote_all(to));
+pub fn run(from: &[String], to: &[String], admin: Option<&str>) -> ExitCode {
+    let admin = quote_all(&[admin.map_or_else(|| free_admin_address().to_owned(), str::to_owned)]);
+    let text = format!("admin {admin}\nsite {} {{\n    proxy {}\n}}\n", quote_all(from), quote_all(to));
     let loaded = load_text("<command line>", &text, Path::new("."));
     report(&loaded);
     match loaded.configuration {
         Some(configuration) => run::serve(configuration, default_state_dir(), || {}),
         None => ExitCode::from(super::FAILED),
     }
+}
+
+/// Two proxies started by hand must not stand in each other's way; one that was asked for an address gets it or fails.
+fn free_admin_address() -> &'static str {
+    const DEFAULT: &str = "127.0.0.1:9180";
+    if std::net::TcpListener::bind(DEFAULT).is_ok() {
+        return DEFAULT;
+    }
+    eprintln!("note: {DEFAULT} is taken, so metrics and health are not served; choose another address with --admin");
+    "off"
 }
 
 /// KDL strings, one after the other.

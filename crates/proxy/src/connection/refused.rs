@@ -1,0 +1,49 @@
+//! The log line of a head that is no request: refused before `request` could live it.
+
+use super::Connection;
+use crate::failure::Refusal;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tidegate_telemetry::AccessRecord;
+use tidegate_transport::Sock;
+use tidegate_wire::head::RequestHead;
+
+impl<S: Sock> Connection<S> {
+    /// What could be read of the head is in the log: the strictness classes are there to be found.
+    pub fn log_refused_head(&self, head: &RequestHead, refusal: Refusal, arrived: Instant, response_bytes: u64) {
+        // A head that was not parsed to its end has no bytes behind its spans.
+        let unread = RequestHead::default();
+        let head = if head.fields.bytes.is_empty() { &unread } else { head };
+        let mut sender = self.worker.access_log.borrow_mut();
+        let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
+        let duration_us = arrived.elapsed().as_micros() as u64;
+        let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        sender.record(&AccessRecord {
+            time_unix_us: now_us - duration_us,
+            client_ip: self.client.ip(),
+            client_port: self.client.port(),
+            method: head.method_name(),
+            scheme,
+            host: head.authority(),
+            path: head.path(),
+            query: head.query().unwrap_or_default(),
+            protocol: head.version.as_str(),
+            status: refusal.status,
+            request_bytes: 0,
+            response_bytes,
+            duration_us,
+            upstream: None,
+            retries: 0,
+            tls: None,
+            referer: b"",
+            user_agent: b"",
+            request_id: &self.worker.next_request_id().to_hex(),
+            site: "",
+            pool: None,
+            reason: Some(refusal.reason),
+            setting: refusal.setting,
+            request_header: None,
+            response_header: None,
+        });
+    }
+}
