@@ -169,6 +169,7 @@ impl<S: Sock> Server<S> {
 
     /// Closes what has been idle for too long, what the server has closed, and what another worker waits for.
     pub fn sweep(&self, now: Instant, wanted: bool, metrics: &PoolMetrics, worker: &WorkerMetrics) {
+        let wanted = wanted && self.waiting.get() == 0;
         let mut idle = self.idle.borrow_mut();
         if !idle.is_empty() {
             let before = idle.len();

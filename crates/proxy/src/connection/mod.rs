@@ -168,6 +168,12 @@ impl<S: Sock> Connection<S> {
         self.worker.metrics.client_bytes_sent.add(self.stream.take_sent_bytes());
     }
 
+    /// As [`account_bytes`](Self::account_bytes), for a connection to an upstream.
+    pub fn account_upstream_bytes(&self, stream: &Stream<S>) {
+        self.worker.metrics.upstream_bytes_received.add(stream.take_received_bytes());
+        self.worker.metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
+    }
+
     /// Ends our side and throws away what the client still sends, within bounds.
     pub async fn linger(&self) {
         self.stream.close().await;

@@ -53,8 +53,9 @@ pub(super) async fn pump_body<S: Sock>(
     pace: Pace,
     allowance: Option<BodyAllowance>,
     pumped: &Cell<u64>,
+    account: &impl Fn(),
 ) -> Result<(), PumpFault> {
-    let outcome = pump_pieces(body, writer, pace, allowance, pumped).await;
+    let outcome = pump_pieces(body, writer, pace, allowance, pumped, account).await;
     if let BodyReader::H1(reader) = body {
         // From here on the answer watches the client, and waits as long as the answer takes.
         reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -68,6 +69,7 @@ async fn pump_pieces<S: Sock>(
     mut pace: Pace,
     mut allowance: Option<BodyAllowance>,
     pumped: &Cell<u64>,
+    account: &impl Fn(),
 ) -> Result<(), PumpFault> {
     let mut turn = 0;
     loop {
@@ -89,6 +91,7 @@ async fn pump_pieces<S: Sock>(
         }
         if turn > TURN_BYTES {
             turn = 0;
+            account();
             rt::yield_now().await;
         }
     }

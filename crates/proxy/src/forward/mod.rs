@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tidegate_middleware::View;
 use tidegate_model::Balance;
 use tidegate_telemetry::UpstreamError;
-use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 
 /// Attempts at one request, the first included.
 const ATTEMPTS_MAX: usize = 3;
@@ -223,11 +223,11 @@ impl<S: Sock> Request<'_, S> {
         } else {
             Box::pin(self.stream_both(route, pool, reply, writer, &pump_done, replay)).await
         };
-        self.account_upstream_bytes(stream);
+        self.connection.account_upstream_bytes(stream);
         match outcome? {
             Replied::Switched(rest) => {
                 Box::pin(self.tunnel(&connection, rest, timeouts.idle)).await;
-                self.account_upstream_bytes(&connection.stream);
+                self.connection.account_upstream_bytes(&connection.stream);
             }
             Replied::Whole { reusable, keep_alive_seconds } => {
                 let server = &pool.servers[position];
@@ -243,12 +243,6 @@ impl<S: Sock> Request<'_, S> {
             }
         }
         Ok(())
-    }
-
-    fn account_upstream_bytes(&self, stream: &Stream<S>) {
-        let metrics = &self.connection.worker.metrics;
-        metrics.upstream_bytes_received.add(stream.take_received_bytes());
-        metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
     }
 
     async fn exchange_h2(
@@ -303,7 +297,18 @@ impl<S: Sock> Request<'_, S> {
         let pumped = Cell::new(0);
         let outcome = {
             let pace = Pace::new(self.snapshot.shared.limits.body_rate_bytes, self.framing, self.connection.is_h2());
-            let pump = pump_body(&mut body, writer, pace, self.body_allowance.take(), &pumped);
+            let connection = self.connection;
+            let upstream_stream = match reply {
+                Reply::H1 { stream, .. } => Some(stream),
+                Reply::H2 { .. } => None,
+            };
+            let account = move || {
+                connection.account_bytes();
+                if let Some(stream) = upstream_stream {
+                    connection.account_upstream_bytes(stream);
+                }
+            };
+            let pump = pump_body(&mut body, writer, pace, self.body_allowance.take(), &pumped, &account);
             let reply = self.stream_reply(route, pool, reply, pump_done);
             both(reply, pump, pump_done).await
         };

@@ -112,6 +112,9 @@ impl<S: Sock> Request<'_, S> {
             if turn > TURN_BYTES {
                 turn = 0;
                 self.connection.account_bytes();
+                if let BodyReader::H1(reader) = &body {
+                    self.connection.account_upstream_bytes(reader.stream);
+                }
                 rt::yield_now().await;
             }
         }
