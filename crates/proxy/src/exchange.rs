@@ -269,6 +269,8 @@ pub struct H1Responder<'s, S> {
     started: bool,
     chunked: bool,
     bytes_sent: u64,
+    /// The answer has taken long enough to look whether the client is still there. Most answers are faster than looking is cheap.
+    watching: bool,
     half_closed: Option<HalfClosed>,
 }
 
@@ -283,10 +285,23 @@ const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 impl<'s, S: Sock> H1Responder<'s, S> {
     pub fn new(stream: &'s Stream<S>, version: Version, keep_alive: bool) -> H1Responder<'s, S> {
-        H1Responder { stream, version, keep_alive, started: false, chunked: false, bytes_sent: 0, half_closed: None }
+        H1Responder {
+            stream,
+            version,
+            keep_alive,
+            started: false,
+            chunked: false,
+            bytes_sent: 0,
+            watching: false,
+            half_closed: None,
+        }
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.watching {
+            ready!(self.stream.sock.poll_patience(cx));
+            self.watching = true;
+        }
         loop {
             let Some(half_closed) = &mut self.half_closed else {
                 match ready!(self.stream.poll_gone(cx)) {

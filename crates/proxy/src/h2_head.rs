@@ -50,8 +50,9 @@ fn settle_authority(authority: Option<&str>, head: &mut RequestHead) -> Result<(
         (None, Some(host)) => host.to_vec(),
         (None, None) => return Err(HeadError::HostMissing),
     };
-    parse_authority(&text)?;
-    head.authority = head.fields.append(&[&text]);
+    let parsed = parse_authority(&text)?;
+    let span = head.fields.append(&[&text]);
+    head.set_authority(span, &parsed);
     if !head.fields.has(HeaderId::Host) {
         head.fields.push(b"host", &text);
     }

@@ -20,8 +20,8 @@ use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, RouteId, SiteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
+use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
-use tidegate_wire::{BodyFraming, parse_authority};
 
 /// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
 const PIECE_BYTES: usize = tidegate_transport::buffer::CAPACITY;
@@ -383,7 +383,7 @@ impl<'c, S: Sock> Request<'c, S> {
 
     /// The host the request is for, without port.
     pub fn host(&self) -> &[u8] {
-        parse_authority(self.head.authority()).map_or(b"", |authority| authority.host)
+        self.head.host()
     }
 
     pub fn is_http10(&self) -> bool {

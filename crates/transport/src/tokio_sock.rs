@@ -153,6 +153,19 @@ impl Sock for TokioSock {
         self.deadlines.set_between_requests(between);
     }
 
+    #[inline]
+    fn poll_patience(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.deadlines.take_fired(Direction::Read) {
+            return Poll::Ready(());
+        }
+        if self.deadlines.is_armed(Direction::Read) {
+            self.deadlines.remember_waker(Direction::Read, cx);
+        } else {
+            self.deadlines.arm_after(Direction::Read, 1, cx);
+        }
+        Poll::Pending
+    }
+
     fn local_ip(&self) -> Option<IpAddr> {
         self.stream.borrow().local_addr().ok().map(|address| address.ip())
     }

@@ -1,6 +1,7 @@
 //! Message heads for every HTTP version: one byte buffer plus a small index of fields.
 //! Parsing is in `http1`; this file is what the rest of the program reads and changes. A head is leased from its worker and used again, so that a request allocates nothing.
 
+use crate::authority::Authority;
 use std::fmt;
 
 /// A stretch of a head's bytes.
@@ -29,6 +30,20 @@ pub struct Field {
     pub name: Span,
     pub value: Span,
     pub id: HeaderId,
+}
+
+impl Field {
+    /// Where the field's line is in the buffer, if it is there as it is sent: `Name: value`, CR LF.
+    #[inline]
+    fn line(&self, bytes: &[u8]) -> Option<std::ops::Range<usize>> {
+        let start = self.name.start as usize;
+        let name_end = start + self.name.len as usize;
+        let value_end = (self.value.start + self.value.len) as usize;
+        let is_line = self.value.start as usize == name_end + 2
+            && bytes.get(name_end..name_end + 2) == Some(b": ")
+            && bytes.get(value_end..value_end + 2) == Some(b"\r\n");
+        is_line.then_some(start..value_end + 2)
+    }
 }
 
 /// The fields of a head, in the order they came. Spans point into `bytes`, which also holds the start line.
@@ -103,7 +118,10 @@ impl Fields {
     pub fn push_parts(&mut self, name: &[u8], value: &[&[u8]]) {
         let id = HeaderId::of(name);
         let name = self.append(&[name]);
+        self.bytes.extend_from_slice(b": ");
         let value = self.append(value);
+        // As a line on the wire: encoding then copies runs of lines and not fields one by one.
+        self.bytes.extend_from_slice(b"\r\n");
         self.index(name, value, id);
     }
 
@@ -297,6 +315,8 @@ pub struct RequestHead {
     pub query: Option<Span>,
     /// The authority the request is for: of the absolute-form target or `:authority`, else `Host`. Empty in HTTP/1.0 without `Host`.
     pub authority: Span,
+    /// The authority without port and brackets.
+    pub host: Span,
     pub fields: Fields,
 }
 
@@ -325,6 +345,17 @@ impl RequestHead {
     #[inline]
     pub fn authority(&self) -> &[u8] {
         self.authority.of(&self.fields.bytes)
+    }
+
+    #[inline]
+    pub fn host(&self) -> &[u8] {
+        self.host.of(&self.fields.bytes)
+    }
+
+    /// Settles what the request is for. `parsed` is the authority at `span`, read.
+    pub fn set_authority(&mut self, span: Span, parsed: &Authority<'_>) {
+        self.authority = span;
+        self.host = Span { start: span.start + u32::from(parsed.is_ipv6), len: parsed.host.len() as u32 };
     }
 
     pub fn set_path(&mut self, path: &[u8]) {
@@ -406,13 +437,27 @@ impl Writer<'_> {
         self.at += piece.len();
     }
 
+    /// Most lines stand in the buffer as they are sent, one behind the other: a run of them is one copy.
     fn put_fields(&mut self, fields: &Fields) {
-        for (name, value) in fields.iter() {
-            self.put(name);
-            self.put(b": ");
-            self.put(value);
-            self.put(b"\r\n");
+        let bytes = &fields.bytes;
+        let mut run = 0..0;
+        for field in fields.list.iter().filter(|field| field.id != HeaderId::Removed) {
+            match field.line(bytes) {
+                Some(line) if line.start == run.end => run.end = line.end,
+                Some(line) => {
+                    self.put(&bytes[run]);
+                    run = line;
+                }
+                None => {
+                    self.put(&bytes[run]);
+                    run = 0..0;
+                    for piece in [field.name.of(bytes), b": ", field.value.of(bytes), b"\r\n"] {
+                        self.put(piece);
+                    }
+                }
+            }
         }
+        self.put(&bytes[run]);
         self.put(b"\r\n");
         debug_assert_eq!(self.at, self.out.len());
     }
@@ -618,6 +663,29 @@ mod tests {
         check(
             &[("Content-Length", "3"), ("Connection", "content-length"), ("Transfer-Encoding", "chunked")],
             &["Content-Length"],
+        );
+    }
+
+    #[test]
+    fn encoding_writes_every_kept_field_whatever_its_line_looks_like() {
+        let mut head = super::ResponseHead { status: 200, ..super::ResponseHead::default() };
+        head.reason = head.fields.append(&[b"OK"]);
+        let raw = head.fields.append(&[b"A: 1\r\nB:2\r\nC:  3 \r\nD: 4\r\n"]).start as usize;
+        for (name, value) in [(0..1, 3..4), (6..7, 8..9), (11..12, 15..16), (19..20, 22..23)] {
+            let span = |range: std::ops::Range<usize>| super::Span::new(raw + range.start, raw + range.end);
+            head.fields.index(span(name), span(value), HeaderId::Other);
+        }
+        head.fields.push(b"E", b"5");
+        head.fields.push(b"F", b"6");
+        head.fields.push(b"G", b"");
+        let copied = head.fields.list[0].value;
+        head.fields.push_copy(b"H", copied);
+        head.fields.remove(b"F");
+        let mut out = vec![0; head.encoded_len()];
+        head.encode(&mut out);
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\nG: \r\nH: 1\r\n\r\n"
         );
     }
 

@@ -237,11 +237,13 @@ fn settle_authority(input: &[u8], target: &Target, head: &mut RequestHead) -> Re
         None => None,
     };
     let Some((span, default_port)) = target.authority else {
-        head.authority = host_span.unwrap_or_default();
+        if let Some((span, host)) = host_span.zip(host.as_ref()) {
+            head.set_authority(span, host);
+        }
         return Ok(());
     };
     let named = parse_authority(span.of(input))?;
-    head.authority = span;
+    head.set_authority(span, &named);
     let Some(host) = host else { return Ok(()) };
     let agrees = match default_port {
         Some(port) => named.is_same(&host, port),
