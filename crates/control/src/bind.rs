@@ -55,10 +55,16 @@ pub fn bind_all(listeners: &[Listener], workers: usize) -> Result<Vec<Bound>, Ve
     for listener in listeners {
         let sockets: io::Result<Vec<_>> = (0..workers).map(|_| bind_one(listener.address)).collect();
         match sockets {
-            Ok(sockets) => bound.iter_mut().zip(sockets).for_each(|(worker, socket)| worker.push(Some(socket))),
+            Ok(sockets) => {
+                for (worker, socket) in bound.iter_mut().zip(sockets) {
+                    worker.push(Some(socket));
+                }
+            }
             Err(error) if listener.implied => {
                 tracing::warn!(address = %listener.address, %error, "plain HTTP is not redirected to HTTPS: its port cannot be listened on");
-                bound.iter_mut().for_each(|worker| worker.push(None));
+                for worker in &mut bound {
+                    worker.push(None);
+                }
             }
             Err(error) => faults.push(BindFault { address: listener.address, error }),
         }

@@ -151,7 +151,7 @@ impl<S: Sock> Server<S> {
         // A second of margin covers its clock and the way there; of less than four seconds a quarter is.
         let announced = Duration::from_secs(seconds.min(3600));
         let margin = Duration::from_secs(1).min(announced / 4);
-        self.idle_max.set((announced - margin).clamp(IDLE_LEAST, IDLE_DEFAULT));
+        self.idle_max.set(announced.saturating_sub(margin).clamp(IDLE_LEAST, IDLE_DEFAULT));
     }
 
     /// The server was seen to have closed a connection that was idle for so long.

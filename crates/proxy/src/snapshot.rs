@@ -192,7 +192,7 @@ fn compile_site(
     }
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
     let tls_policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
-    Ok(CompiledSite { routes, compiled_routes, tls, tls_policy, name })
+    Ok(CompiledSite { name, routes, compiled_routes, tls, tls_policy })
 }
 
 fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {

@@ -1,7 +1,7 @@
 //! A stream: a socket, the TLS session on it if there is one, and the bytes that were read too far.
 //! Reads hand out plaintext in leased buffers; a write becomes one TLS record where it fits and one send. Framing is above this.
 
-use crate::buffer::Buf;
+use crate::buffer::{Buf, CAPACITY};
 use crate::sock::Sock;
 use crate::tls::TlsSession;
 use rustls::{ClientConfig, ServerConfig};
@@ -223,9 +223,9 @@ impl<S: Sock> Stream<S> {
         if !data.is_empty() {
             let mut unread = self.unread.borrow_mut();
             if unread.is_empty() {
-                unread.extend_from_slice(&data)
+                unread.extend_from_slice(&data);
             } else {
-                unread.splice(..0, data.iter().copied()).for_each(drop)
+                unread.splice(..0, data.iter().copied()).for_each(drop);
             }
         }
     }
@@ -256,7 +256,9 @@ impl<S: Sock> Stream<S> {
         let sealed = match tls.as_mut() {
             None => data,
             Some(session) => {
-                let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(Buf::take_whole);
+                // A usual answer goes where the buffers before it have been: that part is in the cache.
+                let fresh = if data.len() <= CAPACITY { Buf::take } else { Buf::take_whole };
+                let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(fresh);
                 session.send(&data, &mut out).map_err(tls_error)?;
                 out
             }

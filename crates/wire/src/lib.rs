@@ -10,6 +10,7 @@ pub mod client_hello;
 pub mod error;
 pub mod h2_guard;
 pub mod head;
+mod header_id;
 pub mod http1;
 pub mod limits;
 pub mod path;

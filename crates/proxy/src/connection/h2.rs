@@ -133,10 +133,14 @@ async fn accept_streams<S: Sock>(
     }
 }
 
+/// A request as h2 hands it over.
+type Accepted = Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>;
+
+#[expect(clippy::large_enum_variant, reason = "it lives between two lines, and boxing would allocate for every stream")]
 enum Next {
     Drain,
     Tick,
-    Stream(Option<Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>>),
+    Stream(Option<Accepted>),
 }
 
 fn spawn_stream<S: Sock>(

@@ -157,7 +157,7 @@ impl<S: Sock> Connection<S> {
                 tracing::info!(client = %client_ip, status = refusal.status, reason = refusal.reason, setting, suppressed, "request refused");
             }
             None => {
-                tracing::debug!(client = %client_ip, status = refusal.status, reason = refusal.reason, suppressed, "request refused")
+                tracing::debug!(client = %client_ip, status = refusal.status, reason = refusal.reason, suppressed, "request refused");
             }
         }
     }

@@ -88,7 +88,7 @@ fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
     match (protocol, tls) {
         _ if need.http1_only => Wanted::H1,
         (Protocol::Http1, _) => Wanted::H1,
-        (Protocol::H2, _) | (Protocol::H2c, _) => Wanted::H2,
+        (Protocol::H2 | Protocol::H2c, _) => Wanted::H2,
         (Protocol::Auto, true) => Wanted::Either,
         (Protocol::Auto, false) if need.prefers_h2 => Wanted::H2,
         (Protocol::Auto, false) => Wanted::H1,
