@@ -53,6 +53,12 @@ pub fn bind_all(listeners: &[Listener], workers: usize) -> Result<Vec<Bound>, Ve
     let mut bound: Vec<Bound> = (0..workers).map(|_| Vec::with_capacity(listeners.len())).collect();
     let mut faults = Vec::new();
     for listener in listeners {
+        if is_shared(listener.address) {
+            tracing::warn!(
+                address = %listener.address,
+                "another process listens on this address as well; the system gives each of them a part of the connections"
+            );
+        }
         let sockets: io::Result<Vec<_>> = (0..workers).map(|_| bind_one(listener.address)).collect();
         match sockets {
             Ok(sockets) => {
@@ -70,6 +76,12 @@ pub fn bind_all(listeners: &[Listener], workers: usize) -> Result<Vec<Bound>, Ve
         }
     }
     if faults.is_empty() { Ok(bound) } else { Err(faults) }
+}
+
+/// Whether another process of this user listens there already and shares: the kernel would spread connections over both without a word.
+pub fn is_shared(address: SocketAddr) -> bool {
+    let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
+    bind(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()
 }
 
 /// Whether the address can be listened on now. Another Tidegate that shares it is no obstacle.

@@ -4,10 +4,11 @@
 use crate::bind::BindFault;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
-use std::net::ToSocketAddrs;
-use std::path::PathBuf;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use tidegate_certs::{CertFinding, Severity, TlsSurvivors, check_site, check_upstream};
-use tidegate_model::{Admin, Configuration, SiteAddress};
+use tidegate_model::{Admin, Configuration, LogTarget, Scheme, Site, SiteAddress, TlsSource, UpstreamAddress};
 use tidegate_proxy::snapshot::listen_address;
 use tidegate_transport::tokio_sock::{ListenOptions, bind};
 
@@ -26,7 +27,9 @@ pub struct Finding {
 pub enum Place {
     Address(SiteAddress),
     File(PathBuf),
+    Server(UpstreamAddress),
     Admin,
+    AccessLog,
     Whole,
 }
 
@@ -36,7 +39,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
         let place = || Place::Address(site.addresses[0].clone());
         findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, place())));
     }
-    match TlsSurvivors::new(state_dir) {
+    match TlsSurvivors::new(state_dir.clone()) {
         Ok(survivors) => {
             for pool in &configuration.pools {
                 let found = check_upstream(&pool.tls, &survivors, now);
@@ -53,7 +56,9 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     }
     check_addresses(configuration, &mut findings);
     check_admin(configuration, &mut findings);
-    check_names(configuration, &mut findings);
+    check_access_log(configuration, &mut findings);
+    check_state_dir(configuration, &state_dir, &mut findings);
+    check_servers(configuration, &mut findings);
     findings
 }
 
@@ -74,7 +79,15 @@ fn check_addresses(configuration: &Configuration, findings: &mut Vec<Finding>) {
         if !seen.insert(listen) {
             continue;
         }
-        if let Err(error) = crate::bind::probe(listen) {
+        if crate::bind::is_shared(listen) {
+            findings.push(Finding {
+                severity: Severity::Warning,
+                code: "address-shared",
+                place: Place::Address(address.clone()),
+                message: format!("another process of this user listens on {listen} already, and would share it"),
+                help: Some("that is right when it is the Tidegate that this configuration is for".into()),
+            });
+        } else if let Err(error) = crate::bind::probe(listen) {
             let fault = BindFault { address: listen, error };
             findings.push(Finding {
                 severity: Severity::Error,
@@ -88,33 +101,131 @@ fn check_addresses(configuration: &Configuration, findings: &mut Vec<Finding>) {
 }
 
 fn check_admin(configuration: &Configuration, findings: &mut Vec<Finding>) {
-    let Admin::Tcp(address) = &configuration.admin else { return };
-    if let Err(error) = bind(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
-        let fault = BindFault { address: *address, error };
-        // A running Tidegate has the port; that is no fault of this configuration.
+    let finding = |severity, code, message: String, help: String| Finding {
+        severity,
+        code,
+        place: Place::Admin,
+        message,
+        help: Some(help),
+    };
+    match &configuration.admin {
+        Admin::Off => {}
+        Admin::Unix(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if let Err(why) = can_write_into(folder) {
+                let message = format!("the admin socket {} cannot be made: {why}", path.display());
+                findings.push(finding(
+                    Severity::Error,
+                    "admin-socket",
+                    message,
+                    format!("create {} and let this user write there", folder.display()),
+                ));
+            }
+        }
+        Admin::Tcp(address) => {
+            let site = configuration.sites.iter().flat_map(|site| &site.addresses).find(|site| {
+                let listen = listen_address(&site.host, site.port);
+                listen.port() == address.port() && (listen.ip().is_unspecified() || listen.ip() == address.ip())
+            });
+            if let Some(site) = site {
+                let message = format!("the admin endpoint {address} is on the address of the site {site}");
+                findings.push(finding(Severity::Error, "duplicate-listener", message, "give one of them another port".into()));
+            } else if let Err(error) = bind(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
+                let fault = BindFault { address: *address, error };
+                // Most often it is the running Tidegate whose configuration is being checked.
+                findings.push(finding(Severity::Warning, "admin-address-in-use", fault.what(), fault.help()));
+            }
+        }
+    }
+}
+
+fn check_access_log(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let LogTarget::File { path, .. } = &configuration.access_log.target else { return };
+    let why = if path.is_dir() {
+        Err("it is a folder".to_owned())
+    } else if path.exists() {
+        can_write(path)
+    } else {
+        can_write_into(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    };
+    if let Err(why) = why {
         findings.push(Finding {
-            severity: Severity::Warning,
-            code: "admin-address-in-use",
-            place: Place::Admin,
-            message: fault.what(),
-            help: Some(fault.help()),
+            severity: Severity::Error,
+            code: "access-log",
+            place: Place::AccessLog,
+            message: format!("the access log {} cannot be written: {why}", path.display()),
+            help: Some("name a file in a folder that exists and that this user may write to, or `\"stdout\"`".into()),
         });
     }
 }
 
-fn check_names(configuration: &Configuration, findings: &mut Vec<Finding>) {
+/// The internal CA keeps its root there.
+fn check_state_dir(configuration: &Configuration, state_dir: &Path, findings: &mut Vec<Finding>) {
+    let needs_ca = |site: &Site| {
+        matches!(site.tls.source, TlsSource::Automatic | TlsSource::Internal)
+            && site.addresses.iter().any(|address| address.scheme == Scheme::Https)
+    };
+    let Some(site) = configuration.sites.iter().find(|site| needs_ca(site)) else { return };
+    let Some(nearest) = state_dir.ancestors().find(|folder| folder.exists()) else { return };
+    if let Err(why) = can_write_into(nearest) {
+        findings.push(Finding {
+            severity: Severity::Error,
+            code: "state-folder",
+            place: Place::Address(site.addresses[0].clone()),
+            message: format!("the internal CA cannot keep its root in {}: {why}", state_dir.display()),
+            help: Some("set STATE_DIRECTORY to a folder that this user may write to".into()),
+        });
+    }
+}
+
+fn can_write_into(folder: &Path) -> Result<(), String> {
+    match std::fs::metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => can_write(folder),
+        Ok(_) => Err(format!("{} is no folder", folder.display())),
+        Err(error) => Err(format!("{}: {error}", folder.display())),
+    }
+}
+
+fn can_write(path: &Path) -> Result<(), String> {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|error| io::Error::from(error).to_string())
+}
+
+fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let listening: Vec<SocketAddr> = configuration
+        .sites
+        .iter()
+        .flat_map(|site| &site.addresses)
+        .map(|address| listen_address(&address.host, address.port))
+        .collect();
     for pool in &configuration.pools {
         for server in &pool.servers {
-            if (server.address.host.as_str(), server.address.port).to_socket_addrs().is_err() {
-                findings.push(Finding {
-                    severity: Severity::Warning,
-                    code: "unresolved",
-                    place: Place::Whole,
-                    message: format!("the name of the server `{}` in the pool `{}` has no address", server.address, pool.name),
-                    help: Some(
-                        "requests to it fail with 502 until the name resolves and the configuration is applied again".into(),
-                    ),
-                });
+            let finding = |severity, code, message, help: &str| Finding {
+                severity,
+                code,
+                place: Place::Server(server.address.clone()),
+                message,
+                help: Some(help.into()),
+            };
+            let Ok(addresses) = (server.address.host.as_str(), server.address.port).to_socket_addrs() else {
+                let message = format!("the name of the server `{}` in the pool `{}` has no address", server.address, pool.name);
+                let help = "requests to it fail with 502 until the name resolves and Tidegate is started again";
+                findings.push(finding(Severity::Warning, "unresolved", message, help));
+                continue;
+            };
+            let is_own = |address: SocketAddr| {
+                listening.iter().any(|listen| {
+                    listen.port() == address.port()
+                        && (listen.ip() == address.ip() || (listen.ip().is_unspecified() && address.ip().is_loopback()))
+                })
+            };
+            if addresses.into_iter().any(is_own) {
+                let message = format!(
+                    "the server `{}` in the pool `{}` is an address that Tidegate itself listens on",
+                    server.address, pool.name
+                );
+                let help =
+                    "that is right only if the request then finds another site; else it goes round until descriptors run out";
+                findings.push(finding(Severity::Warning, "own-address", message, help));
             }
         }
     }

@@ -3,6 +3,7 @@
 use crate::bind::BindFault;
 use std::fmt;
 use tidegate_certs::CertError;
+use tidegate_model::LogTarget;
 
 #[derive(Debug)]
 pub enum StartFault {
@@ -17,7 +18,10 @@ pub enum StartFault {
         message: String,
     },
     Bind(Vec<BindFault>),
-    AccessLog(std::io::Error),
+    AccessLog {
+        target: LogTarget,
+        error: std::io::Error,
+    },
     Internal(String),
 }
 
@@ -42,7 +46,14 @@ impl fmt::Display for StartFault {
                 }
                 Ok(())
             }
-            StartFault::AccessLog(error) => write!(f, "the access log cannot be opened: {error}"),
+            StartFault::AccessLog { target: LogTarget::File { path, .. }, error } => {
+                write!(
+                    f,
+                    "the access log {} cannot be opened: {error}\n  help: name a file in a folder that exists and that this user may write to",
+                    path.display()
+                )
+            }
+            StartFault::AccessLog { error, .. } => write!(f, "the access log cannot be opened: {error}"),
             StartFault::Internal(message) => f.write_str(message),
         }
     }

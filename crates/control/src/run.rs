@@ -25,6 +25,10 @@ const COMMANDS_MAX: usize = 16;
 const RENEWAL_PERIOD: Duration = Duration::from_secs(3600);
 /// How often a draining process looks whether its workers have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
+/// A worker that takes longer to start will not.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// Workers that were told to abort end within this, or with the process.
+const ABORT_LIMIT: Duration = Duration::from_millis(500);
 /// Lines of the last requests are written within this, drain or not.
 const LOG_FLUSH: Duration = Duration::from_secs(2);
 /// Workers that `threads` may ask for at most, as `config` has it; `auto` stays below as well.
@@ -57,8 +61,8 @@ pub fn prepare(configuration: Configuration, state_dir: PathBuf, version: &'stat
     let material = gather(&configuration, 1, &process, &tls, Timestamp::now())?;
     let workers = worker_count(configuration.threads);
     let sockets = bind_all(&material.snapshot.listeners, workers).map_err(StartFault::Bind)?;
-    let (log_senders, log_writer) =
-        access_log::start(&configuration.access_log, &registry, workers).map_err(StartFault::AccessLog)?;
+    let (log_senders, log_writer) = access_log::start(&configuration.access_log, &registry, workers)
+        .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
     let readiness = Arc::new(Readiness::default());
     Ok(Prepared { configuration, material, sockets, process, log_senders, log_writer, readiness })
 }
@@ -108,6 +112,7 @@ fn start_workers(
     log_senders: Vec<AccessLogSender>,
 ) -> io::Result<Workers> {
     let mut workers = Workers { threads: Vec::new(), commands: Vec::new() };
+    let (started, running) = std::sync::mpsc::channel();
     let mut log_senders = log_senders.into_iter();
     for (index, listeners) in sockets.into_iter().enumerate() {
         let (sender, commands) = rt::mailbox(COMMANDS_MAX);
@@ -118,10 +123,16 @@ fn start_workers(
             survivors: process.clone(),
             access_log: log_senders.next(),
             commands,
+            started: started.clone(),
         };
         let thread = std::thread::Builder::new().name(format!("tidegate-{index}")).spawn(move || worker::run(parts))?;
         workers.threads.push(thread);
         workers.commands.push(sender);
+    }
+    // Ready means that every worker accepts connections.
+    for _ in 0..workers.threads.len() {
+        let outcome = running.recv_timeout(START_LIMIT);
+        outcome.map_err(|_| io::Error::other("a worker did not start; see the log for its error"))?;
     }
     Ok(workers)
 }
@@ -137,19 +148,34 @@ impl Workers {
             // A full mailbox would mean a worker that is stuck; it ends with the process.
             let _ = commands.try_send(Command::Drain);
         }
+        let complete = self.wait_for_end(limit, Some(signals)).await;
+        if !complete {
+            for commands in &self.commands {
+                let _ = commands.try_send(Command::Abort);
+            }
+            self.wait_for_end(ABORT_LIMIT, None).await;
+        }
+        for thread in self.threads.into_iter().filter(JoinHandle::is_finished) {
+            if let Ok(Err(error)) = thread.join() {
+                tracing::error!(%error, "a worker failed");
+            }
+        }
+        complete
+    }
+
+    /// False when time or a signal cut it short.
+    async fn wait_for_end(&self, limit: Duration, mut signals: Option<&mut Signals>) -> bool {
         let until = Instant::now() + limit;
         while !self.threads.iter().all(JoinHandle::is_finished) {
             if Instant::now() >= until {
                 return false;
             }
-            tokio::select! {
-                () = tokio::time::sleep(DRAIN_POLL) => {}
-                () = signals.stop() => return false,
-            }
-        }
-        for thread in self.threads {
-            if let Ok(Err(error)) = thread.join() {
-                tracing::error!(%error, "a worker failed");
+            match &mut signals {
+                None => tokio::time::sleep(DRAIN_POLL).await,
+                Some(signals) => tokio::select! {
+                    () = tokio::time::sleep(DRAIN_POLL) => {}
+                    () = signals.stop() => return false,
+                },
             }
         }
         true

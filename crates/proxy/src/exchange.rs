@@ -134,15 +134,27 @@ impl<'s, S: Sock> H1BodyReader<'s, S> {
 
 pub struct H2BodyReader {
     stream: RecvStream,
+    /// Silence that ends it; `None` leaves that to whoever reads.
+    idle: Option<Duration>,
     trailers: Option<Box<Fields>>,
 }
 
 impl H2BodyReader {
-    pub fn new(stream: RecvStream) -> H2BodyReader {
-        H2BodyReader { stream, trailers: None }
+    pub fn new(stream: RecvStream, idle: Option<Duration>) -> H2BodyReader {
+        H2BodyReader { stream, idle, trailers: None }
     }
 
     async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        match self.idle {
+            None => self.read_on().await,
+            Some(idle) => match rt::timeout(idle, self.read_on()).await {
+                Some(piece) => piece,
+                None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
+            },
+        }
+    }
+
+    async fn read_on(&mut self) -> Result<Option<Buf>, BodyFault> {
         loop {
             match self.stream.data().await {
                 Some(Ok(data)) => {

@@ -26,7 +26,7 @@ impl Refusal {
     pub const CONNECT_METHOD: Refusal = Refusal::new(405, "connect_method");
     pub const REWRITE_FAILED: Refusal = Refusal::new(400, "rewrite_failed");
     pub const PLAIN_HTTP_TO_TLS: Refusal = Refusal::new(400, "plain_http_to_tls");
-    pub const BAD_HEAD_FOR_UPSTREAM: Refusal = Refusal::new(400, "bad_head");
+    pub const TLS_TO_PLAIN_HTTP: Refusal = Refusal::new(400, "tls_to_plain_http");
 
     const fn new(status: u16, reason: &'static str) -> Refusal {
         Refusal { status, reason, setting: None }
@@ -43,7 +43,8 @@ impl Refusal {
             (413, _) => "the request body is larger than this route allows",
             (414, _) => "the request line is too long",
             (431, _) => "the request head is too large",
-            (400, "plain_http_to_tls") => "plain HTTP was sent to a port that speaks TLS",
+            (400, "plain_http_to_tls") => "plain HTTP was sent to a port that speaks TLS; use https:// in the address",
+            (400, "tls_to_plain_http") => "TLS was sent to a port that speaks plain HTTP; use http:// in the address",
             (503, _) => "no upstream server can take the request now",
             (504, _) => "the upstream server did not answer in time",
             (502, "connect_failed" | "connect_timeout" | "resolve_failed" | "tls_failed") => {

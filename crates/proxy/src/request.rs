@@ -56,6 +56,8 @@ pub struct Request<'c, S: Sock> {
     /// Once it was found; answers of the proxy's own have its response headers too.
     route: Option<(SiteId, RouteId)>,
     pub record: Record,
+    /// It was brought to its end, good or bad.
+    ended: bool,
 }
 
 /// How a request ended, for the connection it came on.
@@ -73,15 +75,29 @@ pub enum Ending {
 pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, S>) -> Ending {
     let mut request = Request::receive(connection, incoming);
     let outcome = request.answer().await;
-    let ending = match outcome {
+    match outcome {
         Ok(()) => request.finish(),
         // Boxed: failures must not make every request's future larger.
         Err(Failure::Client(fault)) => Box::pin(request.give_up_on_client(fault)).await,
         Err(Failure::Upstream(fault)) => Box::pin(request.refuse(fault.error.into())).await,
-    };
-    request.record_end();
-    ending
+    }
 }
+
+/// Recorded however it ends: also when a worker is stopped with the request on its way, or after a panic.
+impl<S: Sock> Drop for Request<'_, S> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.record.reason = Some(CUT_SHORT);
+            if self.record.status == 0 {
+                self.record.status = STATUS_CLIENT_GONE;
+            }
+        }
+        self.record_end();
+    }
+}
+
+/// Why a request ended that nobody brought to its end.
+const CUT_SHORT: &str = "cut_short";
 
 impl<'c, S: Sock> Request<'c, S> {
     fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> Request<'c, S> {
@@ -108,6 +124,7 @@ impl<'c, S: Sock> Request<'c, S> {
             peer_is_trusted,
             body_allowance: None,
             route: None,
+            ended: false,
             record,
         }
     }
@@ -279,6 +296,7 @@ impl<'c, S: Sock> Request<'c, S> {
         if self.record.status == 0 {
             self.record.status = STATUS_CLIENT_GONE;
         }
+        self.ended = true;
         self.record.reason = Some(fault.reason());
         self.responder.cut();
         Ending::Abort
@@ -289,16 +307,21 @@ impl<'c, S: Sock> Request<'c, S> {
         if self.responder.has_started() {
             self.record.reason = Some(refusal.reason);
             self.record.setting = refusal.setting;
+            self.ended = true;
             self.responder.cut();
             return Ending::Abort;
         }
         match self.answer_refusal(refusal).await {
             Ok(()) => self.finish(),
-            Err(_) => Ending::Abort,
+            Err(_) => {
+                self.ended = true;
+                Ending::Abort
+            }
         }
     }
 
-    fn finish(&self) -> Ending {
+    fn finish(&mut self) -> Ending {
+        self.ended = true;
         let keep_alive = match &self.responder {
             Responder::H1(responder) => responder.keep_alive,
             Responder::H2(_) => true,

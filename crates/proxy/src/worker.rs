@@ -32,6 +32,8 @@ const EVENTS_PER_SECOND: u32 = 5;
 pub enum Command {
     /// Take no new connections, end the idle ones, and finish when the last has ended.
     Drain,
+    /// Finish now; what is on its way is cut.
+    Abort,
 }
 
 /// What a worker starts with.
@@ -43,6 +45,8 @@ pub struct WorkerParts {
     pub survivors: Arc<ProcessSurvivors>,
     pub access_log: Option<AccessLogSender>,
     pub commands: rt::Receiver<Command>,
+    /// Told once the worker accepts connections.
+    pub started: std::sync::mpsc::Sender<()>,
 }
 
 /// One worker's state, shared by its tasks.
@@ -82,7 +86,7 @@ pub fn run(parts: WorkerParts) -> io::Result<()> {
 }
 
 async fn serve(parts: WorkerParts) -> io::Result<()> {
-    let WorkerParts { index, snapshot, listeners, survivors, access_log, commands } = parts;
+    let WorkerParts { index, snapshot, listeners, survivors, access_log, mut commands, started } = parts;
     let worker: Rc<Worker<TokioSock>> = Rc::new(Worker::new(index, snapshot.clone(), survivors, access_log));
     let accepting: Rc<Cell<usize>> = Rc::default();
     for (listener, spec) in listeners.into_iter().zip(&snapshot.listeners) {
@@ -97,18 +101,22 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
         }
     }
     rt::spawn(sweep(worker.clone()));
-    follow(&worker, commands).await;
+    // Nobody listens any more when the control plane has given up; then the commands end as well.
+    let _ = started.send(());
+    loop {
+        match commands.recv().await {
+            Some(Command::Drain) => break worker.drain(),
+            Some(Command::Abort) | None => return Ok(()),
+        }
+    }
     while accepting.get() > 0 || worker.connections.get() > 0 {
-        rt::sleep(DRAIN_POLL).await;
+        match rt::timeout(DRAIN_POLL, commands.recv()).await {
+            Some(Some(Command::Drain)) => {}
+            Some(Some(Command::Abort) | None) => return Ok(()),
+            None => {}
+        }
     }
     Ok(())
-}
-
-/// Carries out commands until the one that ends the worker, or until the control plane is gone.
-async fn follow(worker: &Rc<Worker<TokioSock>>, mut commands: rt::Receiver<Command>) {
-    match commands.recv().await {
-        Some(Command::Drain) | None => worker.drain(),
-    }
 }
 
 async fn accept(worker: Rc<Worker<TokioSock>>, listener: TokioListener, address: SocketAddr) {

@@ -49,6 +49,9 @@ pub enum Command {
         /// The configuration; `-` reads standard input.
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
+        /// The same, as `run` has it.
+        #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
     },
     /// Write a configuration in its canonical layout, comments kept.
     Fmt {

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         Command::Run { config } => commands::run::run(&config),
         Command::Proxy { from, to, admin } => commands::proxy::run(&from, &to, admin.as_deref()),
         Command::Demo { port } => commands::demo::run(port),
-        Command::Check { file } => commands::check::run(&file),
+        Command::Check { file, config } => commands::check::run(&config.unwrap_or(file)),
         Command::Fmt { file, check } => commands::fmt::run(&file, check),
         Command::Schema => commands::facts::schema(),
         Command::Completions { shell } => commands::facts::completions(shell),

@@ -3,7 +3,7 @@
 use crate::buffer::Buf;
 use crate::deadline::{Deadlines, Direction, ticks};
 use crate::sock::{ReadLimit, Sock};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +18,13 @@ use tokio::net::{TcpListener, TcpStream};
 const DEFAULT_IDLE: Duration = Duration::from_secs(75);
 /// The kernel notices a peer that vanished (RFC 9293 section 3.8.4) without traffic of ours.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// Then it asks so often and so many times: a peer that vanished is noticed within two minutes.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_PROBES: u32 = 4;
+
+fn keep_alive() -> TcpKeepalive {
+    TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_INTERVAL).with_retries(KEEP_ALIVE_PROBES)
+}
 
 pub struct TokioSock {
     stream: RefCell<TcpStream>,
@@ -110,7 +117,7 @@ impl Sock for TokioSock {
     async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEP_ALIVE));
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive());
         Ok(TokioSock::new(stream))
     }
 
@@ -207,7 +214,7 @@ pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<std::net:
     }
     // Accepted sockets inherit it on Linux: one system call per listener instead of one per connection.
     socket.set_tcp_nodelay(true)?;
-    let _ = socket.set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEP_ALIVE));
+    let _ = socket.set_tcp_keepalive(&keep_alive());
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(options.backlog)?;

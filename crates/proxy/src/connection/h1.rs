@@ -18,6 +18,9 @@ use tidegate_wire::{BodyFraming, Parsed};
 /// The start of HTTP/2 by prior knowledge (RFC 9113 section 3.4).
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// A handshake record of any TLS version.
+const TLS_RECORD_START: &[u8] = &[22, 3];
+/// What a connection that was still in the accept queue when draining began may take for its request.
 const DRAIN_FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 pub async fn serve<S: Sock>(connection: Connection<S>) {
@@ -72,6 +75,9 @@ async fn serve_request<S: Sock>(connection: &Connection<S>, mut data: Buf) -> En
     let mut head: Lease<RequestHead> = Lease::take();
     // From here to the head's end the clock runs, however often a byte arrives (slowloris).
     let until = arrived + snapshot.shared.limits.header_timeout;
+    if connection.tls.is_none() && data.starts_with(TLS_RECORD_START) {
+        return Box::pin(refuse_head(connection, &head, Refusal::TLS_TO_PLAIN_HTTP, arrived)).await;
+    }
     let parsed = parse_request(&data, &limits, &mut head).map_err(HeadFault::Bad);
     let outcome = match parsed {
         Ok(Parsed::Complete { consumed }) => {
@@ -111,7 +117,12 @@ async fn serve_request<S: Sock>(connection: &Connection<S>, mut data: Buf) -> En
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next request begins.
-async fn refuse_head<S: Sock>(connection: &Connection<S>, head: &RequestHead, refusal: Refusal, arrived: Instant) -> Ending {
+pub(super) async fn refuse_head<S: Sock>(
+    connection: &Connection<S>,
+    head: &RequestHead,
+    refusal: Refusal,
+    arrived: Instant,
+) -> Ending {
     connection.note_refusal(refusal, connection.client.ip());
     let mut response: Lease<ResponseHead> = Lease::take();
     let mut buffer: Lease<Vec<u8>> = Lease::take();

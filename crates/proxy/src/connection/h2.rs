@@ -174,7 +174,7 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
         return;
     }
     let framing = framing_of(&body, &head);
-    let body = if body.is_end_stream() { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(body)) };
+    let body = if body.is_end_stream() { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(body, None)) };
     let responder = Responder::H2(H2Responder::new(respond));
     request::handle(connection, Incoming { head, framing, body, responder, started, snapshot, listener }).await;
 }

@@ -14,9 +14,7 @@ use tidegate_transport::{Buf, ReadLimit, Sock, TlsFacts, rt};
 use tidegate_wire::client_hello::{
     CLIENT_HELLO_BYTES_MAX, DECODE_ERROR, Sniffed, UNRECOGNIZED_NAME, fatal_alert, is_plain_http, sniff,
 };
-
-/// What a client gets that speaks plain HTTP to a TLS port; without it the browser shows a blank page.
-const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 66\r\nConnection: close\r\n\r\n400 Bad Request\nplain HTTP was sent to a port that speaks TLS only";
+use tidegate_wire::head::RequestHead;
 
 /// Brings the handshake to its end. `None`: the connection is over, and why was counted.
 pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts> {
@@ -74,8 +72,8 @@ async fn read_client_hello<S: Sock>(
             }
             Sniffed::ClientHello { server_name, .. } => server_name.map(Into::into),
             Sniffed::NotTls if is_plain_http(&first) => {
-                connection.note_refusal(Refusal::PLAIN_HTTP_TO_TLS, connection.client.ip());
-                let _ = connection.stream.write(Buf::copy_of(PLAIN_HTTP_ANSWER)).await;
+                // In plain text, since the client speaks nothing else; without it the browser shows a blank page.
+                super::h1::refuse_head(connection, &RequestHead::default(), Refusal::PLAIN_HTTP_TO_TLS, rt::now()).await;
                 connection.linger().await;
                 return Err(HandshakeFailure::PlainHttp);
             }

@@ -50,22 +50,22 @@ impl<S: Sock> Request<'_, S> {
         let mut tried = [usize::MAX; ATTEMPTS_MAX];
         let mut again = None;
         let mut attempt = 0;
+        // What to say when nothing is left to try: why the last attempt failed, or that there was no server at all.
+        let mut failure = Failure::upstream(UpstreamError::NoServer, Reach::NothingSent);
         loop {
-            let position = match again.take() {
-                Some(position) => position,
-                None => self
-                    .choose_server(pool, &tried[..attempt])
-                    .ok_or(Failure::upstream(UpstreamError::NoServer, Reach::NothingSent))?,
+            let Some(position) = again.take().or_else(|| self.choose_server(pool, &tried[..attempt])) else {
+                return Err(failure);
             };
+            if attempt > 0 {
+                pool.metrics.retries.increment();
+                self.record.retries += 1;
+            }
+            let same_as_before = attempt > 0 && tried[attempt - 1] == position;
             tried[attempt] = position;
             attempt += 1;
-            let need = Need {
-                certain: !plan.idempotent,
-                http1_only: plan.upgrade,
-                prefers_h2: plan.grpc,
-                fresh: attempt > 1 && tried[attempt - 2] == position,
-            };
-            let (failure, was_reused) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
+            let need = Need { certain: !plan.idempotent, http1_only: plan.upgrade, prefers_h2: plan.grpc, fresh: same_as_before };
+            let was_reused;
+            (failure, was_reused) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
@@ -77,8 +77,6 @@ impl<S: Sock> Request<'_, S> {
                 // The connection was at fault, not the server.
                 again = Some(position);
             }
-            pool.metrics.retries.increment();
-            self.record.retries += 1;
         }
     }
 
@@ -103,6 +101,10 @@ impl<S: Sock> Request<'_, S> {
     fn note_failure(&self, pool: &WorkerPool<S>, position: usize, failure: Failure) {
         let Failure::Upstream(fault) = failure else { return };
         pool.metrics.error(fault.error);
+        if matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed) {
+            // Logged with its cause where the connection was opened.
+            return;
+        }
         if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
             let server = &pool.compiled.servers[position].authority;
             tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), suppressed, "an upstream server failed");
@@ -203,6 +205,7 @@ impl<S: Sock> Request<'_, S> {
         let _active = ActiveConnection::new(pool.clone());
         let first = self.first_piece(connection.idle_before.is_some(), replay)?;
         let all_sent = self.body.is_finished();
+        let has_body = first.is_some() || !all_sent;
         let bad_head = |_| Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::TrailersTooLarge));
         let trailers = if all_sent { self.body.take_trailers() } else { None };
         let message = encode_request(&self.head, first, plan.chunked, all_sent && trailers.is_none()).map_err(bad_head)?;
@@ -210,7 +213,9 @@ impl<S: Sock> Request<'_, S> {
         let stream = &connection.stream;
         stream.sock.set_read_limit(ReadLimit::Idle(timeouts.first_byte));
         stream.sock.set_write_idle(timeouts.first_byte);
-        stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, Reach::NothingSent))?;
+        // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to act all the same.
+        let reach = if has_body { Reach::Sent } else { Reach::NothingSent };
+        stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, reach))?;
         let sent_at = rt::now();
         let mut writer = RequestWriter::H1 { stream, chunked: plan.chunked };
         if all_sent && let Some(trailers) = &trailers {

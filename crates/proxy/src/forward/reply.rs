@@ -205,7 +205,10 @@ impl<S: Sock> Request<'_, S> {
         };
         let (head, body) = parts.into_parts();
         h2_head::read_response(&head, &mut self.response);
-        Ok((Answer::over_h2(&self.response, self.head.method, body.is_end_stream()), H2BodyReader::new(body)))
+        Ok((
+            Answer::over_h2(&self.response, self.head.method, body.is_end_stream()),
+            H2BodyReader::new(body, Some(pool.compiled.model.timeouts.idle)),
+        ))
     }
 
     async fn pass_interim(&mut self) -> Result<(), Failure> {

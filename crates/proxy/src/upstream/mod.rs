@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_model::Protocol;
-use tidegate_telemetry::UpstreamError;
+use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{ReadLimit, Sock, Stream, rt};
 
 /// How often a wait for a free connection looks again. Only pools with `max-connections` ever wait.
@@ -212,7 +212,7 @@ async fn establish<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
 ) -> Result<(Stream<S>, bool), UpstreamError> {
-    let sock = connect(server, compiled).await?;
+    let sock = connect(pool, server, compiled).await?;
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
     let (Some(name), Some(configs)) = (&compiled.tls_name, &pool.compiled.tls) else {
@@ -224,7 +224,7 @@ async fn establish<S: Sock>(
         stream.handshake().await
     };
     let facts = outcome.await.map_err(|error| {
-        tracing::debug!(server = %compiled.authority, %error, "the TLS handshake with an upstream failed");
+        log_cause(pool, compiled, UpstreamError::TlsFailed, &error);
         UpstreamError::TlsFailed
     })?;
     match want {
@@ -242,7 +242,7 @@ fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::Client
 }
 
 /// Tries the server's addresses in turn, beginning with the one that worked last.
-async fn connect<S: Sock>(server: &Rc<Server<S>>, compiled: &CompiledServer) -> Result<S, UpstreamError> {
+async fn connect<S: Sock>(pool: &WorkerPool<S>, server: &Rc<Server<S>>, compiled: &CompiledServer) -> Result<S, UpstreamError> {
     let count = compiled.addresses.len();
     let mut error = UpstreamError::ResolveFailed;
     for step in 0..count {
@@ -252,10 +252,24 @@ async fn connect<S: Sock>(server: &Rc<Server<S>>, compiled: &CompiledServer) -> 
                 server.address_turn.set(turn);
                 return Ok(sock);
             }
-            Err(fault) => error = connect_error(&fault),
+            Err(fault) => {
+                error = connect_error(&fault);
+                log_cause(pool, compiled, error, &fault);
+            }
         }
     }
     Err(error)
+}
+
+/// Refusals and handshake faults a process logs per second, whatever the load.
+static CAUSES: EventGate = EventGate::new(5);
+
+/// Why a server cannot be reached, in the words of the system or of TLS: the reason code alone does not say what to mend.
+fn log_cause<S: Sock>(pool: &WorkerPool<S>, compiled: &CompiledServer, error: UpstreamError, cause: &io::Error) {
+    if let Some(suppressed) = CAUSES.allow(rt::now()) {
+        let (pool, server) = (&pool.compiled.name, &compiled.authority);
+        tracing::warn!(%pool, %server, reason = error.reason(), %cause, suppressed, "an upstream server cannot be reached");
+    }
 }
 
 fn connect_error(error: &io::Error) -> UpstreamError {

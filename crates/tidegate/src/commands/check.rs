@@ -40,7 +40,9 @@ fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
     let location = match &finding.place {
         Place::Address(address) => loaded.spans.of_address(address).cloned(),
         Place::File(path) => loaded.spans.of_file(path).cloned(),
+        Place::Server(_) => None,
         Place::Admin => loaded.spans.admin.clone(),
+        Place::AccessLog => loaded.spans.access_log.clone(),
         Place::Whole => None,
     };
     let start = || loaded.files.first().map(|file| Location { file, span: 0..0 });

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_control::prepare;
-use tidegate_model::Configuration;
+use tidegate_model::{Admin, Configuration};
 use tidegate_telemetry::events;
 
 pub fn run(config: &Path) -> ExitCode {
@@ -25,12 +25,7 @@ pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, starte
     };
     let admin = match tidegate_admin::bind(&configuration.admin) {
         Ok(admin) => admin,
-        Err(error) => {
-            return fail(&format!(
-                "the admin endpoint cannot be bound ({:?}): {error}\n  help: write `admin \"127.0.0.1:PORT\"` or `admin \"off\"`",
-                configuration.admin
-            ));
-        }
+        Err(error) => return fail(&admin_fault(&configuration.admin, &error)),
     };
     let prepared = match prepare(configuration, state_dir, env!("CARGO_PKG_VERSION")) {
         Ok(prepared) => prepared,
@@ -41,4 +36,15 @@ pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, starte
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+fn admin_fault(admin: &Admin, error: &std::io::Error) -> String {
+    let (place, help) = match admin {
+        Admin::Off => ("nowhere".to_owned(), ""),
+        Admin::Tcp(address) => (address.to_string(), "choose another with `admin \"127.0.0.1:PORT\"`, or `admin \"off\"`"),
+        Admin::Unix(path) => {
+            (path.display().to_string(), "name a socket in a folder that exists and that this user may write to")
+        }
+    };
+    format!("the admin endpoint cannot listen on {place}: {error}\n  help: {help}")
 }
