@@ -2,6 +2,7 @@
 //! Nothing here knows what the directives mean; whoever finds a fault builds one of these and goes on.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -140,6 +141,17 @@ impl Diagnostic {
             Some(candidate) => self.help(format!("did you mean `{candidate}`?")),
             None => self,
         }
+    }
+}
+
+/// Characters of a word that was not understood, as far as a message repeats it.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// A word for a message: a line that was pasted by mistake must not fill the screen.
+pub fn shortened(word: &str) -> Cow<'_, str> {
+    match word.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => Cow::Borrowed(word),
+        Some((end, _)) => Cow::Owned(format!("{}…", &word[..end])),
     }
 }
 

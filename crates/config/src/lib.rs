@@ -13,6 +13,7 @@ mod placeholders;
 mod reachability;
 mod reference;
 mod schema;
+mod slips;
 mod syntax;
 mod table;
 mod units;

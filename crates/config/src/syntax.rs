@@ -3,7 +3,9 @@
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
 use crate::lexer::{self, TokenKind};
+use crate::slips::{self, Slip};
 use kdl::{KdlDiagnostic, KdlDocument, KdlEntry, KdlNode, KdlValue};
+use std::ops::Range;
 
 /// More than any configuration needs. The parser takes about 15 µs a line, so this much would take some seconds.
 pub const FILE_BYTES_MAX: usize = 8 << 20;
@@ -59,7 +61,7 @@ pub enum Literal {
 
 impl Value {
     /// The place of a part of the text, or the whole value when escapes make that unknowable.
-    pub fn part(&self, part: std::ops::Range<usize>) -> Location {
+    pub fn part(&self, part: Range<usize>) -> Location {
         match self.verbatim_from {
             None => self.location.clone(),
             Some(offset) => {
@@ -74,18 +76,37 @@ impl Value {
 pub fn parse(sources: &Sources, file: FileId) -> Result<Vec<Node>, Vec<Diagnostic>> {
     let text = sources.file(file).text.as_str();
     let at = |span| Location { file, span };
-    let readable = without_comments(text).map_err(|(span, message)| {
-        let diagnostic = Diagnostic::error("syntax", at(span), message);
-        vec![diagnostic]
-    })?;
+    let slips = slips::find(text, SYNTAX_ERRORS_MAX);
+    if slips.iter().any(|slip| slip.is_kdl) {
+        return Err(slip_errors(slips, file));
+    }
+    let readable = match without_comments(text) {
+        Ok(readable) => readable,
+        Err(Refusal::Unfinished(..)) if !slips.is_empty() => return Err(slip_errors(slips, file)),
+        Err(Refusal::Unfinished(span, message) | Refusal::TooDeep(span, message)) => {
+            return Err(vec![Diagnostic::error("syntax", at(span), message)]);
+        }
+    };
     match KdlDocument::parse_v2(&readable) {
         Ok(document) => Ok(document.nodes().iter().map(|node| read_node(node, file)).collect()),
+        Err(_) if !slips.is_empty() => Err(slip_errors(slips, file)),
         Err(error) => Err(syntax_errors(&error.diagnostics, text, file)),
     }
 }
 
+fn slip_errors(slips: Vec<Slip>, file: FileId) -> Vec<Diagnostic> {
+    let diagnostic = |slip: Slip| Diagnostic::error("syntax", Location { file, span: slip.span }, slip.message).help(slip.help);
+    slips.into_iter().map(diagnostic).collect()
+}
+
+/// Why a text never reaches the parser.
+enum Refusal {
+    Unfinished(Range<usize>, String),
+    TooDeep(Range<usize>, String),
+}
+
 /// The same text, byte for byte as long, with blanks for comments: the parser recurses for each `*` in a comment.
-fn without_comments(text: &str) -> Result<String, (std::ops::Range<usize>, String)> {
+fn without_comments(text: &str) -> Result<String, Refusal> {
     struct Block {
         slashdash_depth: usize,
         slashdash_in_this_node: bool,
@@ -99,7 +120,8 @@ fn without_comments(text: &str) -> Result<String, (std::ops::Range<usize>, Strin
         match token.kind {
             TokenKind::LineComment | TokenKind::BlockComment => {
                 if token.kind == TokenKind::BlockComment && !text[token.span.clone()].ends_with("*/") {
-                    return Err((token.span.start..token.span.start + 2, "this comment is never closed".into()));
+                    let opening = token.span.start..token.span.start + 2;
+                    return Err(Refusal::Unfinished(opening, "this comment is never closed".into()));
                 }
                 blanked.extend(std::iter::repeat_n(' ', token.span.len()));
                 continue;
@@ -109,14 +131,14 @@ fn without_comments(text: &str) -> Result<String, (std::ops::Range<usize>, Strin
                 just_after_slashdash = true;
                 block.slashdash_in_this_node = true;
                 if block.slashdash_depth >= SLASHDASH_DEPTH_MAX {
-                    return Err((token.span, format!("`/-` is nested more than {SLASHDASH_DEPTH_MAX} times")));
+                    return Err(Refusal::TooDeep(token.span, format!("`/-` is nested more than {SLASHDASH_DEPTH_MAX} times")));
                 }
             }
             TokenKind::Open => {
                 let slashdash_depth = block.slashdash_depth + usize::from(block.slashdash_in_this_node);
                 blocks.push(Block { slashdash_depth, slashdash_in_this_node: false });
                 if blocks.len() > BLOCK_DEPTH_MAX {
-                    return Err((token.span, format!("blocks are nested more than {BLOCK_DEPTH_MAX} deep")));
+                    return Err(Refusal::TooDeep(token.span, format!("blocks are nested more than {BLOCK_DEPTH_MAX} deep")));
                 }
             }
             TokenKind::Close if blocks.len() > 1 => {
@@ -131,6 +153,8 @@ fn without_comments(text: &str) -> Result<String, (std::ops::Range<usize>, Strin
 }
 
 fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diagnostic> {
+    let is_balanced = slips::is_balanced(text);
+    let mut unreadable_block = None;
     let mut diagnostics: Vec<Diagnostic> = Vec::new();
     for error in errors {
         let start = error.span.offset().min(text.len());
@@ -141,6 +165,11 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
         if diagnostics.iter().any(|known| known.primary.location.span.start == start) {
             continue;
         }
+        if is_balanced && error.message.as_deref() == Some("No closing '}' for child block") {
+            // The parser gave up inside the block and blames the brace; the innermost such block holds the fault.
+            unreadable_block = Some(location);
+            continue;
+        }
         let fault = fault_of(error.message.as_deref().unwrap_or_default(), &text[location.span.clone()]);
         let Some(Fault { message, help, is_last }) = fault else { continue };
         let help = help.or_else(|| error.help.as_deref().map(lower_first));
@@ -148,6 +177,13 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
         if is_last || diagnostics.len() == SYNTAX_ERRORS_MAX {
             break;
         }
+    }
+    if diagnostics.is_empty()
+        && let Some(location) = unreadable_block
+    {
+        let diagnostic = Diagnostic::error("syntax", location, "something in this block cannot be read");
+        let help = "a text with other characters than letters, digits, `-`, `_` and `.` stands in quotes";
+        diagnostics.push(diagnostic.help(help));
     }
     if diagnostics.is_empty() {
         diagnostics.push(Diagnostic::error("syntax", Location { file, span: 0..0 }, "this is not KDL"));
