@@ -1,13 +1,13 @@
 //! `{placeholders}` in strings: what is filled in when the file is read (`{env.X}`, `{file.X}`), and what becomes a template.
 //! What a filled-in value was is never shown again: messages about such a text quote what was written.
 
-use crate::diagnostics::{Diagnostic, Location, nearest};
+use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::lowering::Lowering;
 use crate::syntax::{Literal, Value};
 use crate::table::Stage;
 use std::io::Read;
 use std::ops::Range;
-use tidegate_model::{Placeholder, Template, TemplatePart};
+use tidegate_model::{LogField, Placeholder, Template, TemplatePart};
 
 /// What `{file.X}` may bring in. Secrets and addresses are small; a larger file is a slip of the path.
 const FILE_VALUE_BYTES_MAX: u64 = 1 << 20;
@@ -239,13 +239,20 @@ fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<S
 fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>, stage: Stage) -> Option<Placeholder> {
     let at = value.part(range.clone());
     let Some(placeholder) = Placeholder::from_name(name) else {
-        lowering.report(unknown(at, name));
+        lowering.report(unknown(at, name, Some(stage)));
         return None;
     };
     if stage == Stage::Request && placeholder.needs_response() {
         let diagnostic = Diagnostic::error("too-early", at, format!("`{{{name}}}` has no value here"))
             .marked("there is no response yet")
             .help("it can be used in `response-header` and in the access log");
+        lowering.report(diagnostic);
+        return None;
+    }
+    if stage != Stage::Log && matches!(placeholder, Placeholder::Log(_)) {
+        let diagnostic = Diagnostic::error("log-only", at, format!("`{{{name}}}` is only for the format of the access log"))
+            .marked("known when the request is over")
+            .help("it can be used in `access-log \"…\" format=\"…\"`");
         lowering.report(diagnostic);
         return None;
     }
@@ -258,15 +265,29 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
     Some(placeholder)
 }
 
-fn unknown(at: Location, name: &str) -> Diagnostic {
-    let diagnostic = Diagnostic::error("unknown-placeholder", at, format!("there is no placeholder `{{{name}}}`"));
-    let candidates = Placeholder::PLAIN.iter().map(|(plain, _)| *plain);
-    match nearest(name, candidates) {
+/// Without a stage, only `{env.NAME}` and `{file.PATH}` could stand there.
+fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
+    let message = format!("there is no placeholder `{{{}}}`", shortened(name));
+    let diagnostic = Diagnostic::error("unknown-placeholder", at, message);
+    let of_log = LogField::NAMES.iter().map(|(field, _)| *field).filter(|_| stage == Some(Stage::Log));
+    let candidates: Vec<&str> = Placeholder::PLAIN.iter().map(|(plain, _)| *plain).chain(of_log).collect();
+    match nearest(name, candidates.iter().copied()) {
         Some(candidate) => diagnostic.help(format!("did you mean `{{{candidate}}}`?")),
         None if name.starts_with("header.") || name.starts_with("http.") || name.starts_with("req.") => {
             diagnostic.help("a header of the request is `{request.header.NAME}`")
         }
-        None => diagnostic.help("for a brace that stands for itself, write `{{` or `}}`"),
+        None => {
+            let known = match stage {
+                None => String::new(),
+                Some(_) => {
+                    let known = candidates.iter().map(|candidate| format!("`{{{candidate}}}`, "));
+                    known.chain(["`{request.header.NAME}`, `{response.header.NAME}`, ".to_string()]).collect()
+                }
+            };
+            diagnostic
+                .note(format!("there are {known}`{{env.NAME}}` and `{{file.PATH}}`"))
+                .help("for a brace that stands for itself, write `{{` or `}}`")
+        }
     }
 }
 
@@ -276,7 +297,7 @@ fn not_here(value: &Value, name: &str, range: Range<usize>) -> Diagnostic {
         Diagnostic::error("placeholder-not-here", at, format!("`{{{name}}}` cannot be used here"))
             .help("only `{env.NAME}` and `{file.PATH}` can: this text is needed before there is a request")
     } else {
-        unknown(at, name)
+        unknown(at, name, None)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::lowering::quoted_list;
 use crate::table::{Argument, Block, Count, Directive, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
-use tidegate_model::Placeholder;
+use tidegate_model::{LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
 const SECTIONS: [(Place, &str, &str); 7] = [
@@ -91,6 +91,13 @@ fn placeholders(out: &mut String) {
     let _ = writeln!(out, "| `{{request.header.NAME}}` | {} |", meaning(&Placeholder::RequestHeader(String::new())));
     let _ = writeln!(out, "| `{{response.header.NAME}}` | {} |", meaning(&Placeholder::ResponseHeader(String::new())));
     out.push_str("\nWhat needs a response can be used in `response-header`, `header` and the access log.\n");
+    out.push_str(
+        "\nOnly in the format of the access log, and named as in its JSON form:\n\n| Placeholder | Meaning |\n| --- | --- |\n",
+    );
+    for (name, field) in LogField::NAMES {
+        let _ = writeln!(out, "| `{{{name}}}` | {} |", meaning(&Placeholder::Log(*field)));
+    }
+    out.push_str("\nWhat is absent is shown there as `-`.\n");
 }
 
 fn meaning(placeholder: &Placeholder) -> &'static str {
@@ -110,6 +117,16 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
+        Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
+        Placeholder::Log(LogField::Site) => "the site: its first address",
+        Placeholder::Log(LogField::Protocol) => "`HTTP/1.1`, `HTTP/2`",
+        Placeholder::Log(LogField::Status) => "the status of the answer",
+        Placeholder::Log(LogField::RequestBytes) => "bytes of the request's body",
+        Placeholder::Log(LogField::ResponseBytes) => "bytes of the answer's body",
+        Placeholder::Log(LogField::DurationUs) => "microseconds from the request's head to the end of the answer",
+        Placeholder::Log(LogField::Pool) => "the pool the request went to",
+        Placeholder::Log(LogField::Retries) => "attempts after the first",
+        Placeholder::Log(LogField::Reason) => "why the proxy itself made the answer",
     }
 }
 
@@ -172,6 +189,7 @@ fn describe_kind(kind: Kind) -> String {
         Kind::Text(form) => form.to_string(),
         Kind::Template(Stage::Request) => "a template, before there is a response".into(),
         Kind::Template(Stage::Response) => "a template".into(),
+        Kind::Template(Stage::Log) => "a template for the access log".into(),
         Kind::Path => "a path".into(),
         Kind::Choice(names) | Kind::ChoiceOr(names, "") => quoted_list(names),
         Kind::ChoiceOr(names, form) => format!("{}, or {form}", quoted_list(names)),

@@ -143,6 +143,8 @@ pub enum Stage {
     Request,
     /// Once there is a response.
     Response,
+    /// When the request is over: the access log.
+    Log,
 }
 
 /// Turns a line into its part of the model. The place decides which of these can occur.

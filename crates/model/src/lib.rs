@@ -13,7 +13,7 @@ pub mod step;
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::Balance;
 pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
-pub use placeholder::{Placeholder, Template, TemplatePart};
+pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Pool, PoolName, Protocol, Server, Timeouts, UpstreamTls};
 pub use process::{AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Rotation, Threads};
 pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};

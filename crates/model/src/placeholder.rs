@@ -54,10 +54,50 @@ pub enum Placeholder {
     UpstreamAddress,
     RequestId,
     TimeUnixMs,
+    /// What is only known when the request is over; nowhere but in the format of the access log.
+    Log(LogField),
+}
+
+/// A field of an access log line, named as in its JSON form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LogField {
+    /// When the request's head was complete, as in RFC 3339, in UTC.
+    Time,
+    Site,
+    Protocol,
+    Status,
+    /// Of the body.
+    RequestBytes,
+    /// Of the body.
+    ResponseBytes,
+    DurationUs,
+    Pool,
+    Retries,
+    /// The reason code, when the proxy itself made the answer.
+    Reason,
+}
+
+impl LogField {
+    pub const NAMES: &'static [(&'static str, LogField)] = &[
+        ("time", LogField::Time),
+        ("site", LogField::Site),
+        ("protocol", LogField::Protocol),
+        ("status", LogField::Status),
+        ("request_bytes", LogField::RequestBytes),
+        ("response_bytes", LogField::ResponseBytes),
+        ("duration_us", LogField::DurationUs),
+        ("pool", LogField::Pool),
+        ("retries", LogField::Retries),
+        ("reason", LogField::Reason),
+    ];
+
+    pub fn name(self) -> &'static str {
+        LogField::NAMES.iter().find(|(_, field)| *field == self).map_or("", |(name, _)| name)
+    }
 }
 
 impl Placeholder {
-    /// The names without a parameter, for suggestions and documentation.
+    /// The names without a parameter that any template can have, for suggestions and documentation.
     pub const PLAIN: &'static [(&'static str, Placeholder)] = &[
         ("host", Placeholder::Host),
         ("path", Placeholder::Path),
@@ -79,6 +119,9 @@ impl Placeholder {
         if let Some((_, placeholder)) = Placeholder::PLAIN.iter().find(|(plain, _)| *plain == name) {
             return Some(placeholder.clone());
         }
+        if let Some((_, field)) = LogField::NAMES.iter().find(|(known, _)| *known == name) {
+            return Some(Placeholder::Log(*field));
+        }
         let header = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(str::to_ascii_lowercase);
         header("request.header.")
             .map(Placeholder::RequestHeader)
@@ -96,6 +139,7 @@ impl fmt::Display for Placeholder {
         match self {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),
             plain => {
                 let name = Placeholder::PLAIN.iter().find(|(_, placeholder)| placeholder == plain).map_or("", |(name, _)| name);
                 write!(f, "{{{name}}}")

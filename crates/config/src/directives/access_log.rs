@@ -24,7 +24,7 @@ pub static ACCESS_LOG: Directive = Directive {
             name: "format",
             kind: Kind::ChoiceOr(&["json", "common"], "a template with placeholders"),
             repeat: Repeat::Once,
-            summary: "`json`, `common` (with referer and user agent), or a template such as `{client.ip} {method} {uri}`.",
+            summary: "`json`, `common` (with referer and user agent), or a template such as `{time} {client.ip} {method} {uri} {status}`.",
         },
         Property {
             name: "rotate",
@@ -107,9 +107,10 @@ fn read_format(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessLog
         let diagnostic = Diagnostic::error("bad-value", value.location.clone(), format!("`format=` cannot be `{raw}`"));
         lowering.report(match nearest(raw, ["json", "common"]) {
             Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
-            None => diagnostic.help("it can be `\"json\"`, `\"common\"`, or a template such as `\"{client.ip} {method} {uri}\"`"),
+            None => diagnostic
+                .help("it can be `\"json\"`, `\"common\"`, or a template such as `\"{client.ip} {method} {uri} {status}\"`"),
         });
         return None;
     }
-    placeholders::resolve_template(lowering, value, Stage::Response, None).map(AccessLogFormat::Template)
+    placeholders::resolve_template(lowering, value, Stage::Log, None).map(AccessLogFormat::Template)
 }

@@ -145,6 +145,8 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
         Placeholder::RequestId => out.extend_from_slice(&context.request_id.to_hex()),
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
+        // The configuration takes these in the format of the access log only, which is not rendered here.
+        Placeholder::Log(_) => {}
     }
 }
 

@@ -12,7 +12,7 @@ use super::record::{AccessRecord, HeaderLookup};
 use super::second::SecondText;
 use std::io::Write;
 use std::net::IpAddr;
-use tidegate_model::{AccessLogFormat, Placeholder, TemplatePart};
+use tidegate_model::{AccessLogFormat, LogField, Placeholder, TemplatePart};
 
 /// A format as a worker keeps it.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Format {
         match self {
             Format::Json => push_json_line(line, second, record),
             Format::Common => push_common_line(line, second, record),
-            Format::Template(pieces) => push_template_line(line, pieces, record),
+            Format::Template(pieces) => push_template_line(line, second, pieces, record),
         }
         // Only a template that repeats itself gets here; the JSON and common forms have no more fields than fit.
         line.truncate(LINE_BYTES_MAX - 1);
@@ -159,19 +159,19 @@ fn push_common_line(line: &mut Vec<u8>, second: &mut SecondText, record: &Access
 }
 
 /// What is absent becomes `-`, so that the columns of a line keep their places.
-fn push_template_line(line: &mut Vec<u8>, pieces: &[Piece], record: &AccessRecord<'_>) {
+fn push_template_line(line: &mut Vec<u8>, second: &mut SecondText, pieces: &[Piece], record: &AccessRecord<'_>) {
     for piece in pieces {
         if line.len() >= LINE_BYTES_MAX {
             return;
         }
         match piece {
             Piece::Literal(text) => line.extend_from_slice(text),
-            Piece::Placeholder(placeholder) => push_placeholder(line, placeholder, record),
+            Piece::Placeholder(placeholder) => push_placeholder(line, second, placeholder, record),
         }
     }
 }
 
-fn push_placeholder(line: &mut Vec<u8>, placeholder: &Placeholder, record: &AccessRecord<'_>) {
+fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &Placeholder, record: &AccessRecord<'_>) {
     match placeholder {
         Placeholder::Host => push_text_or_dash(line, record.host),
         Placeholder::Path => push_text_or_dash(line, record.path),
@@ -190,6 +190,22 @@ fn push_placeholder(line: &mut Vec<u8>, placeholder: &Placeholder, record: &Acce
         }
         Placeholder::RequestId => push_text_or_dash(line, record.request_id),
         Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
+        Placeholder::Log(field) => push_log_field(line, second, *field, record),
+    }
+}
+
+fn push_log_field(line: &mut Vec<u8>, second: &mut SecondText, field: LogField, record: &AccessRecord<'_>) {
+    match field {
+        LogField::Time => second.push_rfc3339(line, record.time_unix_us),
+        LogField::Site => push_text_or_dash(line, record.site.as_bytes()),
+        LogField::Protocol => push_text_or_dash(line, record.protocol.as_bytes()),
+        LogField::Status => push_number(line, b"", record.status),
+        LogField::RequestBytes => push_number(line, b"", record.request_bytes),
+        LogField::ResponseBytes => push_number(line, b"", record.response_bytes),
+        LogField::DurationUs => push_number(line, b"", record.duration_us),
+        LogField::Pool => push_text_or_dash(line, record.pool.unwrap_or_default().as_bytes()),
+        LogField::Retries => push_number(line, b"", record.retries),
+        LogField::Reason => push_text_or_dash(line, record.reason.unwrap_or_default().as_bytes()),
     }
 }
 

@@ -131,6 +131,12 @@ fn template_lines() {
     check(&full(), &["{path}", " ", "{query}", " ", "{tls.sni}", " ", "{tls.version}"], "/index.html a=1&b=2 example.com 1.3");
     check(&plain(), &["{query}", " ", "{tls.sni}", " ", "{tls.version}", " ", "{upstream.address}"], "- - - -");
     check(&full(), &["{upstream.address}", " ", "{request.id}", " ", "{time.unix_ms}"], "10.0.0.4:8080 0192f0c1 1795173357123");
+    let log_only: Vec<String> = model::LogField::NAMES.iter().flat_map(|(name, _)| [format!("{{{name}}}"), " ".into()]).collect();
+    let log_only: Vec<&str> = log_only.iter().map(String::as_str).collect();
+    let time = "2026-11-20T11:15:57.123Z";
+    check(&plain(), &log_only, &format!("{time} - HTTP/1.1 200 0 2048 512 - 0 -"));
+    let full_line = format!("{time} https://example.com HTTP/1.1 200 0 2048 512 api 1 first_byte_timeout");
+    check(&full(), &log_only, &full_line);
     check(&AccessRecord { host: b"a\nb", ..plain() }, &["two\nlines ", "{host}"], r"two lines a\x0ab");
 }
 
