@@ -12,8 +12,9 @@ use crate::syntax::{self, FILE_BYTES_MAX, Node};
 use crate::table::{Lower, Place};
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tidegate_model::{Configuration, SiteAddress};
+use tidegate_model::{Configuration, SiteAddress, UpstreamAddress};
 
 const INCLUDE_DEPTH_MAX: usize = 16;
 /// Included files, all together.
@@ -51,6 +52,10 @@ pub struct Spans {
     pub access_log: Option<Location>,
     /// In the order of [`Configuration::listeners`].
     pub listeners: Vec<Location>,
+    /// Every server of every pool, named or written in place, as often as it is named.
+    pub servers: Vec<(UpstreamAddress, Location)>,
+    /// The addresses of each site, and which of `files` are named in it.
+    pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
 }
 
 impl Spans {
@@ -61,6 +66,21 @@ impl Spans {
     /// The first place that names the certificate or key file.
     pub fn of_file(&self, path: &Path) -> Option<&Location> {
         self.files.iter().find(|(known, _)| known == path).map(|(_, at)| at)
+    }
+
+    /// Where the site of that address names the certificate or key file; the first place of all when it does not.
+    pub fn of_file_in_site(&self, path: &Path, address: &SiteAddress) -> Option<&Location> {
+        let in_site = self
+            .files_of_sites
+            .iter()
+            .find(|(addresses, _)| addresses.contains(address))
+            .and_then(|(_, files)| self.files.get(files.clone())?.iter().find(|(known, _)| known == path));
+        in_site.map(|(_, at)| at).or_else(|| self.of_file(path))
+    }
+
+    /// The first place that names the server.
+    pub fn of_server(&self, address: &UpstreamAddress) -> Option<&Location> {
+        self.servers.iter().find(|(known, _)| known == address).map(|(_, at)| at)
     }
 }
 

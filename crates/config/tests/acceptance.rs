@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate_config::{Environment, Loaded, load_path, load_with, render};
 use tidegate_model::{
     AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation,
-    HostPattern, LogLevel, LogTarget, PathPattern, Placeholder, Protocol, Rotation, Scheme, Step, Template, TemplatePart,
-    Terminal, TextPattern, Threads, TlsSource, TlsVersion,
+    HostPattern, LogLevel, LogTarget, PathPattern, Placeholder, Protocol, Rotation, Scheme, SiteAddress, Step, Template,
+    TemplatePart, Terminal, TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
 };
 
 fn load_text_in(text: &str, directory: &Path, variables: &[(&str, &str)]) -> Loaded {
@@ -351,7 +351,7 @@ fn settings_of_the_whole_process() {
     let configuration = loaded(
         r#"edition "2026"
         admin "unix:/run/tidegate.sock"
-        access-log "/var/log/access.log" format="{client.ip} {upstream.address}" rotate="100MB"
+        access-log "/var/log/access.log" format="{client.ip} {upstream.address} {status} {time}" rotate="100MB"
         log level="warn"
         threads 4
         listener ":443" { trusted-proxies "10.0.0.0/8" "private"; }
@@ -503,6 +503,35 @@ fn places_of_what_is_checked_again_later() {
     assert_eq!(loaded.spans.of_address(second).map(written), Some("\"b.localhost\""));
     assert_eq!(loaded.spans.admin.as_ref().map(written), Some("\"127.0.0.1:1\""));
     assert_eq!(loaded.spans.access_log.as_ref().map(written), Some("\"./x.log\""));
+}
+
+#[test]
+fn places_of_servers_and_of_the_files_of_a_site() {
+    let text = "pool \"p\" { server \"10.0.0.1:80\"; server \"https://10.0.0.2:443\"; }\n\
+                site \"a.localhost\" { tls cert=\"both.pem\"; proxy \"10.0.0.3:80\" \"10.0.0.1:80\"; }\n\
+                site \"b.localhost\" \"c.localhost\" { tls cert=\"./both.pem\"; tls cert=\"both.pem\"; proxy \"p\"; }\n\
+                site \"d.localhost\" { respond 200; }\n";
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics/pem"));
+    let loaded = load_text_in(text, directory, &[]);
+    let spans = &loaded.spans;
+    let servers: Vec<&str> = spans.servers.iter().map(|(_, location)| &text[location.span.clone()]).collect();
+    assert_eq!(servers, ["\"10.0.0.1:80\"", "\"https://10.0.0.2:443\"", "\"10.0.0.3:80\"", "\"10.0.0.1:80\""]);
+    let address = |text: &str| UpstreamAddress::parse(text).expect("an address");
+    assert_eq!(spans.of_server(&address("10.0.0.1:80")), Some(&spans.servers[0].1));
+    assert_eq!(spans.of_server(&address("https://10.0.0.2")), Some(&spans.servers[1].1));
+    assert_eq!(spans.of_server(&address("10.0.0.9:80")), None);
+    let check = |site: &str, file: &str, expected: Option<usize>| {
+        let site = SiteAddress::parse(site).expect("an address");
+        let seen = spans.of_file_in_site(&directory.join(file), &site);
+        let expected = expected.map(|nth| &spans.files[nth].1);
+        assert_eq!(seen, expected, "{file} in {site}");
+    };
+    check("a.localhost", "both.pem", Some(0));
+    check("b.localhost", "both.pem", Some(1));
+    check("c.localhost", "both.pem", Some(1));
+    check("d.localhost", "both.pem", Some(0));
+    check("e.localhost", "both.pem", Some(0));
+    check("a.localhost", "key.pem", None);
 }
 
 #[test]

@@ -279,6 +279,7 @@ pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Se
         lowering.report(diagnostic);
         return;
     }
+    lowering.spans.servers.push((server.address.clone(), at.clone()));
     draft.servers.push((server, at));
 }
 

@@ -48,6 +48,7 @@ pub struct SiteDraft {
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut addresses = read_addresses(lowering, line);
     let mut draft = SiteDraft::default();
+    let first_file = lowering.spans.files.len();
     let lines = lowering::lines(lowering, line.children(), Place::Site);
     let all_understood = lines.len() == line.children().len();
     for child in lines {
@@ -68,6 +69,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));
     let addresses: Vec<SiteAddress> = addresses.into_iter().map(|written| written.address).collect();
+    lowering.spans.files_of_sites.push((addresses.clone(), first_file..lowering.spans.files.len()));
     if let Some(routes) = routes
         && !routes.is_empty()
         && !addresses.is_empty()
