@@ -1,6 +1,7 @@
 //! The two sides of an exchange, and the only place where HTTP versions differ: read a body, answer, send a request.
 //! Above this a body is a row of plain buffers; chunk lines, DATA frames and windows stay here. The flow itself is in `request` and `forward`.
 
+use crate::connection::CLIENT_WRITE_IDLE;
 use crate::h2_head;
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -13,11 +14,9 @@ use std::time::Duration;
 use tidegate_transport::stream::{Gone, Write};
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_wire::body::{CHUNK_HEAD_MAX, CHUNK_TAIL, LAST_CHUNK, chunk_head, encode_last_chunk};
+use tidegate_wire::chunked::drop_unsafe_trailers;
 use tidegate_wire::head::{Fields, RequestHead, ResponseHead, Version};
 use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
-
-/// Below this a DATA frame's bytes are copied; from here on the buffer itself is handed over.
-const HAND_OVER_BYTES: usize = 8 << 10;
 
 /// Why no more of a body can be read.
 #[derive(Debug)]
@@ -135,7 +134,7 @@ impl<'s, S: Sock> H1BodyReader<'s, S> {
 pub struct H2BodyReader {
     stream: RecvStream,
     /// Silence that ends it; `None` leaves that to whoever reads.
-    idle: Option<Duration>,
+    pub idle: Option<Duration>,
     trailers: Option<Box<Fields>>,
 }
 
@@ -167,7 +166,11 @@ impl H2BodyReader {
                 Some(Err(_)) => return Err(BodyFault::Reset),
                 None => {
                     let trailers = self.stream.trailers().await.map_err(|_| BodyFault::Reset)?;
-                    self.trailers = trailers.map(|trailers| Box::new(h2_head::fields(&trailers)));
+                    self.trailers = trailers.map(|trailers| {
+                        let mut fields = Box::new(h2_head::fields(&trailers));
+                        drop_unsafe_trailers(&mut fields);
+                        fields
+                    });
                     return Ok(None);
                 }
             }
@@ -219,6 +222,9 @@ impl<S: Sock> Responder<'_, S> {
     /// Sends a piece of the body. `finished`: it is the last, and no trailers follow.
     pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
         match self {
+            Responder::H1(responder) if responder.bodiless => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "a body that may not be"))
+            }
             Responder::H1(responder) => responder.send_body(piece, finished).await,
             Responder::H2(responder) => Box::pin(responder.send_body(piece, finished)).await,
         }
@@ -280,6 +286,8 @@ pub struct H1Responder<'s, S> {
     pub keep_alive: bool,
     started: bool,
     chunked: bool,
+    /// The message ended with its head; a body behind it would be read as the next answer.
+    bodiless: bool,
     bytes_sent: u64,
     /// The answer has taken long enough to look whether the client is still there. Most answers are faster than looking is cheap.
     watching: bool,
@@ -303,6 +311,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
             keep_alive,
             started: false,
             chunked: false,
+            bodiless: false,
             bytes_sent: 0,
             watching: false,
             half_closed: None,
@@ -350,6 +359,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
     ) -> io::Result<Write<'s, S>> {
         self.started = true;
         self.bytes_sent += first.as_ref().map_or(0, |piece| piece.len() as u64);
+        self.bodiless = length == BodyLength::None;
         if length == BodyLength::Unknown {
             match self.version {
                 Version::Http10 => self.keep_alive = false,
@@ -468,7 +478,7 @@ impl H2Responder {
     async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
         self.bytes_sent += piece.len() as u64;
         let Some(sending) = &mut self.sending else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        send_data(sending, piece, finished).await
+        send_data(sending, piece, finished, CLIENT_WRITE_IDLE).await
     }
 
     fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
@@ -498,7 +508,7 @@ impl H2Responder {
 /// The upstream's side of a request.
 pub enum RequestWriter<'s, S> {
     H1 { stream: &'s Stream<S>, chunked: bool },
-    H2(SendStream<Bytes>),
+    H2 { sending: SendStream<Bytes>, idle: Duration },
 }
 
 impl<S: Sock> RequestWriter<'_, S> {
@@ -506,7 +516,7 @@ impl<S: Sock> RequestWriter<'_, S> {
         match self {
             RequestWriter::H1 { stream, chunked: true } => stream.write(chunk(piece, finished)).await,
             RequestWriter::H1 { stream, chunked: false } => stream.write(piece).await,
-            RequestWriter::H2(sending) => send_data(sending, piece, finished).await,
+            RequestWriter::H2 { sending, idle } => send_data(sending, piece, finished, *idle).await,
         }
     }
 
@@ -521,7 +531,7 @@ impl<S: Sock> RequestWriter<'_, S> {
                 Ok(())
             }
             RequestWriter::H1 { chunked: false, .. } => Ok(()),
-            RequestWriter::H2(sending) => finish_h2(sending, trailers),
+            RequestWriter::H2 { sending, .. } => finish_h2(sending, trailers),
         }
     }
 }
@@ -539,16 +549,19 @@ pub fn encode_request(head: &RequestHead, first: Option<Buf>, chunked: bool, fin
     Ok(message)
 }
 
-/// Sends a piece as DATA frames as the peer's window opens.
-async fn send_data(sending: &mut SendStream<Bytes>, piece: Buf, finished: bool) -> io::Result<()> {
-    let mut data = if piece.len() < HAND_OVER_BYTES { Bytes::copy_from_slice(&piece) } else { Bytes::from_owner(piece) };
+/// Sends a piece as DATA frames as the peer's window opens; `idle` is how long it may stay shut.
+async fn send_data(sending: &mut SendStream<Bytes>, piece: Buf, finished: bool, idle: Duration) -> io::Result<()> {
+    // Copied, because a piece that waits for the peer's window must not pin a buffer many times its size.
+    let mut data = Bytes::copy_from_slice(&piece);
+    drop(piece);
     loop {
         sending.reserve_capacity(data.len());
         if sending.capacity() == 0 {
-            match poll_fn(|cx| sending.poll_capacity(cx)).await {
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(io::Error::other(error)),
-                None => return Err(io::ErrorKind::BrokenPipe.into()),
+            match rt::timeout(idle, poll_fn(|cx| sending.poll_capacity(cx))).await {
+                Some(Some(Ok(_))) => {}
+                Some(Some(Err(error))) => return Err(io::Error::other(error)),
+                Some(None) => return Err(io::ErrorKind::BrokenPipe.into()),
+                None => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
         let count = sending.capacity().min(data.len());

@@ -25,6 +25,11 @@ pub fn read_request(request: &http::request::Parts, limits: &HeadLimits, head: &
         return Err(HeadError::TooManyFields);
     }
     append_fields(&request.headers, &mut head.fields);
+    if head.fields.has(HeaderId::ContentLength) {
+        // Several equal ones, or leading zeros, are fine with h2; an HTTP/1.1 upstream gets one that reads in one way.
+        let length = http1::request_content_length(&head.fields)?;
+        head.fields.set(b"content-length", itoa::Buffer::new().format(length).as_bytes());
+    }
     join_cookies(&mut head.fields);
     if head.fields.bytes.len() > limits.head_bytes_max {
         return Err(HeadError::HeadTooLarge);
@@ -95,14 +100,15 @@ pub fn request(head: &RequestHead, scheme: &str, trailers_wanted: bool) -> Optio
     Some(request)
 }
 
-/// Reads an answer that came over HTTP/2.
-pub fn read_response(response: &http::response::Parts, head: &mut ResponseHead) {
+/// Reads an answer that came over HTTP/2; false when it has more fields than a head may have.
+pub fn read_response(response: &http::response::Parts, limits: &HeadLimits, head: &mut ResponseHead) -> bool {
     head.clear();
     head.version = Version::Http2;
     head.status = response.status.as_u16();
     let reason = response.status.canonical_reason().unwrap_or("");
     head.reason = head.fields.append(&[reason.as_bytes()]);
     append_fields(&response.headers, &mut head.fields);
+    response.headers.len() <= limits.fields_max && head.fields.bytes.len() <= limits.head_bytes_max
 }
 
 /// An answer for a client that speaks HTTP/2.
@@ -141,6 +147,6 @@ pub fn fields(map: &HeaderMap) -> Fields {
 
 fn append_fields(map: &HeaderMap, fields: &mut Fields) {
     for (name, value) in map {
-        fields.push(name.as_str().as_bytes(), value.as_bytes());
+        fields.push(name.as_str().as_bytes(), value.as_bytes().trim_ascii());
     }
 }

@@ -5,6 +5,7 @@ use crate::balance::{ServerState, hash_bytes};
 use crate::snapshot::{CompiledPool, CompiledServer};
 use crate::survivors::OpenSlot;
 use crate::upstream::h2::H2Connections;
+use crate::upstream::waiting::WaitingLine;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -50,7 +51,7 @@ pub struct Server<S: Sock> {
     idle_max: Cell<Duration>,
     pub h2: H2Connections,
     /// Requests of this worker that wait for a connection to become free.
-    pub waiting: Cell<u32>,
+    pub waiting: WaitingLine,
     /// The position among the addresses to try first.
     pub address_turn: Cell<usize>,
 }
@@ -90,7 +91,7 @@ impl<S: Sock> Server<S> {
             idle: RefCell::default(),
             idle_max: Cell::new(IDLE_DEFAULT),
             h2: H2Connections::default(),
-            waiting: Cell::new(0),
+            waiting: WaitingLine::default(),
             address_turn: Cell::new(0),
         }
     }
@@ -139,11 +140,12 @@ impl<S: Sock> Server<S> {
         }
         let mut idle = self.idle.borrow_mut();
         // Our own waiters take it from here; only another worker's need the place.
-        if (wanted && self.waiting.get() == 0) || idle.len() >= IDLE_MAX {
+        if (wanted && self.waiting.is_empty()) || idle.len() >= IDLE_MAX {
             return;
         }
         metrics.connections_idle.increment();
         idle.push_back(Idle { stream: connection.stream, since: now, slot: connection.slot });
+        self.waiting.call_next();
     }
 
     /// The server says how long it keeps idle connections (`Keep-Alive: timeout=`).
@@ -169,7 +171,7 @@ impl<S: Sock> Server<S> {
 
     /// Closes what has been idle for too long, what the server has closed, and what another worker waits for.
     pub fn sweep(&self, now: Instant, wanted: bool, metrics: &PoolMetrics, worker: &WorkerMetrics) {
-        let wanted = wanted && self.waiting.get() == 0;
+        let wanted = wanted && self.waiting.is_empty();
         let mut idle = self.idle.borrow_mut();
         if !idle.is_empty() {
             let before = idle.len();

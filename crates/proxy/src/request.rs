@@ -20,8 +20,8 @@ use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, RouteId, SiteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
-use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::{BodyFraming, Span, http1};
 
 /// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
 const PIECE_BYTES: usize = tidegate_transport::buffer::CAPACITY;
@@ -52,12 +52,39 @@ pub struct Request<'c, S: Sock> {
     pub client_ip: IpAddr,
     /// The peer is a proxy that is trusted to say who its client is.
     pub peer_is_trusted: bool,
+    pub hop: HopByHop,
     pub body_allowance: Option<BodyAllowance>,
     /// Once it was found; answers of the proxy's own have its response headers too.
     route: Option<(SiteId, RouteId)>,
     pub record: Record,
     /// It was brought to its end, good or bad.
     ended: bool,
+}
+
+/// What the hop-by-hop fields said, which are gone from the head.
+#[derive(Debug, Clone, Copy)]
+pub struct HopByHop {
+    /// The protocol that the client asks to switch to.
+    pub upgrade: Option<Span>,
+    /// `TE: trailers`
+    pub trailers_wanted: bool,
+}
+
+impl HopByHop {
+    fn take(head: &mut RequestHead) -> HopByHop {
+        let upgrade = http1::upgrade_protocol(head)
+            .filter(|protocol| !is_http_or_tls(protocol))
+            .and_then(|_| head.fields.list.iter().find(|field| field.id == HeaderId::Upgrade).map(|field| field.value));
+        let trailers_wanted = head.fields.all(HeaderId::Te).any(|value| http1::has_token(value, b"trailers"));
+        head.fields.remove_hop_by_hop();
+        HopByHop { upgrade, trailers_wanted }
+    }
+}
+
+/// A switch to another version of HTTP or to TLS would carry requests past every route and step (h2c smuggling).
+fn is_http_or_tls(protocol: &[u8]) -> bool {
+    let starts = |prefix: &[u8]| protocol.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    starts(b"h2") || starts(b"http/") || starts(b"tls/") || protocol.contains(&b',')
 }
 
 /// How a request ended, for the connection it came on.
@@ -101,7 +128,9 @@ const CUT_SHORT: &str = "cut_short";
 
 impl<'c, S: Sock> Request<'c, S> {
     fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> Request<'c, S> {
-        let Incoming { head, framing, body, responder, started, snapshot, listener } = incoming;
+        let Incoming { mut head, framing, body, responder, started, snapshot, listener } = incoming;
+        // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
+        let hop = HopByHop::take(&mut head);
         let trusted = &snapshot.shared.listeners[listener].trusted_proxies;
         let peer = connection.client.ip();
         let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
@@ -122,6 +151,7 @@ impl<'c, S: Sock> Request<'c, S> {
             responder,
             client_ip,
             peer_is_trusted,
+            hop,
             body_allowance: None,
             route: None,
             ended: false,

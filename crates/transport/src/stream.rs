@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 pub struct Stream<S> {
     pub sock: S,
     tls: RefCell<Option<TlsSession>>,
-    /// Ciphertext of an unfinished record; at most one record (16 KiB and its expansion).
+    /// Ciphertext of an unfinished record or handshake message; at most [`UNFINISHED_BYTES_MAX`] and one read.
     unfinished_record: RefCell<Vec<u8>>,
     /// `unfinished_record` holds bytes that were not looked at yet (the ClientHello that chose the session).
     unseen_ciphertext: Cell<bool>,
@@ -34,6 +34,11 @@ pub struct Stream<S> {
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
 }
+
+/// A TLS record is at most 16,640 bytes, a handshake message that anybody sends not much more.
+const UNFINISHED_BYTES_MAX: usize = 32 << 10;
+/// Input that is kept while watching whether a client is still there.
+const WATCHED_BYTES_MAX: usize = 16 << 10;
 
 /// What a handshake settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,7 +198,12 @@ impl<S: Sock> Stream<S> {
         };
         self.received_bytes.set(self.received_bytes.get() + data.len() as u64);
         if !data.is_empty() && !self.unfinished_record.borrow().is_empty() {
-            data.prepend(&self.unfinished_record.take());
+            let unfinished = self.unfinished_record.take();
+            // rustls keeps nothing of a handshake message in pieces, so a client decides how much is left over.
+            if unfinished.len() > UNFINISHED_BYTES_MAX {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "an unfinished TLS message is too large")));
+            }
+            data.prepend(&unfinished);
         }
         Poll::Ready(Ok(data))
     }
@@ -293,21 +303,27 @@ impl<S: Sock> Stream<S> {
         Ok(pending)
     }
 
-    /// While an answer is awaited: ready when the client ended its side or is gone. Input that comes (a pipelined request) is kept,
-    /// and watching ends there, so that a client cannot make us buffer without bound.
+    /// Whether another request may go out on this connection: nothing is left over, and the peer has not ended its side.
+    pub fn is_clean(&self) -> bool {
+        !self.ended.get() && self.unread.borrow().is_empty() && self.unfinished_record.borrow().is_empty()
+    }
+
+    /// While an answer is awaited: ready when the client ended its side or is gone. Input that comes (a pipelined request) is kept up to a
+    /// bound, and watching ends there, so that a client cannot make us buffer without end.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Gone> {
-        if self.has_unread() && !self.ended.get() {
-            return Poll::Pending;
-        }
-        match self.poll_plaintext(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(data)) if data.is_empty() => Poll::Ready(Gone::HalfClosed),
-            Poll::Ready(Ok(data)) => {
-                self.unread(data);
-                Poll::Pending
+        loop {
+            if self.unread.borrow().len() > WATCHED_BYTES_MAX {
+                return Poll::Pending;
             }
-            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::TimedOut => Poll::Pending,
-            Poll::Ready(Err(_)) => Poll::Ready(Gone::Reset),
+            return match ready!(self.poll_plaintext(cx)) {
+                Ok(data) if data.is_empty() => Poll::Ready(Gone::HalfClosed),
+                Ok(data) => {
+                    self.unread.borrow_mut().extend_from_slice(&data);
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => Poll::Pending,
+                Err(_) => Poll::Ready(Gone::Reset),
+            };
         }
     }
 }

@@ -26,13 +26,14 @@ use tidegate_wire::head::{HeaderId, RequestHead};
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Unsent bytes h2 keeps per stream before the request waits.
-const SEND_BUFFER_BYTES: usize = 256 << 10;
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Streams that the client has reset and we have not looked at yet (rapid reset, CVE-2023-44487).
 const PENDING_RESETS_MAX: usize = 50;
 /// Streams that we had to reset because the client broke the rules.
 const LOCAL_ERRORS_MAX: usize = 256;
-/// h2's own account of small DATA frames, which ends connections of well-behaved streams; `wire::h2_guard` tells floods from those.
-pub const DATA_FRAME_BUDGET: usize = 1 << 30;
+/// What small DATA frames that nobody has read yet may cost in h2's own account (256 bytes less their size each): some 65,000 of them.
+/// Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost memory many times its size.
+pub const DATA_FRAME_BUDGET: usize = 16 << 20;
 /// Silence on the socket itself; idle connections are ended long before, streams that wait for events never.
 const SILENCE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A last GOAWAY must reach the client before the connection is torn down.

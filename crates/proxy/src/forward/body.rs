@@ -51,7 +51,7 @@ pub(super) async fn pump_body<S: Sock>(
     body: &mut BodyReader<'_, S>,
     writer: RequestWriter<'_, S>,
     pace: Pace,
-    allowance: Option<BodyAllowance>,
+    allowance: &mut Option<BodyAllowance>,
     pumped: &Cell<u64>,
     account: &impl Fn(),
 ) -> Result<(), PumpFault> {
@@ -67,7 +67,7 @@ async fn pump_pieces<S: Sock>(
     body: &mut BodyReader<'_, S>,
     mut writer: RequestWriter<'_, S>,
     mut pace: Pace,
-    mut allowance: Option<BodyAllowance>,
+    allowance: &mut Option<BodyAllowance>,
     pumped: &Cell<u64>,
     account: &impl Fn(),
 ) -> Result<(), PumpFault> {
@@ -77,7 +77,7 @@ async fn pump_pieces<S: Sock>(
         let trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
         let Some(piece) = piece else { return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
         pumped.set(pumped.get() + piece.len() as u64);
-        if let Some(allowance) = &mut allowance {
+        if let Some(allowance) = allowance {
             allowance.take(piece.len() as u64).map_err(|_| PumpFault::Client(Failure::Client(ClientFault::BodyTooLarge)))?;
         }
         turn += piece.len();
@@ -104,22 +104,29 @@ pub(super) struct Pace {
     applies: bool,
     received: u64,
     waited: Duration,
+    /// Before the first piece: a client that waits for a 100 waits for the upstream.
+    first_grace: Duration,
 }
 
 impl Pace {
-    pub fn new(rate_bytes: u64, framing: BodyFraming, is_h2: bool) -> Pace {
+    /// `first_grace` is what the client may wait for before it begins.
+    pub fn new(rate_bytes: u64, framing: BodyFraming, is_h2: bool, first_grace: Duration) -> Pace {
         let applies = rate_bytes > 0 && (!is_h2 || matches!(framing, BodyFraming::Length(_)));
-        Pace { rate_bytes, applies, received: 0, waited: Duration::ZERO }
+        Pace { rate_bytes, applies, received: 0, waited: Duration::ZERO, first_grace }
     }
 
     /// How long the next piece may take.
     fn allowance(&self) -> Duration {
         let earned = Duration::from_millis(self.received.saturating_mul(1000) / self.rate_bytes.max(1));
-        BODY_RATE_GRACE + earned.saturating_sub(self.waited)
+        let waiting_to_begin = if self.received == 0 { self.first_grace } else { Duration::ZERO };
+        BODY_RATE_GRACE + waiting_to_begin + earned.saturating_sub(self.waited)
     }
 
     async fn read<S: Sock>(&mut self, body: &mut BodyReader<'_, S>) -> Result<Option<Buf>, BodyFault> {
         if !self.applies {
+            if let BodyReader::H1(reader) = body {
+                reader.stream.sock.set_read_limit(ReadLimit::Never);
+            }
             return body.read().await;
         }
         let started = rt::now();
@@ -133,7 +140,9 @@ impl Pace {
                 None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
             },
         }?;
-        self.waited += started.elapsed();
+        if self.received > 0 || self.first_grace.is_zero() {
+            self.waited += started.elapsed();
+        }
         self.received += piece.as_ref().map_or(0, |piece| piece.len() as u64);
         Ok(piece)
     }

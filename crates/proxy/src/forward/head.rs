@@ -6,7 +6,6 @@ use crate::request::Request;
 use tidegate_transport::Sock;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{Fields, HeaderId};
-use tidegate_wire::http1::{has_token, upgrade_protocol};
 
 /// What was settled about the request before the first attempt.
 pub(super) struct Plan {
@@ -22,23 +21,22 @@ pub(super) struct Plan {
 impl<S: Sock> Request<'_, S> {
     /// Makes the client's head one that may go to an upstream.
     pub(super) fn prepare_head(&mut self, pool: &WorkerPool<S>) -> Plan {
-        let upgrade = upgrade_protocol(&self.head).map(<[u8]>::to_vec);
+        let upgrade = self.hop.upgrade;
         let idempotent = self.head.method.is_idempotent();
         let fields = &mut self.head.fields;
         let plan = Plan {
             upgrade: upgrade.is_some(),
-            trailers_wanted: fields.all(HeaderId::Te).any(|value| has_token(value, b"trailers")),
+            trailers_wanted: self.hop.trailers_wanted,
             grpc: fields.get(HeaderId::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc")),
             idempotent,
             chunked: self.framing == BodyFraming::Chunked,
         };
-        fields.remove_hop_by_hop();
         if plan.chunked {
             fields.push(b"transfer-encoding", b"chunked");
         }
         if let Some(protocol) = upgrade {
             fields.push(b"connection", b"Upgrade");
-            fields.push(b"upgrade", &protocol);
+            fields.push_copy(b"upgrade", protocol);
         }
         self.set_forwarded_fields();
         if !self.head.fields.has(HeaderId::Host) {

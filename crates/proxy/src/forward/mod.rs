@@ -26,6 +26,7 @@ use tidegate_middleware::View;
 use tidegate_model::Balance;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::http1::expects_continue;
 
 /// Attempts at one request, the first included.
 const ATTEMPTS_MAX: usize = 3;
@@ -37,6 +38,16 @@ enum Replay {
     Kept(Lease<Vec<u8>>),
     /// More was taken than is kept.
     Lost,
+}
+
+/// The connection of an attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Was {
+    Fresh,
+    /// It had served a request before.
+    Pooled,
+    /// HTTP/2, with the requests of others.
+    Shared,
 }
 
 impl<S: Sock> Request<'_, S> {
@@ -52,6 +63,7 @@ impl<S: Sock> Request<'_, S> {
         let mut attempt = 0;
         // What to say when nothing is left to try: why the last attempt failed, or that there was no server at all.
         let mut failure = Failure::upstream(UpstreamError::NoServer, Reach::NothingSent);
+        let mut was = Was::Fresh;
         loop {
             let Some(position) = again.take().or_else(|| self.choose_server(pool, &tried[..attempt])) else {
                 return Err(failure);
@@ -63,17 +75,22 @@ impl<S: Sock> Request<'_, S> {
             let same_as_before = attempt > 0 && tried[attempt - 1] == position;
             tried[attempt] = position;
             attempt += 1;
-            let need = Need { certain: !plan.idempotent, http1_only: plan.upgrade, prefers_h2: plan.grpc, fresh: same_as_before };
-            let was_reused;
-            (failure, was_reused) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
+            let need = Need {
+                certain: !plan.idempotent,
+                http1_only: plan.upgrade,
+                prefers_h2: plan.grpc,
+                fresh: same_as_before && was == Was::Pooled,
+                head_bytes_max: self.snapshot.shared.limits.header_bytes,
+            };
+            (failure, was) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
             self.note_failure(pool, position, failure);
-            if attempt == ATTEMPTS_MAX || !self.may_try_again(failure, &plan, &replay, was_reused, pool.servers.len()) {
+            if attempt == ATTEMPTS_MAX || !self.may_try_again(failure, &plan, &replay, was, pool.servers.len()) {
                 return Err(failure);
             }
-            if was_reused {
+            if was != Was::Fresh {
                 // The connection was at fault, not the server.
                 again = Some(position);
             }
@@ -82,7 +99,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// RFC 9110 section 9.2.2: again only what did not reach the server, or does the same when done twice; and only while all of the body
     /// is still there.
-    fn may_try_again(&self, failure: Failure, plan: &Plan, replay: &Replay, was_reused: bool, servers: usize) -> bool {
+    fn may_try_again(&self, failure: Failure, plan: &Plan, replay: &Replay, was: Was, servers: usize) -> bool {
         let Failure::Upstream(fault) = failure else { return false };
         let is_whole = match replay {
             Replay::Untouched | Replay::Kept(_) => true,
@@ -95,7 +112,7 @@ impl<S: Sock> Request<'_, S> {
             Reach::Sent => is_connection_fault && plan.idempotent,
             Reach::Answering => false,
         };
-        !self.responder.has_started() && is_whole && is_safe && (was_reused || servers > 1)
+        !self.responder.has_started() && is_whole && is_safe && (was != Was::Fresh || servers > 1)
     }
 
     fn note_failure(&self, pool: &WorkerPool<S>, position: usize, failure: Failure) {
@@ -135,25 +152,27 @@ impl<S: Sock> Request<'_, S> {
         need: Need,
         plan: &Plan,
         replay: &mut Replay,
-    ) -> Result<(), (Failure, bool)> {
+    ) -> Result<(), (Failure, Was)> {
         let server = &pool.servers[position];
         let _in_flight = InFlight::new(server.clone());
         self.record.sent_to(position, false);
         let connection = match upstream::take(pool, position, need) {
             Some(connection) => connection,
-            None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, false))?,
+            None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
         };
         pool.metrics.requests.increment();
         match connection {
             upstream::Connection::H1(connection) => {
                 let reused = connection.idle_before.is_some();
                 self.record.sent_to(position, reused);
-                self.exchange_h1(route, pool, position, connection, plan, replay).await.map_err(|failure| (failure, reused))
+                self.exchange_h1(route, pool, position, connection, plan, replay)
+                    .await
+                    .map_err(|failure| (failure, if reused { Was::Pooled } else { Was::Fresh }))
             }
             upstream::Connection::H2(lease) => {
                 self.record.sent_to(position, true);
                 // Boxed, as every branch that the common request does not take: its size would be copied for all.
-                Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, true))
+                Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, Was::Shared))
             }
         }
     }
@@ -211,20 +230,24 @@ impl<S: Sock> Request<'_, S> {
         let message = encode_request(&self.head, first, plan.chunked, all_sent && trailers.is_none()).map_err(bad_head)?;
         let timeouts = pool.compiled.model.timeouts;
         let stream = &connection.stream;
-        stream.sock.set_read_limit(ReadLimit::Idle(timeouts.first_byte));
-        stream.sock.set_write_idle(timeouts.first_byte);
+        stream.sock.set_write_idle(timeouts.idle);
         // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to act all the same.
         let reach = if has_body { Reach::Sent } else { Reach::NothingSent };
         stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, reach))?;
         let sent_at = rt::now();
+        // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may be silent.
+        let limit = if all_sent { ReadLimit::Until(sent_at + timeouts.first_byte) } else { ReadLimit::Idle(timeouts.idle) };
+        stream.sock.set_read_limit(limit);
         let mut writer = RequestWriter::H1 { stream, chunked: plan.chunked };
         if all_sent && let Some(trailers) = &trailers {
+            // They cannot be read again.
+            *replay = Replay::Lost;
             let _ = writer.finish(Some(trailers)).await;
         }
         let reply = Reply::H1 { stream, sent_at };
         let pump_done = Cell::new(all_sent);
         let outcome = if all_sent {
-            self.stream_reply(route, pool, reply, &pump_done).await
+            self.stream_reply(route, pool, reply, &pump_done, &Cell::new(false)).await
         } else {
             Box::pin(self.stream_both(route, pool, reply, writer, &pump_done, replay)).await
         };
@@ -239,7 +262,7 @@ impl<S: Sock> Request<'_, S> {
                 if let Some(seconds) = keep_alive_seconds {
                     server.learn_announced(seconds);
                 }
-                if reusable && pump_done.get() && !connection.stream.has_unread() {
+                if reusable && pump_done.get() && connection.stream.is_clean() {
                     let wanted = pool.compiled.servers[position].shared.is_wanted();
                     let ended = rt::now();
                     self.record.ended = Some(ended);
@@ -263,29 +286,40 @@ impl<S: Sock> Request<'_, S> {
         let is_tls = pool.compiled.tls.is_some();
         let request = h2_head::request(&self.head, if is_tls { "https" } else { "http" }, plan.trailers_wanted || plan.grpc)
             .ok_or(Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::BadTrailer)))?;
-        let refused = |error: ::h2::Error| Failure::upstream(h2_error(&error), Reach::NothingSent);
+        let refused = |error: ::h2::Error| {
+            lease.retire();
+            Failure::upstream(h2_error(&error), Reach::NothingSent)
+        };
         let limit = pool.compiled.model.timeouts.connect;
         let ready = rt::timeout(limit, lease.sender.clone().ready()).await;
         let mut sender = ready.ok_or(Failure::upstream(UpstreamError::PoolFull, Reach::NothingSent))?.map_err(refused)?;
         let trailers = if all_sent { self.body.take_trailers() } else { None };
         let ends = all_sent && first.is_none() && trailers.is_none();
         let (response, sending) = sender.send_request(request, ends).map_err(refused)?;
-        let mut writer: RequestWriter<'_, S> = RequestWriter::H2(sending);
+        let idle = pool.compiled.model.timeouts.idle;
+        let mut writer: RequestWriter<'_, S> = RequestWriter::H2 { sending, idle };
         if let Some(piece) = first {
             let sent = writer.send_body(piece, all_sent && trailers.is_none()).await;
             sent.map_err(|_| Failure::upstream(UpstreamError::Reset, Reach::Sent))?;
         }
         if all_sent && let Some(trailers) = &trailers {
+            // They cannot be read again.
+            *replay = Replay::Lost;
             let _ = writer.finish(Some(trailers)).await;
         }
         let reply = Reply::H2 { response: Box::new(response), sent_at: rt::now() };
         let pump_done = Cell::new(all_sent);
-        if all_sent {
-            self.stream_reply(route, pool, reply, &pump_done).await?;
+        let outcome = if all_sent {
+            self.stream_reply(route, pool, reply, &pump_done, &Cell::new(false)).await
         } else {
-            self.stream_both(route, pool, reply, writer, &pump_done, replay).await?;
+            self.stream_both(route, pool, reply, writer, &pump_done, replay).await
+        };
+        if let Err(Failure::Upstream(fault)) = &outcome
+            && fault.error == UpstreamError::GoAway
+        {
+            lease.retire();
         }
-        Ok(())
+        outcome.map(drop)
     }
 
     /// The answer to the client while the rest of the request goes to the upstream.
@@ -300,8 +334,17 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<Replied, Failure> {
         let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
         let pumped = Cell::new(0);
+        let mut allowance = self.body_allowance.take();
+        let answering = Cell::new(false);
         let outcome = {
-            let pace = Pace::new(self.snapshot.shared.limits.body_rate_bytes, self.framing, self.connection.is_h2());
+            if let BodyReader::H2(reader) = &mut body {
+                // A stream may be silent for long, but not for ever.
+                reader.idle = Some(pool.compiled.model.timeouts.idle);
+            }
+            let timeouts = pool.compiled.model.timeouts;
+            let first_grace = if expects_continue(&self.head) { timeouts.first_byte } else { Duration::ZERO };
+            let rate = self.snapshot.shared.limits.body_rate_bytes;
+            let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);
             let connection = self.connection;
             let upstream_stream = match reply {
                 Reply::H1 { stream, .. } => Some(stream),
@@ -313,11 +356,21 @@ impl<S: Sock> Request<'_, S> {
                     connection.account_upstream_bytes(stream);
                 }
             };
-            let pump = pump_body(&mut body, writer, pace, self.body_allowance.take(), &pumped, &account);
-            let reply = self.stream_reply(route, pool, reply, pump_done);
+            let pump = async {
+                let outcome = pump_body(&mut body, writer, pace, &mut allowance, &pumped, &account).await;
+                if let (Ok(()), Some(stream)) = (&outcome, upstream_stream)
+                    && !answering.get()
+                {
+                    // The request is complete: now the answer has to begin.
+                    stream.sock.set_read_limit(ReadLimit::Until(rt::now() + timeouts.first_byte));
+                }
+                outcome
+            };
+            let reply = self.stream_reply(route, pool, reply, pump_done, &answering);
             both(reply, pump, pump_done).await
         };
         self.body = body;
+        self.body_allowance = allowance;
         self.record.request_bytes += pumped.get();
         if pumped.get() > 0 {
             *replay = Replay::Lost;

@@ -11,10 +11,10 @@ use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::head::{HeaderId, Method, ResponseHead};
@@ -62,6 +62,9 @@ impl Answer {
     }
 }
 
+/// Interim answers (1xx) of one request: each restarts the clock of the final one, and all are passed on.
+const INTERIM_MAX: usize = 16;
+
 impl<S: Sock> Request<'_, S> {
     /// Reads the answer and passes it on as it comes.
     pub(super) async fn stream_reply(
@@ -70,8 +73,10 @@ impl<S: Sock> Request<'_, S> {
         pool: &Rc<WorkerPool<S>>,
         reply: Reply<'_, S>,
         request_done: &Cell<bool>,
+        answering: &Cell<bool>,
     ) -> Result<Replied, Failure> {
         let (answer, mut body) = self.receive_head(pool, reply, request_done).await?;
+        answering.set(true);
         if answer.switched {
             self.response.fields.remove_id(HeaderId::TransferEncoding);
             self.record.status = 101;
@@ -134,6 +139,7 @@ impl<S: Sock> Request<'_, S> {
         match reply {
             Reply::H1 { stream, sent_at } => {
                 let mut rest = Buf::empty();
+                let mut interim = 0;
                 loop {
                     if rest.is_empty() {
                         let read = unless_gone(&mut self.responder, request_done, pin!(stream.read())).await?;
@@ -150,7 +156,14 @@ impl<S: Sock> Request<'_, S> {
                     if self.response.status >= 200 || self.response.status == 101 {
                         break;
                     }
+                    interim += 1;
+                    if interim > INTERIM_MAX {
+                        return Err(bad_response());
+                    }
                     Box::pin(self.pass_interim()).await?;
+                    if request_done.get() {
+                        stream.sock.set_read_limit(ReadLimit::Until(rt::now() + pool.compiled.model.timeouts.first_byte));
+                    }
                 }
                 self.note_first_byte(pool, sent_at);
                 stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.idle));
@@ -172,7 +185,9 @@ impl<S: Sock> Request<'_, S> {
             Reply::H2 { response, sent_at } => {
                 let (answer, body) = Box::pin(self.receive_head_h2(pool, *response, request_done)).await?;
                 self.note_first_byte(pool, sent_at);
-                Ok((answer, BodyReader::H2(body)))
+                // Without a body whatever the upstream sends behind the head is nobody's: dropping the stream resets it.
+                let body = if answer.framing == BodyFraming::None { BodyReader::Empty } else { BodyReader::H2(body) };
+                Ok((answer, body))
             }
         }
     }
@@ -190,21 +205,33 @@ impl<S: Sock> Request<'_, S> {
         mut response: ::h2::client::ResponseFuture,
         request_done: &Cell<bool>,
     ) -> Result<(Answer, H2BodyReader), Failure> {
-        let limit = pool.compiled.model.timeouts.first_byte;
+        let limits = self.snapshot.shared.head_limits();
+        let too_large = Failure::upstream(UpstreamError::HeadTooLarge, Reach::Answering);
+        let first_byte = pool.compiled.model.timeouts.first_byte;
+        let mut interim = 0;
         let parts = loop {
-            let waiting = pin!(rt::timeout(limit, next_h2_head(&mut response)));
+            let waiting = pin!(within(first_byte, request_done, next_h2_head(&mut response)));
             let head = unless_gone(&mut self.responder, request_done, waiting).await?;
             match head.ok_or(Failure::upstream(UpstreamError::FirstByteTimeout, Reach::Sent))? {
                 Ok(H2Head::Final(parts)) => break *parts,
                 Ok(H2Head::Interim(parts)) => {
-                    h2_head::read_response(&parts, &mut self.response);
+                    interim += 1;
+                    // RFC 9113 section 8.6: there is no 101 in HTTP/2.
+                    if interim > INTERIM_MAX || parts.status == http::StatusCode::SWITCHING_PROTOCOLS {
+                        return Err(bad_response());
+                    }
+                    if !h2_head::read_response(&parts, &limits, &mut self.response) {
+                        return Err(too_large);
+                    }
                     self.pass_interim().await?;
                 }
                 Err(error) => return Err(Failure::upstream(h2_error(&error), h2_reach(&error))),
             }
         };
         let (head, body) = parts.into_parts();
-        h2_head::read_response(&head, &mut self.response);
+        if !h2_head::read_response(&head, &limits, &mut self.response) {
+            return Err(too_large);
+        }
         Ok((
             Answer::over_h2(&self.response, self.head.method, body.is_end_stream()),
             H2BodyReader::new(body, Some(pool.compiled.model.timeouts.idle)),
@@ -216,6 +243,7 @@ impl<S: Sock> Request<'_, S> {
             self.connection.worker.metrics.early_hints.increment();
         }
         self.response.fields.remove_hop_by_hop();
+        self.response.fields.remove_id(HeaderId::ContentLength);
         self.responder.send_interim(&self.response).await.map_err(gone)
     }
 
@@ -232,16 +260,23 @@ impl<S: Sock> Request<'_, S> {
 fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
     match framing {
         BodyFraming::Length(length) => {
-            let stated = head.fields.all(HeaderId::ContentLength).take(2).count();
-            if stated != 1 {
-                head.fields.set(b"content-length", itoa::Buffer::new().format(length).as_bytes());
+            let mut digits = itoa::Buffer::new();
+            let digits = digits.format(length).as_bytes();
+            let is_settled = head.fields.all(HeaderId::ContentLength).eq([digits]);
+            if !is_settled {
+                head.fields.set(b"content-length", digits);
             }
         }
         // RFC 9110 section 8.6: not in 204; in the answer to HEAD and in 304 it describes what is not sent.
         BodyFraming::None if head.status == 204 => {
             head.fields.remove_id(HeaderId::ContentLength);
         }
-        BodyFraming::None => {}
+        BodyFraming::None => {
+            // What describes nothing that is sent may be left out; two that disagree must be.
+            if head.fields.all(HeaderId::ContentLength).nth(1).is_some() {
+                head.fields.remove_id(HeaderId::ContentLength);
+            }
+        }
         BodyFraming::Chunked | BodyFraming::UntilClose => {
             head.fields.remove_id(HeaderId::ContentLength);
         }
@@ -265,6 +300,22 @@ fn head_fault(fault: HeadFault) -> Failure {
         HeadFault::Bad(_) => UpstreamError::BadResponse,
     };
     Failure::upstream(error, Reach::Answering)
+}
+
+/// The future's output, or `None` when it takes longer, counted from the end of the request.
+async fn within<T>(limit: Duration, request_done: &Cell<bool>, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut clock: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        if !request_done.get() {
+            return Poll::Pending;
+        }
+        clock.get_or_insert_with(|| Box::pin(rt::sleep(limit))).as_mut().poll(cx).map(|()| None)
+    })
+    .await
 }
 
 enum H2Head {

@@ -9,16 +9,17 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_telemetry::{PoolMetrics, WorkerMetrics};
+use tidegate_telemetry::{PoolMetrics, UpstreamError, WorkerMetrics};
 use tidegate_transport::h2_io::{H2Io, drive};
 use tidegate_transport::rt::{self, Signal};
 use tidegate_transport::{ReadLimit, Sock, Stream};
 
 /// Requests on one connection, below what the server allows: more connections spread over a server's threads.
 const STREAMS_MAX: usize = 100;
-/// What a connection may hold unread of one answer, and of all answers together.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// What may be held unread of one answer. The connection's window has room for all of them: were it smaller, clients that do not read
+/// their answers would use it up and starve everybody else's.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
 /// A connection without a request for so long is closed.
 const IDLE: Duration = Duration::from_secs(55);
 
@@ -26,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(55);
 #[derive(Default)]
 pub struct H2Connections {
     open: RefCell<Vec<Shared>>,
-    opening: RefCell<Option<Signal>>,
+    opening: RefCell<Option<Attempt>>,
     /// ALPN has settled on HTTP/1.1 before: nobody waits for a shared connection then.
     speaks_http1: Cell<bool>,
 }
@@ -61,6 +62,13 @@ pub struct Lease {
     state: Rc<ConnectionState>,
 }
 
+impl Lease {
+    /// No more requests go to this connection: it is ending, or broken.
+    pub fn retire(&self) {
+        self.state.ended.set(true);
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         self.state.streams.set(self.state.streams.get() - 1);
@@ -71,24 +79,40 @@ impl Drop for Lease {
     }
 }
 
-/// Tells those who wait that an attempt to open a connection is over, however it ended.
-pub struct Opening<'a>(&'a H2Connections);
+/// An attempt to open a connection. Those who wait for it learn that it is over, and why it failed if it did.
+pub struct Opening<'a> {
+    connections: &'a H2Connections,
+    attempt: Attempt,
+}
 
-impl Drop for Opening<'_> {
-    fn drop(&mut self) {
-        if let Some(signal) = self.0.opening.take() {
-            signal.set();
-        }
+#[derive(Clone, Default)]
+pub struct Attempt {
+    over: Signal,
+    failure: Rc<Cell<Option<UpstreamError>>>,
+}
+
+impl Opening<'_> {
+    pub fn failed(&self, error: UpstreamError) {
+        self.attempt.failure.set(Some(error));
     }
 }
 
-/// Waits for somebody else's attempt.
-pub struct OpeningWait(Signal);
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut current = self.connections.opening.borrow_mut();
+        if current.as_ref().is_some_and(|attempt| Rc::ptr_eq(&attempt.failure, &self.attempt.failure)) {
+            *current = None;
+        }
+        self.attempt.over.set();
+    }
+}
 
-impl OpeningWait {
-    pub async fn wait(self) {
-        let waiter = self.0.waiter();
+impl Attempt {
+    /// Waits for somebody else's attempt; why it failed, if it did.
+    pub async fn wait(self) -> Option<UpstreamError> {
+        let waiter = self.over.waiter();
         poll_fn(|cx| waiter.poll_set(cx)).await;
+        self.failure.get()
     }
 }
 
@@ -111,17 +135,24 @@ impl H2Connections {
         self.speaks_http1.set(true);
     }
 
-    pub fn opening(&self) -> Option<OpeningWait> {
-        self.opening.borrow().clone().map(OpeningWait)
+    pub fn opening(&self) -> Option<Attempt> {
+        self.opening.borrow().clone()
     }
 
     pub fn begin_opening(&self) -> Opening<'_> {
-        *self.opening.borrow_mut() = Some(Signal::default());
-        Opening(self)
+        let attempt = Attempt::default();
+        *self.opening.borrow_mut() = Some(attempt.clone());
+        Opening { connections: self, attempt }
     }
 
     /// Starts HTTP/2 on a stream and keeps the connection for others.
-    pub async fn add<S: Sock>(&self, stream: Stream<S>, slot: OpenSlot, metrics: &Arc<PoolMetrics>) -> Result<Lease, h2::Error> {
+    pub async fn add<S: Sock>(
+        &self,
+        stream: Stream<S>,
+        slot: OpenSlot,
+        head_bytes_max: usize,
+        metrics: &Arc<PoolMetrics>,
+    ) -> Result<Lease, h2::Error> {
         // The connection lives as long as its requests; each request has its own idle time.
         stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));
         let stream = Rc::new(stream);
@@ -132,6 +163,7 @@ impl H2Connections {
             .initial_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .enable_push(false)
+            .max_header_list_size(head_bytes_max as u32)
             .data_frame_budget(DATA_FRAME_BUDGET)
             .handshake::<_, Bytes>(io);
         let (sender, connection) = drive(&output, handshake).await?;

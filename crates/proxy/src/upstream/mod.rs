@@ -2,6 +2,7 @@
 //! What is sent on it is in `forward`; HTTP/2 connections, which many requests share, are in `h2`.
 
 pub mod h2;
+pub mod waiting;
 
 use crate::failure::{Failure, Reach};
 use crate::pool::{H1Connection, Server, WorkerPool};
@@ -9,7 +10,6 @@ use crate::snapshot::{CompiledServer, UpstreamTlsConfigs};
 use crate::survivors::OpenSlot;
 use ::h2::client::SendRequest;
 use bytes::Bytes;
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use tidegate_model::Protocol;
 use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{ReadLimit, Sock, Stream, rt};
 
-/// How often a wait for a free connection looks again. Only pools with `max-connections` ever wait.
-const FULL_POLL: Duration = Duration::from_millis(2);
+/// How often a wait for a free connection looks for those that other workers have freed. Only pools with `max-connections` ever wait.
+const FULL_POLL: Duration = Duration::from_millis(25);
 
 /// What the request needs of its connection.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,8 @@ pub struct Need {
     pub prefers_h2: bool,
     /// The connection must be a fresh one: a pooled one has just failed.
     pub fresh: bool,
+    /// The largest head that an answer may have.
+    pub head_bytes_max: usize,
 }
 
 pub enum Connection<S: Sock> {
@@ -67,7 +69,7 @@ pub async fn open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) ->
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
     match wanted(pool, position, need) {
-        Wanted::H1 => open_own(pool, server, compiled, Wanted::H1).await,
+        Wanted::H1 => open_own(pool, server, compiled, Wanted::H1, need).await,
         want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need).await,
     }
 }
@@ -95,7 +97,8 @@ fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
     }
 }
 
-/// Opens a connection that may turn out to be HTTP/2. Requests that arrive meanwhile wait for it instead of opening one each.
+/// Opens a connection that may turn out to be HTTP/2. Requests that arrive meanwhile wait for it instead of opening one each, and share its
+/// failure: a server that hangs must not hang for everybody in turn.
 async fn open_shared<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -103,19 +106,27 @@ async fn open_shared<S: Sock>(
     want: Wanted,
     need: Need,
 ) -> Result<Connection<S>, Failure> {
+    let until = rt::now() + pool.compiled.model.timeouts.connect;
     // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
-    while !need.fresh
-        && server.h2.is_expected(want == Wanted::H2)
-        && let Some(opening) = server.h2.opening()
+    while server.h2.is_expected(want == Wanted::H2)
+        && let Some(attempt) = server.h2.opening()
     {
-        opening.wait().await;
+        match rt::timeout(until.saturating_duration_since(rt::now()), attempt.wait()).await {
+            None => return Err(failed(UpstreamError::ConnectTimeout)),
+            Some(Some(error)) => return Err(failed(error)),
+            Some(None) => {}
+        }
         if let Some(lease) = server.h2.lease() {
             pool.metrics.connections_reused.increment();
             return Ok(Connection::H2(lease));
         }
     }
-    let _opening = server.h2.begin_opening();
-    open_own(pool, server, compiled, want).await
+    let opening = server.h2.begin_opening();
+    let outcome = open_own(pool, server, compiled, want, need).await;
+    if let Err(Failure::Upstream(fault)) = &outcome {
+        opening.failed(fault.error);
+    }
+    outcome
 }
 
 /// Opens a connection within `timeout connect`, TLS included.
@@ -124,10 +135,11 @@ async fn open_own<S: Sock>(
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
     want: Wanted,
+    need: Need,
 ) -> Result<Connection<S>, Failure> {
     let limit = pool.compiled.model.timeouts.connect;
     let started = rt::now();
-    let slot = match wait_for_slot(pool, server, compiled, started + limit).await? {
+    let slot = match wait_for_slot(pool, server, compiled, want, started + limit).await? {
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
     };
@@ -141,7 +153,11 @@ async fn open_own<S: Sock>(
             server.state().cooling_until.set(None);
             pool.metrics.connections_opened.increment();
             if is_h2 {
-                let lease = server.h2.add(stream, slot, &pool.metrics).await.map_err(|_| failed(UpstreamError::ConnectFailed))?;
+                let lease = server
+                    .h2
+                    .add(stream, slot, need.head_bytes_max, &pool.metrics)
+                    .await
+                    .map_err(|_| failed(UpstreamError::ConnectFailed))?;
                 return Ok(Connection::H2(lease));
             }
             server.h2.learn_http1();
@@ -169,6 +185,7 @@ async fn wait_for_slot<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
+    want: Wanted,
     until: Instant,
 ) -> Result<Slot<S>, Failure> {
     let max = pool.compiled.model.max_connections;
@@ -176,33 +193,30 @@ async fn wait_for_slot<S: Sock>(
         return Ok(Slot::Free(slot));
     }
     let _wanted = compiled.shared.want();
-    let _waiting = Waiting::new(&server.waiting);
+    let turn = server.waiting.join();
     loop {
-        rt::sleep(FULL_POLL).await;
+        // Woken when a connection of this worker becomes free, in the order of arrival; what other workers free is looked for.
+        let freed = rt::timeout(FULL_POLL, turn.wait()).await;
         if let Some(slot) = compiled.shared.try_open(max) {
             return Ok(Slot::Free(slot));
         }
-        if let Some(connection) = server.take_idle(rt::now(), true, &pool.metrics) {
+        if want != Wanted::H1
+            && let Some(lease) = server.h2.lease()
+        {
+            return Ok(Slot::Connection(Connection::H2(lease)));
+        }
+        if want != Wanted::H2
+            && let Some(connection) = server.take_idle(rt::now(), true, &pool.metrics)
+        {
             return Ok(Slot::Connection(Connection::H1(connection)));
         }
         if rt::now() >= until {
             return Err(failed(UpstreamError::PoolFull));
         }
-    }
-}
-
-struct Waiting<'a>(&'a Cell<u32>);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a Cell<u32>) -> Waiting<'a> {
-        count.set(count.get() + 1);
-        Waiting(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        if freed.is_some() {
+            // Somebody was quicker; the next one that becomes free is ours again.
+            turn.rejoin();
+        }
     }
 }
 

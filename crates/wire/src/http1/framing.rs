@@ -122,6 +122,11 @@ fn only_length(fields: &Fields) -> Result<u64, HeadError> {
 }
 
 /// The value that all `Content-Length` fields of an answer and all items in them agree on.
+/// The length that one or several equal `Content-Length` fields state.
+pub fn request_content_length(fields: &Fields) -> Result<u64, HeadError> {
+    agreed_length(fields)
+}
+
 fn agreed_length(fields: &Fields) -> Result<u64, HeadError> {
     let mut agreed = None;
     for value in fields.all(HeaderId::ContentLength) {
