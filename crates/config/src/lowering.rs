@@ -1,7 +1,7 @@
 //! The state of one load while nodes become the model, and the checks that the directive table makes possible for every line:
 //! known words, known properties, arguments that are there, values of the right kind. What a value means is said in `directives`.
 
-use crate::diagnostics::{Diagnostic, Location, Severity, Sources, nearest};
+use crate::diagnostics::{Diagnostic, Location, Severity, Sources, nearest, shortened};
 use crate::directives;
 use crate::load::{Environment, Spans};
 use crate::placeholders::{self, Text};
@@ -105,10 +105,18 @@ fn unknown_word(node: &Node, place: Place) -> Diagnostic {
     let places: Vec<&str> = directives::places_of(word).iter().map(|place| place.describe()).collect();
     if !places.is_empty() {
         let message = format!("`{word}` cannot stand {}", place.describe());
-        return Diagnostic::error("misplaced-word", at, message).help(format!("it belongs {}", listed(&places, "or")));
+        let belongs = format!("it belongs {}", listed(&places, "or"));
+        let help = match (word, place) {
+            ("server", Place::Top) => format!("{belongs}; what clients reach is a `site`, as in `site \"example.com\" {{ … }}`"),
+            _ => belongs,
+        };
+        return Diagnostic::error("misplaced-word", at, message).help(help);
     }
     let candidates = directives::names_at(place);
-    let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{word}`"));
+    let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{}`", shortened(word)));
+    if let Some(help) = directives::said_here(word) {
+        return diagnostic.help(help);
+    }
     match nearest(word, candidates.iter().copied()) {
         Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
         None => diagnostic.help(format!("known {} are {}", place.describe(), listed(&candidates, "and"))),
@@ -174,7 +182,8 @@ impl<'n> Line<'n> {
         if directives::is_not_available_property(directive, word) {
             return not_available(at, &format!("{directive} {word}="));
         }
-        let diagnostic = Diagnostic::error("unknown-property", at, format!("`{directive}` has no property `{word}`"));
+        let diagnostic =
+            Diagnostic::error("unknown-property", at, format!("`{directive}` has no property `{}`", shortened(word)));
         let names: Vec<&str> = self.directive.properties.iter().map(|property| property.name).collect();
         if let Some(candidate) = nearest(word, names.iter().copied()) {
             return diagnostic.help(format!("did you mean `{candidate}=`?"));

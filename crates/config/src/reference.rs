@@ -77,7 +77,8 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
   decoded and normalised path.
 - Steps written in a site run before those of the route that is taken. `proxy`, `respond` and `redirect` answer; every route has
   exactly one of them.
-- The path goes to the upstream unchanged unless a step changes it.
+- The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
+  are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `%2F` and `//` stay as they are.
 - A word that is unknown, a wrong type, a duplicate or a missing file is an error, and no part of such a configuration is used.
 "##;
 

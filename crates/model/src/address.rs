@@ -174,7 +174,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     let port = match port {
         None => None,
         Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Some(digits.parse::<u16>().map_err(|_| format!("`{digits}` is not a port; ports go from 0 to 65535"))?)
+            Some(digits.parse::<u16>().map_err(|_| format!("`{digits}` is not a port; ports go from 1 to 65535"))?)
         }
         Some(other) => return Err(format!("`{other}` is not a port number")),
     };
@@ -267,7 +267,7 @@ mod tests {
         check_site("ftp://x", "error: unknown scheme `ftp`; `http` and `https` are known");
         check_site("example.com/api", "error: an address has no path; put `/api` into a route");
         check_site("example.com:http", "error: `http` is not a port number");
-        check_site("example.com:99999", "error: `99999` is not a port; ports go from 0 to 65535");
+        check_site("example.com:99999", "error: `99999` is not a port; ports go from 1 to 65535");
         check_site("2001:db8::1", "error: write an IPv6 address in brackets, as in `[2001:db8::1]`");
         check_site("a.*.com", "error: `*` may only stand as the whole first label, as in `*.example.com`");
         check_site("exa mple.com", "error: ` ` cannot stand in a host name");

@@ -109,6 +109,28 @@ static STEPS_NOT_AVAILABLE: &[&str] = &[
 static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
     &[("match", &["country"]), ("tls", &["client-auth", "acme", "on-demand"]), ("max-connections", &["queue", "queue-timeout"])];
 
+/// Words of other proxies, and how the same is said here.
+static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
+    (&["proxy_pass", "reverse_proxy"], "requests are handed on with `proxy`, as in `proxy \"127.0.0.1:9000\"`"),
+    (&["location", "handle", "handle_path"], "a part of a site is a `route`, as in `route \"/api/*\" { … }`"),
+    (&["upstream", "upstreams", "backend", "backends"], "servers that do the same work are a `pool`, as in `pool \"api\" { … }`"),
+    (
+        &["listen", "server_name", "frontend", "vhost", "virtualhost", "entryPoints", "entrypoints"],
+        "addresses stand behind `site`, as in `site \"example.com\" { … }` or `site \"http://:8080\" { … }`",
+    ),
+    (&["return", "redir"], "answers are given with `respond 404`, or with `redirect \"https://example.com{uri}\"`"),
+    (
+        &["ssl_certificate", "ssl_certificate_key"],
+        "certificates stand in the site, as in `tls cert=\"cert.pem\" key=\"key.pem\"`",
+    ),
+    (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
+];
+
+/// How a word of another proxy is said here.
+pub fn said_here(word: &str) -> Option<&'static str> {
+    WORDS_OF_OTHERS.iter().find(|(words, _)| words.contains(&word)).map(|(_, help)| *help)
+}
+
 /// The directive of that name in that place.
 pub fn find(name: &str, place: Place) -> Option<&'static Directive> {
     ALL.iter().copied().find(|directive| directive.name == name && directive.places.contains(&place))
@@ -192,6 +214,11 @@ mod tests {
             for word in *words {
                 assert!(find(word, *place).is_none(), "{word} is both reserved and there");
                 assert!(is_not_available(word, *place));
+            }
+        }
+        for (words, _) in super::WORDS_OF_OTHERS {
+            for word in *words {
+                assert!(places_of(word).is_empty(), "{word} is a word of this language too");
             }
         }
         assert!(places_of("proxy").contains(&Place::Route));

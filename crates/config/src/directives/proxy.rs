@@ -1,6 +1,6 @@
 //! `proxy "api"`, `proxy "10.0.0.4:8080" { … }`: hands the request to an upstream.
 
-use crate::diagnostics::{Diagnostic, nearest};
+use crate::diagnostics::{Diagnostic, nearest, shortened};
 use crate::directives::pool::{self, PoolDraft};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
@@ -22,7 +22,9 @@ pub static PROXY: Directive = Directive {
     block: Block::Optional(Place::Pool),
     summary: "Hands the request to an upstream.",
     details: "A text with a `:` is an address, any other is the name of a pool. The block takes everything that a `pool` takes, and only \
-              stands behind addresses. Pools written in place that are equal are one pool.",
+              stands behind addresses. Pools written in place that are equal are one pool.\n\n\
+              In metrics and logs, a pool written in place is named by its addresses, as in `10.0.0.4:8080,10.0.0.5:8080`. When anything \
+              in it is not as by default, a digest of its settings follows: `10.0.0.4:8080,10.0.0.5:8080#6a5f0b2c9d3e4178`.",
     default: "",
     example: "proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" {\n    balance \"least-conn\"\n}",
     lower: Lower::Terminal(lower),
@@ -83,11 +85,14 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
     }
     lowering.pools_used.insert(name.value.clone());
     if !lowering.pools_written.contains_key(&name.value) {
-        let diagnostic = name.error("unknown-pool", format!("there is no pool `{}`", name.value));
+        let diagnostic = name.error("unknown-pool", format!("there is no pool `{}`", shortened(&name.value)));
         let candidate = nearest(&name.value, lowering.pools_written.keys().map(String::as_str)).map(str::to_string);
         lowering.report(match candidate {
             Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
-            None => diagnostic.help(format!("an upstream address needs a port, as in `{}:8080`", name.shown())),
+            None if name.value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                diagnostic.help(format!("a server needs a host, as in `127.0.0.1:{}`", shortened(name.shown())))
+            }
+            None => diagnostic.help(format!("an upstream address needs a port, as in `{}:8080`", shortened(name.shown()))),
         });
         return None;
     }

@@ -146,6 +146,8 @@ pub struct TlsDraft {
     source_at: Option<(&'static str, Location)>,
     /// Settings of a block, which may stand in one of several `tls` lines.
     settings_at: BTreeMap<&'static str, Location>,
+    /// Where each certificate of the site was named.
+    certificates_at: Vec<(Certificate, Location)>,
 }
 
 fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
@@ -194,6 +196,13 @@ fn lower_source(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'
         "off" => draft.tls.source = TlsSource::Off,
         _ => {
             if let Some(certificate) = read_certificate(lowering, line) {
+                if let Some((_, first)) = draft.certificates_at.iter().find(|(known, _)| *known == certificate) {
+                    let message = "this site has the same certificate twice";
+                    let diagnostic = Diagnostic::warning("duplicate-certificate", line.location(), message);
+                    lowering.report(diagnostic.label(first.clone(), "the first one").help("remove one of them"));
+                    return;
+                }
+                draft.certificates_at.push((certificate.clone(), line.location()));
                 match &mut draft.tls.source {
                     TlsSource::Files(certificates) => certificates.push(certificate),
                     other => *other = TlsSource::Files(vec![certificate]),
