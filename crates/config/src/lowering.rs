@@ -11,7 +11,7 @@ use crate::units;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_model::{Configuration, Pool, PoolName, Template};
+use tidegate_model::{Configuration, Pool, PoolName, SiteAddress, Template};
 
 /// Everything that is collected on the way. Faults are reported and lowering goes on, so that all of them show at once.
 pub struct Lowering<'a> {
@@ -116,6 +116,9 @@ fn unknown_word(node: &Node, place: Place) -> Diagnostic {
     let diagnostic = Diagnostic::error("unknown-word", at, format!("unknown word `{}`", shortened(word)));
     if let Some(help) = directives::said_here(word) {
         return diagnostic.help(help);
+    }
+    if place == Place::Top && word.contains(['.', ':']) && SiteAddress::parse(word).is_ok() {
+        return diagnostic.help(format!("an address stands behind `site`, as in `site \"{}\" {{ … }}`", shortened(word)));
     }
     match nearest(word, candidates.iter().copied()) {
         Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),

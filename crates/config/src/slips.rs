@@ -4,6 +4,7 @@
 use crate::diagnostics::shortened;
 use crate::lexer::{self, Token, TokenKind};
 use std::ops::Range;
+use tidegate_model::Placeholder;
 
 /// One slip a line, since what follows it is misread.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,18 +37,35 @@ pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
     slips
 }
 
-/// Whether each `{` has its `}`.
-pub fn is_balanced(text: &str) -> bool {
-    let mut depth = 0_usize;
+/// The `{` whose `}` is missing, if one is. By the indentation where that tells, else the first that is left open.
+pub fn unclosed_block(text: &str) -> Option<Range<usize>> {
+    let mut open: Vec<(Range<usize>, usize)> = Vec::new();
+    let mut closed_by_another = None;
+    let mut indentation = 0;
+    let mut begins_line = true;
     for token in lexer::tokens(text) {
+        let was_line_start = std::mem::replace(&mut begins_line, token.kind == TokenKind::Newline);
         match token.kind {
-            TokenKind::Open => depth += 1,
-            TokenKind::Close if depth == 0 => return false,
-            TokenKind::Close => depth -= 1,
+            TokenKind::Newline => indentation = 0,
+            TokenKind::Space if was_line_start => {
+                indentation = token.span.len();
+                begins_line = true;
+            }
+            TokenKind::Open => open.push((token.span, indentation)),
+            TokenKind::Close => {
+                // A brace further to the left than the line of its block was meant for a block around it.
+                if let Some((block, block_indentation)) = open.pop()
+                    && was_line_start
+                    && indentation < block_indentation
+                {
+                    closed_by_another.get_or_insert(block);
+                }
+            }
             _ => {}
         }
     }
-    depth == 0
+    let (first_open, _) = open.into_iter().next()?;
+    Some(closed_by_another.unwrap_or(first_open))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,11 +117,21 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
             "put a `;` in front of it, or begin a new line",
         ),
         TokenKind::Bare => word_slip(text, token, next),
-        TokenKind::Text => text_slip(token, written),
+        TokenKind::Text => text_slip(token, written).or_else(|| adjoining_slip(text, token, next?)),
+        TokenKind::ParenOpen | TokenKind::ParenClose => {
+            slip(format!("`{written}` can only stand in quotes"), "write the whole text in quotes, as in `path=\"~^/(a|b)/\"`")
+        }
         TokenKind::Equals if line.place == Place::Name => slip(
             "no `=` stands behind the name of a directive".into(),
             "its values follow after a blank, as in `site \"example.com\"`; only properties have a `=`",
         ),
+        TokenKind::Equals if !has_value(&tokens[index + 1..]) => {
+            slip("a value is missing behind this `=`".into(), "a property is `name=\"value\"`")
+        }
+        TokenKind::Open if is_placeholder(text, tokens, index) => {
+            let slip = quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes"));
+            Some(Slip { is_kdl: true, ..slip })
+        }
         TokenKind::Continuation => {
             let follows_directly = next.is_some_and(|next| matches!(next.kind, TokenKind::Bare | TokenKind::Text));
             follows_directly.then(|| quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes")))
@@ -121,10 +149,49 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
     }
 }
 
+fn adjoining_slip(text: &str, token: &Token, next: &Token) -> Option<Slip> {
+    let behind = &text[next.span.clone()];
+    let (message, help) = match next.kind {
+        TokenKind::Bare if behind.starts_with(',') => return None,
+        TokenKind::Bare if behind.starts_with(':') => {
+            ("no `:` stands behind a name", "a directive is `name \"value\"`, and a property `name=\"value\"`")
+        }
+        TokenKind::Bare | TokenKind::Text => ("a blank is missing behind this text", "a blank stands between two values"),
+        _ => return None,
+    };
+    Some(Slip { span: token.span.clone(), message: message.into(), help: help.into(), is_kdl: false })
+}
+
+fn has_value(behind: &[Token]) -> bool {
+    let next = behind.iter().find(|token| !matches!(token.kind, TokenKind::Space | TokenKind::BlockComment));
+    next.is_some_and(|next| {
+        matches!(next.kind, TokenKind::Bare | TokenKind::Text | TokenKind::ParenOpen | TokenKind::Continuation)
+    })
+}
+
+/// `{env.X}` or `{host}` without quotes is a block to KDL.
+fn is_placeholder(text: &str, tokens: &[Token], open: usize) -> bool {
+    let [_, name, close, ..] = &tokens[open..] else { return false };
+    let written = &text[name.span.clone()];
+    let is_known = written.starts_with("env.") || written.starts_with("file.") || {
+        Placeholder::from_name(written).is_some_and(|placeholder| !matches!(placeholder, Placeholder::Log(_)))
+    };
+    is_known && close.kind == TokenKind::Close
+}
+
 fn word_slip(text: &str, token: &Token, next: Option<&Token>) -> Option<Slip> {
     let written = &text[token.span.clone()];
-    if written.starts_with('\'') {
-        return Some(single_quotes(text, token.span.start));
+    if written.starts_with(OTHER_QUOTES) {
+        return Some(other_quotes(text, token.span.start));
+    }
+    if next.is_some_and(|next| next.kind == TokenKind::Text) {
+        let help = match written.strip_suffix(':') {
+            Some(name) => format!("a property is `{}=\"value\"`", shortened(name)),
+            None if written == "~" => "the `~` stands inside the quotes, as in `\"~^/api\"`".into(),
+            None => "a blank stands between two values, and a text with a `\"` in it stands as `#\"…\"#`".into(),
+        };
+        let message = "a `\"` cannot stand in a word".into();
+        return Some(Slip { span: token.span.end..token.span.end + 1, message, help, is_kdl: false });
     }
     if written.starts_with(',') || written.ends_with(',') {
         let comma = written.find(',').map_or(token.span.start, |position| token.span.start + position);
@@ -164,12 +231,19 @@ fn quotes_needed(text: &str, start: usize, message: impl Fn(&str) -> String) -> 
     Slip { span: start..start + word.len(), message: message(&shortened(word)), help, is_kdl: false }
 }
 
-fn single_quotes(text: &str, start: usize) -> Slip {
+/// What programs for letters make of a `"`, and what other languages take for it.
+const OTHER_QUOTES: [char; 7] = ['\'', '`', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}'];
+
+fn other_quotes(text: &str, start: usize) -> Slip {
     let line = text[start..].lines().next().unwrap_or_default();
-    let end = line[1..].find('\'').map(|position| position + 1);
-    let (length, help) = match end {
-        Some(end) => (end + 1, format!("write `\"{}\"`", shortened(&line[1..end]))),
-        None => (1, "write `\"`".into()),
+    let opening = line.chars().next().map_or(0, char::len_utf8);
+    let (length, help) = match line[opening..].find(OTHER_QUOTES) {
+        Some(inner) => {
+            let end = opening + inner;
+            let closing = line[end..].chars().next().map_or(0, char::len_utf8);
+            (end + closing, format!("write `\"{}\"`", shortened(&line[opening..end])))
+        }
+        None => (opening, "write `\"`".into()),
     };
     Slip { span: start..start + length, message: "a text stands in double quotes".into(), help, is_kdl: true }
 }
@@ -183,6 +257,23 @@ fn is_almost_number(written: &str) -> bool {
 }
 
 fn text_slip(token: &Token, written: &str) -> Option<Slip> {
+    let opened = written.trim_start_matches('#');
+    if let Some(lines) = opened.strip_prefix("\"\"\"") {
+        let help = "the text stands on lines of its own, and so does the `\"\"\"` behind it".to_string();
+        if !lines.starts_with(['\n', '\r']) {
+            let (span, message) = (token.span.clone(), "a line break has to follow the first `\"\"\"`".into());
+            return Some(Slip { span: first_line(span, written), message, help, is_kdl: false });
+        }
+        let last_line = lines.lines().last().unwrap_or_default().trim_end_matches('#');
+        if !last_line.trim_start().starts_with("\"\"\"") {
+            let message = if last_line.ends_with("\"\"\"") {
+                "the last `\"\"\"` has to stand on a line of its own"
+            } else {
+                "this text is never closed"
+            };
+            return Some(Slip { span: first_line(token.span.clone(), written), message: message.into(), help, is_kdl: false });
+        }
+    }
     if written.starts_with('#') {
         return None;
     }
@@ -211,6 +302,10 @@ fn text_slip(token: &Token, written: &str) -> Option<Slip> {
         help: "a `\"` is missing; a text over several lines stands in `\"\"\"`".into(),
         is_kdl: false,
     })
+}
+
+fn first_line(span: Range<usize>, written: &str) -> Range<usize> {
+    span.start..span.start + written.find(['\n', '\r']).unwrap_or(written.len())
 }
 
 /// A comment that is closed ends the depth it began.
@@ -247,6 +342,16 @@ mod tests {
             &[("#", "a comment does not begin with `#`"), ("#", "a comment does not begin with `#`")],
         );
         check("a 'b c'", &[("'b c'", "a text stands in double quotes")]);
+        check("a \u{201c}b\u{201d} c", &[("\u{201c}b\u{201d}", "a text stands in double quotes")]);
+        check("a (b", &[("(", "`(` can only stand in quotes")]);
+        check("a \"b\"\"c\"", &[("\"b\"", "a blank is missing behind this text")]);
+        check("\"b\": \"c\"", &[("\"b\"", "no `:` stands behind a name")]);
+        check("a b:\"c\"", &[("\"", "a `\"` cannot stand in a word")]);
+        check("a b= ; c", &[("=", "a value is missing behind this `=`")]);
+        check("a {env.B} \"c\"", &[("{env.B}", "`{env.B}` needs quotes")]);
+        check("a \"\"\"b\"\"\" c", &[("\"\"\"b\"\"\"", "a line break has to follow the first `\"\"\"`")]);
+        check("a \"\"\"\n b\"\"\"", &[("\"\"\"", "the last `\"\"\"` has to stand on a line of its own")]);
+        check("a \"\"\"\n b", &[("\"\"\"", "this text is never closed")]);
         check("a 'b", &[("'", "a text stands in double quotes")]);
         check("a \"b\", \"c\"", &[(",", "there are no commas between values")]);
         check("a b, c", &[(",", "there are no commas between values")]);
@@ -256,16 +361,23 @@ mod tests {
 
     #[test]
     fn what_is_right_is_no_slip() {
-        let right = "a b:c -5 0x1f 1_000 1.5e3 #true #\"\\d\"# \"/x\" \\\n d=\"1\" e = 2 { f; g { }; } // h /i\n/* j */ k \"\"\"\n l\n \"\"\"\n";
+        let right = "a b:c -5 0x1f 1_000 1.5e3 #true #\"\\d\"# \"/x\" \\\n d=\"1\" e = 2 { f; g { }; } // h /i\n/* j */ k \"\"\"\n l\n \"\"\" #\"\"\"\n \\d\n \"\"\"#\n";
         check(right, &[]);
         check("a \"b\\n\\u{41}\\\n  c\" { }\n/-b { c; }\n", &[]);
         check("200 5", &[]);
     }
 
     #[test]
-    fn braces_in_texts_and_comments_do_not_count() {
-        assert!(is_balanced("a { b \"{\" #\"}\"# // }\n}"));
-        assert!(!is_balanced("a {"));
-        assert!(!is_balanced("}{"));
+    fn the_block_without_an_end() {
+        let check = |text: &str, expected: Option<&str>| {
+            let seen = unclosed_block(text).map(|span| text[..span.start].lines().last().unwrap_or_default());
+            assert_eq!(seen, expected, "for {text:?}");
+        };
+        check("a { b \"{\" #\"}\"# // }\n}", None);
+        check("a { }\n}\n", None);
+        check("a {\n", Some("a "));
+        check("a {\n  b {\n}\n", Some("  b "));
+        check("a {\n  b {\n  }\n  c {\n    d 1\n}\n", Some("  c "));
+        check("a {\nb {\n}\n", Some("a "));
     }
 }

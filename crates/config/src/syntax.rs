@@ -153,7 +153,7 @@ fn without_comments(text: &str) -> Result<String, Refusal> {
 }
 
 fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diagnostic> {
-    let is_balanced = slips::is_balanced(text);
+    let unclosed = slips::unclosed_block(text);
     let mut unreadable_block = None;
     let mut diagnostics: Vec<Diagnostic> = Vec::new();
     for error in errors {
@@ -161,14 +161,17 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
         let end = (start + error.span.len()).min(text.len());
         // A fault that spans lines is shown by its first line; the rest is what the parser skipped.
         let line_end = text.get(start..end).and_then(|skipped| skipped.find(['\n', '\r'])).map_or(end, |length| start + length);
-        let location = Location { file, span: start..line_end };
+        let mut location = Location { file, span: start..line_end };
         if diagnostics.iter().any(|known| known.primary.location.span.start == start) {
             continue;
         }
-        if is_balanced && error.message.as_deref() == Some("No closing '}' for child block") {
-            // The parser gave up inside the block and blames the brace; the innermost such block holds the fault.
-            unreadable_block = Some(location);
-            continue;
+        if error.message.as_deref() == Some("No closing '}' for child block") {
+            let Some(unclosed) = &unclosed else {
+                // The parser gave up inside the block and blames the brace; the innermost such block holds the fault.
+                unreadable_block = Some(location);
+                continue;
+            };
+            location.span = unclosed.clone();
         }
         let fault = fault_of(error.message.as_deref().unwrap_or_default(), &text[location.span.clone()]);
         let Some(Fault { message, help, is_last }) = fault else { continue };
