@@ -154,7 +154,6 @@ fn without_comments(text: &str) -> Result<String, Refusal> {
 
 fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diagnostic> {
     let unclosed = slips::unclosed_block(text);
-    let mut unreadable_block = None;
     let mut diagnostics: Vec<Diagnostic> = Vec::new();
     for error in errors {
         let start = error.span.offset().min(text.len());
@@ -166,11 +165,8 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
             continue;
         }
         if error.message.as_deref() == Some("No closing '}' for child block") {
-            let Some(unclosed) = &unclosed else {
-                // The parser gave up inside the block and blames the brace; the innermost such block holds the fault.
-                unreadable_block = Some(location);
-                continue;
-            };
+            // With every brace in its pair, the parser gave up inside the block and blames the brace.
+            let Some(unclosed) = &unclosed else { continue };
             location.span = unclosed.clone();
         }
         let fault = fault_of(error.message.as_deref().unwrap_or_default(), &text[location.span.clone()]);
@@ -180,13 +176,6 @@ fn syntax_errors(errors: &[KdlDiagnostic], text: &str, file: FileId) -> Vec<Diag
         if is_last || diagnostics.len() == SYNTAX_ERRORS_MAX {
             break;
         }
-    }
-    if diagnostics.is_empty()
-        && let Some(location) = unreadable_block
-    {
-        let diagnostic = Diagnostic::error("syntax", location, "something in this block cannot be read");
-        let help = "a text with other characters than letters, digits, `-`, `_` and `.` stands in quotes";
-        diagnostics.push(diagnostic.help(help));
     }
     if diagnostics.is_empty() {
         diagnostics.push(Diagnostic::error("syntax", Location { file, span: 0..0 }, "this is not KDL"));
@@ -217,6 +206,14 @@ fn fault_of(parser_message: &str, written: &str) -> Option<Fault> {
             true,
         ),
         "Expected end of document" if written.starts_with('}') => fault("this `}` closes nothing", None, true),
+        "Expected end of document" => fault("this cannot stand here", None, true),
+        "Found invalid node name" => fault("a directive begins with its name", Some("a name is a word or a text".into()), true),
+        "Expected quoted string" => fault("this text cannot be read", None, true),
+        "matching multiline string prefix" | "Matching multiline string prefix" => fault(
+            "the lines of this text are not indented alike",
+            Some("each line begins with the same blanks as the `\"\"\"` behind the text".into()),
+            true,
+        ),
         "Expected identifier string" if matches!(bare, "true" | "false" | "null") => {
             fault(&format!("`{bare}` needs a `#` in front"), Some(format!("write `#{bare}`, or in quotes `\"{bare}\"`")), false)
         }
