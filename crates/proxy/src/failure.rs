@@ -24,7 +24,6 @@ impl Refusal {
     pub const BODY_TOO_SLOW: Refusal = Refusal { status: 408, reason: "body_too_slow", setting: Some("limits body-rate") };
     pub const BODY_TOO_LARGE: Refusal = Refusal { status: 413, reason: "body_too_large", setting: Some("body-limit") };
     pub const CONNECT_METHOD: Refusal = Refusal::new(405, "connect_method");
-    pub const REWRITE_FAILED: Refusal = Refusal::new(400, "rewrite_failed");
     pub const PLAIN_HTTP_TO_TLS: Refusal = Refusal::new(400, "plain_http_to_tls");
     pub const TLS_TO_PLAIN_HTTP: Refusal = Refusal::new(400, "tls_to_plain_http");
 
