@@ -26,7 +26,8 @@ pub struct Finding {
 #[derive(Debug)]
 pub enum Place {
     Address(SiteAddress),
-    File(PathBuf),
+    /// With the site that uses it, where one does.
+    File(PathBuf, Option<SiteAddress>),
     Server(UpstreamAddress),
     Admin,
     AccessLog,
@@ -37,13 +38,18 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     let mut findings = Vec::new();
     for site in &configuration.sites {
         let place = || Place::Address(site.addresses[0].clone());
-        findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, place())));
+        let address = &site.addresses[0];
+        findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, Some(address), place())));
     }
     match TlsSurvivors::new(state_dir.clone()) {
         Ok(survivors) => {
             for pool in &configuration.pools {
                 let found = check_upstream(&pool.tls, &survivors, now);
-                findings.extend(found.into_iter().map(|finding| certificate_finding(finding, Place::Whole)));
+                findings.extend(
+                    found
+                        .into_iter()
+                        .map(|finding| certificate_finding(finding, None, Place::Server(pool.servers[0].address.clone()))),
+                );
             }
         }
         Err(error) => findings.push(Finding {
@@ -62,11 +68,11 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     findings
 }
 
-fn certificate_finding(finding: CertFinding, otherwise: Place) -> Finding {
+fn certificate_finding(finding: CertFinding, site: Option<&SiteAddress>, otherwise: Place) -> Finding {
     Finding {
         severity: finding.severity,
         code: "certificate",
-        place: finding.file.map_or(otherwise, Place::File),
+        place: finding.file.map_or(otherwise, |file| Place::File(file, site.cloned())),
         message: finding.message,
         help: finding.help,
     }

@@ -46,7 +46,7 @@ macro_rules! limit {
 limit!(
     HEADER_BYTES,
     "header-bytes",
-    Kind::Size { min: 1 << 10, max: 1 << 20 },
+    Kind::Size { min: 1 << 10, max: 64 << 10 },
     "`64KiB`",
     "header-bytes \"64KiB\"",
     "The largest head of a request or a response: request line and header fields together.",
@@ -55,7 +55,7 @@ limit!(
 limit!(
     REQUEST_LINE,
     "request-line",
-    Kind::Size { min: 256, max: 1 << 20 },
+    Kind::Size { min: 256, max: 64 << 10 },
     "`16KiB`",
     "request-line \"16KiB\"",
     "The longest request line: method, target and version.",

@@ -39,8 +39,9 @@ fn says_the_same(known: &Diagnostic, new: &Diagnostic) -> bool {
 fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
     let location = match &finding.place {
         Place::Address(address) => loaded.spans.of_address(address).cloned(),
-        Place::File(path) => loaded.spans.of_file(path).cloned(),
-        Place::Server(_) => None,
+        Place::File(path, Some(site)) => loaded.spans.of_file_in_site(path, site).cloned(),
+        Place::File(path, None) => loaded.spans.of_file(path).cloned(),
+        Place::Server(address) => loaded.spans.of_server(address).cloned(),
         Place::Admin => loaded.spans.admin.clone(),
         Place::AccessLog => loaded.spans.access_log.clone(),
         Place::Whole => None,
