@@ -150,10 +150,10 @@ impl Failure {
     }
 }
 
-/// What an I/O error while waiting for the answer's head means.
-pub fn upstream_read_error(error: &io::Error, head_begun: bool) -> UpstreamError {
+/// What an I/O error before the end of the answer's head means. The clock is that of the first byte to the end of the head: an upstream
+/// that drips it is as late as one that is silent.
+pub fn upstream_read_error(error: &io::Error) -> UpstreamError {
     match error.kind() {
-        io::ErrorKind::TimedOut if head_begun => UpstreamError::IdleTimeout,
         io::ErrorKind::TimedOut => UpstreamError::FirstByteTimeout,
         io::ErrorKind::InvalidData => UpstreamError::TlsFailed,
         io::ErrorKind::UnexpectedEof => UpstreamError::ClosedEarly,

@@ -19,6 +19,7 @@ pub mod survivors;
 pub mod worker;
 
 mod date;
+mod forwarded;
 mod h2_head;
 mod lease;
 mod record;

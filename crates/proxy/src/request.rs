@@ -8,6 +8,7 @@
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
+use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
 use crate::record::Record;
 use crate::snapshot::{CompiledRoute, Listener, Snapshot};
@@ -20,7 +21,7 @@ use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, RouteId, SiteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
-use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::{BodyFraming, Span, http1};
 
 /// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
@@ -134,11 +135,10 @@ impl<'c, S: Sock> Request<'c, S> {
         let trusted = &snapshot.shared.listeners[listener].trusted_proxies;
         let peer = connection.client.ip();
         let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
-        let client_ip = if peer_is_trusted {
-            first_untrusted(&head.fields, &snapshot.shared.listeners[listener]).unwrap_or(peer)
-        } else {
-            peer
-        };
+        let client_ip = if peer_is_trusted { first_untrusted(&head.fields, trusted).unwrap_or(peer) } else { peer };
+        if !peer_is_trusted {
+            remove_claims(&mut head.fields);
+        }
         let record = Record::new(started, connection.worker.next_request_id(), head.path, head.query);
         Request {
             connection,
@@ -465,29 +465,17 @@ pub fn context<'a, S: Sock>(
     }
 }
 
-/// The last address in `X-Forwarded-For` that no trusted proxy has: each proxy appends the peer it saw, so everything to the left of the
-/// first untrusted one may be invented.
-fn first_untrusted(fields: &Fields, listener: &Listener) -> Option<IpAddr> {
-    let mut farthest = None;
-    let entries = fields.list.iter().rev().filter(|field| field.id == HeaderId::XForwardedFor);
-    for entry in entries.flat_map(|field| field.value.of(&fields.bytes).rsplit(|byte| *byte == b',')) {
-        let ip = forwarded_ip(entry.trim_ascii())?;
-        farthest = Some(ip);
-        if !listener.trusted_proxies.iter().any(|network| network.contains(&ip)) {
-            break;
+#[cfg(test)]
+mod tests {
+    use super::is_http_or_tls;
+
+    #[test]
+    fn a_switch_to_http_or_tls_is_none() {
+        for protocol in ["h2c", "H2", "HTTP/2.0", "TLS/1.2", "websocket, h2c"] {
+            assert!(is_http_or_tls(protocol.as_bytes()), "{protocol}");
+        }
+        for protocol in ["websocket", "WebSocket", "tcp", "SPDY/3.1"] {
+            assert!(!is_http_or_tls(protocol.as_bytes()), "{protocol}");
         }
     }
-    farthest
-}
-
-/// An address as proxies write it: bare, in brackets, or with a port.
-fn forwarded_ip(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?;
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Some(ip.to_canonical());
-    }
-    if let Ok(address) = text.parse::<std::net::SocketAddr>() {
-        return Some(address.ip().to_canonical());
-    }
-    text.strip_prefix('[')?.strip_suffix(']')?.parse::<std::net::Ipv6Addr>().ok().map(|ip| IpAddr::V6(ip).to_canonical())
 }

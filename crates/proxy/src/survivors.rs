@@ -158,3 +158,47 @@ impl<S: Sock> WorkerSurvivors<S> {
         pools
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientCounts, ProcessSurvivors};
+    use std::sync::Arc;
+    use tidegate_model::PoolName;
+    use tidegate_telemetry::Registry;
+
+    #[test]
+    fn a_server_is_the_same_for_every_generation_that_has_it() {
+        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
+        let pool = PoolName("p".into());
+        let first = process.server(&pool, "a:1");
+        assert!(Arc::ptr_eq(&first, &process.server(&pool, "a:1")));
+        assert!(!Arc::ptr_eq(&first, &process.server(&pool, "a:2")));
+        assert!(!Arc::ptr_eq(&first, &process.server(&PoolName("q".into()), "a:1")));
+    }
+
+    #[test]
+    fn places_are_bounded_and_given_back() {
+        let server = Arc::default();
+        let take = || super::ServerShared::try_open(&server, Some(2));
+        let (first, second) = (take(), take());
+        assert!(first.is_some() && second.is_some() && take().is_none());
+        drop(first);
+        assert!(take().is_some());
+        assert!(super::ServerShared::try_open(&server, None).is_some(), "without a bound there is always a place");
+        assert!(!server.is_wanted());
+        let wanted = server.want();
+        assert!(server.is_wanted());
+        drop(wanted);
+        assert!(!server.is_wanted());
+    }
+
+    #[test]
+    fn clients_are_counted_by_address() {
+        let counts = ClientCounts::default();
+        let (a, b) = ("192.0.2.1".parse().expect("an address"), "2001:db8::1".parse().expect("an address"));
+        assert!(counts.try_add(a, 2) && counts.try_add(a, 2) && !counts.try_add(a, 2));
+        assert!(counts.try_add(b, 1) && !counts.try_add(b, 1));
+        counts.remove(a);
+        assert!(counts.try_add(a, 2));
+    }
+}

@@ -4,22 +4,36 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 /// Below are ports that services are likely to have.
 const LOWEST: u32 = 10_000;
 /// Where the range for outgoing connections begins on a system that does not say.
 const EPHEMERAL_DEFAULT: u32 = 32_768;
+/// `demo` takes the ports behind the one it is given; they are nobody else's.
+const STEP: u32 = 4;
 /// So many taken ports in a row mean that something else is wrong.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// A port of `127.0.0.1` that nobody else gets while this lives.
 #[derive(Debug)]
 pub struct Reservation {
-    socket: socket2::Socket,
+    /// `None` once it was handed on.
+    socket: Option<socket2::Socket>,
     port: u16,
+}
+
+/// Held while a program is started and while a reservation ends. Between fork and exec a child has copies of all sockets, and a port that is
+/// given up at that moment stays taken for a little longer than its owner expects.
+pub static FORKING: Mutex<()> = Mutex::new(());
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let _no_child_has_it = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.socket = None;
+    }
 }
 
 impl Reservation {
@@ -30,7 +44,7 @@ impl Reservation {
             let port = next_candidate();
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
             match socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()) {
-                Ok(()) => return Ok(Reservation { socket, port }),
+                Ok(()) => return Ok(Reservation { socket: Some(socket), port }),
                 Err(error) => last_error = error,
             }
         }
@@ -42,9 +56,10 @@ impl Reservation {
     }
 
     /// Starts to listen.
-    pub fn listen(self) -> io::Result<TcpListener> {
-        self.socket.listen(1024)?;
-        Ok(self.socket.into())
+    pub fn listen(mut self) -> io::Result<TcpListener> {
+        let socket = self.socket.take().ok_or(io::ErrorKind::NotConnected)?;
+        socket.listen(1024)?;
+        Ok(socket.into())
     }
 }
 
@@ -55,7 +70,7 @@ fn next_candidate() -> u16 {
         let nanoseconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
         AtomicU32::new(nanoseconds.wrapping_add(std::process::id().wrapping_mul(977)))
     });
-    let offset = next.fetch_add(1, Ordering::Relaxed) % (ephemeral_begin() - LOWEST);
+    let offset = next.fetch_add(STEP, Ordering::Relaxed) % (ephemeral_begin() - LOWEST);
     (LOWEST + offset) as u16
 }
 

@@ -1,6 +1,7 @@
 //! The program under test as a process: started, watched, and ended by its id when the guard goes away.
 
 use crate::admin;
+use crate::ports::FORKING;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -24,6 +25,7 @@ pub struct Program {
 impl Program {
     /// Starts `binary` in `folder`.
     pub fn start(binary: &Path, arguments: &[String], folder: &Path, stdin: Option<&[u8]>) -> Result<Program, String> {
+        let forking = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut child = Command::new(binary)
             .args(arguments)
             .current_dir(folder)
@@ -34,6 +36,8 @@ impl Program {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{}: {error}", binary.display()))?;
+        // It runs its own program now, with none of our sockets.
+        drop(forking);
         if let (Some(mut pipe), Some(text)) = (child.stdin.take(), stdin) {
             // A program that does not want its input may close it; its own message says more than the broken pipe would.
             let _ = pipe.write_all(text);

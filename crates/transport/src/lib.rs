@@ -7,6 +7,8 @@ pub mod h2_io;
 pub mod rt;
 pub mod sock;
 pub mod stream;
+#[cfg(test)]
+mod stream_tests;
 pub mod tls;
 pub mod tokio_sock;
 

@@ -5,7 +5,7 @@ use crate::pool::WorkerPool;
 use crate::request::Request;
 use tidegate_transport::Sock;
 use tidegate_wire::BodyFraming;
-use tidegate_wire::head::{Fields, HeaderId};
+use tidegate_wire::head::HeaderId;
 
 /// What was settled about the request before the first attempt.
 pub(super) struct Plan {
@@ -48,24 +48,15 @@ impl<S: Sock> Request<'_, S> {
         plan
     }
 
-    /// Says who asked, how and for what. What an untrusted peer says of itself is replaced; a trusted proxy's word is kept and added to.
+    /// Says who asked, how and for what. A trusted proxy's word is kept and added to, and so is what a step has set; what an untrusted
+    /// client said of itself is gone since its head was received.
     fn set_forwarded_fields(&mut self) {
         let connection = self.connection;
         let port = connection.listen_port();
         let scheme = self.scheme();
-        let trusted = self.peer_is_trusted;
         let authority = self.head.authority;
         let fields = &mut self.head.fields;
         let peer = connection.client_ip_text();
-        if !trusted {
-            for id in [HeaderId::XForwardedFor, HeaderId::XForwardedProto, HeaderId::XForwardedHost, HeaderId::XForwardedPort] {
-                fields.remove_id(id);
-            }
-            // Others believe these in the same way.
-            fields.remove_id(HeaderId::Forwarded);
-            fields.remove_id(HeaderId::XRealIp);
-            remove_look_alikes(fields);
-        }
         if fields.has(HeaderId::XForwardedFor) {
             let mut chain: Lease<Vec<u8>> = Lease::take();
             for value in fields.all(HeaderId::XForwardedFor) {
@@ -85,23 +76,6 @@ impl<S: Sock> Request<'_, S> {
         }
         if !fields.has(HeaderId::XForwardedPort) {
             fields.push(b"x-forwarded-port", itoa::Buffer::new().format(port).as_bytes());
-        }
-    }
-}
-
-/// CGI-like upstreams read `X_Forwarded_For` as `X-Forwarded-For`; what a client may not say in one spelling it may not say in another.
-fn remove_look_alikes(fields: &mut Fields) {
-    let bytes = &fields.bytes;
-    for field in &mut fields.list {
-        let name = field.name.of(bytes);
-        if field.id == HeaderId::Other && name.first().is_some_and(|first| first | 0x20 == b'x') && name.contains(&b'_') {
-            let mut dashed = [0; 17];
-            let Some(dashed) = dashed.get_mut(..name.len()) else { continue };
-            dashed.copy_from_slice(name);
-            dashed.iter_mut().filter(|byte| **byte == b'_').for_each(|byte| *byte = b'-');
-            if HeaderId::of(dashed) != HeaderId::Other {
-                field.id = HeaderId::Removed;
-            }
         }
     }
 }

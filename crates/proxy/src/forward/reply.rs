@@ -288,13 +288,13 @@ fn first_of_head(read: io::Result<Buf>) -> Result<Buf, Failure> {
     match read {
         Ok(data) if data.is_empty() => Err(Failure::upstream(UpstreamError::ClosedEarly, Reach::Sent)),
         Ok(data) => Ok(data),
-        Err(error) => Err(Failure::upstream(upstream_read_error(&error, false), Reach::Sent)),
+        Err(error) => Err(Failure::upstream(upstream_read_error(&error), Reach::Sent)),
     }
 }
 
 fn head_fault(fault: HeadFault) -> Failure {
     let error = match fault {
-        HeadFault::Io(error) => upstream_read_error(&error, true),
+        HeadFault::Io(error) => upstream_read_error(&error),
         HeadFault::Cut => UpstreamError::ClosedEarly,
         HeadFault::Bad(HeadError::HeadTooLarge | HeadError::TooManyFields) => UpstreamError::HeadTooLarge,
         HeadFault::Bad(_) => UpstreamError::BadResponse,
@@ -344,4 +344,35 @@ fn h2_reach(error: &::h2::Error) -> Reach {
 
 fn bad_response() -> Failure {
     Failure::upstream(UpstreamError::BadResponse, Reach::Answering)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settle_content_length;
+    use tidegate_wire::BodyFraming;
+    use tidegate_wire::head::{HeaderId, ResponseHead};
+
+    #[test]
+    fn a_length_is_stated_once_and_in_one_way_or_not_at_all() {
+        let check = |status: u16, framing: BodyFraming, stated: &[&str], expected: &[&str]| {
+            let mut head = ResponseHead { status, ..ResponseHead::default() };
+            for value in stated {
+                head.fields.push(b"Content-Length", value.as_bytes());
+            }
+            settle_content_length(&mut head, framing);
+            let left: Vec<_> =
+                head.fields.all(HeaderId::ContentLength).map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+            assert_eq!(left, expected, "{status} {framing:?} {stated:?}");
+        };
+        check(200, BodyFraming::Length(2), &["2"], &["2"]);
+        check(200, BodyFraming::Length(2), &["2", "2"], &["2"]);
+        check(200, BodyFraming::Length(2), &["2, 2"], &["2"]);
+        check(200, BodyFraming::Length(2), &["02"], &["2"]);
+        check(200, BodyFraming::Length(0), &[], &["0"]);
+        check(200, BodyFraming::Chunked, &["7"], &[]);
+        check(200, BodyFraming::UntilClose, &[], &[]);
+        check(204, BodyFraming::None, &["0"], &[]);
+        check(304, BodyFraming::None, &["7"], &["7"]);
+        check(200, BodyFraming::None, &["7", "8"], &[]);
+    }
 }

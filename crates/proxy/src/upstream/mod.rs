@@ -196,7 +196,7 @@ async fn wait_for_slot<S: Sock>(
     let turn = server.waiting.join();
     loop {
         // Woken when a connection of this worker becomes free, in the order of arrival; what other workers free is looked for.
-        let freed = rt::timeout(FULL_POLL, turn.wait()).await;
+        let _ = rt::timeout(FULL_POLL, turn.wait()).await;
         if let Some(slot) = compiled.shared.try_open(max) {
             return Ok(Slot::Free(slot));
         }
@@ -212,10 +212,6 @@ async fn wait_for_slot<S: Sock>(
         }
         if rt::now() >= until {
             return Err(failed(UpstreamError::PoolFull));
-        }
-        if freed.is_some() {
-            // Somebody was quicker; the next one that becomes free is ours again.
-            turn.rejoin();
         }
     }
 }

@@ -35,9 +35,11 @@ impl WaitingLine {
         Turn { line: self, place }
     }
 
-    /// A connection is free: the first in line is called.
+    /// A connection is free: the first in line that was not called yet is called. It keeps its place until it leaves, so that the line is
+    /// not empty while a connection waits to be taken.
     pub fn call_next(&self) {
-        if let Some(place) = self.line.borrow_mut().pop_front() {
+        let line = self.line.borrow();
+        if let Some(place) = line.iter().find(|place| !place.called.get()) {
             place.called.set(true);
             if let Some(waker) = place.waker.take() {
                 waker.wake();
@@ -58,11 +60,6 @@ impl Turn<'_> {
         })
         .await;
     }
-
-    /// Called in vain: back to the front.
-    pub fn rejoin(&self) {
-        self.line.line.borrow_mut().push_front(self.place.clone());
-    }
 }
 
 impl Drop for Turn<'_> {
@@ -72,5 +69,42 @@ impl Drop for Turn<'_> {
             // Called, and gone before it could answer: the connection is the next one's.
             self.line.call_next();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WaitingLine;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    fn is_called(turn: &super::Turn<'_>) -> bool {
+        pin!(turn.wait()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn who_came_first_is_called_first_and_only_once() {
+        let line = WaitingLine::default();
+        let (first, second) = (line.join(), line.join());
+        line.call_next();
+        assert!(is_called(&first));
+        assert!(!is_called(&first));
+        assert!(!is_called(&second));
+        line.call_next();
+        assert!(is_called(&first), "called in vain, it is still the first");
+        assert!(!line.is_empty());
+    }
+
+    #[test]
+    fn who_leaves_after_being_called_hands_on() {
+        let line = WaitingLine::default();
+        let (first, second) = (line.join(), line.join());
+        line.call_next();
+        drop(first);
+        assert!(is_called(&second));
+        drop(second);
+        assert!(line.is_empty());
+        line.call_next();
     }
 }
