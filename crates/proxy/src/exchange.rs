@@ -1,7 +1,7 @@
 //! The two sides of an exchange, and the only place where HTTP versions differ: read a body, answer, send a request.
 //! Above this a body is a row of plain buffers; chunk lines, DATA frames and windows stay here. The flow itself is in `request` and `forward`.
 
-use crate::connection::CLIENT_WRITE_IDLE;
+use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::h2_head;
 use bytes::Bytes;
 use h2::server::SendResponse;

@@ -18,10 +18,12 @@ pub mod snapshot;
 pub mod survivors;
 pub mod worker;
 
+mod bounds;
 mod date;
 mod forwarded;
 mod h2_head;
 mod lease;
+mod read_head;
 mod record;
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,10 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
 use super::Connection;
-use super::read_head::{HeadFault, read_rest_of_head};
 use crate::exchange::{BodyReader, H1BodyReader, H1Responder, Responder};
 use crate::failure::Refusal;
 use crate::lease::Lease;
+use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::{self, Ending, Incoming};
 use std::io;
 use std::rc::Rc;

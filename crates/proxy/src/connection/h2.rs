@@ -2,6 +2,7 @@
 //! library, by `wire::h2_guard`.
 
 use super::Connection;
+use crate::bounds::DATA_FRAME_BUDGET;
 use crate::exchange::{BodyReader, H2BodyReader, H2Responder, Responder};
 use crate::failure::Refusal;
 use crate::h2_head;
@@ -31,9 +32,6 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 const PENDING_RESETS_MAX: usize = 50;
 /// Streams that we had to reset because the client broke the rules.
 const LOCAL_ERRORS_MAX: usize = 256;
-/// What small DATA frames that nobody has read yet may cost in h2's own account (256 bytes less their size each): some 65,000 of them.
-/// Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost memory many times its size.
-pub const DATA_FRAME_BUDGET: usize = 16 << 20;
 /// Silence on the socket itself; idle connections are ended long before, streams that wait for events never.
 const SILENCE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A last GOAWAY must reach the client before the connection is torn down.

@@ -2,11 +2,10 @@
 
 mod h1;
 mod h2;
-pub mod read_head;
 mod refused;
 mod tls;
 
-pub use self::h2::DATA_FRAME_BUDGET;
+use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::failure::Refusal;
 use crate::worker::{Worker, WorkerSnapshot};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -18,8 +17,6 @@ use tidegate_routing::SiteId;
 use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 
-/// How long a client may take none of what we send. A bound on stalls, not on downloads.
-pub const CLIENT_WRITE_IDLE: Duration = Duration::from_secs(60);
 /// After an answer that ends the connection, unread input is thrown away for so long and so much: closing at once would make the
 /// kernel send a reset, which can destroy the answer before the client has read it.
 const LINGER: Duration = Duration::from_secs(2);

@@ -1,11 +1,11 @@
 //! The answer: its head from the upstream, interim answers, and its body to the client as it comes.
 
 use super::body::{TURN_BYTES, gone, unless_gone, upstream_body_fault};
-use crate::connection::read_head::{HeadFault, read_rest_of_head};
 use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Responder};
 use crate::failure::{Failure, Reach, upstream_read_error};
 use crate::h2_head;
 use crate::pool::WorkerPool;
+use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, left alone when they end.
 
-use crate::connection::DATA_FRAME_BUDGET;
+use crate::bounds::DATA_FRAME_BUDGET;
 use crate::survivors::OpenSlot;
 use crate::upstream::H2Sender;
 use bytes::Bytes;

@@ -23,6 +23,10 @@ pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, starte
         Ok(guard) => guard,
         Err(error) => return fail(&error),
     };
+    let admin_socket = match &configuration.admin {
+        Admin::Unix(path) => Some(path.clone()),
+        Admin::Off | Admin::Tcp(_) => None,
+    };
     let admin = match tidegate_admin::bind(&configuration.admin) {
         Ok(admin) => admin,
         Err(error) => return fail(&admin_fault(&configuration.admin, &error)),
@@ -32,7 +36,12 @@ pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, starte
         Err(fault) => return fail(&fault.to_string()),
     };
     let admin = tidegate_admin::serve(admin, prepared.admin_state());
-    match prepared.run(admin, started) {
+    let outcome = prepared.run(admin, started);
+    if let Some(path) = admin_socket {
+        // Nobody answers there any more.
+        let _ = std::fs::remove_file(path);
+    }
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
