@@ -103,11 +103,9 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     rt::spawn(sweep(worker.clone()));
     // Nobody listens any more when the control plane has given up; then the commands end as well.
     let _ = started.send(());
-    loop {
-        match commands.recv().await {
-            Some(Command::Drain) => break worker.drain(),
-            Some(Command::Abort) | None => return Ok(()),
-        }
+    match commands.recv().await {
+        Some(Command::Drain) => worker.drain(),
+        Some(Command::Abort) | None => return Ok(()),
     }
     while accepting.get() > 0 || worker.connections.get() > 0 {
         match rt::timeout(DRAIN_POLL, commands.recv()).await {
