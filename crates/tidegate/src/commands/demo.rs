@@ -37,7 +37,8 @@ site "https://localhost:{https}" {{
     proxy "127.0.0.1:{upstream}"
 }}
 
-// The embedded upstream: any HTTP server would do.
+// The embedded upstream: any HTTP server would do. It believes what the proxy in front of it says of the client.
+listener "127.0.0.1:{upstream}" {{ trusted-proxies "127.0.0.0/8"; }}
 site "http://127.0.0.1:{upstream}" {{
     respond 200 body="Hello from the upstream. You asked for {{uri}}, and came by {{request.header.x-forwarded-proto}} from {{request.header.x-forwarded-for}}.\n"
 }}
