@@ -150,10 +150,11 @@ fn spawn_stream<S: Sock>(
 ) {
     let connection = connection.clone();
     let active = Active::new(active.clone());
-    rt::spawn(async move {
+    // Boxed: the runtime moves a task's future when it begins and when it ends.
+    rt::spawn(Box::pin(async move {
         let _active = active;
         serve_stream(&connection, request, respond).await;
-    });
+    }));
 }
 
 async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
