@@ -1,13 +1,12 @@
-//! Certificates and TLS settings: files or the internal CA in, rustls configurations out, and which of them answers a server name.
-//! No sockets and no connections: `transport` drives the handshake with the configuration that [`ListenerTls::choose`] returned.
-//! Start at `site.rs` (one site's certificates), then `server.rs` (its configuration) and `listener.rs` (the choice by name).
+//! Certificates and TLS settings: files or the internal CA in, rustls configurations out.
+//! No sockets and no connections: `proxy` finds the site by its name and `transport` drives the handshake with that site's configuration.
+//! Start at `site.rs` (one site's certificates), then `server.rs` (its configuration).
 
 pub mod check;
 pub mod error;
 pub mod facts;
 pub mod files;
 pub mod internal_ca;
-pub mod listener;
 pub mod names;
 pub mod provider;
 pub mod server;
@@ -21,7 +20,6 @@ pub use error::CertError;
 pub use facts::{CertificateFacts, CertificateName, KeyAlgorithm};
 pub use files::LoadedCertificate;
 pub use internal_ca::InternalCa;
-pub use listener::{Choice, ListenerTls, SiteTlsId};
 pub use provider::{provider, provider_with};
 pub use server::server_config;
 pub use site::{Renewal, SiteCertificates};

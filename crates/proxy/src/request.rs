@@ -21,7 +21,7 @@ use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, RouteId, SiteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
-use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead, Version};
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, Span, http1};
 
 /// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
@@ -437,10 +437,6 @@ impl<'c, S: Sock> Request<'c, S> {
     /// The host the request is for, without port.
     pub fn host(&self) -> &[u8] {
         self.head.host()
-    }
-
-    pub fn is_http10(&self) -> bool {
-        self.head.version == Version::Http10
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::connection;
 use crate::date::DateClock;
 use crate::pool::WorkerPool;
-use crate::snapshot::{Listener, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::survivors::{ProcessSurvivors, WorkerSurvivors};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -215,13 +215,6 @@ impl<S: Sock> Worker<S> {
     fn drain(&self) {
         self.draining.set();
         deadline::fire_between_requests();
-    }
-}
-
-impl<S: Sock> WorkerSnapshot<S> {
-    /// The listener of that address in this snapshot.
-    pub fn listener(&self, address: SocketAddr) -> Option<&Listener> {
-        self.shared.listeners.iter().find(|listener| listener.address == address)
     }
 }
 

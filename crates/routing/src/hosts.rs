@@ -67,11 +67,6 @@ impl Router {
         self.any
     }
 
-    /// Whether there is a site for every host: then a TLS client with an unknown server name need not be refused.
-    pub fn has_catch_all(&self) -> bool {
-        self.any.is_some()
-    }
-
     fn find_name(&self, host: &[u8]) -> Option<SiteId> {
         let host = without_trailing_dot(host);
         if host.is_empty() || host.len() > HOST_BYTES_MAX {

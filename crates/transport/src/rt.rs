@@ -3,9 +3,8 @@
 
 use crate::deadline;
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
-use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -47,25 +46,6 @@ pub async fn yield_now() {
 /// The future's output, or `None` when it takes longer.
 pub async fn timeout<T>(duration: Duration, future: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(duration, future).await.ok()
-}
-
-/// Runs `side` beside `main` and ends with `main`, dropping `side` wherever it is.
-pub async fn alongside<T>(main: impl Future<Output = T>, side: impl Future<Output = ()>) -> T {
-    let mut main = pin!(main);
-    let mut side = pin!(side);
-    let mut side_done = false;
-    poll_fn(move |cx| {
-        if let Poll::Ready(output) = main.as_mut().poll(cx) {
-            return Poll::Ready(output);
-        }
-        if !side_done && side.as_mut().poll(cx).is_ready() {
-            side_done = true;
-            // What `side` did may be what `main` waits for.
-            return main.as_mut().poll(cx);
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// Set once, seen by every task of this worker that waits for it.

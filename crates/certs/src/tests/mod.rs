@@ -5,6 +5,5 @@ mod check;
 mod files;
 mod handshakes;
 mod internal_ca;
-mod listener;
 mod support;
 mod upstream;
