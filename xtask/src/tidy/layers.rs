@@ -40,7 +40,7 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "testkit", may_use: &[] },
-    Layer { name: "bench", may_use: &[] },
+    Layer { name: "lab", may_use: &[] },
     Layer { name: "xtask", may_use: &[] },
 ];
 
@@ -51,7 +51,7 @@ const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
 /// Only these speak JSON or write files for other programs.
-const MAY_SERIALISE: &[&str] = &["config", "admin", "testkit", "bench", "xtask"];
+const MAY_SERIALISE: &[&str] = &["config", "admin", "testkit", "lab", "xtask"];
 const SERIALISERS: &[&str] = &["serde", "serde_core", "serde_derive", "serde_json"];
 
 pub fn check(graph: &Graph) -> Vec<Finding> {
@@ -112,7 +112,7 @@ fn short(package: &str) -> &str {
 
 fn manifest(name: &str) -> String {
     match name {
-        "bench" | "xtask" => format!("{name}/Cargo.toml"),
+        "lab" | "xtask" => format!("{name}/Cargo.toml"),
         _ => format!("crates/{name}/Cargo.toml"),
     }
 }
@@ -139,8 +139,8 @@ mod tests {
             &["crates/telemetry/Cargo.toml: layer: `telemetry` uses `wire`; it may use model"],
         );
         check_graph(
-            "tidegate-bench ours tidegate-model\ntidegate-model ours",
-            &["bench/Cargo.toml: layer: `bench` uses `model`; it may use none of ours"],
+            "lab ours tidegate-model\ntidegate-model ours",
+            &["lab/Cargo.toml: layer: `lab` uses `model`; it may use none of ours"],
         );
         check_graph("tidegate-shed ours", &["crates/shed/Cargo.toml: layer: `shed` has no place in the table of layers"]);
     }
@@ -178,7 +178,7 @@ mod tests {
         check_graph("tidegate-config ours serde\nserde 1.0", &[]);
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
-            &["crates/model/Cargo.toml: layer: `model` uses serde; only config, admin, testkit, bench, xtask may"],
+            &["crates/model/Cargo.toml: layer: `model` uses serde; only config, admin, testkit, lab, xtask may"],
         );
     }
 

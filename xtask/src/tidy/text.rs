@@ -56,7 +56,7 @@ pub fn check_comments(source: &Source) -> Vec<Finding> {
 
 /// Every file of the product and its tools says first what it is.
 pub fn check_opening(source: &Source) -> Option<Finding> {
-    let ours = ["crates/", "bench/", "xtask/"].iter().any(|folder| source.path.starts_with(folder));
+    let ours = ["crates/", "lab/", "xtask/"].iter().any(|folder| source.path.starts_with(folder));
     let opens = source.text.lines().next().is_some_and(|line| line.len() > 4 && line.starts_with("//! "));
     (ours && !opens).then(|| {
         Finding::at(
@@ -176,7 +176,7 @@ mod tests {
         check("crates/wire/src/a.rs", "fn f() {}\n", false);
         check("crates/wire/src/a.rs", "//!\n", false);
         check("crates/wire/src/a.rs", "\n//! Late.\n", false);
-        check("bench/src/a.rs", "// Not a doc comment.\n", false);
+        check("lab/src/a.rs", "// Not a doc comment.\n", false);
         check("tests/data/a.rs", "fn f() {}\n", true);
     }
 }

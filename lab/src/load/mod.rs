@@ -133,7 +133,7 @@ fn target(options: &LoadOptions, tickets: SessionTickets) -> Result<Target, Erro
 
 /// About what a command-line client sends; browsers send ten times as much, of which a proxy looks at the same few fields.
 pub fn http1_request(page: Page) -> Vec<u8> {
-    format!("GET {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tidegate-bench\r\nAccept: */*\r\n\r\n", page.path()).into_bytes()
+    format!("GET {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tidegate-lab\r\nAccept: */*\r\n\r\n", page.path()).into_bytes()
 }
 
 pub fn parse_page(text: &str) -> Result<Page, String> {

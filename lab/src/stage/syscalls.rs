@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::net::Error;
 use crate::procfs::ProcessId;
-use crate::run::child::{self, Child};
+use crate::stage::child::{self, Child};
 
 /// Attaching to one or two processes takes a few milliseconds.
 const ATTACH_TIME: Duration = Duration::from_millis(300);

@@ -75,7 +75,7 @@ async fn ask_repeatedly(mut sender: SendRequest<Bytes>, work: Rc<Work>) -> Resul
         .method(Method::GET)
         .version(Version::HTTP_2)
         .uri(format!("https://localhost{}", work.page.path()))
-        .header("user-agent", "tidegate-bench")
+        .header("user-agent", "tidegate-lab")
         .header("accept", "*/*")
         .body(())?;
     while work.meter.phase() != Phase::Over {

@@ -51,7 +51,7 @@ pub fn with_descendants(root: ProcessId) -> io::Result<Vec<ProcessId>> {
 }
 
 /// What a report says about where it was measured.
-#[derive(Debug, Clone, serde::Serialize)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Machine {
     pub cpu: String,
     pub cores: usize,

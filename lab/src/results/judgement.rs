@@ -1,16 +1,8 @@
-//! The arithmetic between raw rounds and a verdict: medians, spreads, ratios. Pure.
+//! Bounds that the project has set itself, and how they were kept. Pure.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// A figure over several rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Summary {
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Reached,
@@ -20,8 +12,10 @@ pub enum Verdict {
 }
 
 /// One bound and how it was kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
+    /// The case and placement that it is about.
+    pub subject: String,
     pub figure: String,
     pub target: String,
     pub ours: Option<f64>,
@@ -29,26 +23,6 @@ pub struct Judgement {
     pub reference: Option<(String, f64)>,
     pub ratio: Option<f64>,
     pub verdict: Verdict,
-}
-
-impl Summary {
-    /// `None` without values.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Summary> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        let median = match values.len() {
-            0 => return None,
-            count if count % 2 == 0 => f64::midpoint(values[middle - 1], values[middle]),
-            _ => values[middle],
-        };
-        Some(Summary { median, min: values[0], max: values[values.len() - 1] })
-    }
-
-    /// Distance between the extremes, as a share of the median.
-    pub fn spread(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median }
-    }
 }
 
 /// The smallest of what was measured, and whose it is.
@@ -59,19 +33,35 @@ pub fn better<'a>(candidates: impl IntoIterator<Item = (&'a str, Option<f64>)>) 
 
 impl Judgement {
     /// `ours` against `ratio_max` times the reference.
-    pub fn relative(figure: &str, ours: Option<f64>, reference: Option<(String, f64)>, ratio_max: f64) -> Judgement {
+    pub fn relative(subject: &str, figure: &str, ours: Option<f64>, reference: Option<(String, f64)>, ratio_max: f64) -> Judgement {
         let ratio = match (ours, &reference) {
             (Some(ours), Some((_, reference))) if *reference > 0.0 => Some(ours / reference),
             _ => None,
         };
         let target = format!("≤ {ratio_max:.2} ×");
-        Judgement { figure: figure.to_owned(), target, ours, reference, ratio, verdict: Verdict::of(ratio, ratio_max) }
+        Judgement {
+            subject: subject.to_owned(),
+            figure: figure.to_owned(),
+            target,
+            ours,
+            reference,
+            ratio,
+            verdict: Verdict::of(ratio, ratio_max),
+        }
     }
 
     /// `ours` against a fixed bound.
-    pub fn absolute(figure: &str, ours: Option<f64>, max: f64, target: &str) -> Judgement {
+    pub fn absolute(subject: &str, figure: &str, ours: Option<f64>, max: f64, target: &str) -> Judgement {
         let verdict = Verdict::of(ours, max);
-        Judgement { figure: figure.to_owned(), target: target.to_owned(), ours, reference: None, ratio: None, verdict }
+        Judgement {
+            subject: subject.to_owned(),
+            figure: figure.to_owned(),
+            target: target.to_owned(),
+            ours,
+            reference: None,
+            ratio: None,
+            verdict,
+        }
     }
 }
 
@@ -98,21 +88,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_and_spreads() {
-        let check = |values: &[f64], expected: Option<(f64, f64, f64)>| {
-            let expected = expected.map(|(median, min, max)| Summary { median, min, max });
-            assert_eq!(Summary::of(values.iter().copied()), expected, "{values:?}");
-        };
-        check(&[], None);
-        check(&[3.0], Some((3.0, 3.0, 3.0)));
-        check(&[9.0, 1.0, 2.0], Some((2.0, 1.0, 9.0)));
-        check(&[4.0, 1.0, 2.0, 9.0], Some((3.0, 1.0, 9.0)));
-        let spread = |min, median, max| format!("{:.3}", Summary { median, min, max }.spread());
-        assert_eq!(spread(1.5, 2.0, 2.5), "0.500");
-        assert_eq!(spread(0.0, 0.0, 0.0), "0.000");
-    }
-
-    #[test]
     fn the_better_peer_is_the_cheapest_that_was_measured() {
         assert_eq!(better([("a", Some(3.0)), ("b", None), ("c", Some(2.0))]), Some(("c".into(), 2.0)));
         assert_eq!(better([("a", None)]), None);
@@ -128,10 +103,10 @@ mod tests {
             (Some(15.0), None, None, Verdict::Unknown),
             (Some(15.0), Some(("nginx".to_owned(), 0.0)), None, Verdict::Unknown),
         ] {
-            let judgement = Judgement::relative("x", ours, reference, 0.75);
+            let judgement = Judgement::relative("h1", "x", ours, reference, 0.75);
             assert_eq!((judgement.ratio, judgement.verdict), (expected_ratio, expected));
         }
-        assert_eq!(Judgement::absolute("x", Some(25.0), 25.0, "").verdict, Verdict::Reached);
-        assert_eq!(Judgement::absolute("x", Some(25.1), 25.0, "").verdict, Verdict::Missed);
+        assert_eq!(Judgement::absolute("h1", "x", Some(25.0), 25.0, "").verdict, Verdict::Reached);
+        assert_eq!(Judgement::absolute("h1", "x", Some(25.1), 25.0, "").verdict, Verdict::Missed);
     }
 }

@@ -1,4 +1,4 @@
-//! `tidegate-bench`: the upstream, the load generator and the runner behind `cargo xtask bench`.
+//! `tidegate-lab`: published comparisons of reverse proxies, repeated side by side on this machine.
 //! Every proxy is driven as a process, Tidegate like the others; no crate of the proxy is used here. How to read the figures: README.md.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected"))]
@@ -10,7 +10,8 @@ mod load;
 mod net;
 mod procfs;
 mod relay;
-mod run;
+mod results;
+mod stage;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -19,11 +20,10 @@ use clap::{Parser, Subcommand};
 
 use crate::load::LoadOptions;
 use crate::load::idle::IdleOptions;
-use crate::run::RunOptions;
-use crate::run::child::PinnedOptions;
+use crate::stage::child::PinnedOptions;
 
 #[derive(Debug, Parser)]
-#[command(name = "tidegate-bench", about, version)]
+#[command(name = "tidegate-lab", about, version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,7 +45,6 @@ enum Command {
     },
     Load(LoadOptions),
     Idle(IdleOptions),
-    Run(RunOptions),
     #[command(hide = true)]
     Pinned(PinnedOptions),
 }
@@ -56,13 +55,12 @@ fn main() -> ExitCode {
         Command::Relay { listen, to } => relay::serve(listen, to),
         Command::Load(options) => load::run(&options),
         Command::Idle(options) => load::idle::run(&options),
-        Command::Run(options) => run::run(&options),
-        Command::Pinned(options) => run::child::become_pinned(&options),
+        Command::Pinned(options) => stage::child::become_pinned(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate-bench: {error}");
+            eprintln!("tidegate-lab: {error}");
             ExitCode::FAILURE
         }
     }

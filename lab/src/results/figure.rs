@@ -1,0 +1,169 @@
+//! The closed set of figures that a round can have: name, unit, and which way is better.
+//! A figure means the same in every experiment; what it is divided by and over which time is said here and nowhere else.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// User and system time of all threads and processes of the proxy, per answered request.
+    CpuUsPerRequest,
+    RequestsPerSecond,
+    /// Right answers within the measured time.
+    Requests,
+    /// Requests without a right answer.
+    Failed,
+    /// Open loop: due, but never sent.
+    Dropped,
+    /// Sent again by the client, because a connection that it meant to use again had been closed while idle.
+    SentAgain,
+    LatencyMeanUs,
+    LatencyP50Us,
+    LatencyP75Us,
+    LatencyP90Us,
+    LatencyP95Us,
+    LatencyP99Us,
+    #[serde(rename = "latency-p99-9-us")]
+    LatencyP999Us,
+    LatencyMaxUs,
+    /// Open loop: from the intended start to the sending, the 99th percentile.
+    SentLateP99Us,
+    HandshakesPerSecond,
+    /// Of the handshakes, those that resumed a session.
+    ResumedShare,
+    /// On the wire, TLS included, while measured.
+    ReceivedBytes,
+    SentBytes,
+    ReceivedBytesPerRequest,
+    /// Cores that were kept busy, of those that the part has.
+    ProxyCoresBusy,
+    GeneratorCoresBusy,
+    BackendCoresBusy,
+    /// Resident memory of the proxy at the end of the measured time.
+    ResidentMb,
+    /// Resident memory of the freshly started proxy.
+    ResidentAtStartMb,
+    /// The most that was resident since the proxy started.
+    ResidentPeakMb,
+    /// Growth of resident memory for each idle TLS connection.
+    IdleKibPerConnection,
+    SocketCallsPerRequest,
+    SystemCallsPerRequest,
+    /// From the order to change until every new connection saw the change.
+    SecondsToTakeEffect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    Lower,
+    Higher,
+    /// Context, not merit.
+    Neither,
+}
+
+impl Figure {
+    /// As the head of a column.
+    pub fn title(self) -> &'static str {
+        match self {
+            Figure::CpuUsPerRequest => "CPU µs/request",
+            Figure::RequestsPerSecond => "requests/s",
+            Figure::Requests => "requests",
+            Figure::Failed => "failed",
+            Figure::Dropped => "dropped",
+            Figure::SentAgain => "sent again",
+            Figure::LatencyMeanUs => "mean µs",
+            Figure::LatencyP50Us => "p50 µs",
+            Figure::LatencyP75Us => "p75 µs",
+            Figure::LatencyP90Us => "p90 µs",
+            Figure::LatencyP95Us => "p95 µs",
+            Figure::LatencyP99Us => "p99 µs",
+            Figure::LatencyP999Us => "p99.9 µs",
+            Figure::LatencyMaxUs => "max µs",
+            Figure::SentLateP99Us => "sent late, p99 µs",
+            Figure::HandshakesPerSecond => "handshakes/s",
+            Figure::ResumedShare => "resumed share",
+            Figure::ReceivedBytes => "received bytes",
+            Figure::SentBytes => "sent bytes",
+            Figure::ReceivedBytesPerRequest => "received bytes/request",
+            Figure::ProxyCoresBusy => "proxy cores busy",
+            Figure::GeneratorCoresBusy => "generator cores busy",
+            Figure::BackendCoresBusy => "backend cores busy",
+            Figure::ResidentMb => "resident MB",
+            Figure::ResidentAtStartMb => "resident MB at start",
+            Figure::ResidentPeakMb => "resident MB, peak",
+            Figure::IdleKibPerConnection => "KiB/idle connection",
+            Figure::SocketCallsPerRequest => "socket calls/request",
+            Figure::SystemCallsPerRequest => "system calls/request",
+            Figure::SecondsToTakeEffect => "seconds to take effect",
+        }
+    }
+
+    pub fn better(self) -> Better {
+        match self {
+            Figure::CpuUsPerRequest
+            | Figure::Failed
+            | Figure::Dropped
+            | Figure::SentAgain
+            | Figure::LatencyMeanUs
+            | Figure::LatencyP50Us
+            | Figure::LatencyP75Us
+            | Figure::LatencyP90Us
+            | Figure::LatencyP95Us
+            | Figure::LatencyP99Us
+            | Figure::LatencyP999Us
+            | Figure::LatencyMaxUs
+            | Figure::ResidentMb
+            | Figure::ResidentAtStartMb
+            | Figure::ResidentPeakMb
+            | Figure::IdleKibPerConnection
+            | Figure::SocketCallsPerRequest
+            | Figure::SystemCallsPerRequest
+            | Figure::SecondsToTakeEffect => Better::Lower,
+            Figure::RequestsPerSecond | Figure::Requests | Figure::HandshakesPerSecond => Better::Higher,
+            Figure::SentLateP99Us
+            | Figure::ResumedShare
+            | Figure::ReceivedBytes
+            | Figure::SentBytes
+            | Figure::ReceivedBytesPerRequest
+            | Figure::ProxyCoresBusy
+            | Figure::GeneratorCoresBusy
+            | Figure::BackendCoresBusy => Better::Neither,
+        }
+    }
+
+    /// Rates and latencies say nothing of the proxy when something else was the bottleneck; what a request costs stays true.
+    pub fn needs_an_unlimited_run(self) -> bool {
+        match self {
+            Figure::RequestsPerSecond
+            | Figure::Requests
+            | Figure::Dropped
+            | Figure::LatencyMeanUs
+            | Figure::LatencyP50Us
+            | Figure::LatencyP75Us
+            | Figure::LatencyP90Us
+            | Figure::LatencyP95Us
+            | Figure::LatencyP99Us
+            | Figure::LatencyP999Us
+            | Figure::LatencyMaxUs
+            | Figure::HandshakesPerSecond => true,
+            Figure::CpuUsPerRequest
+            | Figure::Failed
+            | Figure::SentAgain
+            | Figure::SentLateP99Us
+            | Figure::ResumedShare
+            | Figure::ReceivedBytes
+            | Figure::SentBytes
+            | Figure::ReceivedBytesPerRequest
+            | Figure::ProxyCoresBusy
+            | Figure::GeneratorCoresBusy
+            | Figure::BackendCoresBusy
+            | Figure::ResidentMb
+            | Figure::ResidentAtStartMb
+            | Figure::ResidentPeakMb
+            | Figure::IdleKibPerConnection
+            | Figure::SocketCallsPerRequest
+            | Figure::SystemCallsPerRequest
+            | Figure::SecondsToTakeEffect => false,
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The processes of a run.
+pub mod child;
+pub mod interrupt;
+pub mod syscalls;
