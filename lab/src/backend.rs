@@ -1,10 +1,12 @@
 //! The upstream of every measurement: an HTTP/1.1 keep-alive responder that does as little as it can.
-//! Answers are built once; a request costs one read, one write and a scan of its head. It is not a web server: it knows four paths.
+//! Answers are built once; a request costs one read, one write and a scan of its head. It is not a web server: it knows a handful of paths.
+//! Beside the pages of `content` it serves `/echo`, `/delay/MILLISECONDS` and `/chunked/PAGE`.
 
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use memchr::{memchr, memmem};
 use tokio::net::TcpStream;
@@ -14,9 +16,21 @@ use crate::net::{self, Error};
 
 /// Also the longest request head that is accepted.
 const RECEIVE_BUFFER_BYTES: usize = 16 * 1024;
+/// The longest body that `/echo` gives back; it is held in memory.
+const ECHO_BYTES_MAX: u64 = 1024 * 1024;
+const DELAY_MAX: Duration = Duration::from_secs(60);
+/// Small enough that every page but the smallest has several.
+const CHUNK_BYTES: usize = 700;
 
-/// Serves until the process is stopped.
-pub fn serve(address: SocketAddr) -> Result<(), Error> {
+/// Serves on `threads` threads, each with a listener of its own, until the process is stopped.
+pub fn serve(address: SocketAddr, threads: usize) -> Result<(), Error> {
+    for _ in 1..threads.max(1) {
+        std::thread::spawn(move || serve_on_this_thread(address).map_err(|error| eprintln!("{address}: {error}")));
+    }
+    serve_on_this_thread(address)
+}
+
+fn serve_on_this_thread(address: SocketAddr) -> Result<(), Error> {
     net::runtime()?.block_on(async {
         let listener = net::listen(address)?;
         let answers = Rc::new(Answers::new());
@@ -31,30 +45,45 @@ pub fn serve(address: SocketAddr) -> Result<(), Error> {
 }
 
 struct Answers {
-    pages: [Vec<u8>; 4],
+    pages: [Vec<u8>; Page::ALL.len()],
+    chunked: [Vec<u8>; Page::ALL.len()],
     not_found: Vec<u8>,
     bad_request: Vec<u8>,
+    length_required: Vec<u8>,
+    too_large: Vec<u8>,
+    /// Everything but the length.
+    echo_head: String,
 }
 
 impl Answers {
     fn new() -> Answers {
         // A fixed date is enough: what matters is that the proxies find one, as they do with a real application.
         let date = jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        let head = |status: &str, content_type: &str| format!("HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {content_type}\r\n");
         let build = |status: &str, content_type: &str, body: &[u8]| {
-            let length = body.len();
-            let head =
-                format!("HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+            let head = format!("{}Content-Length: {}\r\n\r\n", head(status, content_type), body.len());
             [head.as_bytes(), body].concat()
         };
+        let build_chunked = |page: Page| {
+            let mut answer = format!("{}Transfer-Encoding: chunked\r\n\r\n", head("200 OK", page.content_type())).into_bytes();
+            for chunk in page.body().chunks(CHUNK_BYTES) {
+                answer.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+                answer.extend_from_slice(chunk);
+                answer.extend_from_slice(b"\r\n");
+            }
+            answer.extend_from_slice(b"0\r\n\r\n");
+            answer
+        };
+        let plain = |status: &str, text: &str| build(status, "text/plain", text.as_bytes());
         Answers {
             pages: Page::ALL.map(|page| build("200 OK", page.content_type(), &page.body())),
-            not_found: build("404 Not Found", "text/plain", b"no such page\n"),
-            bad_request: build("400 Bad Request", "text/plain", b"not understood\n"),
+            chunked: Page::ALL.map(build_chunked),
+            not_found: plain("404 Not Found", "no such page\n"),
+            bad_request: plain("400 Bad Request", "not understood\n"),
+            length_required: plain("411 Length Required", "send a Content-Length\n"),
+            too_large: plain("413 Content Too Large", "at most a mebibyte\n"),
+            echo_head: head("200 OK", "application/octet-stream"),
         }
-    }
-
-    fn to(&self, page: Option<Page>) -> &[u8] {
-        page.map_or(&self.not_found, |page| &self.pages[page as usize])
     }
 }
 
@@ -71,10 +100,21 @@ async fn serve_connection(mut socket: TcpStream, answers: &Answers) -> io::Resul
             match parse_request(&buffer[used..filled]) {
                 Parsed::Incomplete => break,
                 Parsed::Malformed => return write(&mut socket, &answers.bad_request).await,
+                Parsed::LengthRequired => return write(&mut socket, &answers.length_required).await,
+                Parsed::Request(request) if request.wanted == Wanted::Echo => {
+                    used += request.head_bytes;
+                    if request.body_bytes > ECHO_BYTES_MAX {
+                        return write(&mut socket, &answers.too_large).await;
+                    }
+                    used += echo(&mut socket, answers, &buffer[used..filled], request.body_bytes as usize).await?;
+                    if request.close {
+                        return Ok(());
+                    }
+                }
                 Parsed::Request(request) => {
                     used += request.head_bytes;
                     body_bytes_to_discard = request.body_bytes;
-                    write(&mut socket, answers.to(request.page)).await?;
+                    answer(&mut socket, answers, request.wanted).await?;
                     if request.close {
                         return Ok(());
                     }
@@ -94,6 +134,36 @@ async fn serve_connection(mut socket: TcpStream, answers: &Answers) -> io::Resul
     }
 }
 
+async fn answer(socket: &mut TcpStream, answers: &Answers, wanted: Wanted) -> io::Result<()> {
+    match wanted {
+        Wanted::Page(page) => write(socket, &answers.pages[page as usize]).await,
+        Wanted::Chunked(page) => write(socket, &answers.chunked[page as usize]).await,
+        Wanted::Delay(delay) => {
+            tokio::time::sleep(delay).await;
+            write(socket, &answers.pages[Page::Hello11B as usize]).await
+        }
+        Wanted::Echo | Wanted::Nothing => write(socket, &answers.not_found).await,
+    }
+}
+
+/// Gives the request's body back, whose beginning is `received`; returns how much of `received` belonged to it.
+async fn echo(socket: &mut TcpStream, answers: &Answers, received: &[u8], body_bytes: usize) -> io::Result<usize> {
+    let used = received.len().min(body_bytes);
+    let mut answer = format!("{}Content-Length: {body_bytes}\r\n\r\n", answers.echo_head).into_bytes();
+    let mut filled = answer.len() + used;
+    answer.extend_from_slice(&received[..used]);
+    answer.resize(filled + body_bytes - used, 0);
+    while filled < answer.len() {
+        let count = poll_fn(|cx| net::poll_read(socket, cx, &mut answer[filled..])).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        filled += count;
+    }
+    write(socket, &answer).await?;
+    Ok(used)
+}
+
 async fn write(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     let mut written = 0;
     poll_fn(|cx| net::poll_write_all(socket, cx, bytes, &mut written)).await
@@ -103,6 +173,8 @@ async fn write(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 enum Parsed {
     Incomplete,
     Malformed,
+    /// A chunked body; the generator sends none, and whoever does gets told instead of a hang.
+    LengthRequired,
     Request(Request),
 }
 
@@ -110,11 +182,39 @@ enum Parsed {
 struct Request {
     /// Up to and including the empty line.
     head_bytes: usize,
-    /// `None` is a path that is not served.
-    page: Option<Page>,
+    wanted: Wanted,
     body_bytes: u64,
     /// The peer wants the connection closed after the answer.
     close: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Page(Page),
+    Chunked(Page),
+    Delay(Duration),
+    Echo,
+    /// A path that is not served.
+    Nothing,
+}
+
+impl Wanted {
+    fn from_path(path: &[u8]) -> Wanted {
+        if let Some(page) = Page::from_path(path) {
+            return Wanted::Page(page);
+        }
+        if path == b"/echo" {
+            return Wanted::Echo;
+        }
+        if let Some(page) = path.strip_prefix(b"/chunked").and_then(Page::from_path) {
+            return Wanted::Chunked(page);
+        }
+        let delay = path.strip_prefix(b"/delay/").and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        match delay.map(Duration::from_millis) {
+            Some(delay) if delay <= DELAY_MAX => Wanted::Delay(delay),
+            Some(_) | None => Wanted::Nothing,
+        }
+    }
 }
 
 fn parse_request(bytes: &[u8]) -> Parsed {
@@ -126,8 +226,8 @@ fn parse_request(bytes: &[u8]) -> Parsed {
     let (Some(_method), Some(path), Some(version), None) = (words.next(), words.next(), words.next(), words.next()) else {
         return Parsed::Malformed;
     };
-    let mut request =
-        Request { head_bytes: head_end + 4, page: Page::from_path(path), body_bytes: 0, close: version != b"HTTP/1.1" };
+    let wanted = Wanted::from_path(path);
+    let mut request = Request { head_bytes: head_end + 4, wanted, body_bytes: 0, close: version != b"HTTP/1.1" };
     for line in lines {
         let Some(colon) = memchr(b':', line) else { return Parsed::Malformed };
         let value = line[colon + 1..].trim_ascii();
@@ -139,8 +239,7 @@ fn parse_request(bytes: &[u8]) -> Parsed {
                 };
                 request.body_bytes = length;
             }
-            // The generator sends no chunked body; whoever does gets told instead of a hang.
-            17 if line[..colon].eq_ignore_ascii_case(b"transfer-encoding") => return Parsed::Malformed,
+            17 if line[..colon].eq_ignore_ascii_case(b"transfer-encoding") => return Parsed::LengthRequired,
             _ => {}
         }
     }
@@ -155,23 +254,29 @@ mod tests {
         assert_eq!(parse_request(bytes.as_bytes()), expected, "{bytes:?}");
     }
 
-    fn request(head_bytes: usize, page: Option<Page>, body_bytes: u64, close: bool) -> Parsed {
-        Parsed::Request(Request { head_bytes, page, body_bytes, close })
+    fn request(head_bytes: usize, wanted: Wanted, body_bytes: u64, close: bool) -> Parsed {
+        Parsed::Request(Request { head_bytes, wanted, body_bytes, close })
     }
 
     #[test]
     fn requests_are_understood() {
-        check("GET /11b HTTP/1.1\r\nHost: a\r\n\r\n", request(30, Some(Page::Hello11B), 0, false));
-        check("GET /100k HTTP/1.1\r\n\r\nGET /2k", request(22, Some(Page::Html100K), 0, false));
-        check("GET /x HTTP/1.1\r\nconnection: Close\r\n\r\n", request(38, None, 0, true));
-        check("GET /2k HTTP/1.0\r\n\r\n", request(20, Some(Page::Html2K), 0, true));
-        check("POST /2k HTTP/1.1\r\ncontent-length: 12\r\n\r\nabc", request(41, Some(Page::Html2K), 12, false));
+        let page_2k = Wanted::Page(Page::Html2K);
+        check("GET /11b HTTP/1.1\r\nHost: a\r\n\r\n", request(30, Wanted::Page(Page::Hello11B), 0, false));
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", request(27, Wanted::Page(Page::Root), 0, false));
+        check("GET /100k HTTP/1.1\r\n\r\nGET /2k", request(22, Wanted::Page(Page::Html100K), 0, false));
+        check("GET /x HTTP/1.1\r\nconnection: Close\r\n\r\n", request(38, Wanted::Nothing, 0, true));
+        check("GET /2k HTTP/1.0\r\n\r\n", request(20, page_2k, 0, true));
+        check("POST /2k HTTP/1.1\r\ncontent-length: 12\r\n\r\nabc", request(41, page_2k, 12, false));
+        check("GET /delay/50 HTTP/1.1\r\n\r\n", request(26, Wanted::Delay(Duration::from_millis(50)), 0, false));
+        check("GET /delay/999999 HTTP/1.1\r\n\r\n", request(30, Wanted::Nothing, 0, false));
+        check("GET /chunked/2k HTTP/1.1\r\n\r\n", request(28, Wanted::Chunked(Page::Html2K), 0, false));
+        check("POST /echo HTTP/1.1\r\nContent-Length: 3\r\n\r\n", request(42, Wanted::Echo, 3, false));
         check("GET /2k HTTP/1.1\r\nHost: a\r\n", Parsed::Incomplete);
         check("", Parsed::Incomplete);
         check("GET /2k\r\n\r\n", Parsed::Malformed);
         check("GET /2k HTTP/1.1\r\nno colon\r\n\r\n", Parsed::Malformed);
         check("POST /2k HTTP/1.1\r\nContent-Length: 1x\r\n\r\n", Parsed::Malformed);
-        check("POST /2k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", Parsed::Malformed);
+        check("POST /2k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", Parsed::LengthRequired);
     }
 
     /// Sends `sent` in one piece, closes the sending side, and returns all that came back.
@@ -199,12 +304,20 @@ mod tests {
         let received = exchange(
             "POST /11b HTTP/1.1\r\nContent-Length: 9\r\n\r\nGET /2k H\
              GET /2k HTTP/1.1\r\n\r\n\
+             POST /echo HTTP/1.1\r\nContent-Length: 6\r\n\r\nechoed\
+             GET /chunked/11b HTTP/1.1\r\n\r\n\
              GET /none HTTP/1.1\r\nConnection: close\r\n\r\n\
              GET /11b HTTP/1.1\r\n\r\n",
         );
         let statuses: Vec<_> = received.match_indices("HTTP/1.1 ").map(|(at, _)| &received[at + 9..at + 12]).collect();
-        assert_eq!(statuses, ["200", "200", "404"]);
-        assert_eq!(received.matches("hello world").count(), 1);
+        assert_eq!(statuses, ["200", "200", "200", "200", "404"]);
+        assert_eq!(received.matches("hello world").count(), 2);
+        assert!(received.contains("\r\n\r\nechoed") && received.contains("b\r\nhello world\r\n0\r\n\r\n"));
         assert!(received.contains(std::str::from_utf8(&Page::Html2K.body()).unwrap()));
+    }
+
+    #[test]
+    fn an_echo_that_is_too_large_is_refused() {
+        assert!(exchange("POST /echo HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n").starts_with("HTTP/1.1 413 "));
     }
 }

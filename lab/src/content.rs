@@ -1,17 +1,37 @@
-//! The pages that the upstream answers and the generator expects, byte for byte.
-//! Both sides compute them from the same rule, so that the generator can compare whole bodies without ever having asked for them.
+//! The pages that the backend serves and the generator expects, byte for byte the same on both sides.
+//! 2 KB and 100 KB are real HTML, since compression is measured on them; the other sizes are cut or joined from the larger one.
 
-/// What is served and checked at one path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+const HELLO: &[u8] = b"hello world";
+const PAGE_2K: &[u8] = include_bytes!("../content/page-2k.html");
+const PAGE_100K: &[u8] = include_bytes!("../content/documentation-100k.html");
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Page {
+    /// `GET /` of E1.
+    Root,
     Hello11B,
+    Html1K,
     Html2K,
+    Html10K,
     Html100K,
     Html1M,
+    Html10M,
 }
 
 impl Page {
-    pub const ALL: [Page; 4] = [Page::Hello11B, Page::Html2K, Page::Html100K, Page::Html1M];
+    pub const ALL: [Page; 8] = [
+        Page::Root,
+        Page::Hello11B,
+        Page::Html1K,
+        Page::Html2K,
+        Page::Html10K,
+        Page::Html100K,
+        Page::Html1M,
+        Page::Html10M,
+    ];
 
     pub fn from_path(path: &[u8]) -> Option<Page> {
         Page::ALL.into_iter().find(|page| page.path().as_bytes() == path)
@@ -19,54 +39,50 @@ impl Page {
 
     pub fn path(self) -> &'static str {
         match self {
+            Page::Root => "/",
             Page::Hello11B => "/11b",
+            Page::Html1K => "/1k",
             Page::Html2K => "/2k",
+            Page::Html10K => "/10k",
             Page::Html100K => "/100k",
             Page::Html1M => "/1m",
+            Page::Html10M => "/10m",
         }
     }
 
     pub fn content_type(self) -> &'static str {
         match self {
-            Page::Hello11B => "text/plain",
-            Page::Html2K | Page::Html100K | Page::Html1M => "text/html; charset=utf-8",
+            Page::Root | Page::Hello11B => "text/plain",
+            Page::Html1K | Page::Html2K | Page::Html10K | Page::Html100K | Page::Html1M | Page::Html10M => {
+                "text/html; charset=utf-8"
+            }
         }
     }
 
     pub fn body(self) -> Vec<u8> {
         match self {
-            Page::Hello11B => b"hello world".to_vec(),
-            Page::Html2K => html(2 * 1024),
-            Page::Html100K => html(100 * 1024),
-            Page::Html1M => html(1024 * 1024),
+            Page::Root | Page::Hello11B => HELLO.to_vec(),
+            Page::Html1K => PAGE_100K[..1024].to_vec(),
+            Page::Html2K => PAGE_2K.to_vec(),
+            Page::Html10K => PAGE_100K[..10 * 1024].to_vec(),
+            Page::Html100K => PAGE_100K.to_vec(),
+            Page::Html1M => joined(1024 * 1024),
+            Page::Html10M => joined(10 * 1024 * 1024),
         }
     }
 }
 
-/// Text whose every line differs, so that a body with a piece lost, doubled or moved never compares equal.
-fn html(bytes: usize) -> Vec<u8> {
-    const WORDS: [&str; 16] = [
-        "tide", "gate", "harbour", "lock", "quay", "pilot", "buoy", "channel", "current", "mooring", "lantern", "keel", "sluice",
-        "estuary", "ebb", "flood",
-    ];
-    const END: &str = "</body></html>\n";
-    let mut text = String::with_capacity(bytes + 256);
-    text.push_str("<!doctype html>\n<html><head><title>A page of the benchmark</title></head><body>\n");
-    let mut state: u32 = 0x2545_f491;
-    let mut line = 0;
-    while text.len() + END.len() < bytes {
-        text.push_str(&format!("<p id=\"{line}\">"));
-        for _ in 0..9 {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            text.push_str(WORDS[(state >> 28) as usize]);
-            text.push(' ');
-        }
-        text.push_str("</p>\n");
-        line += 1;
+/// The large page again and again, each time under its number, so that a body with a piece lost, doubled or moved never compares equal.
+fn joined(bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + PAGE_100K.len() + 64);
+    let mut number = 0;
+    while text.len() < bytes {
+        text.extend_from_slice(format!("<!-- part {number} -->\n").as_bytes());
+        text.extend_from_slice(PAGE_100K);
+        number += 1;
     }
-    text.truncate(bytes - END.len());
-    text.push_str(END);
-    text.into_bytes()
+    text.truncate(bytes);
+    text
 }
 
 #[cfg(test)]
@@ -75,7 +91,8 @@ mod tests {
 
     #[test]
     fn each_page_has_its_named_size_and_is_found_by_its_path() {
-        for (page, bytes) in [(Page::Hello11B, 11), (Page::Html2K, 2048), (Page::Html100K, 102_400), (Page::Html1M, 1_048_576)] {
+        let sizes = [11, 11, 1024, 2048, 10_240, 102_400, 1_048_576, 10_485_760];
+        for (page, bytes) in Page::ALL.into_iter().zip(sizes) {
             assert_eq!(page.body().len(), bytes, "{page:?}");
             assert_eq!(Page::from_path(page.path().as_bytes()), Some(page));
         }
@@ -83,10 +100,10 @@ mod tests {
     }
 
     #[test]
-    fn no_two_lines_of_a_page_are_equal() {
-        let body = Page::Html100K.body();
-        let text = std::str::from_utf8(&body).unwrap();
-        let lines: std::collections::HashSet<_> = text.lines().collect();
-        assert_eq!(lines.len(), text.lines().count());
+    fn parts_of_a_large_page_cannot_be_exchanged() {
+        let body = Page::Html1M.body();
+        let part = body.len() / 2;
+        assert_ne!(body[..part], body[part..]);
+        assert!(memchr::memmem::find(&body, b"<!-- part 9 -->").is_some());
     }
 }

@@ -35,6 +35,8 @@ enum Command {
     Backend {
         #[arg(long)]
         listen: SocketAddr,
+        #[arg(long, default_value_t = 1)]
+        threads: usize,
     },
     /// Copies bytes between clients and an upstream, without looking at them.
     Relay {
@@ -51,7 +53,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Backend { listen } => backend::serve(listen),
+        Command::Backend { listen, threads } => backend::serve(listen, threads),
         Command::Relay { listen, to } => relay::serve(listen, to),
         Command::Load(options) => load::run(&options),
         Command::Idle(options) => load::idle::run(&options),

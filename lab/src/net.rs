@@ -24,6 +24,8 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    // Each thread of a backend has a listener of its own, and the kernel spreads connections over them.
+    socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(ACCEPT_QUEUE)?;

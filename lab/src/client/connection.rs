@@ -1,10 +1,12 @@
 //! One client connection, TLS or plain: opened, written to, read from.
 //! Plaintext is handed out where it was decrypted, never copied; HTTP is `response`'s (version 1.1) or the `h2` crate's (version 2).
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -13,9 +15,11 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::client::body::Expected;
+use crate::client::failure::Failure;
 use crate::client::response::{Progress, Response};
 use crate::client::tls::Tls;
-use crate::net::{self, Error};
+use crate::net;
 
 /// Four full records at a time: at 100 KB the generator must not be what is slow.
 const RECEIVE_BUFFER_BYTES: usize = 64 * 1024;
@@ -26,6 +30,15 @@ pub struct Target {
     pub address: SocketAddr,
     /// `None` is plain TCP.
     pub tls: Option<Arc<ClientConfig>>,
+    /// What all connections to it have moved.
+    pub wire: Rc<WireBytes>,
+}
+
+/// Bytes on the wire, TLS included.
+#[derive(Debug, Default)]
+pub struct WireBytes {
+    pub received: Cell<u64>,
+    pub sent: Cell<u64>,
 }
 
 pub struct Connection {
@@ -37,20 +50,31 @@ pub struct Connection {
     /// What is to be sent, encrypted, and how much of it has been.
     outgoing: Vec<u8>,
     sent: usize,
+    wire: Rc<WireBytes>,
 }
 
 impl Connection {
     /// Connects and, with TLS, completes the handshake.
-    pub async fn open(target: &Target) -> Result<Connection, Error> {
+    pub async fn open(target: &Target) -> Result<Connection, Failure> {
         let socket = TcpStream::connect(target.address).await?;
         socket.set_nodelay(true)?;
         let tls = match &target.tls {
-            Some(config) => Some(Tls::new(config, ServerName::try_from("localhost").expect("a valid name"))?),
+            Some(config) => {
+                let name = ServerName::try_from("localhost").expect("a valid name");
+                Some(Tls::new(config, name).map_err(|error| Failure::Tls(error.to_string()))?)
+            }
             None => None,
         };
-        let mut connection =
-            Connection { socket, tls, incoming: Incoming::default(), early: Vec::new(), outgoing: Vec::new(), sent: 0 };
-        poll_fn(|cx| connection.poll_handshake(cx)).await?;
+        let mut connection = Connection {
+            socket,
+            tls,
+            incoming: Incoming::default(),
+            early: Vec::new(),
+            outgoing: Vec::new(),
+            sent: 0,
+            wire: Rc::clone(&target.wire),
+        };
+        poll_fn(|cx| connection.poll_handshake(cx)).await.map_err(tls_failure)?;
         Ok(connection)
     }
 
@@ -62,8 +86,13 @@ impl Connection {
         self.tls.as_ref().and_then(Tls::alpn)
     }
 
-    /// Sends `request` and reads the answer, which must be `expected_body`. Returns whether the server will close.
-    pub async fn exchange(&mut self, request: &[u8], response: &mut Response, expected_body: &[u8]) -> Result<bool, Error> {
+    /// Sends `request` and reads the answer. A wrong status is no failure here: the caller has it, and the connection goes on.
+    pub async fn exchange(
+        &mut self,
+        request: &[u8],
+        response: &mut Response,
+        expected: &Expected,
+    ) -> Result<Exchanged, Failure> {
         response.begin();
         self.queue(request)?;
         poll_fn(|cx| self.poll_flush(cx)).await?;
@@ -72,16 +101,24 @@ impl Connection {
             let received = poll_fn(|cx| {
                 self.poll_receive(cx, &mut |bytes| {
                     if progress.is_ok() {
-                        progress = response.handle(bytes, expected_body);
+                        progress = response.handle(bytes, expected);
                     }
                 })
             })
-            .await?;
+            .await
+            .map_err(|error| match Failure::from(error) {
+                Failure::Reset if !response.is_untouched() => Failure::Closed { within_answer: true },
+                other => other,
+            })?;
             match progress? {
-                Progress::Complete { close } => return Ok(close),
-                Progress::NeedMore if received == 0 && response.is_untouched() => return Err("closed before the answer".into()),
-                Progress::NeedMore if received == 0 => return Err("closed within the answer".into()),
-                Progress::NeedMore => {}
+                Progress::Complete { status, close } => return Ok(Exchanged { status, close }),
+                Progress::NeedMore if received > 0 => {}
+                Progress::NeedMore => {
+                    return match response.handle_end(expected)? {
+                        Some(status) => Ok(Exchanged { status, close: true }),
+                        None => Err(Failure::Closed { within_answer: !response.is_untouched() }),
+                    };
+                }
             }
         }
     }
@@ -114,14 +151,22 @@ impl Connection {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(net::poll_write_all(&mut self.socket, cx, &self.outgoing, &mut self.sent))?;
+        self.wire.sent.set(self.wire.sent.get() + self.sent as u64);
         self.outgoing.clear();
         self.sent = 0;
         Poll::Ready(Ok(()))
     }
 
+    /// Zero is the end of the stream.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let count = ready!(self.incoming.poll_fill(&mut self.socket, cx))?;
+        self.wire.received.set(self.wire.received.get() + count as u64);
+        Poll::Ready(Ok(count))
+    }
+
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
         loop {
+            let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
             if !tls.is_ready() {
                 let used = tls
                     .handle_incoming(self.incoming.filled_mut(), &mut self.outgoing, &mut |bytes| {
@@ -130,14 +175,13 @@ impl Connection {
                     .map_err(io::Error::other)?;
                 self.incoming.consume(used);
             }
-            ready!(net::poll_write_all(&mut self.socket, cx, &self.outgoing, &mut self.sent))?;
-            self.outgoing.clear();
-            self.sent = 0;
-            if tls.is_ready() {
+            let ready = tls.is_ready();
+            ready!(self.poll_flush(cx))?;
+            if ready {
                 return Poll::Ready(Ok(()));
             }
-            if ready!(self.incoming.poll_fill(&mut self.socket, cx))? == 0 {
-                return Poll::Ready(Err(io::Error::other("closed within the TLS handshake")));
+            if ready!(self.poll_fill(cx))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
         }
     }
@@ -150,7 +194,7 @@ impl Connection {
             return Poll::Ready(Ok(early.len()));
         }
         loop {
-            if ready!(self.incoming.poll_fill(&mut self.socket, cx))? == 0 {
+            if ready!(self.poll_fill(cx))? == 0 {
                 return Poll::Ready(Ok(0));
             }
             let mut received = 0;
@@ -176,6 +220,22 @@ impl Connection {
                 return Poll::Ready(Ok(received));
             }
         }
+    }
+}
+
+/// A complete answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchanged {
+    pub status: u16,
+    /// The server will close the connection.
+    pub close: bool,
+}
+
+/// What goes wrong within a handshake is mostly said by TLS, not by the socket.
+fn tls_failure(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::Other => Failure::Tls(error.to_string()),
+        _ => error.into(),
     }
 }
 

@@ -9,11 +9,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::timeout;
 
-use crate::client::connection::{Connection, Target};
-use crate::client::response::Response;
+use crate::client::Question;
+use crate::client::body::Expected;
+use crate::client::connection::Target;
+use crate::client::failure::Failure;
+use crate::client::http1::Http1Client;
 use crate::client::tls::{self, SessionTickets};
 use crate::content::Page;
-use crate::load::http1_request;
 use crate::net::{self, Error};
 
 /// Connections that are opened at a time; what counts is how many stay, not how fast they come.
@@ -35,18 +37,24 @@ pub struct IdleOptions {
 }
 
 pub fn run(options: &IdleOptions) -> Result<(), Error> {
-    let target = Target {
-        address: options.to,
-        tls: Some(tls::client_config(options.ca.as_deref(), "http/1.1", SessionTickets::Ignored)?),
+    let question = Question {
+        target: Target {
+            address: options.to,
+            tls: Some(tls::client_config(options.ca.as_deref(), "http/1.1", SessionTickets::Ignored)?),
+            wire: Rc::default(),
+        },
+        path: Page::Hello11B.path().to_owned(),
+        accept_encoding: None,
+        expected: Expected::new(Page::Hello11B.body()),
     };
     net::runtime()?.block_on(async {
-        let target = Rc::new(target);
+        let question = Rc::new(question);
         let tasks: Vec<_> = (0..CONCURRENT_OPENINGS)
             .map(|index| {
                 let share =
                     options.connections / CONCURRENT_OPENINGS + usize::from(index < options.connections % CONCURRENT_OPENINGS);
-                let target = Rc::clone(&target);
-                tokio::task::spawn_local(async move { open(share, &target).await.map_err(|error| error.to_string()) })
+                let question = Rc::clone(&question);
+                tokio::task::spawn_local(async move { open(share, &question).await })
             })
             .collect();
         let open_all = async {
@@ -64,16 +72,13 @@ pub fn run(options: &IdleOptions) -> Result<(), Error> {
     })
 }
 
-async fn open(count: usize, target: &Target) -> Result<Vec<Connection>, Error> {
-    let request = http1_request(Page::Hello11B);
-    let body = Page::Hello11B.body();
-    let mut response = Response::default();
+async fn open(count: usize, question: &Question) -> Result<Vec<Http1Client>, Failure> {
     let mut held = Vec::with_capacity(count);
     for _ in 0..count {
-        let mut connection = Connection::open(target).await?;
-        connection.exchange(&request, &mut response, &body).await?;
-        connection.rest();
-        held.push(connection);
+        let mut client = Http1Client::default();
+        client.ask(question).await?;
+        client.rest();
+        held.push(client);
     }
     Ok(held)
 }

@@ -1,32 +1,35 @@
-//! The load generator: one thread, one kind of load, one JSON report.
-//! The kinds are in `closed`, `open`, `handshakes` and `http2`; what they count is in `meter`; who sends what when in open loop is the pure `schedule`.
+//! The load generator: some threads, one kind of load, one JSON report.
+//! Who asks when is decided in `closed` and `open` (with the pure `schedule`); what is counted is in `tally`, and when in `timeline`.
+//! `conduct` runs the threads; `foreign` drives other people's generators, so that ours can be checked against them.
 
 pub mod closed;
-pub mod handshakes;
-pub mod http2;
+pub mod conduct;
+pub mod foreign;
 pub mod idle;
-pub mod meter;
 pub mod open;
 pub mod schedule;
+pub mod tally;
+pub mod timeline;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
-use crate::client::connection::Target;
-use crate::client::tls::{self, SessionTickets};
+use crate::client::failure::Failure;
+use crate::client::{Answered, Client, Question};
 use crate::content::Page;
-use crate::load::meter::{LoadReport, Meter, Observed};
-use crate::net::{self, Error};
+use crate::load::foreign::Tool;
+use crate::load::tally::{Latency, Meter};
+use crate::net::Error;
+use crate::procfs::ProcessId;
 
-/// How long connecting may take, and how long requests under way at the end may still be answered.
-pub const GRACE: Duration = Duration::from_secs(5);
-
-/// Puts load on an HTTP server that serves the benchmark's pages, and prints what it saw as JSON.
-#[derive(Debug, Args)]
+/// Puts load on an HTTP server that serves the lab's pages, and prints what it saw as JSON.
+#[derive(Debug, Clone, Args)]
 pub struct LoadOptions {
     /// Address of the server.
     #[arg(long)]
@@ -37,35 +40,55 @@ pub struct LoadOptions {
     /// PEM file with the authority that signed the server's certificate. Without it any certificate is taken.
     #[arg(long)]
     pub ca: Option<PathBuf>,
-    /// `/11b`, `/2k`, `/100k` or `/1m`.
-    #[arg(long, default_value = "/2k", value_parser = parse_page)]
-    pub path: Page,
+    /// `/`, `/11b`, `/1k`, `/2k`, `/10k`, `/100k`, `/1m`, `/10m`, each of them beneath `/chunked`, or `/delay/MILLISECONDS`.
+    #[arg(long, default_value = "/2k", value_parser = Asked::parse)]
+    pub path: Asked,
     /// `http/1.1` or `h2`.
     #[arg(long, default_value = "http/1.1")]
     pub alpn: Alpn,
+    /// `gzip`, `br` or `zstd`; compressed answers are decoded and compared.
+    #[arg(long)]
+    pub accept_encoding: Option<String>,
+    /// Of all threads together.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
     /// Concurrent requests on each connection; HTTP/2 only.
     #[arg(long, default_value_t = 16)]
     pub streams: usize,
+    /// Threads that make load, each with its share of the connections.
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
     /// How long is measured.
     #[arg(long, default_value = "3s", value_parser = parse_duration)]
     pub duration: Duration,
     /// Load before anything is counted.
     #[arg(long, default_value = "300ms", value_parser = parse_duration)]
     pub warmup: Duration,
-    /// Stop after so many requests, counted from the first and without a warm-up; closed loop over HTTP/1.1 only.
+    /// How long one request may take.
+    #[arg(long, default_value = "10s", value_parser = parse_duration)]
+    pub timeout: Duration,
+    /// Stop after so many requests, counted from the first and without a warm-up; closed loop only.
     #[arg(long)]
     pub requests: Option<u64>,
     /// Requests per second that arrive whether or not earlier ones are answered (open loop).
     #[arg(long, conflicts_with_all = ["requests", "handshakes"])]
     pub rate: Option<u32>,
+    /// Open loop as k6 does it: connections are opened when they are needed, an arrival that finds none free is dropped, and up to so
+    /// many another one joins in.
+    #[arg(long, requires = "rate", value_name = "CONNECTIONS")]
+    pub connections_max: Option<usize>,
     /// A new connection for each request.
     #[arg(long, conflicts_with = "requests")]
     pub handshakes: Option<Handshakes>,
-    /// `NAME=PID[,PID…]`: report the CPU time that these processes use while the load is measured. Repeatable.
+    /// Each line of standard input begins a phase of that name, counted for itself; its end ends the load.
+    #[arg(long, conflicts_with = "requests")]
+    pub phases: bool,
+    /// `NAME=PID[,PID…]`: report the CPU time and memory of these processes. Repeatable.
     #[arg(long, value_parser = Observed::parse)]
     pub observe: Vec<Observed>,
+    /// Have another generator make the load, if it is installed.
+    #[arg(long)]
+    pub tool: Option<Tool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,61 +106,109 @@ pub enum Handshakes {
     Resumed,
 }
 
-/// What the kinds of load need: where to, what to send, what must come back, where to count.
-pub struct Work {
-    pub target: Target,
+/// A path of the backend and the page that it answers with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub path: String,
     pub page: Page,
-    pub request: Vec<u8>,
-    pub expected_body: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    pub name: String,
+    pub processes: Vec<ProcessId>,
+}
+
+/// What `load` prints: one entry for each phase, in order. Without `--phases` there is one, without a name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LoadReport {
+    pub phases: Vec<PhaseReport>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PhaseReport {
+    pub name: String,
+    pub seconds: f64,
+    /// Answered rightly within the phase.
+    pub requests: u64,
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests without a right answer, by kind.
+    pub failures: BTreeMap<String, u64>,
+    pub first_failure: Option<String>,
+    /// Open loop: due within the phase, but never sent.
+    pub dropped: u64,
+    /// Sent a second time, because a kept connection was just being closed. They count as requests.
+    pub sent_again: u64,
+    /// On the wire, TLS included.
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub handshakes: u64,
+    /// Those of them that resumed a session.
+    pub resumed: u64,
+    pub latency_us: Latency,
+    /// Open loop: from the intended start to the sending. It is part of the latency, and where it is not the wait for a free connection,
+    /// it is the generator's own doing.
+    pub sent_late_us: Latency,
+    /// CPU time of each observed process, user and system, and of the generator itself.
+    pub cpu_us: BTreeMap<String, f64>,
+    /// Resident memory of each observed process at the end.
+    pub resident_bytes: BTreeMap<String, u64>,
+}
+
+/// What the clients of one thread share.
+pub struct Work {
+    pub question: Question,
     pub meter: Meter,
+    pub timeout: Duration,
 }
 
 /// Runs the load and prints the report.
 pub fn run(options: &LoadOptions) -> Result<(), Error> {
-    let report = generate(options)?;
+    let report = match options.tool {
+        Some(tool) => foreign::run(tool, options)?,
+        None => conduct::generate(options)?,
+    };
     println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 
-pub fn generate(options: &LoadOptions) -> Result<LoadReport, Error> {
-    let tickets = if options.handshakes == Some(Handshakes::Resumed) { SessionTickets::Used } else { SessionTickets::Ignored };
-    let target = target(options, tickets)?;
-    let work = Rc::new(Work {
-        target,
-        page: options.path,
-        request: http1_request(options.path),
-        expected_body: options.path.body(),
-        meter: Meter::new(options.observe.clone()),
-    });
-    let runtime = net::runtime()?;
-    runtime.block_on(async {
-        match (options.rate, options.handshakes, options.alpn) {
-            (Some(rate), None, Alpn::Http1) => open::run(options, rate, &work).await,
-            (None, Some(_), Alpn::Http1) => handshakes::run(options, &work).await,
-            (None, None, Alpn::H2) if options.requests.is_none() => http2::run(options, &work).await,
-            (None, None, Alpn::Http1) => closed::run(options, &work).await,
-            (_, _, Alpn::H2) | (Some(_), Some(_), Alpn::Http1) => Err("over HTTP/2 there is only the timed closed loop".into()),
+pub async fn ask_in_time(client: &mut Client, work: &Work) -> Result<Answered, Failure> {
+    timeout(work.timeout, client.ask(&work.question)).await.unwrap_or(Err(Failure::TimedOut))
+}
+
+impl Asked {
+    pub fn parse(text: &str) -> Result<Asked, String> {
+        let asked = |page| Asked { path: text.to_owned(), page };
+        if let Some(page) = Page::from_path(text.as_bytes()) {
+            return Ok(asked(page));
         }
-    })?;
-    work.meter.report()
+        if let Some(page) = text.strip_prefix("/chunked").and_then(|path| Page::from_path(path.as_bytes())) {
+            return Ok(asked(page));
+        }
+        if text.strip_prefix("/delay/").is_some_and(|digits| digits.parse::<u32>().is_ok()) {
+            return Ok(asked(Page::Hello11B));
+        }
+        let pages = Page::ALL.map(Page::path).join(", ");
+        Err(format!("there are only {pages}, each of them beneath /chunked, and /delay/MILLISECONDS"))
+    }
 }
 
-fn target(options: &LoadOptions, tickets: SessionTickets) -> Result<Target, Error> {
-    let alpn = match options.alpn {
-        Alpn::Http1 => "http/1.1",
-        Alpn::H2 => "h2",
-    };
-    let tls = if options.plain { None } else { Some(tls::client_config(options.ca.as_deref(), alpn, tickets)?) };
-    Ok(Target { address: options.to, tls })
+impl Observed {
+    pub fn parse(text: &str) -> Result<Observed, String> {
+        let (name, list) = text.split_once('=').ok_or("write NAME=PID[,PID…]")?;
+        let processes = list.split(',').map(|id| id.parse().map_err(|_| format!("`{id}` is not a process id")));
+        Ok(Observed { name: name.to_owned(), processes: processes.collect::<Result<_, _>>()? })
+    }
 }
 
-/// About what a command-line client sends; browsers send ten times as much, of which a proxy looks at the same few fields.
-pub fn http1_request(page: Page) -> Vec<u8> {
-    format!("GET {} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tidegate-lab\r\nAccept: */*\r\n\r\n", page.path()).into_bytes()
-}
+impl PhaseReport {
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
 
-pub fn parse_page(text: &str) -> Result<Page, String> {
-    Page::from_path(text.as_bytes()).ok_or_else(|| format!("there are only {}", Page::ALL.map(Page::path).join(", ")))
+    pub fn requests_per_second(&self) -> f64 {
+        self.requests as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
 }
 
 pub fn parse_duration(text: &str) -> Result<Duration, String> {

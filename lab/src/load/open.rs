@@ -1,5 +1,6 @@
-//! Open loop over HTTP/1.1: requests arrive at a constant rate on a pool of connections, whatever the answers do.
+//! Open loop: requests arrive at a constant rate, whatever the answers do.
 //! A kernel timer gives the beat: the runtime's own has a resolution of a millisecond, which would send five requests in a bunch.
+//! An arrival that finds no free client waits, or is dropped and brings another client into play, as k6's virtual users do.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,118 +13,127 @@ use std::time::{Duration, Instant};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
 
-use crate::client::connection::Connection;
-use crate::client::response::Response;
-use crate::load::meter::Phase;
+use crate::client::Client;
 use crate::load::schedule::Schedule;
-use crate::load::{GRACE, LoadOptions, Work, closed};
+use crate::load::tally::Times;
+use crate::load::{Work, ask_in_time};
 use crate::net::Error;
 
 /// Above this rate arrivals come in pairs or more; a faster beat would cost more than it tells.
 const BEAT_MIN: Duration = Duration::from_micros(50);
+/// So that the end is noticed at low rates, too.
+const BEAT_MAX: Duration = Duration::from_millis(5);
+
+/// What happens to an arrival that finds no free client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unserved {
+    /// Waits for one, and its latency runs. Never sent by the end: dropped.
+    Waits,
+    /// Dropped at once; up to `clients_max` clients (of this thread), another one joins in.
+    Dropped { clients_max: usize },
+}
 
 struct Arrivals {
     schedule: Schedule,
-    /// Connections without work, the one that has rested longest first, so that all are used alike.
-    resting: VecDeque<Waker>,
+    /// Clients without work, the one that has rested longest first, so that all are used alike.
+    resting: VecDeque<Rc<Slot>>,
     over: bool,
 }
 
-pub async fn run(options: &LoadOptions, rate: u32, work: &Rc<Work>) -> Result<(), Error> {
-    let connections = closed::connect_all(options.connections, work).await?;
-    let begin = Instant::now();
-    let measured_from = begin + options.warmup;
-    let schedule = Schedule::new(begin, rate);
-    let beat = Beat::new(schedule.interval().max(BEAT_MIN))?;
-    let arrivals = Rc::new(RefCell::new(Arrivals { schedule, resting: VecDeque::new(), over: false }));
-    let mut tasks: Vec<_> = connections
-        .into_iter()
-        .map(|connection| {
-            tokio::task::spawn_local(answer_arrivals(connection, Rc::clone(&arrivals), Rc::clone(work), measured_from))
-        })
-        .collect();
-    dispatch(options, &arrivals, work, beat, measured_from).await?;
-
-    work.meter.record_dropped(arrivals.borrow().schedule.waiting_since(measured_from));
-    let under_way = async {
-        while let Some(task) = tasks.last_mut() {
-            task.await.ok();
-            tasks.pop();
-        }
-    };
-    timeout(GRACE, under_way).await.ok();
-    for task in tasks {
-        // A connection still waiting for its answer after the grace time will not get it.
-        if !task.is_finished() {
-            work.meter.record_unanswered(&"no answer within the grace time after the end");
-            task.abort();
-        }
-    }
-    Ok(())
+/// Where a client finds its next arrival.
+#[derive(Default)]
+struct Slot {
+    handed: RefCell<Option<Instant>>,
+    waker: RefCell<Option<Waker>>,
 }
 
-async fn dispatch(
-    options: &LoadOptions,
-    arrivals: &RefCell<Arrivals>,
-    work: &Work,
-    beat: Beat,
-    measured_from: Instant,
-) -> Result<(), Error> {
-    let measured_until = measured_from + options.duration;
+impl Slot {
+    fn hand(&self, intended: Instant) {
+        *self.handed.borrow_mut() = Some(intended);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Runs until the timeline is over, and returns the clients that are still waiting for an answer.
+pub async fn run(clients: Vec<Client>, schedule: Schedule, unserved: Unserved, work: &Rc<Work>) -> Result<Vec<JoinHandle<()>>, Error> {
+    let beat = Beat::new(schedule.interval().clamp(BEAT_MIN, BEAT_MAX))?;
+    let arrivals = Rc::new(RefCell::new(Arrivals { schedule, resting: VecDeque::new(), over: false }));
+    let join_in = |client| tokio::task::spawn_local(answer_arrivals(client, Rc::clone(&arrivals), Rc::clone(work)));
+    let mut tasks: Vec<_> = clients.into_iter().map(join_in).collect();
     loop {
         beat.next().await?;
-        let now = Instant::now();
-        if work.meter.phase() == Phase::WarmingUp && now >= measured_from {
-            work.meter.begin()?;
-        }
-        let mut arrivals = arrivals.borrow_mut();
-        if now >= measured_until {
+        let mut at = arrivals.borrow_mut();
+        if work.meter.timeline().is_over() {
             // What became due since the last beat is left out altogether: nobody had a chance to send it.
-            arrivals.over = true;
-            arrivals.resting.drain(..).for_each(Waker::wake);
-            return work.meter.end();
+            at.over = true;
+            at.resting.drain(..).for_each(|slot| slot.wake());
+            let never_sent = at.schedule.waiting().filter(|intended| work.meter.timeline().measures(*intended)).count();
+            work.meter.record_dropped(never_sent as u64);
+            return Ok(tasks);
         }
-        let due = arrivals.schedule.handle_time(now);
-        let woken = due.min(arrivals.resting.len());
-        arrivals.resting.drain(..woken).for_each(Waker::wake);
+        at.schedule.handle_time(Instant::now());
+        at.hand_out();
+        if let Unserved::Dropped { clients_max } = unserved {
+            let dropped = at.schedule.drop_waiting();
+            drop(at);
+            work.meter.record_dropped(dropped);
+            let joining = (dropped as usize).min(clients_max.saturating_sub(tasks.len()));
+            tasks.extend(Client::http1(joining).into_iter().map(join_in));
+        }
     }
 }
 
-/// One connection: takes the next arrival whenever it is free.
-async fn answer_arrivals(connection: Connection, arrivals: Rc<RefCell<Arrivals>>, work: Rc<Work>, measured_from: Instant) {
-    let mut connection = Some(connection);
-    let mut response = Response::default();
-    while let Some(intended) = next_arrival(&arrivals).await {
+impl Arrivals {
+    fn hand_out(&mut self) {
+        while let Some(slot) = self.resting.front() {
+            let Some(intended) = self.schedule.next_request() else { return };
+            slot.hand(intended);
+            self.resting.pop_front();
+        }
+    }
+}
+
+/// One client: takes the next arrival whenever it is free.
+async fn answer_arrivals(mut client: Client, arrivals: Rc<RefCell<Arrivals>>, work: Rc<Work>) {
+    let slot = Rc::new(Slot::default());
+    while let Some(intended) = next_arrival(&slot, &arrivals).await {
         let lateness = intended.elapsed();
-        match closed::ask(&mut connection, &mut response, &work).await {
-            Ok(()) => {
-                work.meter.record_answer(work.expected_body.len());
-                if intended >= measured_from {
-                    work.meter.record_latency(intended.elapsed());
-                    work.meter.record_lateness(lateness);
-                }
-            }
-            Err(error) => {
-                connection = None;
-                work.meter.record_unanswered(&error);
-            }
+        let outcome = ask_in_time(&mut client, &work).await;
+        // The answer to an arrival of the warm-up is an answer of the measured time, but its latency is not.
+        let measured = work.meter.timeline().measures(intended);
+        let times = measured.then(|| Times { latency: intended.elapsed(), lateness: Some(lateness) });
+        match outcome {
+            Ok(answered) => work.meter.record_answer(answered, times),
+            Err(failure) => work.meter.record_failure(&failure),
         }
     }
 }
 
 /// `None` once it is over.
-async fn next_arrival(arrivals: &RefCell<Arrivals>) -> Option<Instant> {
-    poll_fn(|cx| {
+async fn next_arrival(slot: &Rc<Slot>, arrivals: &RefCell<Arrivals>) -> Option<Instant> {
+    {
         let mut arrivals = arrivals.borrow_mut();
-        if arrivals.over {
-            return Poll::Ready(None);
+        if let Some(intended) = arrivals.schedule.next_request().filter(|_| !arrivals.over) {
+            return Some(intended);
         }
-        if let Some(intended) = arrivals.schedule.next_request() {
+        arrivals.resting.push_back(Rc::clone(slot));
+    }
+    poll_fn(|cx| {
+        if let Some(intended) = slot.handed.borrow_mut().take() {
             return Poll::Ready(Some(intended));
         }
-        arrivals.resting.push_back(cx.waker().clone());
+        if arrivals.borrow().over {
+            return Poll::Ready(None);
+        }
+        *slot.waker.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending
     })
     .await
