@@ -8,6 +8,7 @@ mod client;
 mod content;
 mod load;
 mod net;
+mod peers;
 mod procfs;
 mod relay;
 mod results;

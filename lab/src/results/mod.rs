@@ -179,8 +179,9 @@ pub struct Round {
 impl Report {
     pub fn read(path: &Path) -> Result<Report, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let report: Report = serde_json::from_str(&text)
-            .map_err(|error| format!("{}: not a report of tidegate-lab: {error}; name the report.json of a run", path.display()))?;
+        let report: Report = serde_json::from_str(&text).map_err(|error| {
+            format!("{}: not a report of tidegate-lab: {error}; name the report.json of a run", path.display())
+        })?;
         if report.format != FORMAT {
             let format = report.format;
             return Err(format!("{}: format {format}, and this tidegate-lab reads format {FORMAT}", path.display()).into());

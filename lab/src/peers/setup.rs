@@ -1,0 +1,147 @@
+//! What a peer is to be set up for: the task, the addresses and files, and which compression each peer has.
+//! How that becomes a configuration is in `render`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::PeerKind;
+use crate::results::Flavour;
+
+/// The task of a peer, apart from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    pub flavour: Flavour,
+    /// One of `variants(kind, flavour)`; `None` where there are none.
+    pub variant: Option<String>,
+    /// `None` leaves the number of worker threads to the peer.
+    pub threads: Option<usize>,
+    pub compression: Option<Compression>,
+    /// Every answer carries `Access-Control-Allow-Origin: *`.
+    pub cors: bool,
+    /// `/old/…` is redirected to `/new/…`.
+    pub redirect: bool,
+    /// Several processes listen on the one address, and the peer can be changed while it runs.
+    pub shared_port: bool,
+    /// The log is on. When false it is off, but out of the box as the peer has it by default.
+    pub access_log: bool,
+}
+
+/// Addresses and files that a configuration names. The folder holds `cert.pem`, `key.pem`, `combined.pem` and `ca.pem`, and is the peer's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    pub folder: PathBuf,
+    pub listen: SocketAddr,
+    pub admin: SocketAddr,
+    pub backend: SocketAddr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Codec {
+    Gzip,
+    Brotli,
+    Zstd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Compression {
+    pub codec: Codec,
+    /// `None` where the peer has but one.
+    pub level: Option<u32>,
+}
+
+/// A codec that a peer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodecLevels {
+    pub codec: Codec,
+    /// Those worth measuring, the fastest first; empty where the level cannot be set.
+    pub levels: &'static [u32],
+}
+
+impl Setup {
+    /// The shortest task of a flavour: no compression, nothing added, one process.
+    pub fn of(flavour: Flavour) -> Setup {
+        Setup {
+            flavour,
+            variant: None,
+            threads: None,
+            compression: None,
+            cors: false,
+            redirect: false,
+            shared_port: false,
+            access_log: false,
+        }
+    }
+}
+
+impl Codec {
+    pub const ALL: [Codec; 3] = [Codec::Gzip, Codec::Brotli, Codec::Zstd];
+
+    /// For people and in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Gzip => "gzip",
+            Codec::Brotli => "brotli",
+            Codec::Zstd => "zstd",
+        }
+    }
+
+    /// As HTTP names it in `Accept-Encoding`.
+    pub fn coding(self) -> &'static str {
+        match self {
+            Codec::Gzip => "gzip",
+            Codec::Brotli => "br",
+            Codec::Zstd => "zstd",
+        }
+    }
+}
+
+impl CodecLevels {
+    /// Every compression worth measuring.
+    pub fn compressions(self) -> Vec<Compression> {
+        if self.levels.is_empty() {
+            return vec![Compression { codec: self.codec, level: None }];
+        }
+        self.levels.iter().map(|level| Compression { codec: self.codec, level: Some(*level) }).collect()
+    }
+}
+
+/// What a peer compresses answers with, as it is built by its own makers or by Debian.
+pub fn codecs(kind: PeerKind) -> &'static [CodecLevels] {
+    const fn has(codec: Codec, levels: &'static [u32]) -> CodecLevels {
+        CodecLevels { codec, levels }
+    }
+    match kind {
+        // It comes with a later version.
+        PeerKind::Tidegate => &[],
+        // Its own libslz is stateless and has one level.
+        PeerKind::Haproxy => const { &[has(Codec::Gzip, &[])] },
+        PeerKind::Nginx => const { &[has(Codec::Gzip, &[1, 6, 9])] },
+        PeerKind::Angie => {
+            const { &[has(Codec::Gzip, &[1, 6, 9]), has(Codec::Brotli, &[1, 5, 11]), has(Codec::Zstd, &[1, 3, 9])] }
+        }
+        PeerKind::Envoy => {
+            const { &[has(Codec::Gzip, &[1, 6, 9]), has(Codec::Brotli, &[1, 5, 11]), has(Codec::Zstd, &[1, 3, 9])] }
+        }
+        // Its zstd has four levels with names: 1 is `fastest`, 2 `default`, 3 `better` and 4 `best`.
+        PeerKind::Caddy => const { &[has(Codec::Gzip, &[1, 5, 9]), has(Codec::Zstd, &[1, 2, 3])] },
+        PeerKind::Traefik => const { &[has(Codec::Gzip, &[]), has(Codec::Brotli, &[]), has(Codec::Zstd, &[])] },
+    }
+}
+
+/// "Compression at its fastest level", as the equalised comparison has it: zstd where there is one.
+/// Traefik had gzip there, because its zstd ran out of memory.
+pub fn fastest_compression(kind: PeerKind) -> Result<Compression, String> {
+    let compression = |codec, level| Ok(Compression { codec, level });
+    match kind {
+        PeerKind::Tidegate => {
+            Err("compression is not available in this version of Tidegate (it comes with a later one)".to_owned())
+        }
+        PeerKind::Haproxy => compression(Codec::Gzip, None),
+        PeerKind::Nginx => compression(Codec::Gzip, Some(1)),
+        PeerKind::Angie | PeerKind::Envoy | PeerKind::Caddy => compression(Codec::Zstd, Some(1)),
+        PeerKind::Traefik => compression(Codec::Gzip, None),
+    }
+}
