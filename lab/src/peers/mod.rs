@@ -14,7 +14,7 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-pub use commands::{PeersOptions, run};
+pub use commands::{PeersOptions, Whereabouts, run};
 pub use control::{Stop, graceful_stop, reconfigure, stop};
 pub use find::{Search, default_cache, find};
 pub use kind::{PeerKind, Program};

@@ -11,43 +11,54 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Pid, Signal};
-use rustix::thread::CpuSet;
 
 use crate::net::Error;
 use crate::procfs::{self, ProcessId};
+use crate::stage::cores;
 
 /// After SIGTERM; then SIGKILL.
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 const STOP_POLL: Duration = Duration::from_millis(10);
 
-/// Pins itself to a core and becomes the given command.
+/// Pins itself to processors and becomes the given command.
 #[derive(Debug, Args)]
 pub struct PinnedOptions {
+    #[arg(long, value_delimiter = ',', required = true)]
+    cores: Vec<usize>,
+    /// A cgroup (version 2) to join first.
     #[arg(long)]
-    core: usize,
+    cgroup: Option<PathBuf>,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
 /// Returns only when it fails.
 pub fn become_pinned(options: &PinnedOptions) -> Result<(), Error> {
-    rustix::thread::sched_setaffinity(None, &only(options.core))?;
+    if let Some(cgroup) = &options.cgroup {
+        let procs = cgroup.join("cgroup.procs");
+        std::fs::write(&procs, "0").map_err(|error| format!("{}: {error}", procs.display()))?;
+    }
+    rustix::thread::sched_setaffinity(None, &cores::set_of(&options.cores))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     let error = Command::new(&options.command[0]).args(&options.command[1..]).exec();
     Err(format!("{}: {error}", options.command[0].display()).into())
 }
 
 /// The command that becomes `program`, pinned.
-pub fn pinned(core: usize, program: &Path) -> Result<Command, Error> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("pinned").arg("--core").arg(core.to_string()).arg("--").arg(program).stdin(Stdio::null());
-    Ok(command)
+pub fn pinned(cores: &[usize], program: &Path) -> Result<Command, Error> {
+    pinned_within(cores, None, program)
 }
 
-/// The cores that this process may run on.
-pub fn allowed_cores() -> Result<Vec<usize>, Error> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
+/// The same, as a member of a cgroup.
+pub fn pinned_within(cores: &[usize], cgroup: Option<&Path>, program: &Path) -> Result<Command, Error> {
+    let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["pinned", "--cores", &cores]).stdin(Stdio::null());
+    if let Some(cgroup) = cgroup {
+        command.arg("--cgroup").arg(cgroup);
+    }
+    command.arg("--").arg(program);
+    Ok(command)
 }
 
 /// A running child. Dropping it stops it and all that it started.
@@ -64,6 +75,15 @@ impl Child {
         command.stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         Ok(Child { name: name.to_owned(), process, log: log.to_owned() })
+    }
+
+    pub fn process_id(&self) -> ProcessId {
+        self.process.id()
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
     }
 
     pub fn processes(&self) -> Result<Vec<ProcessId>, Error> {
@@ -83,12 +103,12 @@ impl Child {
         }
     }
 
-    /// Moves the process, with all its threads, to another core.
-    pub fn pin(&self, core: usize) -> Result<(), Error> {
+    /// Moves the process, with all its threads, to other processors.
+    pub fn pin(&self, cores: &[usize]) -> Result<(), Error> {
         for process in self.processes()? {
             for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
                 let task = task?.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
-                rustix::thread::sched_setaffinity(task, &only(core))?;
+                rustix::thread::sched_setaffinity(task, &cores::set_of(cores))?;
             }
         }
         Ok(())
@@ -116,8 +136,15 @@ impl Child {
 }
 
 impl Drop for Child {
+    /// At once and with all that it started: whoever wants a graceful end asks for it before.
     fn drop(&mut self) {
-        self.stop(Signal::TERM);
+        if self.has_ended() {
+            return;
+        }
+        for process in self.processes().unwrap_or_default() {
+            signal_process(process, Signal::KILL);
+        }
+        self.process.wait().ok();
     }
 }
 
@@ -126,10 +153,4 @@ fn signal_process(process: ProcessId, signal: Signal) {
         // It may have ended by itself meanwhile, which is what was wanted.
         rustix::process::kill_process(process, signal).ok();
     }
-}
-
-fn only(core: usize) -> CpuSet {
-    let mut set = CpuSet::new();
-    set.set(core);
-    set
 }

@@ -8,6 +8,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::net::{self, Error};
 
+/// The user wants the run to end: what was measured is still reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted;
+
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
@@ -20,8 +24,8 @@ impl Interrupt {
         Ok(Interrupt(seen))
     }
 
-    pub fn check(&self) -> Result<(), Error> {
-        if self.0.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
+    pub fn check(&self) -> Result<(), Interrupted> {
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
     }
 }
 

@@ -35,12 +35,12 @@ pub fn is_available() -> bool {
 /// Counts the calls of `processes` while `load` runs.
 pub fn count(
     processes: &[ProcessId],
-    core: usize,
+    cores: &[usize],
     folder: &Path,
     load: impl FnOnce() -> Result<u64, Error>,
 ) -> Result<(Counts, u64), Error> {
     let table = folder.join("strace.table");
-    let mut command = child::pinned(core, Path::new("strace"))?;
+    let mut command = child::pinned(cores, Path::new("strace"))?;
     command.args(["-f", "-c", "-o"]).arg(&table);
     for process in processes {
         command.arg("-p").arg(process.to_string());

@@ -1,0 +1,130 @@
+//! E2: the same work for everybody, 2 KB and 100 KB of HTML, compression off and on; in closed loop what a peer can do,
+//! in open loop how long its answers take at 30, 60 and 90 % of what the weakest can do.
+
+use crate::content::Page;
+use crate::experiments::grid::{self, Case};
+use crate::experiments::options::Preset;
+use crate::experiments::plain::EQUALISED;
+use crate::experiments::session::{Session, usual};
+use crate::peers::{Compression, Setup, fastest_compression};
+use crate::results::figure::Figure;
+use crate::results::{ExperimentRecord, Flavour, Outcome};
+use crate::stage::interrupt::Interrupted;
+use crate::stage::running::{Participant, Running};
+
+const PAGES: [(&str, Page); 2] = [("2k", Page::Html2K), ("100k", Page::Html100K)];
+const SHARES_OF_PEAK: [u32; 3] = [30, 60, 90];
+
+const FAIRNESS: [&str; 3] = [
+    "Compressed is each peer's fastest: zstd where it has it, gzip for HAProxy, Debian's nginx and Traefik, as the study had it. Codecs differ, so \
+     do bytes: read CPU and received bytes together.",
+    "Compressed answers are decoded and compared. A peer may stop compressing under load, as HAProxy does when told; received bytes show it.",
+    "The rates of the open loop are shares of what the weakest measured peer does in closed loop, the same for everybody.",
+];
+
+pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
+    record.description.push(format!(
+        "HTTP/1.1 over TLS, 64 kept connections. Closed loop: {} interleaved rounds of {:?}. Open loop: constant arrival rates on 64 connections, where \
+         an arrival that finds none free waits and its latency runs.",
+        session.options.rounds(),
+        session.options.round_time()
+    ));
+    record.fairness.push(EQUALISED.to_owned());
+    record.fairness.extend(FAIRNESS.map(str::to_owned));
+    plain(session, record, Flavour::Equalised)?;
+    compressed(session, record)?;
+    match session.options.preset {
+        Preset::Quick => Ok(()),
+        Preset::Full => plain(session, record, Flavour::OutOfTheBox),
+    }
+}
+
+pub fn seconds(session: &Session) -> f64 {
+    let open = PAGES.len() * SHARES_OF_PEAK.len();
+    let plain = grid::seconds(PAGES.len() + open, session.peers() + 2, session);
+    let compressed = grid::seconds(PAGES.len(), session.peers(), session);
+    match session.options.preset {
+        Preset::Quick => plain + compressed,
+        Preset::Full => plain * 2.0 + compressed,
+    }
+}
+
+fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour) -> Result<(), Interrupted> {
+    let cores = session.stage.cores().proxy.len();
+    let mut running = if flavour == Flavour::Equalised { grid::floors(session, record) } else { Vec::new() };
+    running.extend(session.start_peers(record, |_| Ok(usual(flavour, cores)))?);
+    grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), None)?;
+    let closed = |name: &str, page: Page| {
+        Case::new(&format!("{name} plain closed"), &format!("--path {} --connections 64", page.path()))
+    };
+    let cases: Vec<_> = PAGES.map(|(name, page)| closed(name, page)).into();
+    grid::measure(session, record, &mut running, &cases)?;
+    for (name, page) in PAGES {
+        let Some(peak) = weakest_peak(record, &format!("{name} plain closed"), flavour) else { continue };
+        let open = |share: u32| {
+            let rate = (peak * f64::from(share) / 100.0).max(1.0) as u32;
+            let arguments = format!("--path {} --connections 64 --rate {rate}", page.path());
+            Case::new(&format!("{name} plain open {share} % ({rate}/s)"), &arguments)
+        };
+        grid::measure(session, record, &mut running, &SHARES_OF_PEAK.map(open))?;
+    }
+    Ok(())
+}
+
+fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
+    let cores = session.stage.cores().proxy.len();
+    for program in &session.programs {
+        if let Err(reason) = fastest_compression(program.kind) {
+            for (name, _) in PAGES {
+                let setup = usual(Flavour::Equalised, cores);
+                let participant = Participant::Peer { program: program.clone(), setup };
+                let placement = session.stage.placement();
+                let mut cell = grid::cell(&format!("{name} compressed closed"), &participant, placement, &[]);
+                cell.outcome = Outcome::Unavailable { reason: reason.clone() };
+                record.cells.push(cell);
+            }
+        }
+    }
+    let mut running = session.start_peers(record, |kind| {
+        Ok(Setup { compression: Some(fastest_compression(kind)?), ..usual(Flavour::Equalised, cores) })
+    })?;
+    let coding = |running: &Running| compression_of(running).map(|compression| compression.codec.coding().to_owned());
+    grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), Some(&coding))?;
+    // Each is asked for its own codec, so the cases are measured codec by codec, but under one name.
+    for (name, page) in PAGES {
+        measure_compressed(session, record, &mut running, &format!("{name} compressed closed"), page)?;
+    }
+    Ok(())
+}
+
+/// One case, in which every participant is asked for the codec that it was set up with.
+pub fn measure_compressed(
+    session: &mut Session,
+    record: &mut ExperimentRecord,
+    running: &mut [Running],
+    name: &str,
+    page: Page,
+) -> Result<(), Interrupted> {
+    // All codecs are offered; a peer was set up with one and can choose no other.
+    let arguments = format!("--path {} --connections 64 --accept-encoding zstd,br,gzip", page.path());
+    grid::measure(session, record, running, &[Case::new(name, &arguments).tls_only()])
+}
+
+pub fn compression_of(running: &Running) -> Option<Compression> {
+    match running.participant() {
+        Participant::Peer { setup, .. } => setup.compression,
+        Participant::Relay | Participant::Backend => None,
+    }
+}
+
+/// The lowest rate of a proxy that was really measured; what something else limited is not the weakest.
+fn weakest_peak(record: &ExperimentRecord, case: &str, flavour: Flavour) -> Option<f64> {
+    let cells = record.cells.iter().filter(|cell| cell.case == case && cell.flavour == flavour);
+    let rates = cells.filter_map(|cell| match &cell.outcome {
+        Outcome::Measured => cell.median(Figure::RequestsPerSecond),
+        // On too few processors all may be limited; then the lowest of what was seen still is a rate that all can serve.
+        Outcome::Limited { .. } => cell.rounds.first().and_then(|round| round.figures.get(&Figure::RequestsPerSecond).copied()),
+        Outcome::Failed { .. } | Outcome::Unavailable { .. } => None,
+    });
+    rates.min_by(f64::total_cmp)
+}

@@ -1,0 +1,135 @@
+//! The experiments, one file each: what is set up, which loads it gets, in which order. How they are led is in `session`,
+//! how a grid of cases is measured in rounds is in `grid`; what comes out is `results`.
+
+mod change;
+mod compression;
+mod e1;
+mod e2;
+mod e3;
+mod grid;
+mod memory;
+mod options;
+mod plain;
+mod progress;
+mod round;
+mod session;
+mod targets;
+
+pub use options::RunOptions;
+
+use clap::ValueEnum;
+
+use crate::net::Error;
+use crate::results::ExperimentRecord;
+use crate::stage::interrupt::Interrupted;
+
+use session::Session;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Experiment {
+    /// Out of the box: the shortest configurations, a constant arrival rate (2025).
+    E1,
+    /// The three tuned variants of nginx that were measured afterwards.
+    E1Nginx,
+    /// Equalised: 2 KB and 100 KB of HTML, compression off and on (2025).
+    E2,
+    /// Under change: instances come and go, the configuration changes.
+    E3,
+    /// New connections: full and resumed TLS handshakes.
+    Handshake,
+    /// HTTP/2 with several streams on a connection.
+    Http2,
+    /// Answers from 1 KB to 10 MB.
+    Sizes,
+    /// Resident memory at start and of idle connections.
+    Memory,
+    /// CPU and bytes of each codec and level.
+    Compression,
+    /// 1, 2, … worker threads.
+    Scale,
+    /// What Tidegate has promised itself, against HAProxy and nginx.
+    Targets,
+}
+
+impl Experiment {
+    pub const ALL: [Experiment; 11] = [
+        Experiment::E1,
+        Experiment::E1Nginx,
+        Experiment::E2,
+        Experiment::E3,
+        Experiment::Handshake,
+        Experiment::Http2,
+        Experiment::Sizes,
+        Experiment::Memory,
+        Experiment::Compression,
+        Experiment::Scale,
+        Experiment::Targets,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::E1 => "e1",
+            Experiment::E1Nginx => "e1-nginx",
+            Experiment::E2 => "e2",
+            Experiment::E3 => "e3",
+            Experiment::Handshake => "handshake",
+            Experiment::Http2 => "http2",
+            Experiment::Sizes => "sizes",
+            Experiment::Memory => "memory",
+            Experiment::Compression => "compression",
+            Experiment::Scale => "scale",
+            Experiment::Targets => "targets",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Experiment::E1 => "E1: out of the box, at a constant arrival rate",
+            Experiment::E1Nginx => "E1 again: nginx as its users tuned it",
+            Experiment::E2 => "E2: equalised, with and without compression",
+            Experiment::E3 => "E3: under change",
+            Experiment::Handshake => "New connections: full and resumed handshakes",
+            Experiment::Http2 => "HTTP/2",
+            Experiment::Sizes => "Sizes of answers",
+            Experiment::Memory => "Memory",
+            Experiment::Compression => "Compression: CPU and bytes of each codec and level",
+            Experiment::Scale => "Worker threads",
+            Experiment::Targets => "What Tidegate has promised itself",
+        }
+    }
+
+    /// About how many seconds it takes.
+    fn seconds(self, session: &Session) -> f64 {
+        match self {
+            Experiment::E1 => e1::seconds(session),
+            Experiment::E1Nginx => e1::seconds_nginx(session),
+            Experiment::E2 => e2::seconds(session),
+            Experiment::E3 => e3::seconds(session),
+            Experiment::Handshake | Experiment::Http2 | Experiment::Sizes | Experiment::Scale => plain::seconds(self, session),
+            Experiment::Memory => memory::seconds(session),
+            Experiment::Compression => compression::seconds(session),
+            Experiment::Targets => targets::seconds(session),
+        }
+    }
+
+    fn run(self, session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
+        match self {
+            Experiment::E1 => e1::run(session, record),
+            Experiment::E1Nginx => e1::run_nginx(session, record),
+            Experiment::E2 => e2::run(session, record),
+            Experiment::E3 => e3::run(session, record),
+            Experiment::Handshake => plain::handshake(session, record),
+            Experiment::Http2 => plain::http2(session, record),
+            Experiment::Sizes => plain::sizes(session, record),
+            Experiment::Memory => memory::run(session, record),
+            Experiment::Compression => compression::run(session, record),
+            Experiment::Scale => plain::scale(session, record),
+            Experiment::Targets => targets::run(session, record),
+        }
+    }
+}
+
+/// `tidegate-lab run`.
+pub fn run(options: &RunOptions) -> Result<(), Error> {
+    session::run(options)
+}

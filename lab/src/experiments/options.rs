@@ -1,0 +1,123 @@
+//! What a user may say of a run, and what the presets make of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::experiments::Experiment;
+use crate::load::parse_duration;
+use crate::peers::{PeerKind, Whereabouts};
+use crate::stage::BackendKind;
+use crate::stage::cores::CoreWish;
+
+/// Runs experiments and writes a report.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Which; by default e1, e2 and e3 with the preset `quick`, all of them with `full`.
+    pub experiments: Vec<Experiment>,
+    /// `quick` fits into ten minutes on two processors; `full` is for a real machine.
+    #[arg(long, default_value = "quick")]
+    pub preset: Preset,
+    /// Only these peers, separated by commas; by default all that are found.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PeerKind::from_name)]
+    pub peers: Vec<PeerKind>,
+    #[command(flatten)]
+    pub whereabouts: Whereabouts,
+    /// Rounds of each case, if not as the preset has it.
+    #[arg(long)]
+    pub rounds: Option<usize>,
+    /// Measured time of a round, if not as the preset has it.
+    #[arg(long, value_parser = parse_duration)]
+    pub round_time: Option<Duration>,
+    /// The rates of E1, in requests per second, if not as the preset has it.
+    #[arg(long, value_delimiter = ',')]
+    pub rates: Vec<u32>,
+    /// Processors of each part, as `proxy=2-3,generator=1,backend=0`.
+    #[arg(long)]
+    pub cores: Option<CoreWish>,
+    /// What answers behind the proxies.
+    #[arg(long, default_value = "own")]
+    pub backend: BackendKind,
+    /// A folder of cgroup v2 beneath which the proxies are put.
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+    /// Configurations of your own, laid out as `lab/peers` is.
+    #[arg(long, value_name = "DIR")]
+    pub templates: Option<PathBuf>,
+    /// Where to keep the report; a folder `<date>-<machine>` beneath `lab/reports` otherwise.
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    Quick,
+    Full,
+}
+
+impl Preset {
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Quick => "quick",
+            Preset::Full => "full",
+        }
+    }
+}
+
+impl RunOptions {
+    pub fn experiments(&self) -> Vec<Experiment> {
+        if self.experiments.is_empty() {
+            return match self.preset {
+                Preset::Quick => vec![Experiment::E1, Experiment::E2, Experiment::E3],
+                Preset::Full => Experiment::ALL.to_vec(),
+            };
+        }
+        Experiment::ALL.into_iter().filter(|experiment| self.experiments.contains(experiment)).collect()
+    }
+
+    pub fn rounds(&self) -> usize {
+        let preset = match self.preset {
+            Preset::Quick => 3,
+            Preset::Full => 5,
+        };
+        self.rounds.unwrap_or(preset).max(1)
+    }
+
+    pub fn round_time(&self) -> Duration {
+        let preset = match self.preset {
+            Preset::Quick => Duration::from_millis(800),
+            Preset::Full => Duration::from_secs(5),
+        };
+        self.round_time.unwrap_or(preset)
+    }
+
+    /// E1 asks for 50,000 a second; what a small machine does below that shows where each peer breaks.
+    pub fn rates(&self) -> Vec<u32> {
+        if !self.rates.is_empty() {
+            return self.rates.clone();
+        }
+        match self.preset {
+            Preset::Quick => vec![2_000, 5_000, 10_000, 20_000, 30_000, 50_000],
+            Preset::Full => vec![1_000, 2_000, 5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 40_000, 50_000],
+        }
+    }
+
+    /// How long each rate is kept.
+    pub fn rate_time(&self) -> Duration {
+        let preset = match self.preset {
+            Preset::Quick => Duration::from_millis(1500),
+            Preset::Full => Duration::from_secs(10),
+        };
+        self.round_time.unwrap_or(preset)
+    }
+
+    /// How long each phase of E3 is measured; the study measured 30 s.
+    pub fn phase_time(&self) -> Duration {
+        let preset = match self.preset {
+            Preset::Quick => Duration::from_millis(700),
+            Preset::Full => Duration::from_secs(10),
+        };
+        self.round_time.unwrap_or(preset)
+    }
+}

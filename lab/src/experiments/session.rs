@@ -1,0 +1,315 @@
+//! Leads a run: finds the peers, sets the stage, runs one experiment after the other, writes the report even when it is interrupted.
+//! Also what every experiment needs: starting a participant, putting a load on it, noting what went wrong and going on.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::experiments::Experiment;
+use crate::experiments::options::RunOptions;
+use crate::experiments::progress::Progress;
+use crate::load::PhaseReport;
+use crate::net::Error;
+use crate::peers::{PeerKind, Program, Search, Setup};
+use crate::procfs;
+use crate::report;
+use crate::results::{ExperimentRecord, FORMAT, Flavour, PeerRecord, PeerState, Report};
+use crate::stage::interrupt::{Interrupt, Interrupted};
+use crate::stage::running::{Participant, Running};
+use crate::stage::{Stage, StageOptions, cores, read_report};
+
+/// The largest experiments hold some ten thousand connections, and a proxy needs two descriptors for each.
+const OPEN_FILES_WANTED: u64 = 65_536;
+/// Below this even the small experiments fail.
+const OPEN_FILES_MIN: u64 = 4_096;
+/// How often a running load is looked at, and Ctrl-C noticed.
+const LOOK: Duration = Duration::from_millis(20);
+
+pub struct Session<'a> {
+    pub options: &'a RunOptions,
+    pub stage: Stage,
+    pub programs: Vec<Program>,
+    pub open_files: u64,
+    pub progress: Progress,
+    interrupt: Interrupt,
+}
+
+/// Why a load brought nothing.
+pub enum Failed {
+    Interrupted(Interrupted),
+    /// In words for the report.
+    Because(String),
+}
+
+impl From<Interrupted> for Failed {
+    fn from(interrupted: Interrupted) -> Failed {
+        Failed::Interrupted(interrupted)
+    }
+}
+
+pub fn run(options: &RunOptions) -> Result<(), Error> {
+    let interrupt = Interrupt::watch()?;
+    let open_files = raise_open_files()?;
+    let started = Instant::now();
+    let (records, programs) = find_peers(options);
+    if programs.is_empty() {
+        return Err("there is no proxy to measure; `tidegate-lab peers` says how to get them".into());
+    }
+    let cores = cores::assign(&cores::allowed()?, &options.cores.clone().unwrap_or_default())?;
+    let mut report = empty_report(options, records, open_files);
+    report.cores = cores.clone();
+    report.warnings.extend(cores::warnings(&cores));
+    let nginx = programs.iter().find(|program| program.kind == PeerKind::Nginx).map(|program| program.path.clone());
+    let stage = Stage::set_up(StageOptions {
+        cores,
+        backend: options.backend,
+        nginx: nginx.as_deref(),
+        cgroup: options.cgroup.as_deref(),
+        templates: options.templates.clone(),
+    })?;
+    if let Some(cgroup) = stage.cgroup() {
+        report.warnings.push(format!("The proxies ran in a control group of their own: {}.", cgroup.describe()));
+    }
+    let mut session = Session { options, stage, programs, open_files, progress: Progress::new(0.0), interrupt };
+    let folder = output_folder(options, &report)?;
+    let outcome = run_experiments(&mut session, &mut report, &folder, started);
+    session.progress.end();
+    if outcome.is_err() {
+        report.complete = false;
+        report.warnings.insert(0, "The run was interrupted: what is missing was not measured.".to_owned());
+    }
+    report.seconds = started.elapsed().as_secs_f64();
+    drop(session);
+    report::write(&folder, &report)?;
+    println!("{}", report::markdown(&report));
+    eprintln!("kept in {}", folder.display());
+    outcome.map_err(|Interrupted| "interrupted; the report has what was measured until then".into())
+}
+
+fn run_experiments(session: &mut Session, report: &mut Report, folder: &Path, started: Instant) -> Result<(), Interrupted> {
+    let experiments = session.options.experiments();
+    let estimates: Vec<f64> = experiments.iter().map(|experiment| experiment.seconds(session)).collect();
+    session.progress = Progress::new(estimates.iter().sum());
+    for (experiment, seconds) in experiments.into_iter().zip(estimates) {
+        session.progress.begin(experiment.name(), seconds);
+        let mut record = empty_record(experiment);
+        let began = Instant::now();
+        let outcome = experiment.run(session, &mut record);
+        record.seconds = began.elapsed().as_secs_f64();
+        if outcome.is_err() {
+            record.remarks.insert(0, "Interrupted: the rest of this experiment was not measured.".to_owned());
+        }
+        report.experiments.push(record);
+        report.seconds = started.elapsed().as_secs_f64();
+        outcome?;
+        // Kept after each experiment: should the machine go down, what was measured is there.
+        report.complete = false;
+        if let Err(error) = report::write(folder, report) {
+            session.progress.say(&format!("{}: {error}", folder.display()));
+        }
+        report.complete = true;
+    }
+    Ok(())
+}
+
+impl Session<'_> {
+    pub fn check(&self) -> Result<(), Interrupted> {
+        self.interrupt.check()
+    }
+
+    pub fn peers(&self) -> usize {
+        self.programs.len()
+    }
+
+    pub fn generator_threads(&self) -> usize {
+        self.stage.cores_of_generator().len()
+    }
+
+    /// All peers with this setup, as far as they start; who does not is noted, and the others go on.
+    pub fn start_peers(
+        &mut self,
+        record: &mut ExperimentRecord,
+        setup: impl Fn(PeerKind) -> Result<Setup, String>,
+    ) -> Result<Vec<Running>, Interrupted> {
+        let mut running = Vec::new();
+        for program in self.programs.clone() {
+            self.check()?;
+            match setup(program.kind) {
+                Ok(setup) => running.extend(self.start(record, Participant::Peer { program, setup })),
+                Err(reason) => record.remarks.push(format!("{}: {reason}.", program.kind)),
+            }
+        }
+        Ok(running)
+    }
+
+    /// `None` when it does not start; the report says why.
+    pub fn start(&mut self, record: &mut ExperimentRecord, participant: Participant) -> Option<Running> {
+        let name = participant.name();
+        self.progress.spend(0.5, &format!("starting {name}"));
+        match Running::start(&self.stage, participant) {
+            Ok(running) => {
+                note_configuration(record, &running);
+                Some(running)
+            }
+            Err(error) => {
+                self.remark(record, format!("{name} did not start: {error}"));
+                None
+            }
+        }
+    }
+
+    /// A load with its time, on a participant that is alive.
+    pub fn load(&mut self, running: &mut Running, arguments: &[String], seconds: f64, what: &str) -> Result<PhaseReport, Failed> {
+        self.check()?;
+        self.progress.spend(seconds, &format!("{}: {what}", running.name()));
+        running.ensure_alive(&self.stage).map_err(|error| Failed::Because(format!("did not start again: {error}")))?;
+        let outcome = self.load_until_interrupted(running, arguments);
+        self.check()?;
+        if let Err(error) = running.check_alive().and_then(|()| self.stage.check_backend()) {
+            return Err(Failed::Because(error.to_string()));
+        }
+        outcome.map_err(|error| Failed::Because(error.to_string()))
+    }
+
+    fn load_until_interrupted(&self, running: &Running, arguments: &[String]) -> Result<PhaseReport, Error> {
+        let mut command = self.stage.generator("load", running, arguments)?;
+        command.args(self.stage.observe(running)?).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        // What it prints fits into a pipe, so nobody has to read meanwhile.
+        while child.try_wait()?.is_none() {
+            if self.check().is_err() {
+                child.kill()?;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let report = read_report(child.wait_with_output()?)?;
+        report.phases.into_iter().next().ok_or_else(|| "the generator reported nothing".into())
+    }
+
+    pub fn remark(&self, record: &mut ExperimentRecord, text: String) {
+        self.progress.say(&text);
+        if !record.remarks.contains(&text) {
+            record.remarks.push(text);
+        }
+    }
+}
+
+pub fn note_configuration(record: &mut ExperimentRecord, running: &Running) {
+    if let Some(configuration) = running.configuration() {
+        let known = record.configurations.iter().any(|known| {
+            (&known.participant, known.flavour, known.files.len()) == (&configuration.participant, configuration.flavour, configuration.files.len())
+                && compression_of(&known.files) == compression_of(&configuration.files)
+        });
+        if !known {
+            record.configurations.push(configuration);
+        }
+    }
+}
+
+/// Configurations that differ by more than ports: the plain and the compressing one are both shown.
+fn compression_of(files: &[(String, String)]) -> usize {
+    files.iter().map(|(_, text)| text.lines().count()).sum()
+}
+
+fn find_peers(options: &RunOptions) -> (Vec<PeerRecord>, Vec<Program>) {
+    let mut records = Vec::new();
+    let mut programs = Vec::new();
+    for kind in PeerKind::ALL.into_iter().filter(|kind| options.peers.is_empty() || options.peers.contains(kind)) {
+        let mut record = PeerRecord {
+            name: kind.name().to_owned(),
+            state: PeerState::Found,
+            path: String::new(),
+            version: String::new(),
+            tls_library: String::new(),
+        };
+        match options.whereabouts.find(kind) {
+            Search::Found(program) => {
+                record.path = program.path.display().to_string();
+                record.version.clone_from(&program.version);
+                record.tls_library.clone_from(&program.tls_library);
+                programs.push(program);
+            }
+            Search::Absent { how_to_get } => {
+                eprintln!("{kind} is absent: {how_to_get}");
+                record.state = PeerState::Absent { how_to_get };
+            }
+            Search::Broken { path, reason } => {
+                eprintln!("{kind} does not run: {}: {reason}", path.display());
+                record.path = path.display().to_string();
+                record.state = PeerState::Broken { reason };
+            }
+        }
+        records.push(record);
+    }
+    (records, programs)
+}
+
+fn empty_report(options: &RunOptions, peers: Vec<PeerRecord>, open_files: u64) -> Report {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    Report {
+        format: FORMAT,
+        began: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        seconds: 0.0,
+        complete: true,
+        command: format!("tidegate-lab {}", arguments.join(" ")),
+        preset: options.preset.name().to_owned(),
+        machine: procfs::machine(),
+        cores: crate::results::Cores::default(),
+        open_files,
+        warnings: Vec::new(),
+        peers,
+        experiments: Vec::new(),
+    }
+}
+
+fn empty_record(experiment: Experiment) -> ExperimentRecord {
+    ExperimentRecord {
+        name: experiment.name().to_owned(),
+        title: experiment.title().to_owned(),
+        seconds: 0.0,
+        description: Vec::new(),
+        fairness: Vec::new(),
+        configurations: Vec::new(),
+        cells: Vec::new(),
+        remarks: Vec::new(),
+        judgements: Vec::new(),
+    }
+}
+
+fn output_folder(options: &RunOptions, report: &Report) -> Result<PathBuf, Error> {
+    let folder = options.output.clone().unwrap_or_else(|| report::default_folder(report, Path::new("lab/reports")));
+    // Before hours are spent on a report that cannot be written.
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}; name another folder with --output", folder.display()))?;
+    Ok(folder)
+}
+
+/// Many systems start programs with a low soft limit beneath a high hard one.
+fn raise_open_files() -> Result<u64, Error> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    if hard < OPEN_FILES_MIN {
+        return Err(format!(
+            "the limit of open files is {hard}, and the lab needs {OPEN_FILES_MIN}; raise it with `ulimit -Hn` or in /etc/security/limits.conf"
+        )
+        .into());
+    }
+    let wanted = hard.min(OPEN_FILES_WANTED);
+    // Left alone where it suffices: some programs size their tables by it.
+    if limit.current.is_some_and(|current| current < wanted) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })?;
+        return Ok(wanted);
+    }
+    Ok(limit.current.unwrap_or(u64::MAX))
+}
+
+/// A setup with the flavour's usual threads: as the peer wants out of the box, one for each processor of the proxy when equalised.
+pub fn usual(flavour: Flavour, proxy_cores: usize) -> Setup {
+    let threads = match flavour {
+        Flavour::Equalised | Flavour::Tuned => Some(proxy_cores),
+        Flavour::OutOfTheBox | Flavour::Floor => None,
+    };
+    Setup { threads, ..Setup::of(flavour) }
+}

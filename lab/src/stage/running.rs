@@ -1,0 +1,226 @@
+//! One participant of an experiment that stands and answers: a proxy, the relay, or the backend itself.
+//! It knows how it was started, so that it can be started again after it has ended half-way.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::net::Error;
+use crate::peers::{self, Places, Program, Rendered, Setup};
+use crate::procfs::{self, ProcessId};
+use crate::results::{Configuration, Flavour};
+use crate::stage::child::{self, Child};
+use crate::stage::{Stage, certificates, free_address, wait_until_listening};
+
+/// A freshly started process may still be reading its configuration when its port opens.
+const SETTLE_TIME: Duration = Duration::from_millis(300);
+
+#[derive(Debug, Clone)]
+pub enum Participant {
+    Peer {
+        program: Program,
+        setup: Setup,
+    },
+    /// A blind TCP relay: no TLS, no HTTP; the floor.
+    Relay,
+    /// The backend alone, without anything before it.
+    Backend,
+}
+
+pub struct Running {
+    name: String,
+    participant: Participant,
+    places: Places,
+    rendered: Rendered,
+    child: Option<Child>,
+    processes: Vec<ProcessId>,
+    resident_bytes_at_start: u64,
+}
+
+impl Participant {
+    /// As tables name it.
+    pub fn name(&self) -> String {
+        match self {
+            Participant::Peer { program, setup } => match &setup.variant {
+                Some(variant) => format!("{} {variant}", program.kind),
+                None => program.kind.to_string(),
+            },
+            Participant::Relay => "relay".into(),
+            Participant::Backend => "backend".into(),
+        }
+    }
+
+    pub fn flavour(&self) -> Flavour {
+        match self {
+            Participant::Peer { setup, .. } => setup.flavour,
+            Participant::Relay | Participant::Backend => Flavour::Floor,
+        }
+    }
+
+    pub fn threads(&self) -> usize {
+        match self {
+            Participant::Peer { setup, .. } => setup.threads.unwrap_or(0),
+            Participant::Relay => 1,
+            Participant::Backend => 0,
+        }
+    }
+}
+
+impl Running {
+    /// Starts a participant in a folder of its own and waits until it listens.
+    pub fn start(stage: &Stage, participant: Participant) -> Result<Running, Error> {
+        Running::start_on(stage, participant, None)
+    }
+
+    /// On an address that others may listen on, too.
+    pub fn start_on(stage: &Stage, participant: Participant, listen: Option<SocketAddr>) -> Result<Running, Error> {
+        let name = participant.name();
+        let listen = match (&participant, listen) {
+            (Participant::Backend, _) => stage.backend_address(),
+            (_, Some(listen)) => listen,
+            (_, None) => free_address()?,
+        };
+        let folder = tempfile::Builder::new().prefix(&name.replace(' ', "-")).tempdir_in(stage.path())?.keep();
+        for file in certificates::FILES {
+            std::fs::copy(stage.path().join(file), folder.join(file))?;
+        }
+        let places = Places { folder, listen, admin: free_address()?, backend: stage.backend_address() };
+        let rendered = match &participant {
+            Participant::Peer { program, setup } => peers::render(program, &places, setup, stage.templates())?,
+            Participant::Relay | Participant::Backend => Rendered::default(),
+        };
+        let mut running =
+            Running { name, participant, places, rendered, child: None, processes: Vec::new(), resident_bytes_at_start: 0 };
+        running.launch(stage)?;
+        Ok(running)
+    }
+
+    fn launch(&mut self, stage: &Stage) -> Result<(), Error> {
+        let cgroup = stage.cgroup().map(|cgroup| cgroup.path());
+        let command = match &self.participant {
+            Participant::Backend => return Ok(()),
+            Participant::Relay => {
+                let mut command = child::pinned(&stage.cores().proxy, &std::env::current_exe()?)?;
+                command.args(["relay", "--listen", &self.places.listen.to_string(), "--to", &self.places.backend.to_string()]);
+                command
+            }
+            Participant::Peer { program, .. } => {
+                self.rendered.write(&self.places.folder)?;
+                let mut command = child::pinned_within(&stage.cores().proxy, cgroup, &program.path)?;
+                command.args(&self.rendered.arguments).envs(self.rendered.environment.iter().cloned());
+                command.current_dir(&self.places.folder);
+                command
+            }
+        };
+        let mut child = Child::spawn(&self.name, command, &self.log())?;
+        wait_until_listening(self.places.listen, &mut child)?;
+        std::thread::sleep(SETTLE_TIME);
+        child.check_alive()?;
+        self.processes = child.processes()?;
+        self.resident_bytes_at_start = procfs::resident_bytes(&self.processes)?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn log(&self) -> std::path::PathBuf {
+        self.places.folder.join("output.log")
+    }
+
+    /// Starts it again if it has ended.
+    pub fn ensure_alive(&mut self, stage: &Stage) -> Result<(), Error> {
+        if self.child.as_mut().is_some_and(|child| !child.has_ended()) {
+            return Ok(());
+        }
+        self.child = None;
+        self.launch(stage)
+    }
+
+    /// Fails with its last words, once it has ended.
+    pub fn check_alive(&mut self) -> Result<(), Error> {
+        match &mut self.child {
+            Some(child) => child.check_alive(),
+            None => Ok(()),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn participant(&self) -> &Participant {
+        &self.participant
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.places.listen
+    }
+
+    pub fn processes(&self) -> &[ProcessId] {
+        &self.processes
+    }
+
+    /// The processes as they are now: a reload may have replaced some.
+    pub fn current_processes(&self) -> Vec<ProcessId> {
+        self.child.as_ref().and_then(|child| child.processes().ok()).unwrap_or_default()
+    }
+
+    pub fn resident_bytes_at_start(&self) -> u64 {
+        self.resident_bytes_at_start
+    }
+
+    pub fn speaks_tls(&self) -> bool {
+        matches!(self.participant, Participant::Peer { .. })
+    }
+
+    /// Changes the configuration while it runs, as its own documentation says.
+    pub fn reconfigure(&mut self, stage: &Stage, change: impl FnOnce(&mut Setup)) -> Result<(), Error> {
+        let (Participant::Peer { program, setup }, Some(child)) = (&mut self.participant, &self.child) else {
+            return Err(format!("{} cannot be configured", self.name).into());
+        };
+        let mut changed = setup.clone();
+        change(&mut changed);
+        let rendered = peers::render(program, &self.places, &changed, stage.templates())?;
+        peers::reconfigure(program, &self.places, &self.rendered, &rendered, child.process_id())?;
+        *setup = changed;
+        self.rendered = rendered;
+        Ok(())
+    }
+
+    /// Asks it to stop as its own documentation says, and returns when it has ended or had its time.
+    pub fn stop_gracefully(&mut self, time_max: Duration) -> Result<(), Error> {
+        let (Participant::Peer { program, .. }, Some(child)) = (&self.participant, &mut self.child) else { return Ok(()) };
+        peers::stop(program.kind, child.process_id(), &self.places)?;
+        let deadline = std::time::Instant::now() + time_max;
+        while !child.has_ended() {
+            if std::time::Instant::now() > deadline {
+                child.stop(Signal::KILL);
+                return Err(format!("{} was still there {time_max:?} after its graceful stop, and was killed", self.name).into());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// For the report.
+    pub fn configuration(&self) -> Option<Configuration> {
+        let Participant::Peer { program, setup } = &self.participant else { return None };
+        let mut command: Vec<String> = self.rendered.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        command.push(program.path.display().to_string());
+        command.extend(self.rendered.arguments.iter().map(|argument| argument.to_string_lossy().into_owned()));
+        // The folder is temporary, and its name tells nothing.
+        let shorten = |text: &str| text.replace(&self.places.folder.display().to_string(), "/run/lab");
+        Some(Configuration {
+            participant: self.name.clone(),
+            flavour: setup.flavour,
+            command: shorten(&command.join(" ")),
+            files: self.rendered.files.iter().map(|(name, text)| (name.clone(), shorten(text))).collect(),
+            note: self.rendered.note.clone(),
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.places.folder
+    }
+}
