@@ -10,6 +10,7 @@ mod load;
 mod net;
 mod procfs;
 mod relay;
+mod report;
 mod results;
 mod stage;
 

@@ -33,7 +33,13 @@ pub fn better<'a>(candidates: impl IntoIterator<Item = (&'a str, Option<f64>)>) 
 
 impl Judgement {
     /// `ours` against `ratio_max` times the reference.
-    pub fn relative(subject: &str, figure: &str, ours: Option<f64>, reference: Option<(String, f64)>, ratio_max: f64) -> Judgement {
+    pub fn relative(
+        subject: &str,
+        figure: &str,
+        ours: Option<f64>,
+        reference: Option<(String, f64)>,
+        ratio_max: f64,
+    ) -> Judgement {
         let ratio = match (ours, &reference) {
             (Some(ours), Some((_, reference))) if *reference > 0.0 => Some(ours / reference),
             _ => None,

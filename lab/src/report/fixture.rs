@@ -1,0 +1,1 @@
+//! A small run with everything in it that a report must cope with.

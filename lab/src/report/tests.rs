@@ -1,0 +1,1 @@
+//! What reports of the fixture look like.
