@@ -166,6 +166,16 @@ impl Entry {
     }
 }
 
+/// Where a whole row says the same, as with `failed`, once is enough.
+pub fn say_once(entries: &mut [Entry]) {
+    for index in (1..entries.len()).rev() {
+        let is_repeated = entries[index] == entries[index - 1];
+        if is_repeated && matches!(entries[index].text.as_str(), "absent" | "failed" | "n/a") {
+            entries[index] = Entry::weak("–");
+        }
+    }
+}
+
 /// Marks the best of a row or column. Several that are equal are all the best; a single one is not marked, as it was best of nobody.
 pub fn mark_best<'a>(candidates: impl IntoIterator<Item = (&'a mut Entry, Option<f64>)>, better: Better) {
     let candidates: Vec<_> = candidates.into_iter().filter_map(|(entry, value)| Some((entry, value?))).collect();

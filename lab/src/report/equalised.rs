@@ -2,7 +2,7 @@
 //! The study's ranking stands beside.
 
 use crate::report::chart::{Axis, Chart, Lines, Scale, Series};
-use crate::report::document::{Block, Column, Entry, Table, mark_best};
+use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
 use crate::report::section::{bars, capital, matrix, suffix};
 use crate::report::{ladder, published};
@@ -50,6 +50,7 @@ fn percentile_table(grid: &Grid, row: &Row, suffix: &str) -> Table {
         let cell = grid.cell(row, name);
         let mut entries = vec![Entry::plain(*name)];
         entries.extend(all().map(|figure| Entry::of_figure(cell, figure, &mut table.notes)));
+        say_once(&mut entries);
         table.rows.push(entries);
     }
     for (index, figure) in figures.into_iter().enumerate() {

@@ -117,7 +117,7 @@ pub fn places(standings: &[Standing]) -> String {
     format!(
         "Of {} comparisons in this run (CPU time, memory, latency at a given rate, what breaks), Tidegate is the best or shares the best \
          figure in {best}, is level with the best within the noise in {level}, and is behind the best in {behind}; {unknown} cannot be told \
-         because Tidegate or everybody else was not measured.",
+         because Tidegate or a rival was not measured, or not brought to its limit.",
         standings.len()
     )
 }

@@ -2,7 +2,7 @@
 //! The tuned variants of nginx (`e1-nginx`) are laid out the same way, in one table.
 
 use crate::report::chart::{Axis, Chart, Lines, Scale, Series};
-use crate::report::document::{Block, Column, Entry, Notes, Table, mark_best};
+use crate::report::document::{Block, Column, Entry, Notes, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
 use crate::report::number;
 use crate::report::published::{self, OutOfTheBoxRow, Study};
@@ -82,7 +82,13 @@ pub fn standings(report: &Report, experiment: &ExperimentRecord) -> Vec<Standing
             let cell = grid.cells().iter().find(|cell| cell.participant == **name).copied();
             let sample = climb.highest.map(|(rate, _)| Sample::exact(rate));
             let sample = sample.or_else(|| matches!(climb.end, Some((_, Rung::Broke(_)))).then(|| Sample::exact(0.0)));
-            Contender { name: (*name).to_owned(), sample, text: climb.text(), competes: competes(report, name, cell) }
+            Contender {
+                name: (*name).to_owned(),
+                sample,
+                is_at_least: climb.is_at_least(),
+                text: climb.text(),
+                competes: competes(report, name, cell),
+            }
         };
         Standing {
             experiment: experiment.name.clone(),
@@ -129,6 +135,15 @@ fn climb<'a>(grid: &Grid<'a>, rates: &[(f64, Row)], name: &str) -> Climb<'a> {
 }
 
 impl Climb<'_> {
+    /// It passed all that it was asked, or something else was the limit.
+    fn is_at_least(&self) -> bool {
+        match &self.end {
+            None => self.highest.is_some(),
+            Some((_, Rung::Passed | Rung::Limited(_) | Rung::Unavailable(_))) => true,
+            Some((_, Rung::Broke(_) | Rung::Failed(_))) => false,
+        }
+    }
+
     fn text(&self) -> String {
         let rate = |rate: f64| format!("{}/s", number::whole(rate));
         match (self.highest, &self.end) {
@@ -259,7 +274,7 @@ fn at_rate(grid: &Grid, rate: f64, row: &Row, flavour: Option<Flavour>) -> Table
             Some((_, failed)) => Entry::plain(number::percent(failed)),
             None => Entry::of_median(cell, Figure::Requests, notes),
         };
-        let entries = vec![
+        let mut entries = vec![
             Entry::plain(*name),
             scaled(Figure::RequestsPerSecond, 1.0, notes),
             failed,
@@ -273,6 +288,7 @@ fn at_rate(grid: &Grid, rate: f64, row: &Row, flavour: Option<Flavour>) -> Table
             scaled(Figure::SentBytes, 1e6, notes),
             passed(cell, rate),
         ];
+        say_once(&mut entries);
         table.rows.push(entries);
     }
     mark_cheapest(&mut table, grid, row, 7);
@@ -330,7 +346,7 @@ fn published_table(rows: &[OutOfTheBoxRow], study: Study) -> Block {
         head.extend(titles.map(Column::number));
     }
     let mut table = Table::new(format!("Published ({}), 50,000/s offered", study.cited()), head);
-    let optional = |value: Option<f64>| value.map_or_else(|| Entry::weak("–"), |value| Entry::plain(number::short(value)));
+    let optional = |value: Option<f64>| value.map_or_else(|| Entry::weak("–"), |value| Entry::plain(number::published(value)));
     for row in rows {
         let failed = Entry::plain(number::percent(row.failed_percent / 100.0));
         let mut entries = vec![Entry::plain(row.target), Entry::plain(number::whole(row.answered_per_second)), failed];

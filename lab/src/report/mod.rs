@@ -5,7 +5,7 @@ mod chart;
 mod document;
 mod equalised;
 #[cfg(test)]
-mod fixture;
+pub mod fixture;
 mod grid;
 mod head;
 mod html;
@@ -123,6 +123,8 @@ fn document(report: &Report) -> Vec<Block> {
 /// Letters and digits of the processor's name, and the number of cores: short, and good for a folder's name.
 fn short_machine_name(machine: &Machine) -> String {
     let name = machine.cpu.split(['(', '@']).next().unwrap_or_default().to_lowercase();
-    let words: Vec<_> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(4).collect();
-    format!("{}-{}c", words.join("-"), machine.cores)
+    let mut words: Vec<_> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(4).collect();
+    let cores = format!("{}c", machine.cores);
+    words.push(&cores);
+    words.join("-")
 }

@@ -21,6 +21,11 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// With the digits that it was published with.
+pub fn published(value: f64) -> String {
+    if value.fract() == 0.0 { whole(value) } else { format!("{value:.2}") }
+}
+
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -130,6 +135,7 @@ mod tests {
         }
         assert_eq!([count(0), count(999), count(1000), count(2_088_749)], ["0", "999", "1,000", "2,088,749"]);
         assert_eq!([tick(0.0), tick(0.2), tick(1500.0), tick(2e6)], ["0", "0.2", "1.5k", "2M"]);
+        assert_eq!([published(0.23), published(9.0), published(17_000.0)], ["0.23", "9", "17,000"]);
         assert_eq!([percent(0.0), percent(0.0123), percent(0.5)], ["0 %", "1.23 %", "50.0 %"]);
         assert_eq!([duration(12.4), duration(61.0), duration(7322.0)], ["12 s", "1 min 1 s", "2 h 2 min"]);
     }

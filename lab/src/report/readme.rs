@@ -3,7 +3,8 @@
 
 use crate::report::head;
 use crate::report::markdown::{cell, escape};
-use crate::report::standing::{Contender, OURS, Standing, standings};
+use crate::report::standing::{OURS, Place, Standing, standings};
+use crate::results::figure::Better;
 use crate::results::{PeerState, Report};
 
 pub fn readme(report: &Report) -> String {
@@ -54,7 +55,7 @@ fn setting(report: &Report) -> String {
 }
 
 fn row(standing: &Standing, names: &[&str]) -> String {
-    let more = if standing.better == crate::results::figure::Better::Higher { ", more is better" } else { "" };
+    let more = if standing.better == Better::Higher { ", more is better" } else { "" };
     let mut text = format!("| {} {}: {}{more} |", cell(&standing.experiment), cell(&standing.label), cell(&standing.unit));
     let best = standing.best().and_then(|best| best.sample).map(|best| best.summary.median);
     for name in names {
@@ -68,10 +69,8 @@ fn row(standing: &Standing, names: &[&str]) -> String {
 }
 
 fn to_best_rival(standing: &Standing) -> Option<String> {
-    let median = |contender: &Contender| contender.sample.map(|sample| sample.summary.median);
-    let ours = standing.ours().and_then(median)?;
-    let rival = standing.best_rival().and_then(median)?;
-    (rival > 0.0).then(|| format!("{:.2}", ours / rival))
+    let ratio = standing.ours()?.ratio_to(standing.best_rival()?)?;
+    Some(format!("{ratio:.2}"))
 }
 
 fn losses(main: &[&Standing]) -> String {
@@ -82,9 +81,16 @@ fn losses(main: &[&Standing]) -> String {
         return "Tidegate was not measured in this run.".to_owned();
     }
     let behind: Vec<_> = main.iter().filter_map(|standing| standing.shortfall()).collect();
-    if behind.is_empty() {
+    let unknown: Vec<_> =
+        main.iter().filter(|standing| standing.place() == Place::Unknown).map(|standing| standing.subject()).collect();
+    let mut text = if behind.is_empty() {
         "In none of these is somebody better than Tidegate beyond the noise.".to_owned()
     } else {
         format!("Tidegate is not the best in: {}.", behind.join("; "))
+    };
+    if !unknown.is_empty() {
+        text +=
+            &format!(" Not told by this run, as somebody was not measured or not brought to the limit: {}.", unknown.join("; "));
     }
+    text
 }

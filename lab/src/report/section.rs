@@ -2,7 +2,7 @@
 //! Experiments with a layout of their own take pieces from here.
 
 use crate::report::chart::{Bar, Bars, Chart};
-use crate::report::document::{Block, Column, Entry, Table, mark_best};
+use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
 use crate::report::{equalised, ladder, number, targets, under_change};
 use crate::results::figure::Figure;
@@ -170,6 +170,7 @@ fn spreads(report: &Report, experiment: &ExperimentRecord) -> Option<Block> {
                 let mut entries =
                     vec![Entry::plain(&row.label), Entry::plain(*name), Entry::plain(cell.rounds.len().to_string())];
                 entries.extend(figures.iter().map(|figure| Entry::of_figure(Some(cell), *figure, &mut table.notes)));
+                say_once(&mut entries);
                 table.rows.push(entries);
             }
         }

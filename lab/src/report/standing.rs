@@ -25,6 +25,8 @@ pub struct Contender {
     pub name: String,
     /// `None` if it was not measured.
     pub sample: Option<Sample>,
+    /// It was not brought to its limit: the sample is what it did at least.
+    pub is_at_least: bool,
     /// The value as it is written, or why there is none.
     pub text: String,
     /// The floor is nobody's rival, and neither is a variant of Tidegate.
@@ -44,7 +46,7 @@ pub enum Place {
         /// Ours to the best.
         ratio: f64,
     },
-    /// Tidegate, or everybody else, was not measured.
+    /// Tidegate, or everybody else, was not measured, or not brought to its limit.
     Unknown,
 }
 
@@ -127,7 +129,7 @@ fn contender(report: &Report, name: &str, cell: Option<&Cell>, figure: Figure) -
             Outcome::Unavailable { .. } => "n/a".to_owned(),
         },
     };
-    Contender { name: name.to_owned(), sample, text, competes: competes(report, name, cell) }
+    Contender { name: name.to_owned(), sample, is_at_least: false, text, competes: competes(report, name, cell) }
 }
 
 pub fn competes(report: &Report, name: &str, cell: Option<&Cell>) -> bool {
@@ -135,6 +137,12 @@ pub fn competes(report: &Report, name: &str, cell: Option<&Cell>) -> bool {
 }
 
 impl Contender {
+    /// `None` for whoever was not measured or not brought to its limit, and where the other is nothing at all.
+    pub fn ratio_to(&self, other: &Contender) -> Option<f64> {
+        let (ours, theirs) = (self.median()?, other.median()?);
+        (theirs > 0.0 && !self.is_at_least && !other.is_at_least).then_some(ours / theirs)
+    }
+
     fn median(&self) -> Option<f64> {
         self.sample.map(|sample| sample.summary.median)
     }
@@ -161,24 +169,32 @@ impl Standing {
         measured.min_by(|(_, left), (_, right)| key(*left).total_cmp(&key(*right))).map(|(contender, _)| contender)
     }
 
-    /// To the best of all; `None` for whoever was not measured, and where the best is nothing at all.
+    /// To the best of all.
     pub fn ratio(&self, contender: &Contender) -> Option<f64> {
-        let best = self.best()?.median()?;
-        (best > 0.0).then_some(contender.median()? / best)
+        contender.ratio_to(self.best()?)
     }
 
     pub fn place(&self) -> Place {
-        let ours = self.ours().and_then(|ours| Some((ours.median()?, ours.sample?)));
+        let ours = self.ours().and_then(|ours| Some((ours, ours.median()?, ours.sample?)));
         let rival = self.best_rival().and_then(|rival| Some((rival, rival.median()?, rival.sample?)));
-        let (Some((ours, our_sample)), Some((rival, theirs, their_sample))) = (ours, rival) else { return Place::Unknown };
+        let (Some((us, ours, our_sample)), Some((rival, theirs, their_sample))) = (ours, rival) else { return Place::Unknown };
         let is_better = if self.better == Better::Higher { theirs > ours } else { theirs < ours };
-        if !is_better {
+        if is_better && us.is_at_least || !is_better && self.may_be_passed(us, ours) {
+            Place::Unknown
+        } else if !is_better {
             Place::Best
         } else if !their_sample.differs_from(&our_sample) {
             Place::Level { with: rival.name.clone() }
         } else {
             Place::Behind { best: rival.name.clone(), ratio: ours / theirs }
         }
+    }
+
+    /// Whether a rival that was not brought to its limit might go further. At the top of the ladder nobody can.
+    fn may_be_passed(&self, us: &Contender, ours: f64) -> bool {
+        let rivals = self.contenders.iter().filter(|contender| contender.competes && contender.name != OURS);
+        let mut unlimited = rivals.filter(|rival| rival.is_at_least).filter_map(Contender::median);
+        unlimited.any(|theirs| !us.is_at_least || theirs < ours)
     }
 
     /// `e2, 100k plain closed, CPU µs/request`.

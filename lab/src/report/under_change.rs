@@ -75,6 +75,7 @@ pub fn standings(report: &Report, experiment: &ExperimentRecord) -> Vec<Standing
                 Contender {
                     name: (*name).to_owned(),
                     sample: wrong.map(|wrong| Sample::exact(wrong as f64)),
+                    is_at_least: false,
                     text: wrong.map_or_else(|| "incomplete".to_owned(), number::count),
                     competes: competes(report, name, cell),
                 }

@@ -68,9 +68,9 @@ struct Key<'a> {
     order: usize,
     experiment: &'a str,
     case: &'a str,
-    participant: &'a str,
-    flavour: Flavour,
     placement: Placement,
+    flavour: Flavour,
+    participant: &'a str,
     threads: usize,
 }
 
@@ -266,5 +266,86 @@ fn digits(value: f64) -> String {
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 0.1 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn sample(values: &[f64]) -> Sample {
+        Sample { summary: Summary::of(values.iter().copied()).unwrap(), rounds: values.len() }
+    }
+
+    #[test]
+    fn noise_is_told_from_change() {
+        for (old, new, expected) in [
+            // Apart, and by more than 3 %.
+            (&[10.0, 10.1, 10.2][..], &[10.6, 10.7, 10.8][..], true),
+            (&[10.0, 10.1, 10.2], &[9.5, 9.6, 9.7], true),
+            // Apart, but close.
+            (&[10.0, 10.1, 10.2], &[10.3, 10.35, 10.4], false),
+            // Far, but they overlap.
+            (&[10.0, 10.1, 12.0], &[11.9, 12.5, 13.0], false),
+            // A single round takes 10 %.
+            (&[10.0], &[10.9], false),
+            (&[10.0, 10.0, 10.0], &[10.9], false),
+            (&[10.0], &[11.1], true),
+            // From nothing to something.
+            (&[0.0], &[1.0], true),
+            (&[0.0], &[0.0], false),
+        ] {
+            assert_eq!(sample(new).differs_from(&sample(old)), expected, "{old:?} → {new:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_like_itself() {
+        let text = compare(&fixture::small(), &fixture::small(), false);
+        assert_eq!(text, "0 figures worse, 0 better, 34 unchanged within the noise; 1 cells without a figure in common\n");
+    }
+
+    #[test]
+    fn what_changed_is_told() {
+        let old = fixture::small();
+        let mut new = fixture::small();
+        new.machine.kernel = "6.18.0".into();
+        new.peers[3].version = "nginx/1.28.0".into();
+        new.complete = false;
+        let cells = &mut new.experiments[0].cells;
+        let scale = |cell: &mut Cell, factor: f64| {
+            for round in &mut cell.rounds {
+                round.figures.entry(Figure::CpuUsPerRequest).and_modify(|value| *value *= factor);
+                round.figures.entry(Figure::HandshakesPerSecond).and_modify(|value| *value *= factor);
+            }
+        };
+        scale(&mut cells[0], 1.2);
+        scale(&mut cells[1], 1.001);
+        cells[2].outcome = Outcome::Failed { reason: "died".into() };
+        cells[3].participant = "traefik".into();
+        insta::assert_snapshot!(compare(&old, &new, false));
+        let all = compare(&old, &new, true);
+        assert!(
+            all.contains(
+                "unchanged within the noise (28):\n  handshake, full S, haproxy, equalised, threads 1, CPU µs/request: 167 ["
+            ),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn files_that_are_no_reports_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        let message = |path: &std::path::Path| {
+            run(&CompareOptions { old: path.into(), new: path.into(), all: false }).unwrap_err().to_string()
+        };
+        assert!(message(&path).contains("No such file"));
+        std::fs::write(&path, "{\"format\": 1}").unwrap();
+        assert!(message(&path).contains("not a report of tidegate-lab"));
+        let other = Report { format: 99, ..fixture::small() };
+        std::fs::write(&path, serde_json::to_string(&other).unwrap()).unwrap();
+        assert!(message(&path).contains("format 99"));
     }
 }
