@@ -11,6 +11,7 @@ mod net;
 mod peers;
 mod procfs;
 mod relay;
+mod report;
 mod results;
 mod stage;
 

@@ -13,6 +13,7 @@ mod render;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod traefik;
 
 pub use commands::{PeersOptions, Whereabouts, run};
 pub use control::{Stop, graceful_stop, reconfigure, stop};

@@ -79,7 +79,7 @@ pub fn render(program: &Program, places: &Places, setup: &Setup, templates: Opti
         ..Rendered::default()
     };
     let environment = template_environment();
-    let variables = variables(places, setup);
+    let variables = variables(program, places, setup);
     for (name, source) in sources {
         let text = environment
             .render_named_str(&name, &source, &variables)
@@ -195,7 +195,7 @@ fn template_environment() -> Environment<'static> {
     environment
 }
 
-fn variables(places: &Places, setup: &Setup) -> Value {
+fn variables(program: &Program, places: &Places, setup: &Setup) -> Value {
     let address = |address: SocketAddr| {
         context! { host => address.ip().to_string(), port => address.port(), all => address.to_string() }
     };
@@ -207,6 +207,8 @@ fn variables(places: &Places, setup: &Setup) -> Value {
         listen => address(places.listen),
         admin => address(places.admin),
         backend => address(places.backend),
+        // As numbers, to be compared with `>= [1, 25]`.
+        version => numbers(&program.version),
         variant => setup.variant,
         threads => setup.threads,
         compression => compression,
@@ -217,6 +219,11 @@ fn variables(places: &Places, setup: &Setup) -> Value {
         // Started by root, nginx would hand its workers to another user, who cannot reach the folder.
         root => rustix::process::geteuid().is_root(),
     }
+}
+
+/// `1.22.1` out of `1.22.1-9+deb12u10`.
+fn numbers(version: &str) -> Vec<u32> {
+    version.split(|letter: char| !letter.is_ascii_digit()).map_while(|part| part.parse().ok()).take(3).collect()
 }
 
 fn embedded(folder: &str) -> Vec<(String, String)> {

@@ -1,1 +1,317 @@
 //! What the configurations of all peers have in common, and that those peers that are installed accept theirs.
+//! What belongs to one file is tested there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustix::process::Signal;
+
+use super::*;
+use crate::peers::find::parse_version;
+use crate::peers::render::main_file;
+use crate::results::Flavour;
+
+fn places(folder: &Path) -> Places {
+    Places {
+        folder: folder.to_owned(),
+        listen: "127.0.0.1:41001".parse().unwrap(),
+        admin: "127.0.0.1:41002".parse().unwrap(),
+        backend: "127.0.0.1:41003".parse().unwrap(),
+    }
+}
+
+fn program(kind: PeerKind) -> Program {
+    Program { kind, path: Path::new("/opt").join(kind.name()), version: "1.22.1".to_owned(), tls_library: String::new() }
+}
+
+/// A shell writes it: were this process to hold the file open for writing while a test beside it starts a child, it could not be run.
+pub fn write_script(path: &Path, text: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"printf %s "$2" > "$1" && chmod 755 "$1""#, "sh"]).arg(path).arg(text);
+    assert!(shell.status().unwrap().success());
+}
+
+/// Every flavour and variant of a peer, with every flag on and off, with and without a number of threads, and with every compression.
+fn all_setups(kind: PeerKind) -> Vec<Setup> {
+    let mut bases = [Flavour::OutOfTheBox, Flavour::Equalised].map(Setup::of).to_vec();
+    for variant in variants(kind, Flavour::Tuned) {
+        bases.push(Setup { variant: Some((*variant).to_owned()), ..Setup::of(Flavour::Tuned) });
+    }
+    let compressions = codecs(kind).iter().flat_map(|codec| codec.compressions()).map(Some);
+    let compressions: Vec<_> = [None].into_iter().chain(compressions).collect();
+    let mut setups = Vec::new();
+    for base in bases {
+        for flags in 0..32 {
+            let flag = |bit: u32| flags & (1 << bit) != 0;
+            for compression in compressions.iter().copied() {
+                let threads = flag(4).then_some(2);
+                let (cors, redirect, shared_port, access_log) = (flag(0), flag(1), flag(2), flag(3));
+                setups.push(Setup { compression, threads, cors, redirect, shared_port, access_log, ..base.clone() });
+            }
+        }
+    }
+    setups
+}
+
+#[test]
+fn every_configuration_is_whole_and_names_its_places() {
+    let places = places(Path::new("/srv/folder"));
+    for kind in PeerKind::ALL {
+        for setup in all_setups(kind) {
+            let rendered = render(&program(kind), &places, &setup, None).unwrap();
+            let text: String = rendered.files.iter().map(|(_, text)| text.as_str()).collect();
+            for wanted in ["41001", "127.0.0.1", "41003", "cert.pem"]
+                .map(|word| if kind == PeerKind::Haproxy { word.replace("cert", "combined") } else { word.to_owned() })
+            {
+                assert!(text.contains(&wanted), "{kind} {setup:?}: {wanted}\n{text}");
+            }
+            assert_eq!(text.matches('{').count(), text.matches('}').count(), "{kind} {setup:?}\n{text}");
+            assert!(!text.contains("{%") && !text.contains("none"), "{kind} {setup:?}\n{text}");
+            assert_eq!(
+                text.to_lowercase().contains("access-control") || text.contains("accessControl"),
+                setup.cors,
+                "{kind} {setup:?}"
+            );
+            assert_eq!(text.contains("/old"), setup.redirect, "{kind} {setup:?}");
+            assert!(rendered.files.iter().any(|(name, _)| name == main_file(kind)), "{kind} {:?}", rendered.files);
+            let command = rendered.arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            assert!(command.contains(&format!("/srv/folder/{}", main_file(kind))), "{kind}: {command}");
+        }
+    }
+}
+
+#[test]
+fn every_flavour_says_what_is_equal_in_it() {
+    let places = places(Path::new("/srv/folder"));
+    for kind in PeerKind::ALL {
+        for setup in all_setups(kind) {
+            let note = render(&program(kind), &places, &setup, None).unwrap().note;
+            let sentences = note.matches(". ").count() + note.matches(".\n").count() + 1;
+            assert!((2..=7).contains(&sentences), "{kind} {:?}: {sentences} sentences: {note}", setup.flavour);
+        }
+    }
+}
+
+#[test]
+fn compression_reaches_the_configuration() {
+    let places = places(Path::new("/srv/folder"));
+    for kind in PeerKind::ALL {
+        for flavour in [Flavour::OutOfTheBox, Flavour::Equalised] {
+            let plain = render(&program(kind), &places, &Setup::of(flavour), None).unwrap();
+            let mut seen = vec![plain.files];
+            for compression in codecs(kind).iter().flat_map(|codec| codec.compressions()) {
+                let setup = Setup { compression: Some(compression), ..Setup::of(flavour) };
+                let files = render(&program(kind), &places, &setup, None).unwrap().files;
+                assert!(!seen.contains(&files), "{kind} {compression:?} is like another");
+                seen.push(files);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fastest_compression_is_one_that_the_peer_has() {
+    for kind in PeerKind::ALL {
+        let all: Vec<Compression> = codecs(kind).iter().flat_map(|codec| codec.compressions()).collect();
+        match fastest_compression(kind) {
+            Ok(compression) => assert!(all.contains(&compression), "{kind} {compression:?}"),
+            Err(reason) => assert!(all.is_empty() && !reason.is_empty(), "{kind}: {reason}"),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_rendered_says_why() {
+    let places = places(Path::new("/srv/folder"));
+    let check = |kind: PeerKind, flavour: Flavour, variant: Option<&str>, expected: &str| {
+        let setup = Setup { variant: variant.map(str::to_owned), ..Setup::of(flavour) };
+        let error = render(&program(kind), &places, &setup, None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(PeerKind::Nginx, Flavour::Tuned, None, "keepalive-4, multi-accept, aes-128-first");
+    check(PeerKind::Nginx, Flavour::Tuned, Some("keepalive-5"), "keepalive-5");
+    check(PeerKind::Nginx, Flavour::Equalised, Some("keepalive-4"), "no variants");
+    check(PeerKind::Caddy, Flavour::Tuned, None, "caddy has no configuration `tuned`");
+    check(PeerKind::Caddy, Flavour::Floor, None, "floor");
+}
+
+#[test]
+fn templates_may_come_from_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("caddy/equalised");
+    fs::create_dir_all(own.join("more")).unwrap();
+    fs::write(own.join("Caddyfile"), "to {{ backend.all }}\n").unwrap();
+    fs::write(own.join("more/file"), "{{ threads or \"auto\" }}").unwrap();
+    fs::write(own.join("note.md"), "Mine.\n").unwrap();
+    let places = places(Path::new("/srv/folder"));
+    let setup = Setup::of(Flavour::Equalised);
+    let rendered = render(&program(PeerKind::Caddy), &places, &setup, Some(folder.path())).unwrap();
+    let expected =
+        [("Caddyfile", "to 127.0.0.1:41003\n"), ("more/file", "auto")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+    assert_eq!(rendered.files, expected);
+    assert_eq!(rendered.note, "Mine.");
+
+    fs::write(own.join("Caddyfile"), "to {{ bakend }}\n").unwrap();
+    let error = render(&program(PeerKind::Caddy), &places, &setup, Some(folder.path())).unwrap_err().to_string();
+    assert!(error.contains("peers/caddy/equalised/Caddyfile"), "{error}");
+    let missing = render(&program(PeerKind::Nginx), &places, &setup, Some(folder.path())).unwrap_err().to_string();
+    assert!(missing.contains("nginx/equalised"), "{missing}");
+}
+
+#[test]
+fn names_are_read_and_suggested() {
+    for kind in PeerKind::ALL {
+        assert_eq!(PeerKind::from_name(kind.name()), Ok(kind));
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+    }
+    let error = PeerKind::from_name("Trafik").unwrap_err();
+    assert!(error.contains("perhaps `traefik`") && error.contains("haproxy, nginx"), "{error}");
+    let error = PeerKind::from_name("apache").unwrap_err();
+    assert!(!error.contains("perhaps") && error.contains("tidegate"), "{error}");
+}
+
+#[test]
+fn versions_are_read_from_what_peers_say() {
+    let check = |kind: PeerKind, said: &str, expected: Option<(&str, &str)>| {
+        let expected = expected.map(|(version, library)| (version.to_owned(), library.to_owned()));
+        assert_eq!(parse_version(kind, said), expected, "{kind}: {said}");
+    };
+    let tidegate = "tidegate 0.1.0\nTLS: rustls with aws-lc-rs\nHTTP: 1.0, 1.1, 2\n";
+    check(PeerKind::Tidegate, tidegate, Some(("0.1.0", "rustls with aws-lc-rs")));
+    let haproxy = "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/\nBuilt with OpenSSL version : OpenSSL 3.0.22 25 Aug 2026\n\
+                   Running on OpenSSL version : OpenSSL 3.0.19 27 Jan 2026\n";
+    check(PeerKind::Haproxy, haproxy, Some(("2.6.12-1+deb12u4", "OpenSSL 3.0.19")));
+    let nginx = "nginx version: nginx/1.22.1\nbuilt with OpenSSL 3.0.20 7 Apr 2026 (running with OpenSSL 3.0.19 27 Jan 2026)\n";
+    check(PeerKind::Nginx, nginx, Some(("1.22.1", "OpenSSL 3.0.19")));
+    check(
+        PeerKind::Nginx,
+        "nginx version: nginx/1.29.0\nbuilt with OpenSSL 3.5.1 1 Jul 2025\n",
+        Some(("1.29.0", "OpenSSL 3.5.1")),
+    );
+    check(
+        PeerKind::Angie,
+        "Angie version: Angie/1.10.0\nnginx version: nginx/1.27.5\nbuilt with OpenSSL 3.0.15 3 Sep 2024\n",
+        Some(("1.10.0", "OpenSSL 3.0.15")),
+    );
+    check(PeerKind::Angie, nginx, None);
+    check(PeerKind::Envoy, "\nenvoy  version: 9e55/1.40.0/Clean/RELEASE/BoringSSL\n\n", Some(("1.40.0", "BoringSSL")));
+    let by_go = "unknown\ngo\tgo1.26.8\npath\tgithub.com/caddyserver/caddy/v2/cmd/caddy\nmod\tgithub.com/caddyserver/caddy/v2\tv2.11.9\th1:bhZt=\n";
+    check(PeerKind::Caddy, by_go, Some(("2.11.9", "Go crypto/tls (go1.26.8)")));
+    let released =
+        "v2.10.0 h1:abc=\ngo\tgo1.24.2\nmod\tcaddy\t(devel)\t\ndep\tgithub.com/caddyserver/caddy/v2\tv2.10.0\th1:abc=\n";
+    check(PeerKind::Caddy, released, Some(("2.10.0", "Go crypto/tls (go1.24.2)")));
+    check(PeerKind::Caddy, "unknown\n", None);
+    let traefik = "Version:      3.6.12\nCodename:     cheddar\nGo version:   go1.26.8\nOS/Arch:      linux/amd64\n";
+    check(PeerKind::Traefik, traefik, Some(("3.6.12", "Go crypto/tls (go1.26.8)")));
+    for kind in PeerKind::ALL {
+        check(kind, "Hello, world\n", None);
+    }
+}
+
+#[test]
+fn a_program_is_found_absent_or_broken() {
+    let cache = tempfile::tempdir().unwrap();
+    let nowhere = find(PeerKind::Haproxy, &[(PeerKind::Haproxy, "/nowhere/haproxy".into())], cache.path());
+    assert!(matches!(nowhere, Search::Broken { .. }), "{nowhere:?}");
+    let bin = cache.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let write = |text: &str| write_script(&bin.join("angie"), text);
+    let search = || find(PeerKind::Angie, &[], cache.path());
+    if !matches!(search(), Search::Found(_)) {
+        assert!(matches!(search(), Search::Absent { ref how_to_get } if how_to_get.contains("angie.software")), "{:?}", search());
+    }
+    write("#!/bin/sh\necho Angie version: Angie/1.10.0 >&2\n");
+    assert!(
+        matches!(search(), Search::Found(ref program) if program.version == "1.10.0" && program.path == bin.join("angie")),
+        "{:?}",
+        search()
+    );
+    write("#!/bin/sh\necho something else\n");
+    assert!(matches!(search(), Search::Broken { ref reason, .. } if reason.contains("something else")), "{:?}", search());
+    write("#!/bin/sh\necho no library >&2\nexit 127\n");
+    assert!(matches!(search(), Search::Broken { ref reason, .. } if reason.contains("no library")), "{:?}", search());
+}
+
+#[test]
+fn a_command_that_does_not_end_is_ended() {
+    let error = bounded::output(Command::new("sleep").arg("60"), Duration::from_millis(50)).unwrap_err();
+    assert!(error.contains("not done"), "{error}");
+    assert_eq!(bounded::output(Command::new("echo").arg("yes"), Duration::from_secs(10)), Ok("yes\n".to_owned()));
+}
+
+#[test]
+fn the_graceful_stop_is_the_documented_one() {
+    let signals = [
+        (PeerKind::Tidegate, Signal::TERM),
+        (PeerKind::Haproxy, Signal::USR1),
+        (PeerKind::Nginx, Signal::QUIT),
+        (PeerKind::Angie, Signal::QUIT),
+        (PeerKind::Caddy, Signal::TERM),
+        (PeerKind::Traefik, Signal::TERM),
+    ];
+    for (kind, signal) in signals {
+        assert_eq!(graceful_stop(kind), Stop::Signal(signal), "{kind}");
+    }
+    assert!(matches!(graceful_stop(PeerKind::Envoy), Stop::PostThenSignal { path: "/drain_listeners?graceful", .. }));
+}
+
+#[test]
+fn what_is_not_watched_is_not_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = places(folder.path());
+    // Nobody is signalled: there is no process of this number.
+    let nobody = i32::MAX as u32;
+    for kind in [PeerKind::Envoy, PeerKind::Traefik] {
+        let plain = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
+        let setup_of = |setup: &Setup| render(&program(kind), &places, setup, None).unwrap();
+        let old = setup_of(&plain);
+        let routes = setup_of(&Setup { cors: true, redirect: true, ..plain.clone() });
+        assert_eq!(reconfigure(&program(kind), &places, &old, &routes, nobody), Ok(()), "{kind}");
+        for (name, text) in &routes.files {
+            assert_eq!(&fs::read_to_string(folder.path().join(name)).unwrap(), text, "{kind} {name}");
+        }
+        let log = setup_of(&Setup { access_log: true, ..plain });
+        assert!(reconfigure(&program(kind), &places, &old, &log, nobody).unwrap_err().contains("only when it starts"), "{kind}");
+    }
+    let haproxy = render(&program(PeerKind::Haproxy), &places, &Setup::of(Flavour::OutOfTheBox), None).unwrap();
+    assert!(reconfigure(&program(PeerKind::Haproxy), &places, &haproxy, &haproxy, nobody).unwrap_err().contains("master"));
+}
+
+#[test]
+fn installed_peers_accept_their_configurations() {
+    for kind in PeerKind::ALL {
+        let Search::Found(program) = find(kind, &[], &default_cache()) else {
+            println!("{kind} is not installed, so its configurations were not checked by it");
+            continue;
+        };
+        // Each takes a tenth of a second, so flags are together or not at all.
+        let few = all_setups(kind).into_iter().filter(|setup| {
+            let flags = [setup.cors, setup.redirect, setup.shared_port, setup.access_log, setup.threads.is_some()];
+            flags.iter().all(|flag| *flag) || (flags.iter().all(|flag| !*flag) && setup.compression.is_none())
+        });
+        for setup in few {
+            check_accepted(&program, &setup);
+        }
+    }
+}
+
+fn check_accepted(program: &Program, setup: &Setup) {
+    let folder = tempfile::tempdir().unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("cert.pem", &certificate);
+    write("key.pem", &key.serialize_pem());
+    write("combined.pem", &(certificate.clone() + &key.serialize_pem()));
+    let places = places(folder.path());
+    let rendered = render(program, &places, setup, None).unwrap();
+    rendered.write(folder.path()).unwrap();
+    let Some(command) = check_command(program, &places) else { return };
+    let mut check = Command::new(&command[0]);
+    check.args(&command[1..]).envs(rendered.environment.iter().cloned());
+    let outcome = bounded::output(&mut check, Duration::from_secs(60));
+    assert!(outcome.is_ok(), "{} {setup:?}: {outcome:?}\n{rendered:#?}", program.kind);
+}

@@ -1,6 +1,7 @@
 //! What a run found, as `report.json` keeps it: the shape only, written by the experiments and read by the report, `compare` and `readme`.
 //! Nothing here measures or renders. Summaries over rounds are in `summary`, what figures there are in `figure`.
 
+pub mod compare;
 pub mod figure;
 pub mod judgement;
 pub mod summary;
@@ -191,6 +192,26 @@ impl Report {
 
     pub fn experiment(&self, name: &str) -> Option<&ExperimentRecord> {
         self.experiments.iter().find(|experiment| experiment.name == name)
+    }
+}
+
+impl Flavour {
+    pub fn title(self) -> &'static str {
+        match self {
+            Flavour::OutOfTheBox => "out of the box",
+            Flavour::Equalised => "equalised",
+            Flavour::Tuned => "tuned",
+            Flavour::Floor => "floor",
+        }
+    }
+}
+
+impl Placement {
+    pub fn letter(self) -> char {
+        match self {
+            Placement::Shared => 'S',
+            Placement::OwnCores => 'C',
+        }
     }
 }
 

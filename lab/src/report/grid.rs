@@ -1,0 +1,107 @@
+//! The cells of an experiment as rows of cases and columns of participants. Pure.
+//! What stands in a cell is the layouts' business.
+
+use crate::results::{Cell, ExperimentRecord, Flavour, Placement, Report};
+
+/// Cells of one flavour. The floor belongs to each.
+pub struct Grid<'a> {
+    /// The lab's peers in its order, then variants and the floor as they came.
+    pub participants: Vec<&'a str>,
+    pub rows: Vec<Row<'a>>,
+    cells: Vec<&'a Cell>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row<'a> {
+    pub case: &'a str,
+    pub placement: Placement,
+    /// `None` where nobody was measured with several.
+    pub threads: Option<usize>,
+    /// The case, with what else tells it from other rows.
+    pub label: String,
+}
+
+impl<'a> Grid<'a> {
+    pub fn of(report: &Report, cells: impl IntoIterator<Item = &'a Cell>) -> Grid<'a> {
+        let cells: Vec<&Cell> = cells.into_iter().collect();
+        let by_placement = cells.iter().any(|cell| cell.placement != cells[0].placement);
+        let by_threads = cells.iter().any(|cell| cells.iter().any(|other| same_but_threads(cell, other)));
+        let mut rows: Vec<Row> = Vec::new();
+        for cell in &cells {
+            let threads = by_threads.then_some(cell.threads);
+            let letter = if by_placement { format!(" {}", cell.placement.letter()) } else { String::new() };
+            let count = match threads {
+                None => String::new(),
+                Some(0) => ", threads as chosen by itself".to_owned(),
+                Some(1) => ", 1 thread".to_owned(),
+                Some(several) => format!(", {several} threads"),
+            };
+            let label = format!("{}{letter}{count}", cell.case);
+            let row = Row { case: &cell.case, placement: cell.placement, threads, label };
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        Grid { participants: participants(report, &cells), rows, cells }
+    }
+
+    pub fn cell(&self, row: &Row, participant: &str) -> Option<&'a Cell> {
+        self.cells.iter().copied().find(|cell| {
+            cell.participant == participant
+                && cell.case == row.case
+                && cell.placement == row.placement
+                && row.threads.is_none_or(|threads| threads == cell.threads)
+        })
+    }
+
+    pub fn cells(&self) -> &[&'a Cell] {
+        &self.cells
+    }
+}
+
+/// One grid for each flavour that occurs, with its name if there are several. What is only floor is one without a name.
+pub fn by_flavour<'a>(report: &Report, experiment: &'a ExperimentRecord) -> Vec<(Option<Flavour>, Grid<'a>)> {
+    let mut flavours: Vec<Flavour> =
+        experiment.cells.iter().map(|cell| cell.flavour).filter(|flavour| *flavour != Flavour::Floor).collect();
+    flavours.sort_unstable();
+    flavours.dedup();
+    if flavours.len() < 2 {
+        return vec![(None, Grid::of(report, &experiment.cells))];
+    }
+    let grid = |flavour: Flavour| {
+        let cells = experiment.cells.iter().filter(move |cell| cell.flavour == flavour || cell.flavour == Flavour::Floor);
+        (Some(flavour), Grid::of(report, cells))
+    };
+    flavours.into_iter().map(grid).collect()
+}
+
+/// The peers that no cell is about: they must not vanish silently.
+pub fn missing<'a>(report: &'a Report, cells: &[&Cell]) -> Vec<&'a str> {
+    let names = report.peers.iter().map(|peer| peer.name.as_str());
+    names.filter(|name| !cells.iter().any(|cell| peer_of(cell) == *name)).collect()
+}
+
+/// `nginx` for `nginx keepalive-4`.
+pub fn peer_of(cell: &Cell) -> &str {
+    cell.participant.split([' ', ',']).next().unwrap_or_default()
+}
+
+fn participants<'a>(report: &Report, cells: &[&'a Cell]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in cells {
+        if !names.contains(&cell.participant.as_str()) {
+            names.push(&cell.participant);
+        }
+    }
+    // The sort is stable: whoever is no peer keeps the order of the experiment, behind the peers.
+    names.sort_by_key(|name| report.peers.iter().position(|peer| peer.name == *name).unwrap_or(report.peers.len()));
+    names
+}
+
+fn same_but_threads(left: &Cell, right: &Cell) -> bool {
+    left.case == right.case
+        && left.participant == right.participant
+        && left.flavour == right.flavour
+        && left.placement == right.placement
+        && left.threads != right.threads
+}

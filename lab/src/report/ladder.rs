@@ -1,0 +1,364 @@
+//! E1: rates that rise until a proxy breaks. Says for each participant how far it came and why no further.
+//! The tuned variants of nginx (`e1-nginx`) are laid out the same way, in one table.
+
+use crate::report::chart::{Axis, Chart, Lines, Scale, Series};
+use crate::report::document::{Block, Column, Entry, Notes, Table, mark_best, say_once};
+use crate::report::grid::{self, Grid, Row};
+use crate::report::number;
+use crate::report::published::{self, OutOfTheBoxRow, Study};
+use crate::report::section::{capital, suffix};
+use crate::report::standing::{Contender, Standing, competes};
+use crate::results::compare::Sample;
+use crate::results::figure::{Better, Figure};
+use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Report};
+
+/// The study's own bounds.
+const RIGHT_SHARE_MIN: f64 = 0.95;
+const FAILED_SHARE_MAX: f64 = 0.01;
+const P95_US_MAX: f64 = 500_000.0;
+/// Ours: who answers less than this share of what was offered has not kept up, however well it answered the rest.
+const ANSWERED_SHARE_MIN: f64 = 0.95;
+
+/// How one participant did at one rate.
+#[derive(Debug, Clone, PartialEq)]
+enum Rung {
+    Passed,
+    Broke(Vec<String>),
+    Limited(String),
+    Failed(String),
+    Unavailable(String),
+}
+
+/// How far one participant came.
+struct Climb<'a> {
+    /// The highest rate below the first at which it did not pass.
+    highest: Option<(f64, &'a Cell)>,
+    end: Option<(f64, Rung)>,
+}
+
+pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
+    let is_nginx = experiment.name == "e1-nginx";
+    let grids = if is_nginx { vec![(None, Grid::of(report, &experiment.cells))] } else { grid::by_flavour(report, experiment) };
+    let mut blocks = vec![Block::paragraph(
+        "A rate is passed with at least 95 % right answers, less than 1 % failed, a p95 below 500 ms, and at least 95 % of the offered \
+         rate answered. The ladder ends where a participant first does not pass.",
+    )];
+    for (flavour, grid) in grids {
+        blocks.extend(flavour.map(|flavour| Block::heading(3, capital(flavour.title()))));
+        let rates = rates(&grid);
+        let published = if is_nginx {
+            published_table(&published::NGINX_TUNED_ROWS, published::OUT_OF_THE_BOX)
+        } else {
+            published_table(&published::OUT_OF_THE_BOX_ROWS, published::OUT_OF_THE_BOX)
+        };
+        let ours = Block::Table(climbs(&grid, &rates, flavour));
+        // The study measured out of the box; beside the equalised ladder its figures would mislead.
+        blocks.push(match flavour {
+            None | Some(Flavour::OutOfTheBox | Flavour::Tuned) => Block::Beside(vec![ours, published]),
+            Some(Flavour::Equalised | Flavour::Floor) => ours,
+        });
+        blocks.push(charts(&grid, &rates, flavour));
+        blocks.extend(rates.iter().map(|(rate, row)| Block::Table(at_rate(&grid, *rate, row, flavour))));
+    }
+    blocks.push(study(published::OUT_OF_THE_BOX));
+    blocks
+}
+
+/// What stood in the study, so that its figures are not read without it.
+pub fn study(study: Study) -> Block {
+    let cited = study.cited();
+    Block::Paragraph(format!(
+        "Published: {cited}. {} {} The machines, versions and tools differ from this run: compare the order and how a proxy fails, not the figures.",
+        study.setting, study.doubts
+    ))
+}
+
+pub fn standings(report: &Report, experiment: &ExperimentRecord) -> Vec<Standing> {
+    let grids = grid::by_flavour(report, experiment);
+    let standing = |(flavour, grid): (Option<Flavour>, Grid)| {
+        let rates = rates(&grid);
+        let contender = |name: &&str| {
+            let climb = climb(&grid, &rates, name);
+            let cell = grid.cells().iter().find(|cell| cell.participant == **name).copied();
+            let sample = climb.highest.map(|(rate, _)| Sample::exact(rate));
+            let sample = sample.or_else(|| matches!(climb.end, Some((_, Rung::Broke(_)))).then(|| Sample::exact(0.0)));
+            Contender {
+                name: (*name).to_owned(),
+                sample,
+                is_at_least: climb.is_at_least(),
+                text: climb.text(),
+                competes: competes(report, name, cell),
+            }
+        };
+        Standing {
+            experiment: experiment.name.clone(),
+            label: format!("highest rate passed{}", suffix(flavour)),
+            unit: "requests/s".to_owned(),
+            better: Better::Higher,
+            main: true,
+            contenders: grid.participants.iter().map(contender).collect(),
+        }
+    };
+    grids
+        .into_iter()
+        .map(standing)
+        .filter(|standing| standing.contenders.iter().any(|contender| contender.sample.is_some()))
+        .collect()
+}
+
+/// The rows that are rates, ascending.
+fn rates<'a>(grid: &Grid<'a>) -> Vec<(f64, Row<'a>)> {
+    let mut rates: Vec<_> = grid.rows.iter().filter_map(|row| Some((rate_of(row.case)?, row.clone()))).collect();
+    rates.sort_by(|left, right| left.0.total_cmp(&right.0));
+    rates
+}
+
+/// `1000` for `1000/s`.
+fn rate_of(case: &str) -> Option<f64> {
+    let rate: f64 = case.strip_suffix("/s")?.trim().parse().ok()?;
+    (rate > 0.0 && rate.is_finite()).then_some(rate)
+}
+
+fn climb<'a>(grid: &Grid<'a>, rates: &[(f64, Row)], name: &str) -> Climb<'a> {
+    let mut climb = Climb { highest: None, end: None };
+    for (rate, row) in rates {
+        let Some(cell) = grid.cell(row, name) else { continue };
+        match rung(cell, *rate) {
+            Rung::Passed => climb.highest = Some((*rate, cell)),
+            end @ (Rung::Broke(_) | Rung::Limited(_) | Rung::Failed(_) | Rung::Unavailable(_)) => {
+                climb.end = Some((*rate, end));
+                break;
+            }
+        }
+    }
+    climb
+}
+
+impl Climb<'_> {
+    /// It passed all that it was asked, or something else was the limit.
+    fn is_at_least(&self) -> bool {
+        match &self.end {
+            None => self.highest.is_some(),
+            Some((_, Rung::Passed | Rung::Limited(_) | Rung::Unavailable(_))) => true,
+            Some((_, Rung::Broke(_) | Rung::Failed(_))) => false,
+        }
+    }
+
+    fn text(&self) -> String {
+        let rate = |rate: f64| format!("{}/s", number::whole(rate));
+        match (self.highest, &self.end) {
+            (None, None) => "absent".to_owned(),
+            (Some((highest, _)), Some((_, Rung::Broke(_) | Rung::Failed(_)))) => rate(highest),
+            // It might have gone further.
+            (Some((highest, _)), None | Some((_, Rung::Passed | Rung::Limited(_) | Rung::Unavailable(_)))) => {
+                format!("≥ {}", rate(highest))
+            }
+            (None, Some((first, Rung::Broke(_)))) => format!("< {}", rate(*first)),
+            (None, Some((_, Rung::Failed(_)))) => "failed".to_owned(),
+            (None, Some((_, Rung::Unavailable(_)))) => "n/a".to_owned(),
+            (None, Some((_, Rung::Passed | Rung::Limited(_)))) => "–".to_owned(),
+        }
+    }
+
+    fn ending(&self) -> String {
+        let (at, rung) = match (&self.end, self.highest) {
+            (Some((at, rung)), _) => (number::whole(*at), rung),
+            (None, Some((highest, _))) => return format!("not broken up to {}/s", number::whole(highest)),
+            (None, None) => return "absent".to_owned(),
+        };
+        match rung {
+            Rung::Passed => format!("not broken up to {at}/s"),
+            Rung::Broke(reasons) => format!("at {at}/s: {}", reasons.join(", ")),
+            Rung::Limited(by) => format!("at {at}/s limited by {by}"),
+            Rung::Failed(reason) => format!("at {at}/s failed: {reason}"),
+            Rung::Unavailable(reason) => format!("not available: {reason}"),
+        }
+    }
+}
+
+/// Summed over all rounds: right answers and failures.
+fn shares(cell: &Cell) -> Option<(f64, f64)> {
+    let sum = |figure| cell.rounds.iter().filter_map(|round| round.figures.get(&figure)).sum::<f64>();
+    let (right, failed) = (sum(Figure::Requests), sum(Figure::Failed));
+    let all = right + failed;
+    (all > 0.0).then(|| (right / all, failed / all))
+}
+
+fn rung(cell: &Cell, rate: f64) -> Rung {
+    match &cell.outcome {
+        Outcome::Measured => {}
+        Outcome::Limited { by } => return Rung::Limited(by.clone()),
+        Outcome::Failed { reason } => return Rung::Failed(reason.clone()),
+        Outcome::Unavailable { reason } => return Rung::Unavailable(reason.clone()),
+    }
+    let mut reasons = Vec::new();
+    match shares(cell) {
+        None => reasons.push("no answer".to_owned()),
+        Some((right, failed)) => {
+            if right < RIGHT_SHARE_MIN {
+                reasons.push(format!("only {} right", number::percent(right)));
+            }
+            if failed >= FAILED_SHARE_MAX {
+                reasons.push(format!("{} failed", number::percent(failed)));
+            }
+        }
+    }
+    if let Some(p95) = cell.median(Figure::LatencyP95Us).filter(|p95| *p95 >= P95_US_MAX) {
+        reasons.push(format!("p95 {} ms", number::short(p95 / 1000.0)));
+    }
+    if let Some(answered) = cell.median(Figure::RequestsPerSecond).filter(|answered| *answered < rate * ANSWERED_SHARE_MIN) {
+        reasons.push(format!("only {}/s answered", number::short(answered)));
+    }
+    if reasons.is_empty() { Rung::Passed } else { Rung::Broke(reasons) }
+}
+
+fn climbs(grid: &Grid, rates: &[(f64, Row)], flavour: Option<Flavour>) -> Table {
+    let head = vec![
+        Column::text("participant"),
+        Column::number("highest rate passed"),
+        Column::text("and then"),
+        Column::number("CPU µs/request there"),
+        Column::number("cores busy there"),
+    ];
+    let mut table = Table::new(format!("How far each came{}", suffix(flavour)), head);
+    let mut values = Vec::new();
+    for name in &grid.participants {
+        let climb = climb(grid, rates, name);
+        let cell = climb.highest.map(|(_, cell)| cell);
+        let of = |figure, notes: &mut Notes| match cell {
+            Some(_) => Entry::of_figure(cell, figure, notes),
+            None => Entry::weak("–"),
+        };
+        let entries = vec![
+            Entry::plain(*name),
+            Entry::plain(climb.text()),
+            Entry::plain(climb.ending()),
+            of(Figure::CpuUsPerRequest, &mut table.notes),
+            of(Figure::ProxyCoresBusy, &mut table.notes),
+        ];
+        table.rows.push(entries);
+        let is_floor = grid.cells().iter().any(|cell| cell.participant == *name && cell.flavour == Flavour::Floor);
+        values.push(climb.highest.map(|(rate, _)| rate).filter(|_| !is_floor));
+    }
+    mark_best(table.rows.iter_mut().map(|row| &mut row[1]).zip(values), Better::Higher);
+    table
+}
+
+fn at_rate(grid: &Grid, rate: f64, row: &Row, flavour: Option<Flavour>) -> Table {
+    let mut head = vec![Column::text("participant")];
+    head.extend(
+        [
+            "answered/s",
+            "failed",
+            "dropped",
+            "p50 ms",
+            "p95 ms",
+            "max ms",
+            "CPU µs/request",
+            "cores busy",
+            "received MB",
+            "sent MB",
+        ]
+        .map(Column::number),
+    );
+    head.push(Column::text("passed"));
+    let mut table = Table::new(format!("{}/s offered{}", number::whole(rate), suffix(flavour)), head);
+    for name in &grid.participants {
+        let cell = grid.cell(row, name);
+        let notes = &mut table.notes;
+        let scaled = |figure, divisor: f64, notes: &mut Notes| match cell.and_then(|cell| cell.median(figure)) {
+            Some(median) => Entry::plain(number::short(median / divisor)),
+            None => Entry::of_median(cell, figure, notes),
+        };
+        let failed = match cell.filter(|cell| matches!(cell.outcome, Outcome::Measured)).and_then(shares) {
+            Some((_, failed)) => Entry::plain(number::percent(failed)),
+            None => Entry::of_median(cell, Figure::Requests, notes),
+        };
+        let mut entries = vec![
+            Entry::plain(*name),
+            scaled(Figure::RequestsPerSecond, 1.0, notes),
+            failed,
+            Entry::of_median(cell, Figure::Dropped, notes),
+            scaled(Figure::LatencyP50Us, 1e3, notes),
+            scaled(Figure::LatencyP95Us, 1e3, notes),
+            scaled(Figure::LatencyMaxUs, 1e3, notes),
+            Entry::of_figure(cell, Figure::CpuUsPerRequest, notes),
+            scaled(Figure::ProxyCoresBusy, 1.0, notes),
+            scaled(Figure::ReceivedBytes, 1e6, notes),
+            scaled(Figure::SentBytes, 1e6, notes),
+            passed(cell, rate),
+        ];
+        say_once(&mut entries);
+        table.rows.push(entries);
+    }
+    mark_cheapest(&mut table, grid, row, 7);
+    table
+}
+
+fn mark_cheapest(table: &mut Table, grid: &Grid, row: &Row, column: usize) {
+    let cells = grid.participants.iter().map(|name| grid.cell(row, name).filter(|cell| cell.flavour != Flavour::Floor));
+    let values: Vec<_> = cells.map(|cell| cell.and_then(|cell| cell.median(Figure::CpuUsPerRequest))).collect();
+    mark_best(table.rows.iter_mut().map(|row| &mut row[column]).zip(values), Better::Lower);
+}
+
+fn passed(cell: Option<&Cell>, rate: f64) -> Entry {
+    match cell.map(|cell| rung(cell, rate)) {
+        None => Entry::absent(),
+        Some(Rung::Passed) => Entry::plain("yes"),
+        Some(Rung::Broke(reasons)) => Entry::bad(format!("no: {}", reasons.join(", "))),
+        Some(Rung::Limited(_)) => Entry::weak("not known"),
+        Some(Rung::Failed(_)) => Entry::bad("failed"),
+        Some(Rung::Unavailable(_)) => Entry::weak("n/a"),
+    }
+}
+
+fn charts(grid: &Grid, rates: &[(f64, Row)], flavour: Option<Flavour>) -> Block {
+    let series = |figure: Figure, divisor: f64| -> Vec<Series> {
+        let point = |name: &str, rate: f64, row: &Row| Some((rate, grid.cell(row, name)?.median(figure)? / divisor));
+        let points = |name: &str| rates.iter().filter_map(|(rate, row)| point(name, *rate, row)).collect();
+        grid.participants.iter().map(|name| Series { name: (*name).to_owned(), points: points(name) }).collect()
+    };
+    let offered = || Axis { label: "offered requests/s".to_owned(), scale: Scale::Log };
+    let p95 = Lines {
+        title: format!("p95 over the offered rate{}", suffix(flavour)),
+        x: offered(),
+        y: Axis { label: "p95, ms".to_owned(), scale: Scale::Log },
+        series: series(Figure::LatencyP95Us, 1e3),
+    };
+    let cpu = Lines {
+        title: format!("CPU time per request over the offered rate{}", suffix(flavour)),
+        x: offered(),
+        y: Axis { label: Figure::CpuUsPerRequest.title().to_owned(), scale: Scale::Linear },
+        series: series(Figure::CpuUsPerRequest, 1.0),
+    };
+    Block::Charts(vec![Chart::Lines(p95), Chart::Lines(cpu)])
+}
+
+fn published_table(rows: &[OutOfTheBoxRow], study: Study) -> Block {
+    let complete = rows.iter().any(|row| row.median_ms.is_some());
+    let mut head = vec![Column::text("target"), Column::number("answered/s"), Column::number("failed")];
+    if complete {
+        head.extend([Column::number("dropped"), Column::number("p50 ms")]);
+    }
+    head.push(Column::number("p95 ms"));
+    if complete {
+        let titles = ["max ms", "cores busy of 32", "received MB", "sent MB"];
+        head.extend(titles.map(Column::number));
+    }
+    let mut table = Table::new(format!("Published ({}), 50,000/s offered", study.cited()), head);
+    let optional = |value: Option<f64>| value.map_or_else(|| Entry::weak("–"), |value| Entry::plain(number::published(value)));
+    for row in rows {
+        let failed = Entry::plain(number::percent(row.failed_percent / 100.0));
+        let mut entries = vec![Entry::plain(row.target), Entry::plain(number::whole(row.answered_per_second)), failed];
+        if complete {
+            entries.push(row.dropped.map_or_else(|| Entry::weak("–"), |dropped| Entry::plain(number::count(dropped))));
+            entries.push(optional(row.median_ms));
+        }
+        entries.push(optional(Some(row.p95_ms)));
+        if complete {
+            entries.extend([row.max_ms, row.cores_busy, row.received_mb, row.sent_mb].map(optional));
+        }
+        table.rows.push(entries);
+    }
+    Block::Table(table)
+}

@@ -1,0 +1,130 @@
+//! What people read of a run: one HTML page, the same as Markdown, the table of the README. Figures come from `results` and are not
+//! changed here. `section` says which experiment has which layout, `document` what both renderers are given.
+
+mod chart;
+mod document;
+mod equalised;
+#[cfg(test)]
+pub mod fixture;
+mod grid;
+mod head;
+mod html;
+mod json;
+mod ladder;
+mod markdown;
+mod number;
+pub mod published;
+mod readme;
+mod section;
+mod standing;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod under_change;
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::net::Error;
+use crate::procfs::Machine;
+use crate::report::document::Block;
+use crate::results::Report;
+
+/// Prints the README's table of a run.
+#[derive(Debug, Args)]
+pub struct ReadmeOptions {
+    /// The `report.json` of a run.
+    pub report: PathBuf,
+}
+
+/// Writes report.md and report.html of a run again, beside its report.json.
+#[derive(Debug, Args)]
+pub struct RenderOptions {
+    /// The `report.json` of a run.
+    pub report: PathBuf,
+}
+
+/// One page that loads nothing.
+pub fn html(report: &Report) -> String {
+    html::page(&title(report), &document(report))
+}
+
+/// The same without charts, configurations and commands.
+pub fn markdown(report: &Report) -> String {
+    markdown::text(&title(report), &document(report))
+}
+
+/// `<base>/<date>-<short name of the machine>`.
+pub fn default_folder(report: &Report, base: &Path) -> PathBuf {
+    let date = report.began.split(' ').next().unwrap_or_default();
+    base.join(format!("{date}-{}", short_machine_name(&report.machine)))
+}
+
+/// `report.json`, `report.md` and `report.html`. An interruption leaves each of them old or new, never torn.
+pub fn write(folder: &Path, report: &Report) -> Result<(), Error> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    replace(folder, "report.json", &json::text(report)?)?;
+    write_pages(folder, report)
+}
+
+pub fn readme(options: &ReadmeOptions) -> Result<(), Error> {
+    print!("{}", readme::readme(&Report::read(&options.report)?));
+    Ok(())
+}
+
+pub fn rerender(options: &RenderOptions) -> Result<(), Error> {
+    let report = Report::read(&options.report)?;
+    let folder = options.report.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    write_pages(folder, &report)?;
+    for name in [MARKDOWN, HTML] {
+        println!("{}", folder.join(name).display());
+    }
+    Ok(())
+}
+
+const MARKDOWN: &str = "report.md";
+const HTML: &str = "report.html";
+
+fn write_pages(folder: &Path, report: &Report) -> Result<(), Error> {
+    replace(folder, MARKDOWN, &markdown(report))?;
+    replace(folder, HTML, &html(report))
+}
+
+fn replace(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = folder.join(name);
+    let written = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        // Temporary files are for their owner only; a report is for everybody.
+        file.as_file().set_permissions(Permissions::from_mode(0o644))?;
+        file.persist(&path)?;
+        Ok(())
+    };
+    written().map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+fn title(report: &Report) -> String {
+    format!("Reverse proxies side by side, {}", report.began)
+}
+
+fn document(report: &Report) -> Vec<Block> {
+    let standings = standing::standings(report);
+    let mut blocks = head::blocks(report, &standings);
+    for experiment in &report.experiments {
+        blocks.extend(section::of(report, experiment));
+    }
+    blocks
+}
+
+/// Letters and digits of the processor's name, and the number of cores: short, and good for a folder's name.
+fn short_machine_name(machine: &Machine) -> String {
+    let name = machine.cpu.split(['(', '@']).next().unwrap_or_default().to_lowercase();
+    let mut words: Vec<_> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).take(4).collect();
+    let cores = format!("{}c", machine.cores);
+    words.push(&cores);
+    words.join("-")
+}

@@ -1,0 +1,96 @@
+//! The table of the project's README, made of one report: the main cases, the best in bold, and where Tidegate loses.
+//! The same report always gives the same text.
+
+use crate::report::head;
+use crate::report::markdown::{cell, escape};
+use crate::report::standing::{OURS, Place, Standing, standings};
+use crate::results::figure::Better;
+use crate::results::{PeerState, Report};
+
+pub fn readme(report: &Report) -> String {
+    let all = standings(report);
+    let main: Vec<_> = all.iter().filter(|standing| standing.main).collect();
+    if main.is_empty() {
+        return format!("{}\n\nNone of the main cases was measured in this run.\n", escape(&setting(report)));
+    }
+    let names = head::columns(report, &main);
+    let mut text = format!("{}\n\n| |", escape(&setting(report)));
+    for name in &names {
+        text += &format!(" {} |", cell(name));
+    }
+    text += " Tidegate to the best other |\n| --- |";
+    text += &" ---: |".repeat(names.len() + 1);
+    text += "\n";
+    for standing in &main {
+        text += &row(standing, &names);
+    }
+    text += &format!("\n{}\n", escape(&losses(&main)));
+    if !report.complete {
+        text += "\nThe run was interrupted: what is missing above was not measured.\n";
+    }
+    text
+}
+
+fn setting(report: &Report) -> String {
+    let machine = &report.machine;
+    let found = report.peers.iter().filter(|peer| peer.state == PeerState::Found);
+    let versions: Vec<_> = found
+        .map(|peer| {
+            let library = if peer.tls_library.is_empty() { String::new() } else { format!(" ({})", peer.tls_library) };
+            // A version often begins with the name.
+            let named = peer.version.to_lowercase().contains(&peer.name);
+            if named { format!("{}{library}", peer.version) } else { format!("{} {}{library}", peer.name, peer.version) }
+        })
+        .collect();
+    format!(
+        "One run on {}, {} cores, Linux {}, {}; preset {}, began {}. {}. Medians over interleaved rounds; less is better unless it says more.",
+        machine.cpu,
+        machine.cores,
+        machine.kernel,
+        machine.system,
+        report.preset,
+        report.began,
+        versions.join(", ")
+    )
+}
+
+fn row(standing: &Standing, names: &[&str]) -> String {
+    let more = if standing.better == Better::Higher { ", more is better" } else { "" };
+    let mut text = format!("| {} {}: {}{more} |", cell(&standing.experiment), cell(&standing.label), cell(&standing.unit));
+    let best = standing.best().and_then(|best| best.sample).map(|best| best.summary.median);
+    for name in names {
+        let contender = standing.contenders.iter().find(|contender| contender.name == *name);
+        let value = contender.and_then(|contender| contender.sample).map(|sample| sample.summary.median);
+        let written = contender.map_or("absent", |contender| contender.text.as_str());
+        text +=
+            &if value.is_some() && value == best { format!(" **{}** |", cell(written)) } else { format!(" {} |", cell(written)) };
+    }
+    text + &format!(" {} |\n", to_best_rival(standing).unwrap_or_else(|| "–".to_owned()))
+}
+
+fn to_best_rival(standing: &Standing) -> Option<String> {
+    let ratio = standing.ours()?.ratio_to(standing.best_rival()?)?;
+    Some(format!("{ratio:.2}"))
+}
+
+fn losses(main: &[&Standing]) -> String {
+    if !main
+        .iter()
+        .any(|standing| standing.contenders.iter().any(|contender| contender.name == OURS && contender.sample.is_some()))
+    {
+        return "Tidegate was not measured in this run.".to_owned();
+    }
+    let behind: Vec<_> = main.iter().filter_map(|standing| standing.shortfall()).collect();
+    let unknown: Vec<_> =
+        main.iter().filter(|standing| standing.place() == Place::Unknown).map(|standing| standing.subject()).collect();
+    let mut text = if behind.is_empty() {
+        "In none of these is somebody better than Tidegate beyond the noise.".to_owned()
+    } else {
+        format!("Tidegate is not the best in: {}.", behind.join("; "))
+    };
+    if !unknown.is_empty() {
+        text +=
+            &format!(" Not told by this run, as somebody was not measured or not brought to the limit: {}.", unknown.join("; "));
+    }
+    text
+}

@@ -1,0 +1,223 @@
+//! The frame that every experiment has in the report, and the generic layout: one table for each figure, and bars.
+//! Experiments with a layout of their own take pieces from here.
+
+use crate::report::chart::{Bar, Bars, Chart};
+use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
+use crate::report::grid::{self, Grid, Row};
+use crate::report::{equalised, ladder, number, targets, under_change};
+use crate::results::figure::Figure;
+use crate::results::{Configuration, ExperimentRecord, Flavour, Outcome, Report};
+
+/// More charts than this would hide the tables; the tables have every case.
+const CHARTS_MAX: usize = 12;
+
+/// What has a table of its own in the generic layout, in this order. The rest is in the table of spreads.
+const TABLED: [Figure; 14] = [
+    Figure::CpuUsPerRequest,
+    Figure::RequestsPerSecond,
+    Figure::HandshakesPerSecond,
+    Figure::ResumedShare,
+    Figure::LatencyP50Us,
+    Figure::LatencyP99Us,
+    Figure::ReceivedBytesPerRequest,
+    Figure::IdleKibPerConnection,
+    Figure::ResidentAtStartMb,
+    Figure::ResidentMb,
+    Figure::ResidentPeakMb,
+    Figure::SocketCallsPerRequest,
+    Figure::SystemCallsPerRequest,
+    Figure::SecondsToTakeEffect,
+];
+
+/// What has bars.
+const CHARTED: [Figure; 3] = [Figure::CpuUsPerRequest, Figure::IdleKibPerConnection, Figure::ResidentAtStartMb];
+
+/// The whole section of an experiment.
+pub fn of(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
+    let mut blocks = vec![Block::heading(2, format!("{}: {}", experiment.name, experiment.title))];
+    blocks.extend(experiment.description.iter().map(Block::paragraph));
+    if !experiment.remarks.is_empty() {
+        blocks.push(Block::heading(3, "Remarks"));
+        blocks.push(Block::List(experiment.remarks.clone()));
+    }
+    if experiment.cells.is_empty() && experiment.judgements.is_empty() {
+        blocks.push(Block::Notice("Nothing was measured here.".to_owned()));
+    } else {
+        blocks.extend(match experiment.name.as_str() {
+            "e1" | "e1-nginx" => ladder::layout(report, experiment),
+            "e2" => equalised::layout(report, experiment),
+            "e3" => under_change::layout(report, experiment),
+            "targets" => targets::layout(report, experiment),
+            _ => generic(report, experiment),
+        });
+    }
+    blocks.extend(missing(report, experiment));
+    if !experiment.fairness.is_empty() {
+        blocks.push(Block::heading(3, "What is equal, and what cannot be"));
+        blocks.push(Block::List(experiment.fairness.clone()));
+    }
+    blocks.extend(spreads(report, experiment));
+    blocks.extend(configurations(experiment));
+    blocks.extend(loads(experiment));
+    let took = format!("This experiment took {}.", number::duration(experiment.seconds));
+    blocks.push(Block::Paragraph(took));
+    blocks
+}
+
+pub fn generic(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for (flavour, grid) in grid::by_flavour(report, experiment) {
+        blocks.extend(flavour.map(|flavour| Block::heading(3, capital(flavour.title()))));
+        for figure in TABLED {
+            blocks.extend(matrix(&grid, figure, &suffix(flavour)).map(Block::Table));
+            if CHARTED.contains(&figure) {
+                blocks.extend(bars(&grid, figure));
+            }
+        }
+    }
+    blocks
+}
+
+/// Rows are cases and columns participants. `None` if nobody has the figure.
+pub fn matrix(grid: &Grid, figure: Figure, suffix: &str) -> Option<Table> {
+    let rows: Vec<&Row> = grid.rows.iter().filter(|row| occurs(grid, row, figure)).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut head = vec![Column::text("case")];
+    head.extend(grid.participants.iter().map(|name| Column::number(*name)));
+    let mut table = Table::new(format!("{}{suffix}", figure.title()), head);
+    for row in rows {
+        let cells: Vec<_> = grid.participants.iter().map(|name| grid.cell(row, name)).collect();
+        let mut entries: Vec<Entry> = cells.iter().map(|cell| Entry::of_figure(*cell, figure, &mut table.notes)).collect();
+        let rivals = cells.iter().map(|cell| cell.filter(|cell| cell.flavour != Flavour::Floor));
+        let values = rivals.map(|cell| cell.and_then(|cell| cell.median(figure)));
+        mark_best(entries.iter_mut().zip(values), figure.better());
+        entries.insert(0, Entry::plain(&row.label));
+        table.rows.push(entries);
+    }
+    Some(table)
+}
+
+/// Whether somebody has it, or would have it, were it not withheld.
+fn occurs(grid: &Grid, row: &Row, figure: Figure) -> bool {
+    let mut cells = grid.participants.iter().filter_map(|name| grid.cell(row, name));
+    cells.any(|cell| cell.rounds.iter().any(|round| round.figures.contains_key(&figure)))
+}
+
+/// A chart for each case.
+pub fn bars(grid: &Grid, figure: Figure) -> Option<Block> {
+    let rows = grid.rows.iter().filter(|row| occurs(grid, row, figure)).take(CHARTS_MAX);
+    let charts: Vec<Chart> = rows.map(|row| bars_of_row(grid, row, figure)).collect();
+    (!charts.is_empty()).then_some(Block::Charts(charts))
+}
+
+fn bars_of_row(grid: &Grid, row: &Row, figure: Figure) -> Chart {
+    let bar = |name: &&str| {
+        let cell = grid.cell(row, name);
+        let summary = cell.and_then(|cell| cell.summary(figure));
+        let text = match (cell, summary) {
+            (None, _) => "absent".to_owned(),
+            (Some(_), Some(summary)) => number::figure(figure, summary.median),
+            (Some(cell), None) => outcome_word(&cell.outcome).to_owned(),
+        };
+        Bar { name: (*name).to_owned(), value: summary.map(|summary| (summary.median, summary.min, summary.max)), text }
+    };
+    Chart::Bars(Bars {
+        title: format!("{}: {}", row.label, figure.title()),
+        unit: figure.title().to_owned(),
+        bars: grid.participants.iter().map(bar).collect(),
+    })
+}
+
+fn outcome_word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Measured => "–",
+        Outcome::Limited { .. } => "withheld",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Unavailable { .. } => "n/a",
+    }
+}
+
+/// The peers that have no cell in this experiment.
+fn missing(report: &Report, experiment: &ExperimentRecord) -> Option<Block> {
+    let cells: Vec<_> = experiment.cells.iter().collect();
+    let names = grid::missing(report, &cells);
+    // The variants of one peer are no comparison of peers.
+    let is_comparison = experiment.name != "e1-nginx" && !names.is_empty();
+    is_comparison
+        .then(|| Block::Paragraph(format!("Not in this experiment: {}. See the list of participants for why.", names.join(", "))))
+}
+
+/// Everything that was measured, with the lowest and highest round of each figure.
+fn spreads(report: &Report, experiment: &ExperimentRecord) -> Option<Block> {
+    let mut blocks = vec![Block::paragraph("Median, and the lowest and highest round below it.")];
+    for (flavour, grid) in grid::by_flavour(report, experiment) {
+        let cells = grid.cells();
+        let mut figures: Vec<Figure> =
+            cells.iter().flat_map(|cell| &cell.rounds).flat_map(|round| round.figures.keys().copied()).collect();
+        figures.sort_unstable();
+        figures.dedup();
+        if figures.is_empty() {
+            continue;
+        }
+        let mut head = vec![Column::text("case"), Column::text("participant"), Column::number("rounds")];
+        head.extend(figures.iter().map(|figure| Column::number(figure.title())));
+        let mut table = Table::new(format!("All figures and their spread{}", suffix(flavour)), head);
+        for row in &grid.rows {
+            for name in &grid.participants {
+                let Some(cell) = grid.cell(row, name) else { continue };
+                let mut entries =
+                    vec![Entry::plain(&row.label), Entry::plain(*name), Entry::plain(cell.rounds.len().to_string())];
+                entries.extend(figures.iter().map(|figure| Entry::of_figure(Some(cell), *figure, &mut table.notes)));
+                say_once(&mut entries);
+                table.rows.push(entries);
+            }
+        }
+        blocks.push(Block::Table(table));
+    }
+    (blocks.len() > 1).then(|| Block::Fold { summary: "All figures and their spread over the rounds".to_owned(), blocks })
+}
+
+fn configurations(experiment: &ExperimentRecord) -> Option<Block> {
+    let folds = experiment.configurations.iter().map(configuration).collect::<Vec<_>>();
+    (!folds.is_empty())
+        .then(|| Block::Fold { summary: "Configurations and commands of the participants".to_owned(), blocks: folds })
+}
+
+fn configuration(configuration: &Configuration) -> Block {
+    let mut blocks = Vec::new();
+    if !configuration.note.is_empty() {
+        blocks.push(Block::paragraph(&configuration.note));
+    }
+    if !configuration.command.is_empty() {
+        blocks.push(Block::Code(configuration.command.clone()));
+    }
+    for (name, text) in &configuration.files {
+        blocks.push(Block::Paragraph(format!("`{name}`")));
+        blocks.push(Block::Code(text.clone()));
+    }
+    Block::Fold { summary: format!("{}, {}", configuration.participant, configuration.flavour.title()), blocks }
+}
+
+/// The generator's arguments, where they are the same for all participants once.
+fn loads(experiment: &ExperimentRecord) -> Option<Block> {
+    let mut lines: Vec<String> = Vec::new();
+    for cell in experiment.cells.iter().filter(|cell| !cell.load.is_empty()) {
+        let line = format!("{} {}: {}", cell.case, cell.placement.letter(), cell.load);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let code = Block::Code(lines.join("\n"));
+    (!lines.is_empty()).then(|| Block::Fold { summary: "Loads, to repeat them by hand".to_owned(), blocks: vec![code] })
+}
+
+pub fn suffix(flavour: Option<Flavour>) -> String {
+    flavour.map_or_else(String::new, |flavour| format!(", {}", flavour.title()))
+}
+
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
