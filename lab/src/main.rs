@@ -6,6 +6,7 @@
 mod backend;
 mod client;
 mod content;
+mod experiments;
 mod load;
 mod net;
 mod peers;
@@ -20,12 +21,16 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::experiments::RunOptions;
 use crate::load::LoadOptions;
 use crate::load::idle::IdleOptions;
+use crate::peers::PeersOptions;
+use crate::report::{ReadmeOptions, RenderOptions};
+use crate::results::compare::CompareOptions;
 use crate::stage::child::PinnedOptions;
 
 #[derive(Debug, Parser)]
-#[command(name = "tidegate-lab", about, version)]
+#[command(name = "tidegate-lab", about = "Published comparisons of reverse proxies, repeated side by side on this machine.", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,7 +38,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serves the benchmark's pages over HTTP/1.1, as cheaply as it can.
+    Run(Box<RunOptions>),
+    Peers(PeersOptions),
+    Compare(CompareOptions),
+    Render(RenderOptions),
+    Readme(ReadmeOptions),
+    Load(Box<LoadOptions>),
+    Idle(IdleOptions),
+    /// Serves the lab's pages over HTTP/1.1, as cheaply as it can.
     Backend {
         #[arg(long)]
         listen: SocketAddr,
@@ -47,18 +59,21 @@ enum Command {
         #[arg(long)]
         to: SocketAddr,
     },
-    Load(LoadOptions),
-    Idle(IdleOptions),
     #[command(hide = true)]
     Pinned(PinnedOptions),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Backend { listen, threads } => backend::serve(listen, threads),
-        Command::Relay { listen, to } => relay::serve(listen, to),
+        Command::Run(options) => experiments::run(&options),
+        Command::Peers(options) => peers::run(&options),
+        Command::Compare(options) => results::compare::run(&options),
+        Command::Render(options) => report::rerender(&options),
+        Command::Readme(options) => report::readme(&options),
         Command::Load(options) => load::run(&options),
         Command::Idle(options) => load::idle::run(&options),
+        Command::Backend { listen, threads } => backend::serve(listen, threads),
+        Command::Relay { listen, to } => relay::serve(listen, to),
         Command::Pinned(options) => stage::child::become_pinned(&options),
     };
     match outcome {

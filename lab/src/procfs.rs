@@ -29,6 +29,19 @@ pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     Ok(sum)
 }
 
+/// Whether one of these processes holds a listening TCP socket on the port. Connecting would not tell: another process may share the port.
+pub fn listen_on(processes: &[ProcessId], port: u16) -> bool {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    let sockets: Vec<String> = tables.iter().flat_map(|table| listening_inodes(table, port)).map(|inode| format!("socket:[{inode}]")).collect();
+    let holds_one = |process: &ProcessId| {
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+        // A descriptor may be closed between the listing and the reading.
+        let mut targets = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        targets.any(|target| sockets.iter().any(|socket| target.as_os_str() == socket.as_str()))
+    };
+    processes.iter().any(holds_one)
+}
+
 /// A process and all that descend from it, itself first.
 pub fn with_descendants(root: ProcessId) -> io::Result<Vec<ProcessId>> {
     let mut parents = Vec::new();
@@ -94,6 +107,17 @@ fn parse_resident(status: &str) -> Option<u64> {
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
+/// Of `/proc/net/tcp`: sockets in state LISTEN (0A) with this local port, which stands in hexadecimal behind the address.
+fn listening_inodes(table: &str, port: u16) -> Vec<String> {
+    let wanted = format!(":{port:04X}");
+    let inode = |line: &str| {
+        let words: Vec<_> = line.split_ascii_whitespace().collect();
+        let listening = words.get(3) == Some(&"0A") && words.get(1).is_some_and(|address| address.ends_with(&wanted));
+        listening.then(|| words.get(9).map(|inode| (*inode).to_owned())).flatten()
+    };
+    table.lines().skip(1).filter_map(inode).collect()
+}
+
 /// The command name stands in parentheses and may hold anything, so fields are counted from the last one.
 fn parse_parent(stat: &str) -> Option<ProcessId> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -110,6 +134,16 @@ mod tests {
         assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n"), Some(1234 * 1024));
         assert_eq!(parse_resident("Name:\tkthreadd\n"), None);
         assert_eq!(parse_parent("12 (a) b) (c) S 7 12 12 0"), Some(7));
+    }
+
+    #[test]
+    fn a_listening_socket_is_found_with_its_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(listen_on(&[std::process::id()], port));
+        assert!(!listen_on(&[1], port));
+        drop(listener);
+        assert!(!listen_on(&[std::process::id()], port));
     }
 
     #[test]

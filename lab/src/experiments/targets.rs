@@ -236,7 +236,6 @@ fn judge(record: &mut ExperimentRecord) {
             cell.case == case && cell.participant == participant && placement.is_none_or(|placement| cell.placement == placement)
         })
     };
-    // On one processor rates are withheld, and so are latencies; both are compared all the same where a bound names them.
     let figure = |cell: Option<&Cell>, figure: Figure| cell.and_then(|cell| cell.median(figure));
     let mut judgements = Vec::new();
     for promise in &PROMISES {

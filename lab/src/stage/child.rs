@@ -54,6 +54,8 @@ pub fn pinned_within(cores: &[usize], cgroup: Option<&Path>, program: &Path) -> 
     let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["pinned", "--cores", &cores]).stdin(Stdio::null());
+    // A Ctrl-C at the terminal is for the runner, which stops its children in order and still writes what it has.
+    command.process_group(0);
     if let Some(cgroup) = cgroup {
         command.arg("--cgroup").arg(cgroup);
     }

@@ -6,6 +6,7 @@ pub mod cgroup;
 pub mod child;
 pub mod cores;
 pub mod interrupt;
+pub mod probe;
 pub mod running;
 pub mod syscalls;
 
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::load::{LoadReport, PhaseReport};
+use crate::load::LoadReport;
 use crate::net::Error;
 use crate::results::{Cores, Placement};
 use crate::stage::cgroup::Cgroup;
@@ -128,14 +129,6 @@ impl Stage {
         }
     }
 
-    /// `tidegate-lab load` on a participant, until it ends by itself.
-    pub fn load(&self, running: &Running, arguments: &[String]) -> Result<PhaseReport, Error> {
-        let mut command = self.generator("load", running, arguments)?;
-        command.args(self.observe(running)?);
-        let report = read_report(command.stderr(Stdio::piped()).output()?)?;
-        report.phases.into_iter().next().ok_or_else(|| "the generator reported nothing".into())
-    }
-
     /// A command of this program that puts something on a participant.
     pub fn generator(&self, subcommand: &str, running: &Running, arguments: &[String]) -> Result<Command, Error> {
         let mut command = child::pinned(self.cores_of_generator(), &std::env::current_exe()?)?;
@@ -150,7 +143,7 @@ impl Stage {
     }
 
     /// `--observe` for a participant and the backend.
-    fn observe(&self, running: &Running) -> Result<Vec<String>, Error> {
+    pub fn observe(&self, running: &Running) -> Result<Vec<String>, Error> {
         let list = |processes: &[u32]| processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let mut observed = vec![format!("--observe=backend={}", list(&self.backend.processes()?))];
         if !matches!(running.participant(), Participant::Backend) {

@@ -2,8 +2,8 @@
 //! It knows how it was started, so that it can be started again after it has ended half-way.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -12,7 +12,7 @@ use crate::peers::{self, Places, Program, Rendered, Setup};
 use crate::procfs::{self, ProcessId};
 use crate::results::{Configuration, Flavour};
 use crate::stage::child::{self, Child};
-use crate::stage::{Stage, certificates, free_address, wait_until_listening};
+use crate::stage::{START_POLL, START_TIME_MAX, Stage, certificates, free_address};
 
 /// A freshly started process may still be reading its configuration when its port opens.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
@@ -115,7 +115,7 @@ impl Running {
             }
         };
         let mut child = Child::spawn(&self.name, command, &self.log())?;
-        wait_until_listening(self.places.listen, &mut child)?;
+        wait_until_it_listens(&mut child, self.places.listen)?;
         std::thread::sleep(SETTLE_TIME);
         child.check_alive()?;
         self.processes = child.processes()?;
@@ -124,7 +124,15 @@ impl Running {
         Ok(())
     }
 
-    fn log(&self) -> std::path::PathBuf {
+    pub fn process_id(&self) -> Option<ProcessId> {
+        self.child.as_ref().map(Child::process_id)
+    }
+
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    fn log(&self) -> PathBuf {
         self.places.folder.join("output.log")
     }
 
@@ -188,17 +196,16 @@ impl Running {
         Ok(())
     }
 
-    /// Asks it to stop as its own documentation says, and returns when it has ended or had its time.
-    pub fn stop_gracefully(&mut self, time_max: Duration) -> Result<(), Error> {
-        let (Participant::Peer { program, .. }, Some(child)) = (&self.participant, &mut self.child) else { return Ok(()) };
-        peers::stop(program.kind, child.process_id(), &self.places)?;
-        let deadline = std::time::Instant::now() + time_max;
+    /// Waits for the end of a process that was asked to stop, and kills it after its time.
+    pub fn await_end(&mut self, time_max: Duration) -> Result<(), Error> {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        let deadline = Instant::now() + time_max;
         while !child.has_ended() {
-            if std::time::Instant::now() > deadline {
+            if Instant::now() > deadline {
                 child.stop(Signal::KILL);
                 return Err(format!("{} was still there {time_max:?} after its graceful stop, and was killed", self.name).into());
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(START_POLL);
         }
         Ok(())
     }
@@ -219,8 +226,17 @@ impl Running {
             note: self.rendered.note.clone(),
         })
     }
+}
 
-    pub fn folder(&self) -> &Path {
-        &self.places.folder
+/// Until this process itself listens; another may have the same port.
+fn wait_until_it_listens(child: &mut Child, address: SocketAddr) -> Result<(), Error> {
+    let deadline = Instant::now() + START_TIME_MAX;
+    while !procfs::listen_on(&child.processes()?, address.port()) {
+        child.check_alive()?;
+        if Instant::now() > deadline {
+            return Err(format!("it does not listen on {address} after {START_TIME_MAX:?}").into());
+        }
+        std::thread::sleep(START_POLL);
     }
+    Ok(())
 }
