@@ -167,7 +167,7 @@ fn glance_entry(standing: &Standing, name: &str) -> Entry {
     let range = (summary.min < summary.max).then(|| format!("{}–{}", number::short(summary.min), number::short(summary.max)));
     let aside: Vec<String> = ratio.into_iter().chain(range).collect();
     let best = standing.best().and_then(|best| best.sample);
-    let is_best = best.is_some_and(|best| best.summary.median == summary.median);
+    let is_best = best.is_some_and(|best| best.summary.median.total_cmp(&summary.median).is_eq());
     Entry {
         aside: (!aside.is_empty()).then(|| aside.join("; ")),
         tone: if is_best { Tone::Best } else { Tone::Plain },
