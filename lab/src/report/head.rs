@@ -17,7 +17,8 @@ pub fn blocks(report: &Report, standings: &[Standing]) -> Vec<Block> {
     blocks.push(Block::paragraph(
         "Every figure is the median over the rounds, with the lowest and highest round beside it where there were several. CPU time is user \
          and system time of all threads and processes of the proxy, per answered request. A dash with a footnote is a figure that is withheld \
-         because something else than the proxy was the bottleneck.",
+         because something else than the proxy was the bottleneck. The letter S behind a case means that proxy, generator and backend shared \
+         one core, C that the proxy had cores of its own.",
     ));
     blocks.push(Block::heading(2, "Summary"));
     blocks.extend(summary(report, standings));
