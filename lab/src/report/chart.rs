@@ -58,6 +58,8 @@ pub struct Bar {
 
 /// In the units of the drawing, which are pixels at full width. Two charts stand beside each other on a wide screen, one on a phone.
 const WIDTH: f64 = 520.0;
+/// Bars need less room than lines, and so stay readable on a phone without scrolling.
+const BARS_WIDTH: f64 = 420.0;
 const PLOT_HEIGHT: f64 = 230.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
@@ -128,9 +130,9 @@ impl Chart {
     }
 }
 
-fn open(number: usize, height: f64, title: &str, description: &str) -> String {
+fn open(number: usize, (kind, width, height): (&str, f64, f64), title: &str, description: &str) -> String {
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-labelledby=\"chart-{number}-title chart-{number}-text\">\n\
+        "<svg class=\"{kind}\" viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-labelledby=\"chart-{number}-title chart-{number}-text\">\n\
          <title id=\"chart-{number}-title\">{}</title>\n<desc id=\"chart-{number}-text\">{}</desc>\n",
         escape(title),
         escape(description)
@@ -151,7 +153,7 @@ impl Lines {
             self.x.label,
             names.join(", ")
         );
-        let mut svg = open(number, height, &self.title, &description);
+        let mut svg = open(number, ("lines", WIDTH, height), &self.title, &description);
         let points = || shown.iter().flat_map(|series| &series.points);
         if points().next().is_none() {
             svg +=
@@ -280,11 +282,11 @@ impl Bars {
         let height = self.bars.len().max(1) as f64 * BAR_ROW + 6.0;
         let values: Vec<_> = self.bars.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
         let description = format!("Bars of {}: {}.", self.unit, values.join(", "));
-        let mut svg = open(number, height, &self.title, &description);
+        let mut svg = open(number, ("bars", BARS_WIDTH, height), &self.title, &description);
         let longest = |of: fn(&Bar) -> &str| self.bars.iter().map(|bar| of(bar).chars().count()).max().unwrap_or(0) as f64;
         // A very long name would leave no room for the bars.
-        let left = (longest(|bar| &bar.name) * CHARACTER + 14.0).clamp(60.0, 200.0);
-        let right = WIDTH - (longest(|bar| &bar.text) * CHARACTER + 18.0).clamp(60.0, 180.0);
+        let left = (longest(|bar| &bar.name) * CHARACTER + 14.0).clamp(60.0, 170.0);
+        let right = BARS_WIDTH - (longest(|bar| &bar.text) * CHARACTER + 18.0).clamp(60.0, 120.0);
         let ends = self.bars.iter().filter_map(|bar| bar.value).map(|(_, _, high)| high).filter(|high| high.is_finite());
         let span = Span::of(&Scale::Linear, ends, (left, right));
         let identities = identities(self.bars.iter().map(|bar| bar.name.as_str()));

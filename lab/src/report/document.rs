@@ -152,10 +152,13 @@ impl Entry {
     pub fn of_figure(cell: Option<&Cell>, figure: Figure, notes: &mut Notes) -> Entry {
         let Some(cell) = cell else { return Entry::absent() };
         match cell.summary(figure) {
-            Some(summary) => Entry {
-                aside: (cell.rounds.len() > 1).then(|| number::range(figure, summary.min, summary.max)),
-                ..Entry::plain(number::figure(figure, summary.median))
-            },
+            Some(summary) => {
+                let text = number::figure(figure, summary.median);
+                let range = number::range(figure, summary.min, summary.max);
+                // Rounds that are written alike need not be written twice.
+                let is_wide = range != format!("{text}–{text}");
+                Entry { aside: is_wide.then_some(range), ..Entry::plain(text) }
+            }
             None => Entry::of_outcome(&cell.outcome, notes),
         }
     }

@@ -18,6 +18,9 @@ const PERCENTILES: [(Figure, &str); 6] = [
     (Figure::LatencyP999Us, "p99.9"),
 ];
 
+/// With more participants the table takes the whole width.
+const BESIDE_MAX: usize = 6;
+
 pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (flavour, grid) in grid::by_flavour(report, experiment) {
@@ -26,7 +29,12 @@ pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
         blocks.extend(matrix(&grid, Figure::CpuUsPerRequest, &suffix).map(Block::Table));
         blocks.extend(bars(&grid, Figure::CpuUsPerRequest));
         let rates = matrix(&grid, Figure::RequestsPerSecond, &suffix).map(Block::Table);
-        blocks.push(Block::Beside(rates.into_iter().chain([published_table()]).collect()));
+        let rates: Vec<Block> = rates.into_iter().chain([published_table()]).collect();
+        if grid.participants.len() <= BESIDE_MAX {
+            blocks.push(Block::Beside(rates));
+        } else {
+            blocks.extend(rates);
+        }
         blocks.extend(matrix(&grid, Figure::ReceivedBytesPerRequest, &suffix).map(Block::Table));
         blocks.extend(matrix(&grid, Figure::ProxyCoresBusy, &suffix).map(Block::Table));
         let open: Vec<&Row> = grid.rows.iter().filter(|row| row.case.contains("open")).collect();

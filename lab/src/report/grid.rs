@@ -105,3 +105,33 @@ fn same_but_threads(left: &Cell, right: &Cell) -> bool {
         && left.placement == right.placement
         && left.threads != right.threads
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn labels(grid: &Grid) -> Vec<String> {
+        grid.rows.iter().map(|row| row.label.clone()).collect()
+    }
+
+    #[test]
+    fn rows_say_what_tells_them_apart() {
+        let report = fixture::small();
+        let cells = &report.experiments[0].cells;
+        assert_eq!(labels(&Grid::of(&report, cells)), ["full S", "full C", "resumed S", "resumed C"]);
+        let shared = || cells.iter().filter(|cell| cell.placement == Placement::Shared);
+        assert_eq!(labels(&Grid::of(&report, shared())), ["full", "resumed"]);
+        let several: Vec<Cell> = shared().flat_map(|cell| [1, 4].map(|threads| Cell { threads, ..cell.clone() })).collect();
+        let grid = Grid::of(&report, &several);
+        assert_eq!(labels(&grid), ["full, 1 thread", "full, 4 threads", "resumed, 1 thread", "resumed, 4 threads"]);
+        assert_eq!(grid.cell(&grid.rows[1], "nginx").unwrap().threads, 4);
+    }
+
+    #[test]
+    fn peers_come_in_the_order_of_the_lab() {
+        let report = fixture::small();
+        let reversed = Grid::of(&report, report.experiments[0].cells.iter().rev());
+        assert_eq!(reversed.participants, ["tidegate", "haproxy", "nginx", "caddy", "relay"]);
+    }
+}

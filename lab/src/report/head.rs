@@ -17,7 +17,8 @@ pub fn blocks(report: &Report, standings: &[Standing]) -> Vec<Block> {
     blocks.push(Block::paragraph(
         "Every figure is the median over the rounds, with the lowest and highest round beside it where there were several. CPU time is user \
          and system time of all threads and processes of the proxy, per answered request. A dash with a footnote is a figure that is withheld \
-         because something else than the proxy was the bottleneck.",
+         because something else than the proxy was the bottleneck. The letter S behind a case means that proxy, generator and backend shared \
+         one core, C that the proxy had cores of its own.",
     ));
     blocks.push(Block::heading(2, "Summary"));
     blocks.extend(summary(report, standings));
@@ -167,7 +168,7 @@ fn glance_entry(standing: &Standing, name: &str) -> Entry {
     let range = (summary.min < summary.max).then(|| format!("{}–{}", number::short(summary.min), number::short(summary.max)));
     let aside: Vec<String> = ratio.into_iter().chain(range).collect();
     let best = standing.best().and_then(|best| best.sample);
-    let is_best = best.is_some_and(|best| best.summary.median == summary.median);
+    let is_best = best.is_some_and(|best| best.summary.median.total_cmp(&summary.median).is_eq());
     Entry {
         aside: (!aside.is_empty()).then(|| aside.join("; ")),
         tone: if is_best { Tone::Best } else { Tone::Plain },

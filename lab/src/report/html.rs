@@ -71,7 +71,9 @@ impl Page {
             Block::Code(text) => self.text += &format!("<pre><code>{}</code></pre>\n", escape(text)),
             Block::Fold { summary, blocks } => {
                 self.text += &format!("<details>\n<summary>{}</summary>\n", inline(summary));
-                blocks.iter().for_each(|block| self.block(block));
+                for block in blocks {
+                    self.block(block);
+                }
                 self.text += "</details>\n";
             }
             Block::Beside(blocks) => {

@@ -362,3 +362,67 @@ fn published_table(rows: &[OutOfTheBoxRow], study: Study) -> Block {
     }
     Block::Table(table)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn a_rate_is_passed_or_says_why_not() {
+        let report = fixture::report();
+        let grid = Grid::of(&report, &report.experiments[0].cells);
+        let passed = grid.cell(&grid.rows[0], "nginx").unwrap();
+        let with = |figure: Figure, value: f64| {
+            let mut cell = passed.clone();
+            for round in &mut cell.rounds {
+                round.figures.insert(figure, value);
+            }
+            match rung(&cell, 1000.0) {
+                Rung::Passed => "passed".to_owned(),
+                Rung::Broke(reasons) => reasons.join(", "),
+                other @ (Rung::Limited(_) | Rung::Failed(_) | Rung::Unavailable(_)) => format!("{other:?}"),
+            }
+        };
+        for (figure, value, expected) in [
+            (Figure::Failed, 99.0, "passed"),
+            (Figure::Failed, 200.0, "1.96 % failed"),
+            (Figure::Failed, 2_500.0, "only 80.0 % right, 20.0 % failed"),
+            (Figure::LatencyP95Us, 499_999.0, "passed"),
+            (Figure::LatencyP95Us, 500_000.0, "p95 500 ms"),
+            (Figure::RequestsPerSecond, 950.0, "passed"),
+            (Figure::RequestsPerSecond, 949.0, "only 949/s answered"),
+            (Figure::Requests, 0.0, "no answer"),
+        ] {
+            assert_eq!(with(figure, value), expected, "{figure:?} {value}");
+        }
+    }
+
+    #[test]
+    fn the_ladder_ends_where_somebody_first_breaks() {
+        let mut report = fixture::report();
+        for cell in report.experiments[0].cells.iter_mut().filter(|cell| cell.participant == "haproxy" && cell.case == "4000/s") {
+            for round in &mut cell.rounds {
+                round.figures.insert(Figure::LatencyP95Us, 2e6);
+            }
+        }
+        let grid = Grid::of(&report, &report.experiments[0].cells);
+        let rates = rates(&grid);
+        let check = |name: &str, text: &str, ending: &str| {
+            let climb = climb(&grid, &rates, name);
+            assert_eq!((climb.text().as_str(), climb.ending().as_str()), (text, ending), "{name}");
+        };
+        check("haproxy", "1,000/s", "at 4,000/s: p95 2,000 ms");
+        check("nginx", "16,000/s", "at 64,000/s failed: it ended with signal 11");
+        check("tidegate", "≥ 16,000/s", "at 64,000/s limited by the generator, 0.99 cores of 1");
+        check("backend", "≥ 64,000/s", "not broken up to 64,000/s");
+        check("angie", "absent", "absent");
+    }
+
+    #[test]
+    fn cases_that_are_no_rates_are_left_out() {
+        for (case, expected) in [("1000/s", Some(1000.0)), ("0/s", None), ("NaN/s", None), ("1000", None), ("fast/s", None)] {
+            assert_eq!(rate_of(case), expected, "{case}");
+        }
+    }
+}

@@ -137,8 +137,3 @@ fn an_empty_run_is_a_report_too() {
     assert!(markdown(&report).contains("## Participants"));
     assert!(readme::readme(&report).contains("None of the main cases was measured"));
 }
-
-#[test]
-fn emit_tmp() {
-    write(Path::new("/tmp/reportout"), &fixture::report()).unwrap();
-}

@@ -44,9 +44,8 @@ pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
             blocks.push(Block::heading(3, format!("Variant {variant}{}", suffix(flavour))));
             let cells = grid.cells().iter().copied().filter(|cell| variant_of(&cell.case) == variant);
             let grid = Grid::of(report, cells);
-            let mut beside = vec![Block::Table(totals(&grid, variant))];
-            beside.extend(published_table(variant));
-            blocks.push(Block::Beside(beside));
+            blocks.push(Block::Table(totals(&grid, variant)));
+            blocks.extend(published_table(variant));
             blocks.push(Block::Table(wrong_by_phase(&grid, variant)));
             let suffix = format!(", variant {variant}");
             for figure in

@@ -213,7 +213,9 @@ impl Findings {
         let mut list = |title: &str, lines: &[String]| {
             if !lines.is_empty() {
                 text += &format!("{title} ({}):\n", lines.len());
-                lines.iter().for_each(|line| text += &format!("  {line}\n"));
+                for line in lines {
+                    text += &format!("  {line}\n");
+                }
             }
         };
         list("outcome changed", &self.outcomes);
