@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the release binaries and starts the benchmark with Tidegate as one of the peers.
-//! What is measured, how, and against whom is decided by `tidegate-bench` itself, which finds the other proxies on the PATH.
+//! `cargo xtask bench`: builds the release binaries and runs experiments of the lab with Tidegate as one of the peers.
+//! Without arguments it is the experiment `targets`: what a change of Tidegate is held against. The lab finds the other proxies itself.
 
 use crate::process::{Invocation, cargo};
 use crate::repository::root;
@@ -7,7 +7,7 @@ use cargo_metadata::MetadataCommand;
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let root = root();
-    cargo(&["build", "--locked", "--release", "--package", "tidegate", "--package", "tidegate-bench"]).run(&root)?;
+    cargo(&["build", "--locked", "--release", "--package", "tidegate", "--package", "lab"]).run(&root)?;
     let metadata = MetadataCommand::new()
         .manifest_path(root.join("Cargo.toml"))
         .no_deps()
@@ -17,8 +17,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn benchmark(release: &str, arguments: &[String]) -> Invocation {
-    let mut invocation = Invocation::new(&format!("{release}/tidegate-bench"), &["run"]);
-    invocation.arguments.extend(["--peer".into(), format!("tidegate={release}/tidegate")]);
+    let mut invocation = Invocation::new(&format!("{release}/tidegate-lab"), &["run"]);
+    if arguments.iter().all(|argument| argument.starts_with("--")) {
+        invocation.arguments.push("targets".into());
+    }
     invocation.arguments.extend(arguments.iter().cloned());
     invocation
 }
@@ -28,9 +30,13 @@ mod tests {
     use super::benchmark;
 
     #[test]
-    fn the_benchmark_gets_our_binary_and_the_users_arguments() {
-        let arguments = ["--seconds".to_owned(), "5".to_owned()];
-        let expected = "target/release/tidegate-bench run --peer tidegate=target/release/tidegate --seconds 5";
-        assert_eq!(benchmark("target/release", &arguments).line(), expected);
+    fn the_lab_gets_the_users_arguments_or_the_targets() {
+        let check = |arguments: &[&str], expected: &str| {
+            let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            assert_eq!(benchmark("target/release", &arguments).line(), expected);
+        };
+        check(&[], "target/release/tidegate-lab run targets");
+        check(&["--rounds=3"], "target/release/tidegate-lab run targets --rounds=3");
+        check(&["e1", "e2", "--rounds", "3"], "target/release/tidegate-lab run e1 e2 --rounds 3");
     }
 }

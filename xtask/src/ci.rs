@@ -41,6 +41,7 @@ fn gates() -> Vec<Gate> {
         gate("clippy", cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
         gate("test", cargo(&["test", "--locked", "--workspace"]).with_environment("SOAK_SECONDS", SOAK_SECONDS)),
         gate("examples", cargo(&["xtask", "tidy", "--examples"])),
+        gate("readme", cargo(&["xtask", "readme"])),
     ]
 }
 
@@ -64,6 +65,7 @@ mod tests {
                 "clippy: cargo clippy --locked --workspace --all-targets -- -D warnings",
                 "test: SOAK_SECONDS=60 cargo test --locked --workspace",
                 "examples: cargo xtask tidy --examples",
+                "readme: cargo xtask readme",
             ]
         );
     }

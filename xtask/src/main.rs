@@ -1,6 +1,6 @@
 //! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see CONTRIBUTING.md.
 //! Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs every gate in order,
-//! `bench` builds and starts the benchmark. No task is needed to build or to use Tidegate.
+//! `bench` builds and runs the lab, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
 
 mod bench;
 mod ci;
@@ -8,6 +8,7 @@ mod deny;
 mod finding;
 mod graph;
 mod process;
+mod readme;
 mod repository;
 mod tidy;
 
@@ -20,7 +21,8 @@ usage: cargo xtask <task>
   tidy --examples     `tidegate check` on every file in examples/
   deny                refused crates, duplicates, licences, reasons, advisories
   ci                  every gate, in the order the pipeline runs them
-  bench [args...]     builds the release binaries and runs the benchmark with the arguments";
+  bench [args...]     builds the release binaries and runs the lab: `targets`, or the experiments that are named
+  readme [--write]    the figures in README.md are those of the report that it names";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +43,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("deny", []) => deny::run(),
         ("ci", []) => ci::run(),
         ("bench", rest) => bench::run(rest),
+        ("readme", []) => readme::run(false),
+        ("readme", [flag]) if flag == "--write" => readme::run(true),
         ("help" | "--help" | "-h", []) => {
             println!("{USAGE}");
             Ok(())

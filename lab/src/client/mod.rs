@@ -28,7 +28,7 @@ pub struct Question {
 
 /// What asks one question at a time: a connection, or one of the streams of a connection.
 pub enum Client {
-    Http1(Http1Client),
+    Http1(Box<Http1Client>),
     Http2(Http2Client),
 }
 
@@ -67,11 +67,15 @@ impl Client {
     }
 
     pub fn http1(connections: usize) -> Vec<Client> {
-        (0..connections).map(|_| Client::Http1(Http1Client::default())).collect()
+        (0..connections).map(|_| Client::one()).collect()
+    }
+
+    pub fn one() -> Client {
+        Client::Http1(Box::default())
     }
 
     /// Each request on a connection of its own.
     pub fn handshakes(clients: usize) -> Vec<Client> {
-        (0..clients).map(|_| Client::Http1(Http1Client::connecting_each_time())).collect()
+        (0..clients).map(|_| Client::Http1(Box::new(Http1Client::connecting_each_time()))).collect()
     }
 }

@@ -5,7 +5,6 @@ use crate::experiments::grid::{self, WARMUP};
 use crate::experiments::round;
 use crate::experiments::session::{Failed, Session, usual};
 use crate::content::Page;
-use crate::load::PhaseReport;
 use crate::peers::{PeerKind, Setup, variants};
 use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Placement};
 use crate::stage::interrupt::Interrupted;
@@ -184,6 +183,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::load::PhaseReport;
     use crate::load::tally::Latency;
 
     #[test]

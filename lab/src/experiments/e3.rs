@@ -89,7 +89,7 @@ impl Change {
     }
 }
 
-const FAIRNESS: [&str; 6] = [
+const FAIRNESS: [&str; 7] = [
     "Instances are processes that share one port by SO_REUSEPORT, for every peer; the study had pods behind a Kubernetes service. A process that \
      stops takes connections that wait in its accept queue with it, unless it hands them over: here the client sees that, behind a service it mostly \
      would not.",
@@ -100,6 +100,7 @@ const FAIRNESS: [&str; 6] = [
      answers 11 bytes instead of an echo.",
     "A request on a kept connection that is closed before a byte of the answer came is sent again once on a new one, as Go's client and browsers do; \
      these are counted as sent again and are no failure. Everything else is.",
+    "The oldest instances leave, since they hold the connections of the load; the newest mostly would have none to lose.",
     "Configurations are the shortest ones, as controllers are shipped; access logs are as each peer has them by default.",
     "The phases are shorter than the study's 30 seconds; counts are of this run and its number of requests, not of a million.",
 ];
@@ -151,9 +152,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// Stops the newest instances gracefully, all at once, as an orchestrator does.
+    /// Stops the oldest instances gracefully, all at once. They hold connections, which the newest mostly do not: the load keeps its own.
     fn remove(&mut self, count: usize) -> Result<(), Error> {
-        let leaving = self.instances.split_off(self.instances.len().saturating_sub(count));
+        let leaving: Vec<_> = self.instances.drain(..count.min(self.instances.len())).collect();
         let kind = self.program.kind;
         let orders: Vec<_> = leaving.iter().filter_map(|running| Some((running.process_id()?, running.places().clone()))).collect();
         let told: Result<Vec<()>, String> = std::thread::scope(|scope| {
@@ -215,7 +216,7 @@ fn run_peer(session: &mut Session, record: &mut ExperimentRecord, program: &Prog
 #[derive(Default)]
 struct Told {
     seconds_to_take_effect: Option<f64>,
-    /// Only where the instances stayed the same.
+    /// Only while the processes stay the same; some peers replace theirs on each change.
     cpu_us: Option<f64>,
     unavailable: Option<String>,
     remark: Option<String>,
@@ -224,7 +225,7 @@ struct Told {
 fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe, name: &str) -> Result<Vec<Told>, Error> {
     let time = session.options.phase_time();
     let mut told = Vec::new();
-    let mut phase = |session: &mut Session, load: &mut Load, title: &str| {
+    let phase = |session: &mut Session, load: &mut Load, title: &str| {
         session.check().map_err(|Interrupted| "interrupted")?;
         session.progress.spend(time.as_secs_f64() + 0.7, &format!("{name}: {title}"));
         load.begin_phase(title)
@@ -247,7 +248,6 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
     }
     for change in Change::ALL {
         phase(session, load, change.name())?;
-        let before = fleet.cpu_us();
         let began = Instant::now();
         if let Err(error) = fleet.change(session, change) {
             told.push(Told { unavailable: Some(error.to_string()), ..Told::default() });
@@ -256,7 +256,7 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
         let effect = await_effect(change, probe, began);
         sleep(time);
         let remark = effect.is_none().then(|| format!("not seen by new connections within {EFFECT_TIME_MAX:?}"));
-        told.push(Told { seconds_to_take_effect: effect, cpu_us: Some(fleet.cpu_us() - before), unavailable: None, remark });
+        told.push(Told { seconds_to_take_effect: effect, remark, ..Told::default() });
     }
     Ok(told)
 }
@@ -317,6 +317,6 @@ impl Load {
             rounds: vec![round::round(phase)],
             ..self.cell.clone()
         };
-        Ok(report.phases.iter().map(cell).collect())
+        Ok(report.phases.iter().chain(&report.whole).map(cell).collect())
     }
 }

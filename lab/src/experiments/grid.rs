@@ -159,13 +159,16 @@ pub fn timed(session: &Session, arguments: &[String], time: Duration, warmup: Du
     all
 }
 
+/// What a participant is to be asked for as `Accept-Encoding`.
+pub type CodingOf<'a> = &'a dyn Fn(&Running) -> Option<String>;
+
 /// Every page asked, over HTTP/1.1 and HTTP/2; the generator compares each byte. Who answers wrongly is out, and the report says so.
 pub fn verify(
     session: &mut Session,
     record: &mut ExperimentRecord,
     running: &mut Vec<Running>,
     pages: &[Page],
-    coding: Option<&dyn Fn(&Running) -> Option<String>>,
+    coding: Option<CodingOf>,
 ) -> Result<(), Interrupted> {
     let mut index = 0;
     while index < running.len() {

@@ -78,7 +78,7 @@ pub fn seconds(experiment: Experiment, session: &Session) -> f64 {
 
 /// Powers of two up to what there is, and at least two.
 fn thread_counts(cores: usize) -> Vec<usize> {
-    let mut counts: Vec<usize> = (0..).map(|power| 1 << power).take_while(|count| *count < cores.max(2)).collect();
+    let mut counts: Vec<usize> = (0..usize::BITS).map(|power| 1 << power).take_while(|count| *count < cores.max(2)).collect();
     counts.push(cores.max(2));
     counts
 }

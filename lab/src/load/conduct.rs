@@ -78,7 +78,24 @@ pub fn generate(options: &LoadOptions) -> Result<LoadReport, Error> {
     }
     let windows = windows?;
     total.resize_with(windows.len(), Tally::default);
-    Ok(LoadReport { phases: windows.into_iter().zip(&total).map(|(window, tally)| phase(window, tally, &observed)).collect() })
+    let phases: Vec<_> = windows.into_iter().zip(&total).map(|(window, tally)| phase(window, tally, &observed)).collect();
+    let whole = (phases.len() > 1).then(|| whole(&phases, &total));
+    Ok(LoadReport { phases, whole })
+}
+
+/// Percentiles of all phases together do not follow from those of each.
+fn whole(phases: &[PhaseReport], tallies: &[Tally]) -> PhaseReport {
+    let mut sum = Tally::default();
+    for tally in tallies {
+        sum.add(tally);
+    }
+    let window = Window {
+        name: "whole run".into(),
+        seconds: phases.iter().map(|phase| phase.seconds).sum(),
+        cpu_ns: Vec::new(),
+        resident_bytes: Vec::new(),
+    };
+    phase(window, &sum, &[])
 }
 
 fn check(options: &LoadOptions) -> Result<(), Error> {
@@ -234,12 +251,8 @@ fn work(options: &LoadOptions, timeline: &Arc<Timeline>) -> Result<Work, Failure
         Alpn::Http1 => "http/1.1",
         Alpn::H2 => "h2",
     };
-    let tls = match options.plain {
-        true => None,
-        false => Some(
-            tls::client_config(options.ca.as_deref(), alpn, tickets).map_err(|error| Failure::Tls(error.to_string()))?,
-        ),
-    };
+    let config = || tls::client_config(options.ca.as_deref(), alpn, tickets).map_err(|error| Failure::Tls(error.to_string()));
+    let tls = if options.plain { None } else { Some(config()?) };
     let question = Question {
         target: Target { address: options.to, tls, wire: Rc::clone(&wire) },
         path: options.path.path.clone(),
@@ -281,7 +294,11 @@ async fn make_load(thread: usize, shared: &Shared, clients: Vec<Client>, work: &
         None => {
             let requests_max = options.requests.map_or(u64::MAX, |all| share(all as usize, thread, options.threads) as u64);
             let mut tasks = closed::begin(clients, requests_max, work);
-            while !shared.timeline.is_over() && !(options.requests.is_some() && tasks.iter().all(JoinHandle::is_finished)) {
+            loop {
+                let all_asked = options.requests.is_some() && tasks.iter().all(JoinHandle::is_finished);
+                if all_asked || shared.timeline.is_over() {
+                    break;
+                }
                 sleep(LOOK).await;
             }
             tasks.retain(|task| !task.is_finished());

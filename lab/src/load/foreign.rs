@@ -29,11 +29,6 @@ impl Tool {
             Tool::K6 => "k6",
         }
     }
-
-    pub fn is_installed(self) -> bool {
-        let argument = if self == Tool::K6 { "version" } else { "-h" };
-        Command::new(self.name()).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-    }
 }
 
 pub fn run(tool: Tool, options: &LoadOptions) -> Result<LoadReport, Error> {
@@ -55,7 +50,7 @@ pub fn run(tool: Tool, options: &LoadOptions) -> Result<LoadReport, Error> {
         Tool::K6 => run_k6(options, &url)?,
     };
     let phase = phase.ok_or_else(|| format!("the output of {name} is not as this program knows it"))?;
-    Ok(LoadReport { phases: vec![phase] })
+    Ok(LoadReport { phases: vec![phase], whole: None })
 }
 
 fn output(mut command: Command) -> Result<String, Error> {

@@ -123,6 +123,8 @@ pub struct Observed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadReport {
     pub phases: Vec<PhaseReport>,
+    /// All phases together, where there are several.
+    pub whole: Option<PhaseReport>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -204,10 +206,6 @@ impl Observed {
 impl PhaseReport {
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()
-    }
-
-    pub fn requests_per_second(&self) -> f64 {
-        self.requests as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::load::schedule::Schedule;
@@ -31,7 +32,8 @@ const BEAT_MAX: Duration = Duration::from_millis(5);
 pub enum Unserved {
     /// Waits for one, and its latency runs. Never sent by the end: dropped.
     Waits,
-    /// Dropped at once; up to `clients_max` clients (of this thread), another one joins in.
+    /// Dropped at once; up to `clients_max` clients (of this thread), another one joins in. One at a time, and only when it is connected:
+    /// k6, too, prepares one further user at a time, or a stall would end in a storm of handshakes.
     Dropped { clients_max: usize },
 }
 
@@ -40,6 +42,8 @@ struct Arrivals {
     /// Clients without work, the one that has rested longest first, so that all are used alike.
     resting: VecDeque<Rc<Slot>>,
     over: bool,
+    /// A further client is connecting.
+    joining: bool,
 }
 
 /// Where a client finds its next arrival.
@@ -65,7 +69,7 @@ impl Slot {
 /// Runs until the timeline is over, and returns the clients that are still waiting for an answer.
 pub async fn run(clients: Vec<Client>, schedule: Schedule, unserved: Unserved, work: &Rc<Work>) -> Result<Vec<JoinHandle<()>>, Error> {
     let beat = Beat::new(schedule.interval().clamp(BEAT_MIN, BEAT_MAX))?;
-    let arrivals = Rc::new(RefCell::new(Arrivals { schedule, resting: VecDeque::new(), over: false }));
+    let arrivals = Rc::new(RefCell::new(Arrivals { schedule, resting: VecDeque::new(), over: false, joining: false }));
     let join_in = |client| tokio::task::spawn_local(answer_arrivals(client, Rc::clone(&arrivals), Rc::clone(work)));
     let mut tasks: Vec<_> = clients.into_iter().map(join_in).collect();
     loop {
@@ -83,10 +87,11 @@ pub async fn run(clients: Vec<Client>, schedule: Schedule, unserved: Unserved, w
         at.hand_out();
         if let Unserved::Dropped { clients_max } = unserved {
             let dropped = at.schedule.drop_waiting();
-            drop(at);
             work.meter.record_dropped(dropped);
-            let joining = (dropped as usize).min(clients_max.saturating_sub(tasks.len()));
-            tasks.extend(Client::http1(joining).into_iter().map(join_in));
+            if dropped > 0 && !at.joining && tasks.len() < clients_max {
+                at.joining = true;
+                tasks.push(tokio::task::spawn_local(join_late(Rc::clone(&arrivals), Rc::clone(work))));
+            }
         }
     }
 }
@@ -99,6 +104,15 @@ impl Arrivals {
             self.resting.pop_front();
         }
     }
+}
+
+/// Connects, and only then lets the next one join in.
+async fn join_late(arrivals: Rc<RefCell<Arrivals>>, work: Rc<Work>) {
+    let mut client = Client::one();
+    // A failure is counted when the first arrival meets it.
+    timeout(work.timeout, client.connect(&work.question)).await.ok();
+    arrivals.borrow_mut().joining = false;
+    answer_arrivals(client, arrivals, work).await;
 }
 
 /// One client: takes the next arrival whenever it is free.

@@ -79,14 +79,6 @@ impl Verdict {
             Some(_) => Verdict::Missed,
         }
     }
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "**missed**",
-            Verdict::Unknown => "not measured",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -189,30 +189,6 @@ impl Report {
         }
         Ok(report)
     }
-
-    pub fn experiment(&self, name: &str) -> Option<&ExperimentRecord> {
-        self.experiments.iter().find(|experiment| experiment.name == name)
-    }
-}
-
-impl Flavour {
-    pub fn title(self) -> &'static str {
-        match self {
-            Flavour::OutOfTheBox => "out of the box",
-            Flavour::Equalised => "equalised",
-            Flavour::Tuned => "tuned",
-            Flavour::Floor => "floor",
-        }
-    }
-}
-
-impl Placement {
-    pub fn letter(self) -> char {
-        match self {
-            Placement::Shared => 'S',
-            Placement::OwnCores => 'C',
-        }
-    }
 }
 
 impl Cell {

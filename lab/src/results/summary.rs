@@ -23,11 +23,6 @@ impl Summary {
         };
         Some(Summary { median, min: values[0], max: values[values.len() - 1] })
     }
-
-    /// Distance between the extremes, as a share of the median.
-    pub fn spread(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / self.median }
-    }
 }
 
 #[cfg(test)]
@@ -44,8 +39,5 @@ mod tests {
         check(&[3.0], Some((3.0, 3.0, 3.0)));
         check(&[9.0, 1.0, 2.0], Some((2.0, 1.0, 9.0)));
         check(&[4.0, 1.0, 2.0, 9.0], Some((3.0, 1.0, 9.0)));
-        let spread = |min, median, max| format!("{:.3}", Summary { median, min, max }.spread());
-        assert_eq!(spread(1.5, 2.0, 2.5), "0.500");
-        assert_eq!(spread(0.0, 0.0, 0.0), "0.000");
     }
 }
