@@ -240,10 +240,7 @@ fn judge(record: &mut ExperimentRecord) {
     let mut judgements = Vec::new();
     for promise in &PROMISES {
         for &placement in promise.placements {
-            let letter = match placement {
-                Placement::Shared => 'S',
-                Placement::OwnCores => 'C',
-            };
+            let letter = placement.letter();
             for (what, bound) in promise.bounds {
                 let of = |participant| figure(find(promise.name, Some(placement), participant), *what);
                 let reference = better(RIVALS.map(|rival| (rival.name(), of(rival.name()))));

@@ -191,6 +191,26 @@ impl Report {
     }
 }
 
+impl Flavour {
+    pub fn title(self) -> &'static str {
+        match self {
+            Flavour::OutOfTheBox => "out of the box",
+            Flavour::Equalised => "equalised",
+            Flavour::Tuned => "tuned",
+            Flavour::Floor => "floor",
+        }
+    }
+}
+
+impl Placement {
+    pub fn letter(self) -> char {
+        match self {
+            Placement::Shared => 'S',
+            Placement::OwnCores => 'C',
+        }
+    }
+}
+
 impl Cell {
     /// Over the rounds; `None` if it was not measured, or is withheld because something else limited it.
     pub fn summary(&self, figure: Figure) -> Option<Summary> {

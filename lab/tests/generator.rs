@@ -1,0 +1,138 @@
+//! The generator as a program: phases told over standard input, and its figures beside those of wrk, hey and k6 for the same load.
+//! The backend answers after a known delay, so every generator must find the same rate however busy the machine is.
+
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected")]
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+const LAB: &str = env!("CARGO_BIN_EXE_tidegate-lab");
+
+/// The lab's backend; stops with the test.
+struct Backend {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Backend {
+    fn start() -> Backend {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = Command::new(LAB).args(["backend", "--threads", "2", "--listen", &address.to_string()]).spawn().unwrap();
+        while TcpStream::connect(address).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Backend { process, address }
+    }
+
+    fn load(&self, arguments: &str) -> Command {
+        let mut command = Command::new(LAB);
+        command.args(["load", "--plain", "--to", &self.address.to_string()]).args(arguments.split(' '));
+        command
+    }
+
+    /// The only phase of a load.
+    fn measure(&self, arguments: &str) -> Value {
+        let output = self.load(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["phases"][0].clone()
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn number(phase: &Value, name: &str) -> f64 {
+    phase[name].as_f64().unwrap()
+}
+
+#[test]
+fn phases_are_counted_each_for_itself() {
+    let backend = Backend::start();
+    let mut load = backend.load("--path /delay/10 --phases --connections 4");
+    let mut load = load.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut phases = load.stdin.take().unwrap();
+    for name in ["first", "second one"] {
+        writeln!(phases, "{name}").unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    drop(phases);
+    let output = load.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let phases = report["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first", "second one"]);
+    for phase in phases {
+        assert!(number(phase, "requests") > 10.0 && number(phase, "received_bytes") > 1000.0, "{phase}");
+    }
+    let sum: f64 = phases.iter().map(|phase| number(phase, "requests")).sum();
+    assert_eq!(number(&report["whole"], "requests"), sum);
+}
+
+/// `PATH` has it.
+fn is_installed(tool: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).stdout(Stdio::null()).status().unwrap().success();
+    if !found {
+        println!("{tool} is not installed: our generator was not checked against it");
+    }
+    found
+}
+
+#[test]
+fn other_generators_find_the_same() {
+    let backend = Backend::start();
+    // Twenty connections and answers after 40 ms: 500 a second.
+    let load = "--path /delay/40 --connections 20 --duration 2s";
+    let ours = backend.measure(load);
+    let rate = |phase: &Value| number(phase, "requests") / number(phase, "seconds");
+    let p50 = |phase: &Value| number(&phase["latency_us"], "p50");
+    for tool in ["wrk", "hey", "k6"].into_iter().filter(|tool| is_installed(tool)) {
+        let theirs = backend.measure(&format!("{load} --tool {tool}"));
+        let near = |what: &str, ours: f64, theirs: f64| {
+            let ratio = ours / theirs;
+            assert!((0.8..=1.25).contains(&ratio), "{what}: we say {ours}, {tool} says {theirs}");
+        };
+        near("requests/s", rate(&ours), rate(&theirs));
+        near("median", p50(&ours), p50(&theirs));
+    }
+}
+
+#[test]
+fn drops_are_those_of_k6() {
+    if !is_installed("k6") {
+        return;
+    }
+    let backend = Backend::start();
+    // Two connections answer 20 a second, 100 are due: about 80 a second are dropped.
+    let load = "--path /delay/100 --rate 100 --connections 2 --connections-max 2 --duration 2s --warmup 0s";
+    let ours = backend.measure(load);
+    let theirs = backend.measure(&format!("{load} --tool k6"));
+    for phase in [&ours, &theirs] {
+        let (requests, dropped) = (number(phase, "requests"), number(phase, "dropped"));
+        assert!((28.0..=44.0).contains(&requests), "{phase}");
+        assert!((152.0..=175.0).contains(&dropped), "{phase}");
+    }
+}
+
+#[test]
+fn what_a_foreign_generator_cannot_do_is_refused() {
+    let backend = Backend::start();
+    for (arguments, reason) in [
+        ("--tool wrk --rate 10", "no constant arrival rate"),
+        ("--tool wrk --alpn h2", "knows no HTTP/2"),
+        ("--tool hey --handshakes full", "timed load only"),
+        ("--tool siege", "invalid value"),
+    ] {
+        let output = backend.load(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(reason), "{arguments}: {text}");
+    }
+}
