@@ -15,7 +15,7 @@ mod setup;
 mod tests;
 mod traefik;
 
-pub use commands::{PeersOptions, run};
+pub use commands::{PeersOptions, Whereabouts, run};
 pub use control::{Stop, graceful_stop, reconfigure, stop};
 pub use find::{Search, default_cache, find};
 pub use kind::{PeerKind, Program};
