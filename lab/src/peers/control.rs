@@ -44,7 +44,8 @@ pub fn graceful_stop(kind: PeerKind) -> Stop {
     }
 }
 
-/// Carries the stop out up to its last signal; the process then ends in its own time. Blocks for as long as a peer has to be waited for.
+/// Carries the stop out up to its last signal; the process then ends in its own time. Blocks for as long as a
+/// peer has to be waited for, which is seconds with Envoy.
 pub fn stop(kind: PeerKind, pid: ProcessId, places: &Places) -> Result<(), String> {
     match graceful_stop(kind) {
         Stop::Signal(with) => signal(pid, with),
@@ -56,8 +57,8 @@ pub fn stop(kind: PeerKind, pid: ProcessId, places: &Places) -> Result<(), Strin
     }
 }
 
-/// Puts the new files into the place of the old ones and has the running peer take them up. Returns when it has been told;
-/// only Caddy says when it is done.
+/// Puts the new files into the place of the old ones and has the running peer take them up. Returns when it has been told.
+/// Only Caddy says when it is done; Traefik may take two seconds.
 pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), String> {
     let kind = program.kind;
     match kind {

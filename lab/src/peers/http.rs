@@ -27,3 +27,33 @@ pub fn request(method: &str, address: SocketAddr, path: &str) -> Result<String, 
     }
     Ok(body.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_body_is_taken_and_another_status_is_an_error() {
+        let check = |answer: &'static str, expected: Result<&str, &str>| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = std::thread::spawn(move || {
+                let mut socket = listener.accept().unwrap().0;
+                let mut head = [0; 1024];
+                let count = socket.read(&mut head).unwrap();
+                socket.write_all(answer.as_bytes()).unwrap();
+                String::from_utf8_lossy(&head[..count]).into_owned()
+            });
+            let outcome = request("POST", address, "/drain?now");
+            assert!(server.join().unwrap().starts_with("POST /drain?now HTTP/1.1\r\n"));
+            match expected {
+                Ok(body) => assert_eq!(outcome, Ok(body.to_owned())),
+                Err(part) => assert!(outcome.as_ref().is_err_and(|error| error.contains(part)), "{outcome:?}"),
+            }
+        };
+        check("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nOK\n", Ok("OK\n"));
+        check("HTTP/1.1 503 Service Unavailable\r\n\r\n", Err("503"));
+        check("", Err("POST http://127.0.0.1"));
+    }
+}

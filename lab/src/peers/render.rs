@@ -100,7 +100,7 @@ pub fn check_command(program: &Program, places: &Places) -> Option<Vec<OsString>
         PeerKind::Tidegate => words(&["check"], &[file]),
         PeerKind::Haproxy => words(&["-c", "-f"], &[file]),
         PeerKind::Nginx | PeerKind::Angie => {
-            [words(&["-t", "-e", "stderr", "-p"], &[places.folder.clone()]), words(&["-c"], &[file])].concat()
+            [words(&["-t", "-e", "stderr", "-p"], std::slice::from_ref(&places.folder)), words(&["-c"], &[file])].concat()
         }
         PeerKind::Envoy => words(&["--mode", "validate", "-c"], &[file]),
         PeerKind::Caddy => words(&["validate", "--adapter", "caddyfile", "--config"], &[file]),
@@ -130,7 +130,8 @@ fn arguments(kind: PeerKind, places: &Places, setup: &Setup) -> Vec<OsString> {
         PeerKind::Haproxy if setup.shared_port => words(&["-W", "-f"], &[file]),
         PeerKind::Haproxy => words(&["-db", "-f"], &[file]),
         PeerKind::Nginx | PeerKind::Angie => {
-            [words(&["-e", "stderr", "-g", "daemon off;", "-p"], &[places.folder.clone()]), words(&["-c"], &[file])].concat()
+            [words(&["-e", "stderr", "-g", "daemon off;", "-p"], std::slice::from_ref(&places.folder)), words(&["-c"], &[file])]
+                .concat()
         }
         PeerKind::Envoy => {
             // Hot restart is for one process that replaces another, and two that share a port would take each other for that.

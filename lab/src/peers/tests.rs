@@ -48,8 +48,9 @@ fn all_setups(kind: PeerKind) -> Vec<Setup> {
             let flag = |bit: u32| flags & (1 << bit) != 0;
             for compression in compressions.iter().copied() {
                 let threads = flag(4).then_some(2);
-                let (cors, redirect, shared_port, access_log) = (flag(0), flag(1), flag(2), flag(3));
-                setups.push(Setup { compression, threads, cors, redirect, shared_port, access_log, ..base.clone() });
+                let mut setup = Setup { threads, compression, ..base.clone() };
+                (setup.cors, setup.redirect, setup.shared_port, setup.access_log) = (flag(0), flag(1), flag(2), flag(3));
+                setups.push(setup);
             }
         }
     }
@@ -121,6 +122,20 @@ fn the_fastest_compression_is_one_that_the_peer_has() {
             Err(reason) => assert!(all.is_empty() && !reason.is_empty(), "{kind}: {reason}"),
         }
     }
+}
+
+#[test]
+fn nginx_is_told_of_http2_as_its_version_has_it() {
+    let places = places(Path::new("/srv/folder"));
+    let check = |version: &str, directive: bool| {
+        let nginx = Program { version: version.to_owned(), ..program(PeerKind::Nginx) };
+        let text = render(&nginx, &places, &Setup::of(Flavour::Equalised), None).unwrap().files.remove(0).1;
+        assert_eq!((text.contains("ssl http2;"), text.contains("http2 on;")), (!directive, directive), "{version}");
+    };
+    check("1.22.1", false);
+    check("1.25.0", false);
+    check("1.25.1", true);
+    check("1.29.0-1~bookworm", true);
 }
 
 #[test]
