@@ -59,7 +59,8 @@ impl Answers {
     fn new() -> Answers {
         // A fixed date is enough: what matters is that the proxies find one, as they do with a real application.
         let date = jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
-        let head = |status: &str, content_type: &str| format!("HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {content_type}\r\n");
+        let head =
+            |status: &str, content_type: &str| format!("HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {content_type}\r\n");
         let build = |status: &str, content_type: &str, body: &[u8]| {
             let head = format!("{}Content-Length: {}\r\n\r\n", head(status, content_type), body.len());
             [head.as_bytes(), body].concat()

@@ -22,16 +22,8 @@ pub enum Page {
 }
 
 impl Page {
-    pub const ALL: [Page; 8] = [
-        Page::Root,
-        Page::Hello11B,
-        Page::Html1K,
-        Page::Html2K,
-        Page::Html10K,
-        Page::Html100K,
-        Page::Html1M,
-        Page::Html10M,
-    ];
+    pub const ALL: [Page; 8] =
+        [Page::Root, Page::Hello11B, Page::Html1K, Page::Html2K, Page::Html10K, Page::Html100K, Page::Html1M, Page::Html10M];
 
     pub fn from_path(path: &[u8]) -> Option<Page> {
         Page::ALL.into_iter().find(|page| page.path().as_bytes() == path)

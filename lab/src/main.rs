@@ -30,7 +30,11 @@ use crate::results::compare::CompareOptions;
 use crate::stage::child::PinnedOptions;
 
 #[derive(Debug, Parser)]
-#[command(name = "tidegate-lab", about = "Published comparisons of reverse proxies, repeated side by side on this machine.", version)]
+#[command(
+    name = "tidegate-lab",
+    about = "Published comparisons of reverse proxies, repeated side by side on this machine.",
+    version
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -32,7 +32,8 @@ pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
 /// Whether one of these processes holds a listening TCP socket on the port. Connecting would not tell: another process may share the port.
 pub fn listen_on(processes: &[ProcessId], port: u16) -> bool {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let sockets: Vec<String> = tables.iter().flat_map(|table| listening_inodes(table, port)).map(|inode| format!("socket:[{inode}]")).collect();
+    let sockets: Vec<String> =
+        tables.iter().flat_map(|table| listening_inodes(table, port)).map(|inode| format!("socket:[{inode}]")).collect();
     let holds_one = |process: &ProcessId| {
         let Ok(descriptors) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
         // A descriptor may be closed between the listing and the reading.

@@ -74,7 +74,7 @@ fn phases_are_counted_each_for_itself() {
         assert!(number(phase, "requests") > 10.0 && number(phase, "received_bytes") > 1000.0, "{phase}");
     }
     let sum: f64 = phases.iter().map(|phase| number(phase, "requests")).sum();
-    assert_eq!(number(&report["whole"], "requests"), sum);
+    assert!((number(&report["whole"], "requests") - sum).abs() < 0.5, "{report}");
 }
 
 /// `PATH` has it.

@@ -71,7 +71,8 @@ fn a_run_tells_of_every_peer_and_goes_on_without_the_broken_one() {
     assert!(outcome.status.success(), "{}", errors(&outcome));
     let report = report(&output);
     assert_eq!((&report["complete"], &report["preset"]), (&Value::Bool(true), &Value::from("quick")));
-    let states: Vec<_> = report["peers"].as_array().unwrap().iter().map(|peer| (peer["name"].clone(), peer["state"].clone())).collect();
+    let states: Vec<_> =
+        report["peers"].as_array().unwrap().iter().map(|peer| (peer["name"].clone(), peer["state"].clone())).collect();
     assert_eq!(states[0].1, "found");
     assert!(states[2].1["absent"]["how-to-get"].is_string() || states[2].1["absent"]["how_to_get"].is_string(), "{states:?}");
     assert!(states[3].1["broken"]["reason"].as_str().is_some_and(|reason| reason.contains("no such library")), "{states:?}");
@@ -94,7 +95,9 @@ fn a_peer_that_ends_half_way_is_told_and_the_others_go_on() {
     let (Some(haproxy), Some(_)) = (installed("haproxy"), installed("nginx")) else { return };
     let folder = tempfile::tempdir().unwrap();
     let real = haproxy.display();
-    let text = format!("#!/bin/sh\ncase $1 in -v*) exec {real} \"$@\";; esac\n{real} \"$@\" & child=$!\nsleep 2\nkill -9 $child\necho 'out of luck' >&2\nexit 3\n");
+    let text = format!(
+        "#!/bin/sh\ncase $1 in -v*) exec {real} \"$@\";; esac\n{real} \"$@\" & child=$!\nsleep 2\nkill -9 $child\necho 'out of luck' >&2\nexit 3\n"
+    );
     let mortal = script(folder.path(), "haproxy", &text);
     let output = folder.path().join("report");
     let outcome = lab(&[
@@ -113,7 +116,10 @@ fn a_peer_that_ends_half_way_is_told_and_the_others_go_on() {
     ]);
     assert!(outcome.status.success(), "{}", errors(&outcome));
     let report = report(&output);
-    let failed: Vec<_> = cells(&report, "haproxy").iter().filter_map(|cell| cell["outcome"]["failed"]["reason"].as_str().map(str::to_owned)).collect();
+    let failed: Vec<_> = cells(&report, "haproxy")
+        .iter()
+        .filter_map(|cell| cell["outcome"]["failed"]["reason"].as_str().map(str::to_owned))
+        .collect();
     assert!(failed.iter().any(|reason| reason.contains("out of luck")), "{failed:?}");
     assert!(cells(&report, "nginx").iter().all(|cell| cell["outcome"] == "measured" || cell["outcome"]["limited"].is_object()));
     assert_eq!(cells(&report, "nginx").len(), 3);
@@ -177,7 +183,10 @@ fn wrong_inputs_are_named_with_their_remedy() {
     check(&["run", "e4"], &["e4", "e1, e1-nginx, e2, e3"]);
     check(&["run", "--peers", "ngnix"], &["ngnix", "perhaps `nginx` is meant"]);
     check(&["run", "--peer", "nginx"], &["nginx", "NAME=PATH"]);
-    check(&["run", "--peers", "nginx", "--peer", "nginx=/nowhere/nginx"], &["/nowhere/nginx", "no such file", "no proxy to measure"]);
+    check(
+        &["run", "--peers", "nginx", "--peer", "nginx=/nowhere/nginx"],
+        &["/nowhere/nginx", "no such file", "no proxy to measure"],
+    );
     check(&["run", "--cores", "proxy=x"], &["`x` is not the number of a processor"]);
     check(&["run", "--round-time", "5"], &["500ms, 3s or 1m"]);
     check(&["run", "--preset", "slow"], &["slow", "quick, full"]);
@@ -193,7 +202,7 @@ fn wrong_inputs_are_named_with_their_remedy() {
 
 #[test]
 fn too_few_file_descriptors_are_said_before_anything_starts() {
-    let output = Command::new("sh").args(["-c", &format!("ulimit -Hn 1000; ulimit -Sn 1000; exec {LAB} run e1")]).output().unwrap();
+    let output = Command::new("sh").args(["-c", &format!("ulimit -n 1000; exec {LAB} run e1")]).output().unwrap();
     assert!(errors(&output).contains("the limit of open files is 1000, and the lab needs 4096"), "{}", errors(&output));
     assert!(!output.status.success());
 }

@@ -87,12 +87,7 @@ impl Connection {
     }
 
     /// Sends `request` and reads the answer. A wrong status is no failure here: the caller has it, and the connection goes on.
-    pub async fn exchange(
-        &mut self,
-        request: &[u8],
-        response: &mut Response,
-        expected: &Expected,
-    ) -> Result<Exchanged, Failure> {
+    pub async fn exchange(&mut self, request: &[u8], response: &mut Response, expected: &Expected) -> Result<Exchanged, Failure> {
         response.begin();
         self.queue(request)?;
         poll_fn(|cx| self.poll_flush(cx)).await?;

@@ -73,5 +73,6 @@ fn request(question: &Question) -> Vec<u8> {
         None => String::new(),
     };
     let path = &question.path;
-    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tidegate-lab\r\nAccept: */*\r\n{accept_encoding}\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tidegate-lab\r\nAccept: */*\r\n{accept_encoding}\r\n")
+        .into_bytes()
 }

@@ -1,10 +1,10 @@
 //! E1: the shortest configurations at a constant arrival rate, checked and judged as the study did, on a ladder of rates up to where
 //! each peer breaks. Also the three tuned variants of nginx that were measured after readers had complained.
 
+use crate::content::Page;
 use crate::experiments::grid::{self, WARMUP};
 use crate::experiments::round;
 use crate::experiments::session::{Failed, Session, usual};
-use crate::content::Page;
 use crate::peers::{PeerKind, Setup, variants};
 use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Placement};
 use crate::stage::interrupt::Interrupted;
@@ -133,7 +133,9 @@ fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: 
                 if let Some(last) = cell.rounds.last() {
                     // Shown at once: the ladder is what takes long.
                     let passed = passes(last, rate);
-                    session.progress.spend(0.0, &format!("{} at {rate}/s: {}", participant.name(), if passed { "passed" } else { "broken" }));
+                    session
+                        .progress
+                        .spend(0.0, &format!("{} at {rate}/s: {}", participant.name(), if passed { "passed" } else { "broken" }));
                 }
             }
         }
@@ -146,7 +148,9 @@ fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: 
         }
         running.retain(|participant| {
             let cell = cells.iter().find(|cell| cell.participant == participant.name());
-            cell.is_some_and(|cell| matches!(cell.outcome, Outcome::Measured) && cell.rounds.iter().any(|round| passes(round, rate)))
+            cell.is_some_and(|cell| {
+                matches!(cell.outcome, Outcome::Measured) && cell.rounds.iter().any(|round| passes(round, rate))
+            })
         });
         record.cells.extend(cells);
     }

@@ -54,9 +54,8 @@ fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour)
     let mut running = if flavour == Flavour::Equalised { grid::floors(session, record) } else { Vec::new() };
     running.extend(session.start_peers(record, |_| Ok(usual(flavour, cores)))?);
     grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), None)?;
-    let closed = |name: &str, page: Page| {
-        Case::new(&format!("{name} plain closed"), &format!("--path {} --connections 64", page.path()))
-    };
+    let closed =
+        |name: &str, page: Page| Case::new(&format!("{name} plain closed"), &format!("--path {} --connections 64", page.path()));
     let cases: Vec<_> = PAGES.map(|(name, page)| closed(name, page)).into();
     grid::measure(session, record, &mut running, &cases)?;
     for (name, page) in PAGES {

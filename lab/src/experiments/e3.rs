@@ -156,7 +156,8 @@ impl Fleet {
     fn remove(&mut self, count: usize) -> Result<(), Error> {
         let leaving: Vec<_> = self.instances.drain(..count.min(self.instances.len())).collect();
         let kind = self.program.kind;
-        let orders: Vec<_> = leaving.iter().filter_map(|running| Some((running.process_id()?, running.places().clone()))).collect();
+        let orders: Vec<_> =
+            leaving.iter().filter_map(|running| Some((running.process_id()?, running.places().clone()))).collect();
         let told: Result<Vec<()>, String> = std::thread::scope(|scope| {
             let tell = |(process, places)| scope.spawn(move || peers::stop(kind, process, places));
             let telling: Vec<_> = orders.iter().map(|(process, places)| tell((*process, places))).collect();

@@ -121,7 +121,11 @@ fn measure_case(
             }
         }
     }
-    let cells: Vec<Cell> = taking.into_iter().map(|(_, cell)| cell).filter(|cell| !cell.rounds.is_empty() || cell.outcome != Outcome::Measured).collect();
+    let cells: Vec<Cell> = taking
+        .into_iter()
+        .map(|(_, cell)| cell)
+        .filter(|cell| !cell.rounds.is_empty() || cell.outcome != Outcome::Measured)
+        .collect();
     for cell in &cells {
         if let Outcome::Failed { reason } = &cell.outcome {
             session.remark(record, format!("{} in {}: {reason}", cell.participant, case.name));

@@ -64,7 +64,9 @@ fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: 
         session.progress.spend(SETTLE.as_secs_f64() + 4.0, &format!("{}: {connections} idle connections", running.name()));
         let mut cell = grid::cell(&format!("{connections} idle connections"), running.participant(), placement, &[]);
         match weigh_idle(session, &running, connections) {
-            Ok(bytes) => cell.rounds.push(Round { figures: [(Figure::IdleKibPerConnection, bytes / 1024.0)].into(), ..Round::default() }),
+            Ok(bytes) => {
+                cell.rounds.push(Round { figures: [(Figure::IdleKibPerConnection, bytes / 1024.0)].into(), ..Round::default() });
+            }
             Err(error) => cell.outcome = Outcome::Failed { reason: error.to_string() },
         }
         record.cells.push(cell);

@@ -45,7 +45,7 @@ pub struct RunOptions {
     /// Configurations of your own, laid out as `lab/peers` is.
     #[arg(long, value_name = "DIR")]
     pub templates: Option<PathBuf>,
-    /// Where to keep the report; a folder `<date>-<machine>` beneath `lab/reports` otherwise.
+    /// Where to keep the report; otherwise a folder `<date>-<machine>` beneath `lab/reports`, or `tidegate-lab-reports` where there is none.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

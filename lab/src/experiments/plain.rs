@@ -25,15 +25,17 @@ pub fn handshake(session: &mut Session, record: &mut ExperimentRecord) -> Result
 }
 
 pub fn http2(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
-    record.description.push(
-        "HTTP/2 from the client, HTTP/1.1 to the backend; closed loop, several streams on each connection.".to_owned(),
-    );
+    record
+        .description
+        .push("HTTP/2 from the client, HTTP/1.1 to the backend; closed loop, several streams on each connection.".to_owned());
     record.fairness.push(EQUALISED.to_owned());
     run(session, record, &cases(Experiment::Http2), &[Page::Html2K, Page::Html100K], false)
 }
 
 pub fn sizes(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
-    record.description.push("HTTP/1.1, closed loop, kept connections: 64 of them, 8 for answers of a megabyte and more.".to_owned());
+    record
+        .description
+        .push("HTTP/1.1, closed loop, kept connections: 64 of them, 8 for answers of a megabyte and more.".to_owned());
     record.fairness.push(EQUALISED.to_owned());
     run(session, record, &cases(Experiment::Sizes), &[Page::Html1K, Page::Html100K], true)
 }
@@ -53,9 +55,8 @@ pub fn scale(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
                 if cores == 1 { "" } else { "s" }
             ));
         }
-        let mut running = session.start_peers(record, |_| {
-            Ok(crate::peers::Setup { threads: Some(threads), ..usual(Flavour::Equalised, cores) })
-        })?;
+        let mut running = session
+            .start_peers(record, |_| Ok(crate::peers::Setup { threads: Some(threads), ..usual(Flavour::Equalised, cores) }))?;
         grid::verify(session, record, &mut running, &[Page::Html2K], None)?;
         let case = Case::new(&format!("{threads} threads"), "--path /2k --connections 64");
         let first = record.cells.len();

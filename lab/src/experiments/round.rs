@@ -68,7 +68,8 @@ pub fn limited_by(cell: &Cell, cores: &Cores) -> Option<String> {
     if cell.placement == Placement::Shared {
         return Some("proxy, generator and backend share one processor".into());
     }
-    let busy = |figure| crate::results::summary::Summary::of(cell.rounds.iter().filter_map(|round| round.figures.get(&figure).copied()));
+    let busy =
+        |figure| crate::results::summary::Summary::of(cell.rounds.iter().filter_map(|round| round.figures.get(&figure).copied()));
     let busy = |figure| busy(figure).map_or(0.0, |summary| summary.median);
     let share = |used: f64, of: &[usize]| used / of.len().max(1) as f64;
     if share(busy(Figure::ProxyCoresBusy), &cores.proxy) >= SATURATED {
@@ -94,7 +95,9 @@ pub fn outcome(cell: &Cell, cores: &Cores) -> Outcome {
     let (requests, failed) = (total(Figure::Requests), total(Figure::Failed));
     if failed > FAILED_SHARE_MAX * (requests + failed) {
         let first = cell.rounds.iter().find_map(|round| round.first_failure.clone()).unwrap_or_default();
-        return Outcome::Failed { reason: format!("{failed:.0} of {:.0} requests failed, the first with: {first}", requests + failed) };
+        return Outcome::Failed {
+            reason: format!("{failed:.0} of {:.0} requests failed, the first with: {first}", requests + failed),
+        };
     }
     match limited_by(cell, cores) {
         Some(by) => Outcome::Limited { by },
@@ -133,9 +136,10 @@ mod tests {
     #[test]
     fn figures_are_per_request_and_second() {
         let figures = round(&phase(1000, 0.5, 0.2, 0.1)).figures;
-        assert_eq!(figures[&Figure::RequestsPerSecond], 500.0);
-        assert_eq!(figures[&Figure::CpuUsPerRequest], 1000.0);
-        assert_eq!(figures[&Figure::ProxyCoresBusy], 0.5);
+        let near = |figure: Figure, expected: f64| assert!((figures[&figure] - expected).abs() < 1e-9, "{figure:?}");
+        near(Figure::RequestsPerSecond, 500.0);
+        near(Figure::CpuUsPerRequest, 1000.0);
+        near(Figure::ProxyCoresBusy, 0.5);
         assert!(!round(&phase(0, 0.5, 0.2, 0.1)).figures.contains_key(&Figure::CpuUsPerRequest));
     }
 
@@ -170,6 +174,8 @@ mod tests {
             outcome(&cell(Placement::OwnCores, &phase), &cores)
         };
         assert_eq!(with_failures(10), Outcome::Measured);
-        assert!(matches!(with_failures(11), Outcome::Failed { reason } if reason.contains("11 of 1011") && reason.contains("reset")));
+        assert!(
+            matches!(with_failures(11), Outcome::Failed { reason } if reason.contains("11 of 1011") && reason.contains("reset"))
+        );
     }
 }

@@ -199,7 +199,8 @@ impl Session<'_> {
 pub fn note_configuration(record: &mut ExperimentRecord, running: &Running) {
     if let Some(configuration) = running.configuration() {
         let known = record.configurations.iter().any(|known| {
-            (&known.participant, known.flavour, known.files.len()) == (&configuration.participant, configuration.flavour, configuration.files.len())
+            (&known.participant, known.flavour, known.files.len())
+                == (&configuration.participant, configuration.flavour, configuration.files.len())
                 && compression_of(&known.files) == compression_of(&configuration.files)
         });
         if !known {
@@ -279,9 +280,12 @@ fn empty_record(experiment: Experiment) -> ExperimentRecord {
 }
 
 fn output_folder(options: &RunOptions, report: &Report) -> Result<PathBuf, Error> {
-    let folder = options.output.clone().unwrap_or_else(|| report::default_folder(report, Path::new("lab/reports")));
+    // Within the repository beside the others, elsewhere in a folder of their own.
+    let base = if Path::new("lab/reports").is_dir() { "lab/reports" } else { "tidegate-lab-reports" };
+    let folder = options.output.clone().unwrap_or_else(|| report::default_folder(report, Path::new(base)));
     // Before hours are spent on a report that cannot be written.
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}; name another folder with --output", folder.display()))?;
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| format!("{}: {error}; name another folder with --output", folder.display()))?;
     Ok(folder)
 }
 

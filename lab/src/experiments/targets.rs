@@ -140,7 +140,11 @@ fn ours(kind: PeerKind) -> bool {
 }
 
 /// Tidegate with its log to a file beside Tidegate without.
-fn measure_access_log(session: &mut Session, record: &mut ExperimentRecord, running: &mut Vec<Running>) -> Result<(), Interrupted> {
+fn measure_access_log(
+    session: &mut Session,
+    record: &mut ExperimentRecord,
+    running: &mut Vec<Running>,
+) -> Result<(), Interrupted> {
     let Some(program) = session.programs.iter().find(|program| ours(program.kind)).cloned() else { return Ok(()) };
     let setup = Setup { access_log: true, ..usual(Flavour::Equalised, 1) };
     let Some(logging) = session.start(record, Participant::Peer { program, setup }) else { return Ok(()) };
@@ -186,16 +190,15 @@ fn count(session: &mut Session, running: &mut Running) -> Result<syscalls::Syste
         let words = format!("--path /11b --connections 64 --requests {requests} --duration 60s");
         let arguments: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let mut interrupted = None;
-        let outcome = syscalls::count(&processes, &cores, &folder, || {
-            match session.load(running, &arguments, 3.0, SYSTEM_CALLS) {
+        let outcome =
+            syscalls::count(&processes, &cores, &folder, || match session.load(running, &arguments, 3.0, SYSTEM_CALLS) {
                 Ok(phase) => Ok(phase.requests),
                 Err(Failed::Because(reason)) => Err(reason.into()),
                 Err(Failed::Interrupted(stop)) => {
                     interrupted = Some(stop);
                     Err("interrupted".into())
                 }
-            }
-        });
+            });
         if let Some(stop) = interrupted {
             return Err(stop.into());
         }
@@ -210,7 +213,9 @@ fn weigh(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Int
         session.programs.iter().filter(|program| ours(program.kind) || RIVALS.contains(&program.kind)).cloned().collect();
     for program in programs {
         session.check()?;
-        let Some(running) = session.start(record, Participant::Peer { program, setup: usual(Flavour::Equalised, 1) }) else { continue };
+        let Some(running) = session.start(record, Participant::Peer { program, setup: usual(Flavour::Equalised, 1) }) else {
+            continue;
+        };
         let mut cell = grid::cell("memory", running.participant(), session.stage.placement(), &[]);
         session.progress.spend(6.0, &format!("{}: idle connections", running.name()));
         match memory::weigh_idle(session, &running, memory::IDLE_CONNECTIONS) {

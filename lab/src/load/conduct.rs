@@ -225,11 +225,7 @@ fn run_thread(thread: usize, shared: &Shared) -> Result<Vec<Tally>, Failure> {
     runtime.block_on(async {
         let work = Rc::new(work(&shared.options, &shared.timeline)?);
         let mut clients = clients(&shared.options, thread);
-        let connected = if shared.options.connections_max.is_some() {
-            Ok(())
-        } else {
-            connect(&mut clients, &work).await
-        };
+        let connected = if shared.options.connections_max.is_some() { Ok(()) } else { connect(&mut clients, &work).await };
         // Every thread passes both barriers, whatever happened to it, or the others would wait for it forever.
         shared.connected.wait();
         shared.begun.wait();
@@ -311,7 +307,9 @@ async fn make_load(thread: usize, shared: &Shared, clients: Vec<Client>, work: &
                 None => Unserved::Waits,
                 Some(max) => Unserved::Dropped { clients_max: share(max, thread, options.threads) },
             };
-            open::run(clients, schedule, unserved, work).await.map_err(|error| Failure::Other(std::io::Error::other(error.to_string())))?
+            open::run(clients, schedule, unserved, work)
+                .await
+                .map_err(|error| Failure::Other(std::io::Error::other(error.to_string())))?
         }
     };
     work.meter.settle_wire();

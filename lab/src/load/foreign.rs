@@ -34,7 +34,9 @@ impl Tool {
 pub fn run(tool: Tool, options: &LoadOptions) -> Result<LoadReport, Error> {
     let name = tool.name();
     if options.handshakes.is_some() || options.phases || options.requests.is_some() || options.accept_encoding.is_some() {
-        return Err(format!("{name} can be asked for a timed load only, without --handshakes, --phases and --accept-encoding").into());
+        return Err(
+            format!("{name} can be asked for a timed load only, without --handshakes, --phases and --accept-encoding").into()
+        );
     }
     if options.rate.is_some() && tool != Tool::K6 {
         return Err(format!("{name} knows no constant arrival rate; k6 does").into());

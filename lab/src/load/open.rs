@@ -67,7 +67,12 @@ impl Slot {
 }
 
 /// Runs until the timeline is over, and returns the clients that are still waiting for an answer.
-pub async fn run(clients: Vec<Client>, schedule: Schedule, unserved: Unserved, work: &Rc<Work>) -> Result<Vec<JoinHandle<()>>, Error> {
+pub async fn run(
+    clients: Vec<Client>,
+    schedule: Schedule,
+    unserved: Unserved,
+    work: &Rc<Work>,
+) -> Result<Vec<JoinHandle<()>>, Error> {
     let beat = Beat::new(schedule.interval().clamp(BEAT_MIN, BEAT_MAX))?;
     let arrivals = Rc::new(RefCell::new(Arrivals { schedule, resting: VecDeque::new(), over: false, joining: false }));
     let join_in = |client| tokio::task::spawn_local(answer_arrivals(client, Rc::clone(&arrivals), Rc::clone(work)));

@@ -95,7 +95,13 @@ mod tests {
     }
 
     /// One client, a server that answers in `service` but stands still for `stall` once. Returns the latencies.
-    fn simulate(per_second: u32, run: Duration, service: Duration, stall_at: Duration, stall: Duration) -> (Vec<Duration>, usize) {
+    fn simulate(
+        per_second: u32,
+        run: Duration,
+        service: Duration,
+        stall_at: Duration,
+        stall: Duration,
+    ) -> (Vec<Duration>, usize) {
         let begin = Instant::now();
         let mut schedule = Schedule::new(begin, per_second, 0, 1);
         let mut free_at = begin;

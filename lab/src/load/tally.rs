@@ -154,7 +154,8 @@ impl Meter {
 
 impl Default for Tally {
     fn default() -> Tally {
-        let histogram = || Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, SIGNIFICANT_DIGITS).expect("valid bounds");
+        let histogram =
+            || Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, SIGNIFICANT_DIGITS).expect("valid bounds");
         Tally {
             requests: 0,
             statuses: BTreeMap::new(),
@@ -236,8 +237,8 @@ mod tests {
         Meter::new(Arc::default(), Rc::default())
     }
 
-    fn took(latency: Duration) -> Option<Times> {
-        Some(Times { latency, lateness: None })
+    fn took(latency: Duration) -> Times {
+        Times { latency, lateness: None }
     }
 
     #[test]
@@ -245,7 +246,7 @@ mod tests {
         let meter = meter();
         meter.timeline().next_phase();
         for us in 1..=10_000 {
-            meter.record_answer(Answered::default(), took(Duration::from_micros(us)));
+            meter.record_answer(Answered::default(), Some(took(Duration::from_micros(us))));
         }
         let mut all = meter.into_tallies();
         let other = all[0].clone();
@@ -266,7 +267,8 @@ mod tests {
     #[test]
     fn each_phase_counts_for_itself_and_the_warm_up_only_its_failures() {
         let meter = meter();
-        let answer = |handshake| meter.record_answer(Answered { sent_again: false, handshake }, took(Duration::from_millis(1)));
+        let answer =
+            |handshake| meter.record_answer(Answered { sent_again: false, handshake }, Some(took(Duration::from_millis(1))));
         answer(None);
         meter.record_failure(&Failure::Refused);
         meter.timeline().next_phase();
@@ -283,8 +285,7 @@ mod tests {
         let counts: Vec<_> =
             tallies.iter().map(|tally| (tally.requests, tally.handshakes, tally.resumed, tally.dropped)).collect();
         assert_eq!(counts, [(2, 2, 1, 0), (1, 0, 0, 3)]);
-        let failures: Vec<Vec<_>> =
-            tallies.iter().map(|tally| tally.failures.keys().map(String::as_str).collect()).collect();
+        let failures: Vec<Vec<_>> = tallies.iter().map(|tally| tally.failures.keys().map(String::as_str).collect()).collect();
         assert_eq!(failures, [vec!["refused"], vec!["status 502", "timed out"]]);
         assert_eq!(tallies[1].statuses, [(200, 1), (502, 1)].into());
     }

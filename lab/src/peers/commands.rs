@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::check;
 use super::find::{Search, default_cache, find};
 use super::install;
 use super::kind::PeerKind;
@@ -38,6 +39,15 @@ enum PeersCommand {
         #[arg(value_name = "NAME", value_parser = PeerKind::from_name)]
         kinds: Vec<PeerKind>,
     },
+    /// Fills in every configuration of the peers that are there and has each peer check its own.
+    Check {
+        /// Which; without any, all that are there.
+        #[arg(value_name = "NAME", value_parser = PeerKind::from_name)]
+        kinds: Vec<PeerKind>,
+        /// Configurations of your own, laid out as `lab/peers` is.
+        #[arg(long, value_name = "DIR")]
+        templates: Option<PathBuf>,
+    },
 }
 
 impl Whereabouts {
@@ -57,6 +67,14 @@ pub fn run(options: &PeersOptions) -> Result<(), Error> {
             Ok(())
         }
         Some(PeersCommand::Install { kinds }) => install_and_list(kinds, &options.whereabouts),
+        Some(PeersCommand::Check { kinds, templates }) => {
+            let asked = PeerKind::ALL.into_iter().filter(|kind| kinds.is_empty() || kinds.contains(kind));
+            let found = asked.filter_map(|kind| match options.whereabouts.find(kind) {
+                Search::Found(program) => Some(program),
+                Search::Absent { .. } | Search::Broken { .. } => None,
+            });
+            check::run(&found.collect::<Vec<_>>(), templates.as_deref())
+        }
     }
 }
 

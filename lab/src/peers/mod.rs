@@ -3,6 +3,7 @@
 //! is equal in it and what cannot be.
 
 mod bounded;
+mod check;
 mod commands;
 mod control;
 mod find;
@@ -16,8 +17,8 @@ mod tests;
 mod traefik;
 
 pub use commands::{PeersOptions, Whereabouts, run};
-pub use control::{Stop, graceful_stop, reconfigure, stop};
-pub use find::{Search, default_cache, find};
+pub use control::{reconfigure, stop};
+pub use find::Search;
 pub use kind::{PeerKind, Program};
-pub use render::{Rendered, check_command, render, variants};
-pub use setup::{Codec, CodecLevels, Compression, Places, Setup, codecs, fastest_compression};
+pub use render::{Rendered, render, variants};
+pub use setup::{Codec, Compression, Places, Setup, codecs, fastest_compression};

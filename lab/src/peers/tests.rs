@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
 
 use super::*;
-use crate::peers::find::parse_version;
+use crate::peers::control::{Stop, graceful_stop};
+use crate::peers::find::{default_cache, find, parse_version};
 use crate::peers::render::main_file;
 use crate::results::Flavour;
 
@@ -302,31 +302,12 @@ fn installed_peers_accept_their_configurations() {
             println!("{kind} is not installed, so its configurations were not checked by it");
             continue;
         };
-        // Each takes a tenth of a second, so flags are together or not at all.
-        let few = all_setups(kind).into_iter().filter(|setup| {
-            let flags = [setup.cors, setup.redirect, setup.shared_port, setup.access_log, setup.threads.is_some()];
-            flags.iter().all(|flag| *flag) || (flags.iter().all(|flag| !*flag) && setup.compression.is_none())
-        });
-        for setup in few {
-            check_accepted(&program, &setup);
+        for (name, setup) in check::setups(kind) {
+            match check::check(&program, &setup, None).unwrap() {
+                check::Checked::Accepted => {}
+                check::Checked::FilledIn => assert_eq!(kind, PeerKind::Traefik),
+                check::Checked::Refused(reason) => panic!("{kind}, {name}: {reason}"),
+            }
         }
     }
-}
-
-fn check_accepted(program: &Program, setup: &Setup) {
-    let folder = tempfile::tempdir().unwrap();
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
-    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("cert.pem", &certificate);
-    write("key.pem", &key.serialize_pem());
-    write("combined.pem", &(certificate.clone() + &key.serialize_pem()));
-    let places = places(folder.path());
-    let rendered = render(program, &places, setup, None).unwrap();
-    rendered.write(folder.path()).unwrap();
-    let Some(command) = check_command(program, &places) else { return };
-    let mut check = Command::new(&command[0]);
-    check.args(&command[1..]).envs(rendered.environment.iter().cloned());
-    let outcome = bounded::output(&mut check, Duration::from_secs(60));
-    assert!(outcome.is_ok(), "{} {setup:?}: {outcome:?}\n{rendered:#?}", program.kind);
 }

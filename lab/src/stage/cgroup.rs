@@ -13,7 +13,9 @@ pub struct Cgroup {
 
 impl Cgroup {
     pub fn within(parent: &Path) -> Result<Cgroup, Error> {
-        let wrong = |error: std::io::Error| format!("--cgroup {}: {error}; name a folder of cgroup v2 that you may write", parent.display());
+        let wrong = |error: std::io::Error| {
+            format!("--cgroup {}: {error}; name a folder of cgroup v2 that you may write", parent.display())
+        };
         if !parent.join("cgroup.procs").is_file() {
             return Err(format!("--cgroup {}: not a control group of version 2 (no cgroup.procs)", parent.display()).into());
         }

@@ -23,7 +23,9 @@ pub fn allowed() -> Result<Vec<usize>, Error> {
 
 pub fn set_of(cores: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
-    cores.iter().for_each(|core| set.set(*core));
+    for core in cores {
+        set.set(*core);
+    }
     set
 }
 
@@ -136,7 +138,9 @@ mod tests {
 
     #[test]
     fn too_few_cores_are_said() {
-        let of = |proxy, generator, backend| warnings(&Cores { proxy: vec![proxy], generator: vec![generator], backend: vec![backend] });
+        let of = |proxy, generator, backend| {
+            warnings(&Cores { proxy: vec![proxy], generator: vec![generator], backend: vec![backend] })
+        };
         assert!(of(0, 0, 0)[0].contains("Only CPU time"));
         assert!(of(1, 0, 0)[0].contains("withheld"));
         assert_eq!(of(2, 1, 0), Vec::<String>::new());

@@ -33,7 +33,8 @@ impl Probe {
         let session = ClientConnection::new(Arc::clone(&self.config), ServerName::try_from("localhost")?)?;
         let mut stream = StreamOwned::new(session, socket);
         stream.write_all(
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: https://example.com\r\nConnection: close\r\n\r\n").as_bytes(),
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: https://example.com\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
         )?;
         let mut received = Vec::new();
         let mut piece = [0; 4096];

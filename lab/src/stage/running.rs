@@ -11,6 +11,7 @@ use crate::net::Error;
 use crate::peers::{self, Places, Program, Rendered, Setup};
 use crate::procfs::{self, ProcessId};
 use crate::results::{Configuration, Flavour};
+use crate::stage::cgroup::Cgroup;
 use crate::stage::child::{self, Child};
 use crate::stage::{START_POLL, START_TIME_MAX, Stage, certificates, free_address};
 
@@ -98,7 +99,7 @@ impl Running {
     }
 
     fn launch(&mut self, stage: &Stage) -> Result<(), Error> {
-        let cgroup = stage.cgroup().map(|cgroup| cgroup.path());
+        let cgroup = stage.cgroup().map(Cgroup::path);
         let command = match &self.participant {
             Participant::Backend => return Ok(()),
             Participant::Relay => {

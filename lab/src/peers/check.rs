@@ -1,0 +1,84 @@
+//! `tidegate-lab peers check`: every configuration of every peer that is there, shown to the peer's own check.
+//! For those who write templates of their own, and before an hour is spent on a run with a wrong one.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::bounded;
+use super::kind::{PeerKind, Program};
+use super::render::{check_command, render, variants};
+use super::setup::{Places, Setup, codecs};
+use crate::net::Error;
+use crate::results::Flavour;
+use crate::stage::certificates;
+
+const CHECK_TIME_MAX: Duration = Duration::from_secs(30);
+/// Nobody listens there; a check does not connect.
+const LISTEN: &str = "127.0.0.1:41001";
+const ADMIN: &str = "127.0.0.1:41002";
+const BACKEND: &str = "127.0.0.1:41003";
+
+/// What came of one configuration.
+pub enum Checked {
+    Accepted,
+    /// It was filled in, but the peer has no check of its own.
+    FilledIn,
+    Refused(String),
+}
+
+/// The configurations of a peer that differ by more than a number.
+pub fn setups(kind: PeerKind) -> Vec<(String, Setup)> {
+    let mut setups = Vec::new();
+    for flavour in [Flavour::OutOfTheBox, Flavour::Equalised] {
+        let plain = Setup { threads: (flavour == Flavour::Equalised).then_some(1), ..Setup::of(flavour) };
+        setups.push((flavour.title().to_owned(), plain.clone()));
+        let changed = Setup { shared_port: true, cors: true, redirect: true, access_log: true, ..plain.clone() };
+        setups.push((format!("{}, under change", flavour.title()), changed));
+        for compression in codecs(kind).iter().flat_map(|levels| levels.compressions()) {
+            let level = compression.level.map(|level| format!(" {level}")).unwrap_or_default();
+            let name = format!("{}, {}{level}", flavour.title(), compression.codec.name());
+            setups.push((name, Setup { compression: Some(compression), ..plain.clone() }));
+        }
+    }
+    for variant in variants(kind, Flavour::Tuned) {
+        setups.push(((*variant).to_owned(), Setup { variant: Some((*variant).to_owned()), ..Setup::of(Flavour::Tuned) }));
+    }
+    setups
+}
+
+/// Fills in one configuration in a folder of its own and has the peer check it.
+pub fn check(program: &Program, setup: &Setup, templates: Option<&Path>) -> Result<Checked, Error> {
+    let folder = tempfile::tempdir()?;
+    certificates::write(folder.path())?;
+    let places =
+        Places { folder: folder.path().to_owned(), listen: LISTEN.parse()?, admin: ADMIN.parse()?, backend: BACKEND.parse()? };
+    let rendered = render(program, &places, setup, templates)?;
+    rendered.write(folder.path())?;
+    let Some(words) = check_command(program, &places) else { return Ok(Checked::FilledIn) };
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(rendered.environment.iter().cloned()).current_dir(folder.path());
+    Ok(match bounded::output(&mut command, CHECK_TIME_MAX) {
+        Ok(_) => Checked::Accepted,
+        Err(reason) => Checked::Refused(reason),
+    })
+}
+
+/// Prints a line for each configuration; fails when a peer refuses one.
+pub fn run(programs: &[Program], templates: Option<&Path>) -> Result<(), Error> {
+    let mut refused = 0;
+    for program in programs {
+        for (name, setup) in setups(program.kind) {
+            let outcome = check(program, &setup, templates).unwrap_or_else(|error| Checked::Refused(error.to_string()));
+            match outcome {
+                Checked::Accepted => println!("{}: {name}: accepted", program.kind),
+                Checked::FilledIn => println!("{}: {name}: filled in; {} has no check of its own", program.kind, program.kind),
+                Checked::Refused(reason) => {
+                    refused += 1;
+                    println!("{}: {name}: REFUSED: {reason}", program.kind);
+                }
+            }
+        }
+    }
+    if refused == 0 { Ok(()) } else { Err(format!("{refused} configurations were refused").into()) }
+}
