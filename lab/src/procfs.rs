@@ -64,6 +64,19 @@ pub fn with_descendants(root: ProcessId) -> io::Result<Vec<ProcessId>> {
     Ok(family)
 }
 
+/// A report is for others: folders of its author's machine are nobody's business, and differ from run to run.
+pub fn without_private_folders(text: &str) -> String {
+    let mut text = text.to_owned();
+    let here = std::env::current_dir().ok().map(|folder| format!("{}/", folder.display()));
+    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1).map(|home| format!("{home}/"));
+    for (folder, short) in [(here, ""), (home, "~/")] {
+        if let Some(folder) = folder.filter(|folder| folder.len() > 1) {
+            text = text.replace(&folder, short);
+        }
+    }
+    text
+}
+
 /// What a report says about where it was measured.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Machine {
@@ -135,6 +148,12 @@ mod tests {
         assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n"), Some(1234 * 1024));
         assert_eq!(parse_resident("Name:\tkthreadd\n"), None);
         assert_eq!(parse_parent("12 (a) b) (c) S 7 12 12 0"), Some(7));
+    }
+
+    #[test]
+    fn private_folders_are_not_told() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(without_private_folders(&format!("{}/target/x -c /etc/y", here.display())), "target/x -c /etc/y");
     }
 
     #[test]

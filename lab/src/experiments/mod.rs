@@ -83,17 +83,17 @@ impl Experiment {
 
     fn title(self) -> &'static str {
         match self {
-            Experiment::E1 => "E1: out of the box, at a constant arrival rate",
-            Experiment::E1Nginx => "E1 again: nginx as its users tuned it",
-            Experiment::E2 => "E2: equalised, with and without compression",
-            Experiment::E3 => "E3: under change",
-            Experiment::Handshake => "New connections: full and resumed handshakes",
-            Experiment::Http2 => "HTTP/2",
-            Experiment::Sizes => "Sizes of answers",
-            Experiment::Memory => "Memory",
-            Experiment::Compression => "Compression: CPU and bytes of each codec and level",
-            Experiment::Scale => "Worker threads",
-            Experiment::Targets => "What Tidegate has promised itself",
+            Experiment::E1 => "out of the box, at a constant arrival rate",
+            Experiment::E1Nginx => "out of the box again: nginx as its users tuned it",
+            Experiment::E2 => "equalised, with and without compression",
+            Experiment::E3 => "under change",
+            Experiment::Handshake => "new connections, full and resumed handshakes",
+            Experiment::Http2 => "several streams on a connection",
+            Experiment::Sizes => "answers from 1 KB to 10 MB",
+            Experiment::Memory => "at start, of idle connections, after a load",
+            Experiment::Compression => "CPU and bytes of each codec and level",
+            Experiment::Scale => "worker threads",
+            Experiment::Targets => "what Tidegate has promised itself",
         }
     }
 

@@ -58,7 +58,7 @@ pub fn scale(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
         let mut running = session
             .start_peers(record, |_| Ok(crate::peers::Setup { threads: Some(threads), ..usual(Flavour::Equalised, cores) }))?;
         grid::verify(session, record, &mut running, &[Page::Html2K], None)?;
-        let case = Case::new(&format!("{threads} threads"), "--path /2k --connections 64");
+        let case = Case::new(&format!("{threads} thread{}", if threads == 1 { "" } else { "s" }), "--path /2k --connections 64");
         let first = record.cells.len();
         grid::measure(session, record, &mut running, &[case])?;
         if threads > cores {

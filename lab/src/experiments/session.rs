@@ -227,7 +227,7 @@ fn find_peers(options: &RunOptions) -> (Vec<PeerRecord>, Vec<Program>) {
         };
         match options.whereabouts.find(kind) {
             Search::Found(program) => {
-                record.path = program.path.display().to_string();
+                record.path = procfs::without_private_folders(&program.path.display().to_string());
                 record.version.clone_from(&program.version);
                 record.tls_library.clone_from(&program.tls_library);
                 programs.push(program);
@@ -238,7 +238,7 @@ fn find_peers(options: &RunOptions) -> (Vec<PeerRecord>, Vec<Program>) {
             }
             Search::Broken { path, reason } => {
                 eprintln!("{kind} does not run: {}: {reason}", path.display());
-                record.path = path.display().to_string();
+                record.path = procfs::without_private_folders(&path.display().to_string());
                 record.state = PeerState::Broken { reason };
             }
         }
@@ -254,7 +254,7 @@ fn empty_report(options: &RunOptions, peers: Vec<PeerRecord>, open_files: u64) -
         began: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
         seconds: 0.0,
         complete: true,
-        command: format!("tidegate-lab {}", arguments.join(" ")),
+        command: procfs::without_private_folders(&format!("tidegate-lab {}", arguments.join(" "))),
         preset: options.preset.name().to_owned(),
         machine: procfs::machine(),
         cores: crate::results::Cores::default(),

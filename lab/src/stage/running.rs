@@ -218,7 +218,8 @@ impl Running {
         command.push(program.path.display().to_string());
         command.extend(self.rendered.arguments.iter().map(|argument| argument.to_string_lossy().into_owned()));
         // The folder is temporary, and its name tells nothing.
-        let shorten = |text: &str| text.replace(&self.places.folder.display().to_string(), "/run/lab");
+        let shorten =
+            |text: &str| procfs::without_private_folders(&text.replace(&self.places.folder.display().to_string(), "/run/lab"));
         Some(Configuration {
             participant: self.name.clone(),
             flavour: setup.flavour,
