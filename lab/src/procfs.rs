@@ -21,12 +21,21 @@ pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
 
 /// Resident memory of these processes together, in bytes. Pages that they share are counted in each.
 pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
+    sum_of_status(processes, "VmRSS:")
+}
+
+fn sum_of_status(processes: &[ProcessId], field: &str) -> io::Result<u64> {
     let mut sum = 0;
     for process in processes {
         let text = fs::read_to_string(format!("/proc/{process}/status"))?;
-        sum += parse_resident(&text).ok_or_else(|| io::Error::other("no VmRSS"))?;
+        sum += parse_kib(&text, field).ok_or_else(|| io::Error::other(format!("no {field}")))?;
     }
     Ok(sum)
+}
+
+/// The most that was resident of these processes since they started, together, in bytes.
+pub fn peak_resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
+    sum_of_status(processes, "VmHWM:")
 }
 
 /// Whether one of these processes holds a listening TCP socket on the port. Connecting would not tell: another process may share the port.
@@ -116,8 +125,8 @@ fn parse_schedstat(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-fn parse_resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn parse_kib(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
@@ -145,8 +154,8 @@ mod tests {
     fn kernel_files_are_read() {
         assert_eq!(parse_schedstat("534677775 3299445 119\n"), Some(534_677_775));
         assert_eq!(parse_schedstat(""), None);
-        assert_eq!(parse_resident("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n"), Some(1234 * 1024));
-        assert_eq!(parse_resident("Name:\tkthreadd\n"), None);
+        assert_eq!(parse_kib("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n", "VmRSS:"), Some(1234 * 1024));
+        assert_eq!(parse_kib("Name:\tkthreadd\n", "VmRSS:"), None);
         assert_eq!(parse_parent("12 (a) b) (c) S 7 12 12 0"), Some(7));
     }
 

@@ -66,7 +66,7 @@ fn compressions(kind: PeerKind) -> impl Iterator<Item = Compression> {
 }
 
 fn measure(session: &mut Session, record: &mut ExperimentRecord, compression: Compression) -> Result<(), Interrupted> {
-    let cores = session.stage.cores().proxy.len();
+    let cores = session.threads();
     let mut running = Vec::new();
     for program in session.programs.clone() {
         if compressions(program.kind).any(|own| own == compression) {

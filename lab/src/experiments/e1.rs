@@ -39,7 +39,7 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
         crate::experiments::options::Preset::Full => &[Flavour::OutOfTheBox, Flavour::Equalised],
     };
     for &flavour in flavours {
-        let cores = session.stage.cores().proxy.len();
+        let cores = session.threads();
         let mut running = Vec::new();
         if flavour == Flavour::OutOfTheBox {
             running.extend(session.start(record, Participant::Backend));
@@ -61,7 +61,7 @@ pub fn run_nginx(session: &mut Session, record: &mut ExperimentRecord) -> Result
         record.remarks.push("nginx is absent, so this experiment was left out.".to_owned());
         return Ok(());
     };
-    let cores = session.stage.cores().proxy.len();
+    let cores = session.threads();
     let untuned = usual(Flavour::OutOfTheBox, cores);
     let tuned = variants(PeerKind::Nginx, Flavour::Tuned)
         .iter()
@@ -82,8 +82,8 @@ pub fn seconds_nginx(session: &Session) -> f64 {
 }
 
 fn ladder_seconds(session: &Session, participants: usize) -> f64 {
-    let each = session.options.rate_time().as_secs_f64() + WARMUP.as_secs_f64() + 1.0;
-    session.options.rates().len() as f64 * participants as f64 * each * rounds(session) as f64
+    let each = session.rate_time().as_secs_f64() + WARMUP.as_secs_f64() + 1.0;
+    session.rates().len() as f64 * participants as f64 * each * rounds(session) as f64
 }
 
 fn rounds(session: &Session) -> usize {
@@ -94,12 +94,12 @@ fn rounds(session: &Session) -> usize {
 }
 
 fn describe(session: &Session, record: &mut ExperimentRecord) {
-    let rates: Vec<_> = session.options.rates().iter().map(ToString::to_string).collect();
+    let rates: Vec<_> = session.rates().iter().map(ToString::to_string).collect();
     record.description.push(format!(
         "`GET /` brings `hello world`; requests arrive at {} a second, each rate for {:?}, over HTTP/1.1 and TLS. Passed: checks ≥ 95 %, failed < 1 %, \
          p95 < 500 ms, and 95 % of the rate answered. A peer that has broken is not asked for more.",
         rates.join(", "),
-        session.options.rate_time()
+        session.rate_time()
     ));
     record.fairness.extend(FAIRNESS.map(str::to_owned));
 }
@@ -108,7 +108,7 @@ fn describe(session: &Session, record: &mut ExperimentRecord) {
 fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: Vec<Running>) -> Result<(), Interrupted> {
     session.stage.place(Placement::OwnCores).ok();
     grid::verify(session, record, &mut running, &[Page::Root], None)?;
-    for rate in session.options.rates() {
+    for rate in session.rates() {
         let mut cells: Vec<Cell> = Vec::new();
         for _ in 0..rounds(session) {
             for participant in &mut running {
@@ -158,7 +158,7 @@ fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: 
 }
 
 fn step_seconds(session: &Session) -> f64 {
-    (session.options.rate_time() + WARMUP).as_secs_f64() + 0.3
+    (session.rate_time() + WARMUP).as_secs_f64() + 0.3
 }
 
 fn arguments(session: &Session, rate: u32) -> Vec<String> {
@@ -167,7 +167,7 @@ fn arguments(session: &Session, rate: u32) -> Vec<String> {
     let users_max = (u64::from(users) * USERS_GROWTH_MAX).min(session.open_files.saturating_sub(1000) / 2).max(u64::from(users));
     let words = format!("--path / --rate {rate} --connections {users} --connections-max {users_max} --timeout 60s");
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    grid::timed(session, &words, session.options.rate_time(), WARMUP)
+    grid::timed(session, &words, session.rate_time(), WARMUP)
 }
 
 /// The published checks, and that the rate was served.

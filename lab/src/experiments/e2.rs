@@ -50,7 +50,7 @@ pub fn seconds(session: &Session) -> f64 {
 }
 
 fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour) -> Result<(), Interrupted> {
-    let cores = session.stage.cores().proxy.len();
+    let cores = session.threads();
     let mut running = if flavour == Flavour::Equalised { grid::floors(session, record) } else { Vec::new() };
     running.extend(session.start_peers(record, |_| Ok(usual(flavour, cores)))?);
     grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), None)?;
@@ -71,7 +71,7 @@ fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour)
 }
 
 fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
-    let cores = session.stage.cores().proxy.len();
+    let cores = session.threads();
     for program in &session.programs {
         if let Err(reason) = fastest_compression(program.kind) {
             for (name, _) in PAGES {

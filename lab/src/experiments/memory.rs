@@ -1,6 +1,7 @@
 //! Memory: resident when freshly started, for each idle TLS connection, and after a load.
 //! On freshly started proxies: one that has served heavy loads has memory to spare for idle connections, and would look too good.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::thread::sleep;
@@ -25,7 +26,7 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
     let connections = connections(session);
     record.description.push(format!(
         "Freshly started proxies. Resident memory at start; growth for each of {connections} TLS connections that have made one request and rest; \
-         resident memory at the end of a load of 100 KB answers."
+         resident memory at the end of a load of 100 KB answers, and the most there was until then."
     ));
     record.fairness.push(EQUALISED.to_owned());
     record.fairness.push(
@@ -46,7 +47,7 @@ fn connections(session: &Session) -> usize {
 }
 
 fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: usize) -> Result<(), Interrupted> {
-    let cores = session.stage.cores().proxy.len();
+    let cores = session.threads();
     for program in session.programs.clone() {
         session.check()?;
         let participant = Participant::Peer { program, setup: usual(Flavour::Equalised, cores) };
@@ -83,7 +84,9 @@ fn after_load(session: &mut Session, record: &mut ExperimentRecord, running: &mu
     match session.load(running, &arguments, time.as_secs_f64() + 0.5, "100k answers") {
         Ok(phase) => {
             let bytes = phase.resident_bytes.get("proxy").copied().unwrap_or(0);
-            cell.rounds.push(Round { figures: [(Figure::ResidentMb, bytes as f64 / 1e6)].into(), ..Round::default() });
+            let mut figures = BTreeMap::from([(Figure::ResidentMb, bytes as f64 / 1e6)]);
+            figures.extend(procfs::peak_resident_bytes(running.processes()).map(|peak| (Figure::ResidentPeakMb, peak as f64 / 1e6)));
+            cell.rounds.push(Round { figures, ..Round::default() });
         }
         Err(Failed::Because(reason)) => cell.outcome = Outcome::Failed { reason },
         Err(Failed::Interrupted(stop)) => return Err(stop),

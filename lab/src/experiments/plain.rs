@@ -120,7 +120,7 @@ fn run(
     pages: &[Page],
     with_floors: bool,
 ) -> Result<(), Interrupted> {
-    let cores = session.stage.cores().proxy.len();
+    let cores = session.threads();
     let mut running: Vec<Running> = if with_floors { grid::floors(session, record) } else { Vec::new() };
     running.extend(session.start_peers(record, |_| Ok(usual(Flavour::Equalised, cores)))?);
     session.stage.place(Placement::OwnCores).ok();

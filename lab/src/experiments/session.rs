@@ -1,6 +1,7 @@
 //! Leads a run: finds the peers, sets the stage, runs one experiment after the other, writes the report even when it is interrupted.
 //! Also what every experiment needs: starting a participant, putting a load on it, noting what went wrong and going on.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::experiments::Experiment;
-use crate::experiments::options::RunOptions;
+use crate::experiments::options::{RunOptions, Size};
 use crate::experiments::progress::Progress;
 use crate::load::PhaseReport;
 use crate::net::Error;
@@ -121,6 +122,20 @@ impl Session<'_> {
 
     pub fn peers(&self) -> usize {
         self.programs.len()
+    }
+
+    /// Worker threads of an equalised proxy.
+    pub fn threads(&self) -> usize {
+        self.options.threads.map_or(self.stage.cores().proxy.len(), NonZeroUsize::get)
+    }
+
+    /// The rates of E1.
+    pub fn rates(&self) -> Vec<u32> {
+        self.options.rates(Size::of(self.stage.cores().proxy.len()))
+    }
+
+    pub fn rate_time(&self) -> Duration {
+        self.options.rate_time(Size::of(self.stage.cores().proxy.len()))
     }
 
     pub fn generator_threads(&self) -> usize {

@@ -249,3 +249,57 @@ fn durations_are_understood() {
         assert!(parse_duration(text).is_err(), "{text}");
     }
 }
+
+/// HTTP/2 without TLS: answers after `delay`, and says GOAWAY after so many requests of a connection.
+fn serve_http2(delay: Duration, requests_per_connection: usize) -> SocketAddr {
+    let (told, address) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        crate::net::runtime().unwrap().block_on(async {
+            let listener = crate::net::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            told.send(listener.local_addr().unwrap()).unwrap();
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                tokio::task::spawn_local(async move {
+                    let mut connection = h2::server::handshake(socket).await?;
+                    let mut requests = 0;
+                    while let Some(request) = connection.accept().await {
+                        let (_, mut respond) = request?;
+                        requests += 1;
+                        tokio::task::spawn_local(async move {
+                            tokio::time::sleep(delay).await;
+                            let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+                            body.send_data(bytes::Bytes::from_static(b"hello world"), true).unwrap();
+                        });
+                        if requests == requests_per_connection {
+                            connection.graceful_shutdown();
+                        }
+                    }
+                    Ok::<(), h2::Error>(())
+                });
+            }
+        });
+    });
+    address.recv().unwrap()
+}
+
+#[test]
+fn streams_of_http2_are_loaded_closed_and_open() {
+    let server = serve_http2(20 * MS, usize::MAX);
+    // Two connections of five streams and answers after 20 ms: 500 a second at the most.
+    let closed = run_load(server, "--plain --alpn h2 --path /11b --connections 2 --streams 5 --duration 1s").unwrap();
+    assert!((200..=505).contains(&closed.requests), "{closed:?}");
+    assert_eq!(closed.failed(), 0, "{:?}", closed.first_failure);
+    assert!(closed.latency_us.p50 >= 20_000.0);
+    let open = run_load(server, "--plain --alpn h2 --path /11b --connections 2 --streams 10 --rate 200 --duration 1s").unwrap();
+    assert!((180..=210).contains(&open.requests), "{open:?}");
+    assert_eq!((open.failed(), open.dropped), (0, 0), "{:?}", open.first_failure);
+}
+
+#[test]
+fn a_server_that_sends_its_http2_clients_away_loses_nobody() {
+    let server = serve_http2(MS, 10);
+    let phase = run_load(server, "--plain --alpn h2 --path /11b --connections 1 --streams 3 --requests 100 --duration 30s").unwrap();
+    assert_eq!((phase.requests, phase.failed()), (100, 0), "{:?}", phase.first_failure);
+}
+
+const MS: Duration = Duration::from_millis(1);

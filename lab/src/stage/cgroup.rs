@@ -16,8 +16,8 @@ impl Cgroup {
         let wrong = |error: std::io::Error| {
             format!("--cgroup {}: {error}; name a folder of cgroup v2 that you may write", parent.display())
         };
-        if !parent.join("cgroup.procs").is_file() {
-            return Err(format!("--cgroup {}: not a control group of version 2 (no cgroup.procs)", parent.display()).into());
+        if !parent.join("cgroup.controllers").is_file() {
+            return Err(format!("--cgroup {}: not a control group of version 2 (no cgroup.controllers)", parent.display()).into());
         }
         let folder = parent.join(format!("tidegate-lab-{}", std::process::id()));
         fs::create_dir(&folder).map_err(wrong)?;
