@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Stdio};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use crate::experiments::grid;
@@ -23,8 +23,10 @@ use crate::stage::{free_address, read_report};
 const INSTANCES: usize = 5;
 const MORE: usize = 2;
 const TIMES: usize = 3;
-/// What is not gone this long after its graceful stop is killed, as an orchestrator would.
-const STOP_TIME_MAX: Duration = Duration::from_secs(10);
+/// What is not gone this long after its graceful stop is killed, as Kubernetes does by default.
+const STOP_TIME_MAX: Duration = Duration::from_secs(30);
+/// The phase that waits for the last instances to leave: some peers take ten seconds for it.
+const LAST_LEAVE: &str = "last instances gone";
 /// A change that is not seen by then counts as not done.
 const EFFECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// New connections in a row that must see a change: with five instances behind the port, one that does not would show.
@@ -100,7 +102,8 @@ const FAIRNESS: [&str; 7] = [
      answers 11 bytes instead of an echo.",
     "A request on a kept connection that is closed before a byte of the answer came is sent again once on a new one, as Go's client and browsers do; \
      these are counted as sent again and are no failure. Everything else is.",
-    "The oldest instances leave, since they hold the connections of the load; the newest mostly would have none to lose.",
+    "The oldest instances leave, since they hold the connections of the load; the newest mostly would have none to lose. Nobody waits for them but the \
+     last phase: what a slow leaver does to its clients may be counted in a phase after the one in which it was told to go.",
     "Configurations are the shortest ones, as controllers are shipped; access logs are as each peer has them by default.",
     "The phases are shorter than the study's 30 seconds; counts are of this run and its number of requests, not of a million.",
 ];
@@ -132,8 +135,8 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 }
 
 pub fn seconds(session: &Session) -> f64 {
-    let phases = (1 + 2 * TIMES + Change::ALL.len()) as f64;
-    let each = phases * session.options.phase_time().as_secs_f64() + 14.0;
+    let phases = (2 + 2 * TIMES + Change::ALL.len()) as f64;
+    let each = phases * session.options.phase_time().as_secs_f64() + 9.0;
     (VARIANTS.len() * session.peers()) as f64 * each
 }
 
@@ -142,7 +145,16 @@ struct Fleet {
     program: Program,
     listen: SocketAddr,
     instances: Vec<Running>,
+    /// Told to stop, and on their way.
+    leaving: Vec<Leaving>,
     setup: Setup,
+}
+
+struct Leaving {
+    running: Running,
+    /// Telling one may take as long as its drain time.
+    told: JoinHandle<Result<(), String>>,
+    since: Instant,
 }
 
 impl Fleet {
@@ -152,19 +164,28 @@ impl Fleet {
         Ok(())
     }
 
-    /// Stops the oldest instances gracefully, all at once. They hold connections, which the newest mostly do not: the load keeps its own.
-    fn remove(&mut self, count: usize) -> Result<(), Error> {
-        let leaving: Vec<_> = self.instances.drain(..count.min(self.instances.len())).collect();
+    /// Stops the oldest instances gracefully, all at once, and waits for none of them. The oldest hold connections, which the newest mostly do
+    /// not: the load keeps its own.
+    fn remove(&mut self, count: usize) {
         let kind = self.program.kind;
-        let orders: Vec<_> =
-            leaving.iter().filter_map(|running| Some((running.process_id()?, running.places().clone()))).collect();
-        let told: Result<Vec<()>, String> = std::thread::scope(|scope| {
-            let tell = |(process, places)| scope.spawn(move || peers::stop(kind, process, places));
-            let telling: Vec<_> = orders.iter().map(|(process, places)| tell((*process, places))).collect();
-            telling.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("could not be told to stop".into()))).collect()
-        });
-        told?;
-        leaving.into_iter().try_for_each(|mut running| running.await_end(STOP_TIME_MAX))
+        for running in self.instances.drain(..count.min(self.instances.len())) {
+            let order = running.process_id().map(|process| (process, running.places().clone()));
+            let tell = move || order.map_or(Ok(()), |(process, places)| peers::stop(kind, process, &places));
+            self.leaving.push(Leaving { running, told: std::thread::spawn(tell), since: Instant::now() });
+        }
+    }
+
+    /// Until all that were told to stop have ended. Returns what was remarkable about it.
+    fn await_leaving(&mut self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for mut leaving in self.leaving.drain(..) {
+            let left = STOP_TIME_MAX.saturating_sub(leaving.since.elapsed());
+            let ended = leaving.running.await_end(left).map_err(|error| error.to_string());
+            let told = leaving.told.join().unwrap_or_else(|_| Err("could not be told to stop".into()));
+            remarks.extend(told.and(ended).err());
+        }
+        remarks.dedup();
+        remarks
     }
 
     fn change(&mut self, session: &Session, change: Change) -> Result<(), Error> {
@@ -180,7 +201,7 @@ impl Fleet {
 
 fn run_peer(session: &mut Session, record: &mut ExperimentRecord, program: &Program, variant: Variant) -> Result<(), Error> {
     let setup = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
-    let mut fleet = Fleet { program: program.clone(), listen: free_address()?, instances: Vec::new(), setup };
+    let mut fleet = Fleet { program: program.clone(), listen: free_address()?, instances: Vec::new(), leaving: Vec::new(), setup };
     session.progress.spend(2.0, &format!("{}: starting {INSTANCES} instances", program.kind));
     for _ in 0..INSTANCES {
         fleet.add(session)?;
@@ -243,9 +264,9 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
         sleep(time);
         told.push(Told::default());
         phase(session, load, &format!("instances {}→{INSTANCES} ({round})", INSTANCES + MORE))?;
-        let remark = fleet.remove(MORE).err().map(|error| error.to_string());
+        fleet.remove(MORE);
         sleep(time);
-        told.push(Told { remark, ..Told::default() });
+        told.push(Told::default());
     }
     for change in Change::ALL {
         phase(session, load, change.name())?;
@@ -259,6 +280,10 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
         let remark = effect.is_none().then(|| format!("not seen by new connections within {EFFECT_TIME_MAX:?}"));
         told.push(Told { seconds_to_take_effect: effect, remark, ..Told::default() });
     }
+    phase(session, load, LAST_LEAVE)?;
+    let remark = fleet.await_leaving().join("; ");
+    sleep(time);
+    told.push(Told { remark: (!remark.is_empty()).then_some(remark), ..Told::default() });
     Ok(told)
 }
 

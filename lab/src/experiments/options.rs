@@ -108,7 +108,7 @@ impl RunOptions {
 
     pub fn round_time(&self) -> Duration {
         let preset = match self.preset {
-            Preset::Quick => Duration::from_millis(800),
+            Preset::Quick => Duration::from_millis(500),
             Preset::Full => Duration::from_secs(5),
         };
         self.round_time.unwrap_or(preset)
@@ -140,7 +140,7 @@ impl RunOptions {
     /// How long each phase of E3 is measured; the study measured 30 s.
     pub fn phase_time(&self) -> Duration {
         let preset = match self.preset {
-            Preset::Quick => Duration::from_millis(700),
+            Preset::Quick => Duration::from_millis(500),
             Preset::Full => Duration::from_secs(10),
         };
         self.round_time.unwrap_or(preset)

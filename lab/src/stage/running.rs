@@ -15,8 +15,8 @@ use crate::stage::cgroup::Cgroup;
 use crate::stage::child::{self, Child};
 use crate::stage::{START_POLL, START_TIME_MAX, Stage, certificates, free_address};
 
-/// A freshly started process may still be reading its configuration when its port opens.
-const SETTLE_TIME: Duration = Duration::from_millis(300);
+/// A freshly started process may still be busy with itself when its port opens.
+const SETTLE_TIME: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Clone)]
 pub enum Participant {
@@ -204,7 +204,7 @@ impl Running {
         while !child.has_ended() {
             if Instant::now() > deadline {
                 child.stop(Signal::KILL);
-                return Err(format!("{} was still there {time_max:?} after its graceful stop, and was killed", self.name).into());
+                return Err(format!("{} did not end after its graceful stop, and was killed", self.name).into());
             }
             std::thread::sleep(START_POLL);
         }
