@@ -19,6 +19,12 @@ pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
     Ok(sum)
 }
 
+/// CPU time that all processors have been busy since the machine started, interrupts and what a hypervisor took included, in microseconds.
+/// It counts in hundredths of a second. Zero where the kernel does not tell.
+pub fn machine_cpu_us() -> f64 {
+    parse_machine_cpu_us(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or(0.0)
+}
+
 /// Resident memory of these processes together, in bytes. Pages that they share are counted in each.
 pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     sum_of_status(processes, "VmRSS:")
@@ -125,6 +131,15 @@ fn parse_schedstat(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// The first line is `cpu user nice system idle iowait irq softirq steal …` in ticks; guests are within user already.
+fn parse_machine_cpu_us(stat: &str) -> Option<f64> {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = line.split_ascii_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal] = ticks[..] else { return None };
+    Some((user + nice + system + irq + softirq + steal) * 1e6 / TICKS_PER_SECOND)
+}
+
 fn parse_kib(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
@@ -154,6 +169,9 @@ mod tests {
     fn kernel_files_are_read() {
         assert_eq!(parse_schedstat("534677775 3299445 119\n"), Some(534_677_775));
         assert_eq!(parse_schedstat(""), None);
+        let stat = "cpu  10 1 5 1000 9 2 3 4 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!(parse_machine_cpu_us(stat).map(|us| us as u64), Some(250_000));
+        assert_eq!(parse_machine_cpu_us("cpu 1 2"), None);
         assert_eq!(parse_kib("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n", "VmRSS:"), Some(1234 * 1024));
         assert_eq!(parse_kib("Name:\tkthreadd\n", "VmRSS:"), None);
         assert_eq!(parse_parent("12 (a) b) (c) S 7 12 12 0"), Some(7));

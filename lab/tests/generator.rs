@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected")]
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -60,13 +60,19 @@ fn phases_are_counted_each_for_itself() {
     let mut load = backend.load("--path /delay/10 --phases --connections 4");
     let mut load = load.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut phases = load.stdin.take().unwrap();
+    let mut output = BufReader::new(load.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
     for name in ["first", "second one"] {
         writeln!(phases, "{name}").unwrap();
         std::thread::sleep(Duration::from_millis(300));
     }
     drop(phases);
-    let output = load.wait_with_output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    assert!(load.wait().unwrap().success());
+    let report: Value = serde_json::from_str(&line).unwrap();
     let phases = report["phases"].as_array().unwrap();
     let names: Vec<_> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["first", "second one"]);

@@ -16,6 +16,7 @@ pub struct Expected {
     pub body: Vec<u8>,
     /// Encoded bodies that have been decoded and compared.
     verified: RefCell<Vec<(Coding, Vec<u8>)>>,
+    compressed_only: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,12 @@ pub enum BodyCheck {
 
 impl Expected {
     pub fn new(body: Vec<u8>) -> Expected {
-        Expected { body, verified: RefCell::default() }
+        Expected { body, verified: RefCell::default(), compressed_only: false }
+    }
+
+    /// A plain body is wrong then.
+    pub fn compressed_only(self, compressed_only: bool) -> Expected {
+        Expected { compressed_only, ..self }
     }
 
     fn check_encoded(&self, coding: Coding, bytes: Vec<u8>) -> Result<(), BadResponse> {
@@ -65,8 +71,9 @@ impl Expected {
 
 impl BodyCheck {
     /// `content_encoding` as the head has it; none is plain.
-    pub fn begin(content_encoding: Option<&[u8]>) -> Result<BodyCheck, BadResponse> {
+    pub fn begin(content_encoding: Option<&[u8]>, expected: &Expected) -> Result<BodyCheck, BadResponse> {
         match content_encoding {
+            None | Some(b"identity") if expected.compressed_only => Err(BadResponse::NotCompressed),
             None | Some(b"identity") => Ok(BodyCheck::Plain { received: 0 }),
             Some(name) => Ok(BodyCheck::Encoded { coding: Coding::from_name(name)?, bytes: Vec::new() }),
         }
@@ -134,7 +141,7 @@ mod tests {
     use super::*;
 
     fn check(encoding: Option<&str>, pieces: &[&[u8]], expected: &Expected) -> Result<(), BadResponse> {
-        let mut body = BodyCheck::begin(encoding.map(str::as_bytes))?;
+        let mut body = BodyCheck::begin(encoding.map(str::as_bytes), expected)?;
         pieces.iter().try_for_each(|piece| body.take(piece, expected))?;
         body.finish(expected)
     }
@@ -167,6 +174,8 @@ mod tests {
         assert_eq!(check(None, &[b"hello world", b"!"], &expected), Err(BadResponse::Length { received: 12, expected: 11 }));
         assert_eq!(check(None, &[b"hello_world"], &expected), Err(BadResponse::BodyDiffers { between: (0, 11) }));
         assert_eq!(check(Some("gzip"), &[b"hello world"], &expected), Err(BadResponse::NotDecodable));
+        let compressed_only = Expected::new(b"hello world".to_vec()).compressed_only(true);
+        assert_eq!(check(None, &[b"hello world"], &compressed_only), Err(BadResponse::NotCompressed));
         assert_eq!(check(Some("compress"), &[b"hello world"], &expected), Err(BadResponse::UnknownCoding));
         for (name, bytes) in encoded(b"hello there") {
             assert_eq!(check(Some(name), &[&bytes], &expected), Err(BadResponse::BodyDiffers { between: (6, 11) }), "{name}");

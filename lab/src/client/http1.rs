@@ -8,10 +8,16 @@ use crate::client::{Answered, Question};
 
 #[derive(Default)]
 pub struct Http1Client {
-    connection: Option<Connection>,
+    connection: Option<Kept>,
     request: Vec<u8>,
     response: Response,
     connects_each_time: bool,
+}
+
+struct Kept {
+    connection: Connection,
+    /// It has brought an answer. On a connection that never has, a failure is a failure.
+    has_answered: bool,
 }
 
 impl Http1Client {
@@ -21,15 +27,15 @@ impl Http1Client {
 
     pub async fn connect(&mut self, question: &Question) -> Result<(), Failure> {
         if self.connection.is_none() && !self.connects_each_time {
-            self.connection = Some(Connection::open(&question.target).await?);
+            self.connection = Some(Kept { connection: Connection::open(&question.target).await?, has_answered: false });
         }
         Ok(())
     }
 
     /// Gives buffers back while nothing is asked for long.
     pub fn rest(&mut self) {
-        if let Some(connection) = &mut self.connection {
-            connection.rest();
+        if let Some(kept) = &mut self.connection {
+            kept.connection.rest();
         }
         self.request = Vec::new();
     }
@@ -38,9 +44,9 @@ impl Http1Client {
         if self.request.is_empty() {
             self.request = request(question);
         }
-        if let Some(connection) = self.connection.take() {
+        if let Some(Kept { connection, has_answered }) = self.connection.take() {
             match self.exchange(connection, question).await {
-                Err(failure) if failure.may_be_sent_again() => {
+                Err(failure) if has_answered && failure.may_be_sent_again() => {
                     let connection = Connection::open(&question.target).await?;
                     self.exchange(connection, question).await?;
                     return Ok(Answered { sent_again: true, handshake: None });
@@ -60,7 +66,7 @@ impl Http1Client {
         if self.connects_each_time {
             connection.close().await?;
         } else if !exchanged.close {
-            self.connection = Some(connection);
+            self.connection = Some(Kept { connection, has_answered: true });
         }
         if exchanged.status == 200 { Ok(()) } else { Err(Failure::Status(exchanged.status)) }
     }

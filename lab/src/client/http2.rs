@@ -1,7 +1,7 @@
 //! Asks over HTTP/2: several clients share a connection, each has one stream of it at a time.
 //! Framing is the `h2` crate's. A connection that has ended is opened anew by the first client that needs it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -22,6 +22,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 #[derive(Default)]
 pub struct Http2Connection {
     sender: RefCell<Option<SendRequest<Bytes>>>,
+    /// Counts connections, so that a stream of an old one does not have a new one forgotten.
+    generation: Cell<u64>,
     /// Held while connecting, so that one connection is made and not one for each stream.
     opening: Mutex<()>,
 }
@@ -41,10 +43,12 @@ impl Http2Client {
 
     pub async fn ask(&mut self, question: &Question) -> Result<Answered, Failure> {
         match self.ask_once(question).await {
-            // A stream that the server has not begun, on a connection that it is closing.
-            Err(Refusal::NotProcessed) => match self.ask_once(question).await {
+            // A stream that the server has not begun.
+            Err(Refusal::NotProcessed { .. }) => match self.ask_once(question).await {
                 Ok(()) => Ok(Answered { sent_again: true, handshake: None }),
-                Err(Refusal::NotProcessed) => Err(Failure::Http2("refused twice by a connection that is going away".into())),
+                Err(Refusal::NotProcessed { .. }) => {
+                    Err(Failure::Http2("the server twice refused to begin with the request".into()))
+                }
                 Err(Refusal::Failed(failure)) => Err(failure),
             },
             Err(Refusal::Failed(failure)) => Err(failure),
@@ -54,9 +58,11 @@ impl Http2Client {
 
     async fn ask_once(&mut self, question: &Question) -> Result<(), Refusal> {
         let sender = self.connection.sender(question).await.map_err(Refusal::Failed)?;
+        let generation = self.connection.generation.get();
         let outcome = exchange(sender, question).await;
         if let Err(refusal) = &outcome
             && refusal.ends_connection()
+            && self.connection.generation.get() == generation
         {
             self.connection.forget();
         }
@@ -66,15 +72,17 @@ impl Http2Client {
 
 /// Why a stream brought no right answer.
 enum Refusal {
-    /// The server says that it has not looked at the request: GOAWAY before it, or REFUSED_STREAM.
-    NotProcessed,
+    /// The server says that it has not looked at the request: GOAWAY before it, or REFUSED_STREAM, which leaves the connection.
+    NotProcessed {
+        going_away: bool,
+    },
     Failed(Failure),
 }
 
 impl Refusal {
     fn ends_connection(&self) -> bool {
         match self {
-            Refusal::NotProcessed => true,
+            Refusal::NotProcessed { going_away } => *going_away,
             Refusal::Failed(failure) => !failure.leaves_connection_usable(),
         }
     }
@@ -84,7 +92,7 @@ impl From<h2::Error> for Refusal {
     fn from(error: h2::Error) -> Refusal {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
         let going_away = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
-        if refused || going_away { Refusal::NotProcessed } else { Refusal::Failed(error.into()) }
+        if refused || going_away { Refusal::NotProcessed { going_away } } else { Refusal::Failed(error.into()) }
     }
 }
 
@@ -114,6 +122,7 @@ impl Http2Connection {
         // Ends with the connection; what it has to say reaches each stream.
         tokio::task::spawn_local(async move { driver.await.ok() });
         *self.sender.borrow_mut() = Some(sender.clone());
+        self.generation.set(self.generation.get() + 1);
         Ok(sender)
     }
 }
@@ -135,7 +144,11 @@ async fn exchange(sender: SendRequest<Bytes>, question: &Question) -> Result<(),
     let response = response.await?;
     let status = response.status().as_u16();
     let encoding = response.headers().get("content-encoding").map(|value| value.as_bytes().to_vec());
-    let mut check = if status == 200 { BodyCheck::begin(encoding.as_deref()).map_err(wrong)? } else { BodyCheck::Ignored };
+    let mut check = if status == 200 {
+        BodyCheck::begin(encoding.as_deref(), &question.expected).map_err(wrong)?
+    } else {
+        BodyCheck::Ignored
+    };
     let mut body = response.into_body();
     while let Some(piece) = body.data().await {
         let piece = piece?;

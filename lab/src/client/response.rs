@@ -62,6 +62,7 @@ pub enum BadResponse {
     BytesAfterTheEnd,
     UnknownCoding,
     NotDecodable,
+    NotCompressed,
 }
 
 /// What the head says about the rest.
@@ -111,7 +112,7 @@ impl Response {
     fn advance<'a>(&mut self, bytes: &'a [u8], expected: &Expected) -> Result<&'a [u8], BadResponse> {
         match self.state {
             State::Head => {
-                let Some(rest) = self.take_head(bytes)? else { return Ok(&[]) };
+                let Some(rest) = self.take_head(bytes, expected)? else { return Ok(&[]) };
                 if self.state == State::Complete {
                     self.body.finish(expected)?;
                 }
@@ -167,7 +168,7 @@ impl Response {
     }
 
     /// Returns what follows the head, once the head is there. Interim answers (1xx) are passed over.
-    fn take_head<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, BadResponse> {
+    fn take_head<'a>(&mut self, bytes: &'a [u8], expected: &Expected) -> Result<Option<&'a [u8]>, BadResponse> {
         let earlier = self.partial.len();
         let end = if earlier == 0 {
             memmem::find(bytes, b"\r\n\r\n")
@@ -181,7 +182,7 @@ impl Response {
             }
             return if self.partial.len() > HEAD_BYTES_MAX { Err(BadResponse::HeadTooLong) } else { Ok(None) };
         };
-        let head = parse_head(if earlier == 0 { &bytes[..end] } else { &self.partial[..end] })?;
+        let head = parse_head(if earlier == 0 { &bytes[..end] } else { &self.partial[..end] }, expected)?;
         self.partial.clear();
         if !(100..200).contains(&head.status) {
             self.status = head.status;
@@ -221,7 +222,7 @@ fn parse_chunk_size(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-fn parse_head(head: &[u8]) -> Result<Head, BadResponse> {
+fn parse_head(head: &[u8], expected: &Expected) -> Result<Head, BadResponse> {
     let mut lines = head.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let status_line = lines.next().unwrap_or_default();
     let status = status_line.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3)).and_then(parse_decimal);
@@ -251,7 +252,7 @@ fn parse_head(head: &[u8]) -> Result<Head, BadResponse> {
         (_, false, None) => State::UntilClose,
     };
     // What comes with a wrong status is nobody's page.
-    let body = if status == 200 { BodyCheck::begin(encoding)? } else { BodyCheck::Ignored };
+    let body = if status == 200 { BodyCheck::begin(encoding, expected)? } else { BodyCheck::Ignored };
     Ok(Head { status, framing, close: close || framing == State::UntilClose, body })
 }
 
@@ -269,6 +270,7 @@ impl fmt::Display for BadResponse {
             BadResponse::BodyDiffers { between: (start, end) } => write!(f, "the body differs between byte {start} and {end}"),
             BadResponse::BytesAfterTheEnd => f.write_str("bytes after the end of the answer"),
             BadResponse::UnknownCoding => f.write_str("a Content-Encoding that nobody asked for"),
+            BadResponse::NotCompressed => f.write_str("the answer is not compressed"),
             BadResponse::NotDecodable => f.write_str("the body is not of its Content-Encoding"),
         }
     }

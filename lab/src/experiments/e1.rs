@@ -6,7 +6,7 @@ use crate::experiments::grid::{self, WARMUP};
 use crate::experiments::round;
 use crate::experiments::session::{Failed, Session, usual};
 use crate::peers::{PeerKind, Setup, variants};
-use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Placement};
+use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Placement, ladder};
 use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
 
@@ -14,13 +14,6 @@ use crate::stage::running::{Participant, Running};
 const REQUESTS_PER_USER: u32 = 50;
 const USERS_MIN: u32 = 20;
 const USERS_GROWTH_MAX: u64 = 100;
-/// As published: checks at least 95 %, failed below 1 %, 95th percentile below 500 ms.
-const CHECKS_SHARE_MIN: f64 = 0.95;
-const FAILED_SHARE_MAX: f64 = 0.01;
-const P95_US_MAX: f64 = 500_000.0;
-/// What the study's proxies could not do either and yet were called passing; here a rate that is not served counts as broken.
-const SERVED_SHARE_MIN: f64 = 0.95;
-
 const FAIRNESS: [&str; 5] = [
     "Out of the box means the shortest configuration that serves this task, every other setting at the peer's default: access logs, \
      upstream keep-alive and protocol versions are what each ships. That is the question of this experiment, and the reason for the next.",
@@ -130,13 +123,6 @@ fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: 
                         return Err(stop);
                     }
                 }
-                if let Some(last) = cell.rounds.last() {
-                    // Shown at once: the ladder is what takes long.
-                    let passed = passes(last, rate);
-                    session
-                        .progress
-                        .spend(0.0, &format!("{} at {rate}/s: {}", participant.name(), if passed { "passed" } else { "broken" }));
-                }
             }
         }
         for cell in &mut cells {
@@ -145,12 +131,13 @@ fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: 
             {
                 cell.outcome = Outcome::Limited { by };
             }
+            if let Some(disturbance) = round::disturbance(cell) {
+                session.remark(record, disturbance);
+            }
         }
         running.retain(|participant| {
             let cell = cells.iter().find(|cell| cell.participant == participant.name());
-            cell.is_some_and(|cell| {
-                matches!(cell.outcome, Outcome::Measured) && cell.rounds.iter().any(|round| passes(round, rate))
-            })
+            cell.is_some_and(|cell| cell.outcome == Outcome::Measured && ladder::misses(cell, f64::from(rate)).is_empty())
         });
         record.cells.extend(cells);
     }
@@ -168,45 +155,4 @@ fn arguments(session: &Session, rate: u32) -> Vec<String> {
     let words = format!("--path / --rate {rate} --connections {users} --connections-max {users_max} --timeout 60s");
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
     grid::timed(session, &words, session.rate_time(), WARMUP)
-}
-
-/// The published checks, and that the rate was served.
-fn passes(round: &crate::results::Round, rate: u32) -> bool {
-    use crate::results::figure::Figure;
-    let figure = |figure| round.figures.get(&figure).copied().unwrap_or(0.0);
-    let (requests, failed) = (figure(Figure::Requests), figure(Figure::Failed));
-    let checked = requests / (requests + failed).max(1.0);
-    checked >= CHECKS_SHARE_MIN
-        && 1.0 - checked < FAILED_SHARE_MAX
-        && figure(Figure::LatencyP95Us) < P95_US_MAX
-        && figure(Figure::RequestsPerSecond) >= SERVED_SHARE_MIN * f64::from(rate)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::load::PhaseReport;
-    use crate::load::tally::Latency;
-
-    #[test]
-    fn a_rate_passes_as_published_and_when_it_is_served() {
-        let check = |requests: u64, failed: u64, p95: f64, expected: bool| {
-            let phase = PhaseReport {
-                seconds: 1.0,
-                requests,
-                failures: BTreeMap::from([("reset".to_owned(), failed)]),
-                latency_us: Latency { p95, ..Latency::default() },
-                ..PhaseReport::default()
-            };
-            assert_eq!(passes(&round::round(&phase), 1000), expected, "{requests} {failed} {p95}");
-        };
-        check(1000, 0, 1000.0, true);
-        check(960, 5, 499_999.0, true);
-        check(1000, 11, 1000.0, false);
-        check(1000, 0, 500_000.0, false);
-        check(940, 0, 1000.0, false);
-        check(0, 0, 0.0, false);
-    }
 }

@@ -201,7 +201,8 @@ impl Fleet {
 
 fn run_peer(session: &mut Session, record: &mut ExperimentRecord, program: &Program, variant: Variant) -> Result<(), Error> {
     let setup = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
-    let mut fleet = Fleet { program: program.clone(), listen: free_address()?, instances: Vec::new(), leaving: Vec::new(), setup };
+    let mut fleet =
+        Fleet { program: program.clone(), listen: free_address()?, instances: Vec::new(), leaving: Vec::new(), setup };
     session.progress.spend(2.0, &format!("{}: starting {INSTANCES} instances", program.kind));
     for _ in 0..INSTANCES {
         fleet.add(session)?;

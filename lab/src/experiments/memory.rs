@@ -85,7 +85,8 @@ fn after_load(session: &mut Session, record: &mut ExperimentRecord, running: &mu
         Ok(phase) => {
             let bytes = phase.resident_bytes.get("proxy").copied().unwrap_or(0);
             let mut figures = BTreeMap::from([(Figure::ResidentMb, bytes as f64 / 1e6)]);
-            figures.extend(procfs::peak_resident_bytes(running.processes()).map(|peak| (Figure::ResidentPeakMb, peak as f64 / 1e6)));
+            figures
+                .extend(procfs::peak_resident_bytes(running.processes()).map(|peak| (Figure::ResidentPeakMb, peak as f64 / 1e6)));
             cell.rounds.push(Round { figures, ..Round::default() });
         }
         Err(Failed::Because(reason)) => cell.outcome = Outcome::Failed { reason },

@@ -4,35 +4,47 @@ use std::collections::BTreeMap;
 
 use crate::load::PhaseReport;
 use crate::results::figure::Figure;
+use crate::results::summary::Summary;
 use crate::results::{Cell, Cores, Outcome, Placement, Round};
 
 /// From this share of its processors on, a part is taken for saturated: the kernel's share of interrupts is nobody's.
 const SATURATED: f64 = 0.93;
+/// Below this share of its processors a part is not at work all the time.
+const WORKING: f64 = 0.8;
+/// Of the 99th percentile of latency, what may be the generator's own lateness.
+const LATE_SHARE_MAX: f64 = 0.5;
+/// An open loop that leaves out more than this did not make its load.
+const DROPPED_SHARE_MAX: f64 = 0.01;
+/// Of all processors together, what others may have before a figure is doubtful. The kernel's own threads are among the others.
+const OTHER_CORES_BUSY_MAX: f64 = 0.2;
 /// A cell with more failures than this is no measurement of its load.
 pub const FAILED_SHARE_MAX: f64 = 0.01;
 
 pub fn round(phase: &PhaseReport) -> Round {
     let requests = phase.requests as f64;
     let seconds = phase.seconds.max(f64::MIN_POSITIVE);
-    let latency = phase.latency_us;
     let mut figures = BTreeMap::from([
         (Figure::RequestsPerSecond, requests / seconds),
         (Figure::Requests, requests),
         (Figure::Failed, phase.failed() as f64),
         (Figure::Dropped, phase.dropped as f64),
         (Figure::SentAgain, phase.sent_again as f64),
-        (Figure::LatencyMeanUs, latency.mean),
-        (Figure::LatencyP50Us, latency.p50),
-        (Figure::LatencyP75Us, latency.p75),
-        (Figure::LatencyP90Us, latency.p90),
-        (Figure::LatencyP95Us, latency.p95),
-        (Figure::LatencyP99Us, latency.p99),
-        (Figure::LatencyP999Us, latency.p99_9),
-        (Figure::LatencyMaxUs, latency.max),
-        (Figure::SentLateP99Us, phase.sent_late_us.p99),
         (Figure::ReceivedBytes, phase.received_bytes as f64),
         (Figure::SentBytes, phase.sent_bytes as f64),
     ]);
+    if let Some(latency) = phase.latency_us {
+        figures.extend([
+            (Figure::LatencyMeanUs, latency.mean),
+            (Figure::LatencyP50Us, latency.p50),
+            (Figure::LatencyP75Us, latency.p75),
+            (Figure::LatencyP90Us, latency.p90),
+            (Figure::LatencyP95Us, latency.p95),
+            (Figure::LatencyP99Us, latency.p99),
+            (Figure::LatencyP999Us, latency.p99_9),
+            (Figure::LatencyMaxUs, latency.max),
+        ]);
+    }
+    figures.extend(phase.sent_late_us.map(|lateness| (Figure::SentLateP99Us, lateness.p99)));
     if phase.requests > 0 {
         figures.insert(Figure::ReceivedBytesPerRequest, phase.received_bytes as f64 / requests);
         if let Some(us) = phase.cpu_us.get("proxy") {
@@ -45,6 +57,10 @@ pub fn round(phase: &PhaseReport) -> Round {
         if let Some(us) = phase.cpu_us.get(part) {
             figures.insert(figure, us / 1e6 / seconds);
         }
+    }
+    if phase.machine_cpu_us > 0.0 {
+        let ours: f64 = phase.cpu_us.values().sum();
+        figures.insert(Figure::OtherCoresBusy, ((phase.machine_cpu_us - ours) / 1e6 / seconds).max(0.0));
     }
     if let Some(bytes) = phase.resident_bytes.get("proxy").filter(|bytes| **bytes > 0) {
         figures.insert(Figure::ResidentMb, *bytes as f64 / 1e6);
@@ -63,46 +79,90 @@ pub fn round(phase: &PhaseReport) -> Round {
     }
 }
 
+/// Whether the load waits for answers, or comes at its own rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loop {
+    Closed,
+    Open,
+}
+
+impl Loop {
+    pub fn of(cell: &Cell) -> Loop {
+        if cell.load.split(' ').any(|word| word == "--rate") { Loop::Open } else { Loop::Closed }
+    }
+}
+
 /// Why rates and latencies of this cell are not the proxy's, if so.
 pub fn limited_by(cell: &Cell, cores: &Cores) -> Option<String> {
     if cell.placement == Placement::Shared {
-        return Some("proxy, generator and backend share one processor".into());
+        return Some("one processor that proxy, generator and backend share".into());
     }
-    let busy =
-        |figure| crate::results::summary::Summary::of(cell.rounds.iter().filter_map(|round| round.figures.get(&figure).copied()));
-    let busy = |figure| busy(figure).map_or(0.0, |summary| summary.median);
-    let share = |used: f64, of: &[usize]| used / of.len().max(1) as f64;
-    if share(busy(Figure::ProxyCoresBusy), &cores.proxy) >= SATURATED {
+    let share = |figure, of: &[usize]| median(cell, figure).unwrap_or(0.0) / of.len().max(1) as f64;
+    let shares = |left: &[usize], right: &[usize]| left.iter().any(|core| right.contains(core));
+    if shares(&cores.proxy, &cores.generator) || shares(&cores.proxy, &cores.backend) {
+        return Some("a processor that the proxy shares with the generator or the backend".into());
+    }
+    let proxy = share(Figure::ProxyCoresBusy, &cores.proxy);
+    if proxy >= SATURATED {
         return None;
     }
-    let (generator, backend) = (busy(Figure::GeneratorCoresBusy), busy(Figure::BackendCoresBusy));
-    if cores.proxy.iter().any(|core| cores.generator.contains(core)) {
-        return Some("the proxy shares its processor with the generator".into());
+    let (generator, backend) =
+        (share(Figure::GeneratorCoresBusy, &cores.generator), share(Figure::BackendCoresBusy, &cores.backend));
+    if shares(&cores.generator, &cores.backend) && generator + backend >= SATURATED {
+        return Some("the processor that generator and backend share, which was busy all the time".into());
     }
-    let together = cores.generator.iter().any(|core| cores.backend.contains(core));
-    if together && share(generator + backend, &cores.generator) >= SATURATED {
-        return Some("the processor that generator and backend share was busy all the time".into());
+    if generator >= SATURATED {
+        return Some("the generator, whose processors were busy all the time".into());
     }
-    if share(generator, &cores.generator) >= SATURATED {
-        return Some("the generator's processors were busy all the time".into());
+    if backend >= SATURATED {
+        return Some("the backend, whose processors were busy all the time".into());
     }
-    (share(backend, &cores.backend) >= SATURATED).then(|| "the backend's processors were busy all the time".into())
+    match Loop::of(cell) {
+        // Somebody is always at work in a closed loop. If it was none of us, the machine did something else.
+        Loop::Closed if proxy < WORKING && generator < WORKING && backend < WORKING && generator + backend < WORKING => {
+            Some("something else on the machine: neither proxy nor generator nor backend was busy all the time".into())
+        }
+        Loop::Closed => None,
+        Loop::Open => {
+            let (late, p99) = (median(cell, Figure::SentLateP99Us)?, median(cell, Figure::LatencyP99Us)?);
+            (late > LATE_SHARE_MAX * p99)
+                .then(|| "the generator, which sent late by more than half of the 99th percentile".into())
+        }
+    }
 }
 
 /// The outcome that the rounds of a cell add up to.
 pub fn outcome(cell: &Cell, cores: &Cores) -> Outcome {
     let total = |figure| cell.rounds.iter().filter_map(|round: &Round| round.figures.get(&figure)).sum::<f64>();
-    let (requests, failed) = (total(Figure::Requests), total(Figure::Failed));
+    let (requests, failed, dropped) = (total(Figure::Requests), total(Figure::Failed), total(Figure::Dropped));
+    let due = requests + failed + dropped;
     if failed > FAILED_SHARE_MAX * (requests + failed) {
         let first = cell.rounds.iter().find_map(|round| round.first_failure.clone()).unwrap_or_default();
         return Outcome::Failed {
             reason: format!("{failed:.0} of {:.0} requests failed, the first with: {first}", requests + failed),
         };
     }
-    match limited_by(cell, cores) {
-        Some(by) => Outcome::Limited { by },
-        None => Outcome::Measured,
+    let limited = limited_by(cell, cores);
+    // What was never sent has no latency: percentiles of the rest would flatter.
+    if dropped > DROPPED_SHARE_MAX * due && limited.is_none() {
+        return Outcome::Failed { reason: format!("could not keep the rate: {dropped:.0} of {due:.0} requests were never sent") };
     }
+    limited.map_or(Outcome::Measured, |by| Outcome::Limited { by })
+}
+
+/// What the user should know of the machine while this cell was measured.
+pub fn disturbance(cell: &Cell) -> Option<String> {
+    let other = median(cell, Figure::OtherCoresBusy)?;
+    (other > OTHER_CORES_BUSY_MAX).then(|| {
+        format!(
+            "other processes, or the hypervisor, had {other:.2} processors while {} was measured in {}",
+            cell.participant, cell.case
+        )
+    })
+}
+
+fn median(cell: &Cell, figure: Figure) -> Option<f64> {
+    Summary::of(cell.rounds.iter().filter_map(|round| round.figures.get(&figure).copied())).map(|summary| summary.median)
 }
 
 #[cfg(test)]
@@ -156,10 +216,21 @@ mod tests {
             }
         };
         check(&shared, [0.99, 0.6, 0.38], None);
-        check(&shared, [0.7, 0.6, 0.38], Some("share was busy"));
-        check(&shared, [0.7, 0.5, 0.2], None);
+        check(&shared, [0.7, 0.6, 0.38], Some("share, which was busy"));
+        check(&shared, [0.85, 0.5, 0.2], None);
+        check(&shared, [0.4, 0.2, 0.1], Some("something else"));
+        check(&Cores { backend: vec![1], ..shared.clone() }, [0.7, 0.5, 0.2], Some("shares with"));
         check(&apart, [0.7, 0.97, 0.2], Some("generator's"));
         check(&apart, [0.7, 0.5, 0.99], Some("backend's"));
+        // An open loop leaves everybody time to rest; there it is lateness that tells.
+        let open = |late: f64| {
+            let mut open = cell(Placement::OwnCores, &phase(1000, 0.4, 0.2, 0.1));
+            open.load = "--path /2k --rate 5000".into();
+            open.rounds[0].figures.extend([(Figure::SentLateP99Us, late), (Figure::LatencyP99Us, 300.0)]);
+            limited_by(&open, &shared)
+        };
+        assert_eq!(open(140.0), None);
+        assert!(open(160.0).is_some_and(|by| by.contains("sent late")));
         let one = cell(Placement::Shared, &phase(1000, 0.4, 0.3, 0.2));
         assert!(limited_by(&one, &apart).is_some());
     }
@@ -174,6 +245,10 @@ mod tests {
             outcome(&cell(Placement::OwnCores, &phase), &cores)
         };
         assert_eq!(with_failures(10), Outcome::Measured);
+        let with_drops =
+            |dropped: u64| outcome(&cell(Placement::OwnCores, &PhaseReport { dropped, ..phase(1000, 0.9, 0.1, 0.1) }), &cores);
+        assert_eq!(with_drops(10), Outcome::Measured);
+        assert!(matches!(with_drops(11), Outcome::Failed { reason } if reason.contains("11 of 1011 requests were never sent")));
         assert!(
             matches!(with_failures(11), Outcome::Failed { reason } if reason.contains("11 of 1011") && reason.contains("reset"))
         );

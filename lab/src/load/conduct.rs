@@ -1,7 +1,8 @@
 //! Runs the threads of a load: each connects its share, all begin at once, one timeline leads them through the phases.
 //! This thread only sleeps, moves the timeline on, and reads what the kernel says of the observed processes at its turns.
 
-use std::io::BufRead;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -44,6 +45,7 @@ struct Shared {
 struct Window {
     name: String,
     seconds: f64,
+    machine_cpu_us: f64,
     cpu_ns: Vec<u64>,
     resident_bytes: Vec<u64>,
 }
@@ -71,8 +73,12 @@ pub fn generate(options: &LoadOptions) -> Result<LoadReport, Error> {
     let windows = lead(&shared, &observed);
     shared.timeline.end();
     let mut total: Vec<Tally> = Vec::new();
+    let mut warmup_failures = BTreeMap::new();
     for thread in running {
-        let tallies = thread.join().map_err(|_| "a thread of the generator panicked")??;
+        let (tallies, warmup) = thread.join().map_err(|_| "a thread of the generator panicked")??;
+        for (kind, count) in warmup {
+            *warmup_failures.entry(kind).or_default() += count;
+        }
         total.resize_with(total.len().max(tallies.len()), Tally::default);
         total.iter_mut().zip(&tallies).for_each(|(sum, tally)| sum.add(tally));
     }
@@ -80,7 +86,7 @@ pub fn generate(options: &LoadOptions) -> Result<LoadReport, Error> {
     total.resize_with(windows.len(), Tally::default);
     let phases: Vec<_> = windows.into_iter().zip(&total).map(|(window, tally)| phase(window, tally, &observed)).collect();
     let whole = (phases.len() > 1).then(|| whole(&phases, &total));
-    Ok(LoadReport { phases, whole })
+    Ok(LoadReport { phases, whole, warmup_failures })
 }
 
 /// Percentiles of all phases together do not follow from those of each.
@@ -92,6 +98,7 @@ fn whole(phases: &[PhaseReport], tallies: &[Tally]) -> PhaseReport {
     let window = Window {
         name: "whole run".into(),
         seconds: phases.iter().map(|phase| phase.seconds).sum(),
+        machine_cpu_us: phases.iter().map(|phase| phase.machine_cpu_us).sum(),
         cpu_ns: Vec::new(),
         resident_bytes: Vec::new(),
     };
@@ -154,6 +161,8 @@ fn lead(shared: &Shared, observed: &[Observed]) -> Result<Vec<Window>, Error> {
 fn lead_by_input(shared: &Shared, observed: &[Observed]) -> Result<Vec<Window>, Error> {
     let mut windows = Vec::new();
     let mut open: Option<Open> = None;
+    println!("ready");
+    std::io::stdout().flush()?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if let Some(open) = open.take() {
@@ -172,14 +181,15 @@ fn lead_by_input(shared: &Shared, observed: &[Observed]) -> Result<Vec<Window>, 
 struct Open {
     name: String,
     begin: Instant,
+    machine_cpu_us: f64,
     cpu_ns: Vec<u64>,
 }
 
 impl Open {
     fn begin(name: String, shared: &Shared, observed: &[Observed]) -> Result<Open, Error> {
-        let cpu_ns = read_cpu(observed)?;
+        let (cpu_ns, machine_cpu_us) = (read_cpu(observed)?, procfs::machine_cpu_us());
         shared.timeline.next_phase();
-        Ok(Open { name, begin: Instant::now(), cpu_ns })
+        Ok(Open { name, begin: Instant::now(), machine_cpu_us, cpu_ns })
     }
 
     fn end(self, observed: &[Observed]) -> Result<Window, Error> {
@@ -187,7 +197,8 @@ impl Open {
         let cpu_ns = read_cpu(observed)?.into_iter().zip(&self.cpu_ns).map(|(after, before)| after.saturating_sub(*before));
         // A process that has ended meanwhile is told by what it failed to answer.
         let resident = observed.iter().map(|observed| procfs::resident_bytes(&observed.processes).unwrap_or(0));
-        Ok(Window { name: self.name, seconds, cpu_ns: cpu_ns.collect(), resident_bytes: resident.collect() })
+        let machine_cpu_us = procfs::machine_cpu_us() - self.machine_cpu_us;
+        Ok(Window { name: self.name, seconds, machine_cpu_us, cpu_ns: cpu_ns.collect(), resident_bytes: resident.collect() })
     }
 }
 
@@ -215,12 +226,16 @@ fn phase(window: Window, tally: &Tally, observed: &[Observed]) -> PhaseReport {
         resumed: tally.resumed,
         latency_us: tally.latency(),
         sent_late_us: tally.lateness(),
+        machine_cpu_us: window.machine_cpu_us,
         cpu_us: window.cpu_ns.iter().enumerate().map(|(index, ns)| (named(index), *ns as f64 / 1000.0)).collect(),
         resident_bytes: window.resident_bytes.iter().enumerate().map(|(index, bytes)| (named(index), *bytes)).collect(),
     }
 }
 
-fn run_thread(thread: usize, shared: &Shared) -> Result<Vec<Tally>, Failure> {
+/// The tallies of the phases, and what failed before them.
+type Counts = (Vec<Tally>, BTreeMap<String, u64>);
+
+fn run_thread(thread: usize, shared: &Shared) -> Result<Counts, Failure> {
     let runtime = net::runtime()?;
     runtime.block_on(async {
         let work = Rc::new(work(&shared.options, &shared.timeline)?);
@@ -236,7 +251,7 @@ fn run_thread(thread: usize, shared: &Shared) -> Result<Vec<Tally>, Failure> {
         shared.finished.fetch_add(1, Ordering::Relaxed);
         outcome?;
         let work = Rc::into_inner(work).ok_or_else(|| std::io::Error::other("a client outlived its load"))?;
-        Ok(work.meter.into_tallies())
+        Ok(work.meter.into_counts())
     })
 }
 
@@ -253,7 +268,7 @@ fn work(options: &LoadOptions, timeline: &Arc<Timeline>) -> Result<Work, Failure
         target: Target { address: options.to, tls, wire: Rc::clone(&wire) },
         path: options.path.path.clone(),
         accept_encoding: options.accept_encoding.clone(),
-        expected: Expected::new(options.path.page.body()),
+        expected: Expected::new(options.path.page.body()).compressed_only(options.compressed_only),
     };
     Ok(Work { question, meter: Meter::new(Arc::clone(timeline), wire), timeout: options.timeout })
 }

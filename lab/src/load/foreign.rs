@@ -52,7 +52,7 @@ pub fn run(tool: Tool, options: &LoadOptions) -> Result<LoadReport, Error> {
         Tool::K6 => run_k6(options, &url)?,
     };
     let phase = phase.ok_or_else(|| format!("the output of {name} is not as this program knows it"))?;
-    Ok(LoadReport { phases: vec![phase], whole: None })
+    Ok(LoadReport { phases: vec![phase], whole: None, warmup_failures: BTreeMap::new() })
 }
 
 fn output(mut command: Command) -> Result<String, Error> {
@@ -127,6 +127,7 @@ fn parse_wrk_time(text: &str) -> Option<f64> {
 
 fn parse_wrk(text: &str) -> Option<PhaseReport> {
     let mut phase = PhaseReport::default();
+    let mut latency = Latency::default();
     for line in text.lines().map(str::trim) {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
         match words[..] {
@@ -134,13 +135,13 @@ fn parse_wrk(text: &str) -> Option<PhaseReport> {
                 phase.requests = count.parse().ok()?;
                 phase.seconds = parse_wrk_time(time.trim_end_matches(','))? / 1e6;
             }
-            ["50%", time] => phase.latency_us.p50 = parse_wrk_time(time)?,
-            ["75%", time] => phase.latency_us.p75 = parse_wrk_time(time)?,
-            ["90%", time] => phase.latency_us.p90 = parse_wrk_time(time)?,
-            ["99%", time] => phase.latency_us.p99 = parse_wrk_time(time)?,
+            ["50%", time] => latency.p50 = parse_wrk_time(time)?,
+            ["75%", time] => latency.p75 = parse_wrk_time(time)?,
+            ["90%", time] => latency.p90 = parse_wrk_time(time)?,
+            ["99%", time] => latency.p99 = parse_wrk_time(time)?,
             ["Latency", mean, _, max, _] => {
-                phase.latency_us.mean = parse_wrk_time(mean)?;
-                phase.latency_us.max = parse_wrk_time(max)?;
+                latency.mean = parse_wrk_time(mean)?;
+                latency.max = parse_wrk_time(max)?;
             }
             ["Non-2xx", .., count] => {
                 phase.failures.insert("status".into(), count.parse().ok()?);
@@ -155,6 +156,7 @@ fn parse_wrk(text: &str) -> Option<PhaseReport> {
         }
     }
     phase.failures.retain(|_, count| *count > 0);
+    phase.latency_us = Some(latency);
     // It counts answers with a wrong status as requests; we do not.
     phase.requests -= phase.failures.get("status").copied().unwrap_or(0).min(phase.requests);
     (phase.seconds > 0.0).then_some(phase)
@@ -162,6 +164,7 @@ fn parse_wrk(text: &str) -> Option<PhaseReport> {
 
 fn parse_hey(text: &str) -> Option<PhaseReport> {
     let mut phase = PhaseReport::default();
+    let mut latency = Latency::default();
     let us = |seconds: &str| seconds.parse::<f64>().ok().map(|seconds| seconds * 1e6);
     let mut within_errors = false;
     for line in text.lines().map(str::trim) {
@@ -169,16 +172,16 @@ fn parse_hey(text: &str) -> Option<PhaseReport> {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
         match words[..] {
             ["Total:", seconds, "secs"] => phase.seconds = seconds.parse().ok()?,
-            ["Average:", seconds, "secs"] => phase.latency_us.mean = us(seconds)?,
-            ["Slowest:", seconds, "secs"] => phase.latency_us.max = us(seconds)?,
+            ["Average:", seconds, "secs"] => latency.mean = us(seconds)?,
+            ["Slowest:", seconds, "secs"] => latency.max = us(seconds)?,
             [percent, "in", seconds, "secs"] => {
                 let at = us(seconds)?;
                 match percent {
-                    "50%" => phase.latency_us.p50 = at,
-                    "75%" => phase.latency_us.p75 = at,
-                    "90%" => phase.latency_us.p90 = at,
-                    "95%" => phase.latency_us.p95 = at,
-                    "99%" => phase.latency_us.p99 = at,
+                    "50%" => latency.p50 = at,
+                    "75%" => latency.p75 = at,
+                    "90%" => latency.p90 = at,
+                    "95%" => latency.p95 = at,
+                    "99%" => latency.p99 = at,
                     _ => {}
                 }
             }
@@ -193,6 +196,7 @@ fn parse_hey(text: &str) -> Option<PhaseReport> {
             _ => {}
         }
     }
+    phase.latency_us = Some(latency);
     phase.requests = phase.statuses.get(&200).copied().unwrap_or(0);
     let wrong = phase.statuses.iter().filter(|(status, _)| **status != 200);
     let wrong: BTreeMap<_, _> = wrong.map(|(status, count)| (format!("status {status}"), *count)).collect();
@@ -216,7 +220,7 @@ fn parse_k6(text: &str, seconds: f64) -> Option<PhaseReport> {
         requests: (all - failed) as u64,
         dropped: value("dropped_iterations", "count").unwrap_or(0.0) as u64,
         failures,
-        latency_us: Latency {
+        latency_us: Some(Latency {
             mean: duration("avg"),
             p50: duration("med"),
             p75: duration("p(75)"),
@@ -225,7 +229,7 @@ fn parse_k6(text: &str, seconds: f64) -> Option<PhaseReport> {
             p99: duration("p(99)"),
             p99_9: duration("p(99.9)"),
             max: duration("max"),
-        },
+        }),
         ..PhaseReport::default()
     })
 }
@@ -243,7 +247,7 @@ mod tests {
         let phase = parse_wrk(text).unwrap();
         assert_eq!((phase.requests, phase.seconds), (39_900, 2.01));
         assert_eq!(phase.failures, [("reset".to_owned(), 4), ("status".to_owned(), 100)].into());
-        let latency = phase.latency_us;
+        let latency = phase.latency_us.unwrap();
         assert_eq!((latency.p50, latency.p90, latency.p99, latency.max), (1200.0, 900.0, 2e6, 12e3));
         assert!(parse_wrk("nothing").is_none());
     }
@@ -256,7 +260,7 @@ mod tests {
         let phase = parse_hey(text).unwrap();
         assert_eq!((phase.requests, phase.seconds), (1998, 2.0));
         assert_eq!(phase.failures, [("other".to_owned(), 3), ("status 502".to_owned(), 2)].into());
-        assert_eq!((phase.latency_us.p50, phase.latency_us.p99), (1000.0, 4000.0));
+        assert_eq!((phase.latency_us.unwrap().p50, phase.latency_us.unwrap().p99), (1000.0, 4000.0));
     }
 
     #[test]
@@ -267,7 +271,7 @@ mod tests {
             "http_req_duration":{"type":"trend","values":{"avg":1.5,"med":1.2,"p(99)":4,"max":9}}}"#;
         let phase = parse_k6(text, 2.0).unwrap();
         assert_eq!((phase.requests, phase.dropped, phase.seconds), (990, 7, 2.0));
-        assert_eq!((phase.latency_us.p50, phase.latency_us.p99), (1200.0, 4000.0));
+        assert_eq!((phase.latency_us.unwrap().p50, phase.latency_us.unwrap().p99), (1200.0, 4000.0));
         assert!(parse_k6("{}", 2.0).is_none());
     }
 }

@@ -49,6 +49,9 @@ pub struct LoadOptions {
     /// `gzip`, `br` or `zstd`; compressed answers are decoded and compared.
     #[arg(long)]
     pub accept_encoding: Option<String>,
+    /// An answer that is not compressed is wrong.
+    #[arg(long, requires = "accept_encoding")]
+    pub compressed_only: bool,
     /// Of all threads together.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
@@ -80,7 +83,8 @@ pub struct LoadOptions {
     /// A new connection for each request.
     #[arg(long, conflicts_with = "requests")]
     pub handshakes: Option<Handshakes>,
-    /// Each line of standard input begins a phase of that name, counted for itself; its end ends the load.
+    /// Each line of standard input begins a phase of that name, counted for itself; its end ends the load. Prints `ready` when all connections
+    /// stand and the load runs.
     #[arg(long, conflicts_with = "requests")]
     pub phases: bool,
     /// `NAME=PID[,PID…]`: report the CPU time and memory of these processes. Repeatable.
@@ -125,6 +129,8 @@ pub struct LoadReport {
     pub phases: Vec<PhaseReport>,
     /// All phases together, where there are several.
     pub whole: Option<PhaseReport>,
+    /// Failures before the first phase, by kind; they are in no other count.
+    pub warmup_failures: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -139,7 +145,7 @@ pub struct PhaseReport {
     pub first_failure: Option<String>,
     /// Open loop: due within the phase, but never sent.
     pub dropped: u64,
-    /// Sent a second time, because a kept connection was just being closed. They count as requests.
+    /// Sent a second time, because a kept connection was closed before a byte of the answer came. They count as requests.
     pub sent_again: u64,
     /// On the wire, TLS included.
     pub received_bytes: u64,
@@ -147,10 +153,12 @@ pub struct PhaseReport {
     pub handshakes: u64,
     /// Those of them that resumed a session.
     pub resumed: u64,
-    pub latency_us: Latency,
-    /// Open loop: from the intended start to the sending. It is part of the latency, and where it is not the wait for a free connection,
-    /// it is the generator's own doing.
-    pub sent_late_us: Latency,
+    /// Of requests that were answered; `None` where there was none.
+    pub latency_us: Option<Latency>,
+    /// Open loop: from the intended start to the sending by a connection that was free. It is part of the latency, and the generator's own doing.
+    pub sent_late_us: Option<Latency>,
+    /// CPU time that all processors of the machine were busy, whoever had them.
+    pub machine_cpu_us: f64,
     /// CPU time of each observed process, user and system, and of the generator itself.
     pub cpu_us: BTreeMap<String, f64>,
     /// Resident memory of each observed process at the end.

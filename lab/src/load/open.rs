@@ -123,12 +123,12 @@ async fn join_late(arrivals: Rc<RefCell<Arrivals>>, work: Rc<Work>) {
 /// One client: takes the next arrival whenever it is free.
 async fn answer_arrivals(mut client: Client, arrivals: Rc<RefCell<Arrivals>>, work: Rc<Work>) {
     let slot = Rc::new(Slot::default());
-    while let Some(intended) = next_arrival(&slot, &arrivals).await {
-        let lateness = intended.elapsed();
+    while let Some(Arrival { intended, found_free }) = next_arrival(&slot, &arrivals).await {
+        let lateness = found_free.then(|| intended.elapsed());
         let outcome = ask_in_time(&mut client, &work).await;
         // The answer to an arrival of the warm-up is an answer of the measured time, but its latency is not.
         let measured = work.meter.timeline().measures(intended);
-        let times = measured.then(|| Times { latency: intended.elapsed(), lateness: Some(lateness) });
+        let times = measured.then(|| Times { latency: intended.elapsed(), lateness });
         match outcome {
             Ok(answered) => work.meter.record_answer(answered, times),
             Err(failure) => work.meter.record_failure(&failure),
@@ -136,18 +136,24 @@ async fn answer_arrivals(mut client: Client, arrivals: Rc<RefCell<Arrivals>>, wo
     }
 }
 
+struct Arrival {
+    intended: Instant,
+    /// This client was free when it came.
+    found_free: bool,
+}
+
 /// `None` once it is over.
-async fn next_arrival(slot: &Rc<Slot>, arrivals: &RefCell<Arrivals>) -> Option<Instant> {
+async fn next_arrival(slot: &Rc<Slot>, arrivals: &RefCell<Arrivals>) -> Option<Arrival> {
     {
         let mut arrivals = arrivals.borrow_mut();
         if let Some(intended) = arrivals.schedule.next_request().filter(|_| !arrivals.over) {
-            return Some(intended);
+            return Some(Arrival { intended, found_free: false });
         }
         arrivals.resting.push_back(Rc::clone(slot));
     }
     poll_fn(|cx| {
         if let Some(intended) = slot.handed.borrow_mut().take() {
-            return Poll::Ready(Some(intended));
+            return Poll::Ready(Some(Arrival { intended, found_free: true }));
         }
         if arrivals.borrow().over {
             return Poll::Ready(None);

@@ -41,7 +41,7 @@ pub struct Tally {
 pub struct Times {
     /// In open loop from the intended start.
     pub latency: Duration,
-    /// Of it, in open loop, what passed before the request was sent.
+    /// Of it, in open loop, what passed before a free client sent the request: the generator's own doing. `None` where none was free.
     pub lateness: Option<Duration>,
 }
 
@@ -62,6 +62,8 @@ pub struct Latency {
 pub struct Meter {
     timeline: Arc<Timeline>,
     tallies: RefCell<Vec<Tally>>,
+    /// Before the first phase, by kind. They are told, but belong to no figure: the requests beside them are not counted either.
+    warmup_failures: RefCell<BTreeMap<String, u64>>,
     wire: Rc<WireBytes>,
     /// Of `wire`, what earlier phases and the warm-up have moved.
     wire_before: RefCell<(u64, u64)>,
@@ -69,7 +71,13 @@ pub struct Meter {
 
 impl Meter {
     pub fn new(timeline: Arc<Timeline>, wire: Rc<WireBytes>) -> Meter {
-        Meter { timeline, tallies: RefCell::new(vec![Tally::default()]), wire, wire_before: RefCell::default() }
+        Meter {
+            timeline,
+            tallies: RefCell::new(vec![Tally::default()]),
+            warmup_failures: RefCell::default(),
+            wire,
+            wire_before: RefCell::default(),
+        }
     }
 
     pub fn timeline(&self) -> &Timeline {
@@ -95,7 +103,7 @@ impl Meter {
         }
     }
 
-    /// Failures count in every phase: a proxy that fails while warming up is no good either.
+    /// What was asked in time and failed after the end counts in the last phase.
     pub fn record_failure(&self, failure: &Failure) {
         let record = |tally: &mut Tally| {
             if let Failure::Status(status) = failure {
@@ -105,7 +113,7 @@ impl Meter {
             tally.first_failure.get_or_insert_with(|| failure.to_string());
         };
         match self.timeline.now() {
-            Now::WarmingUp => self.in_phase(0, record),
+            Now::WarmingUp => *self.warmup_failures.borrow_mut().entry(failure.kind()).or_default() += 1,
             Now::Phase(number) => self.in_phase(number, record),
             Now::Over => self.in_last_phase(record),
         }
@@ -135,8 +143,9 @@ impl Meter {
         }
     }
 
-    pub fn into_tallies(self) -> Vec<Tally> {
-        self.tallies.into_inner()
+    /// The tally of each phase, and the failures before the first.
+    pub fn into_counts(self) -> (Vec<Tally>, BTreeMap<String, u64>) {
+        (self.tallies.into_inner(), self.warmup_failures.into_inner())
     }
 
     fn in_phase(&self, number: usize, change: impl FnOnce(&mut Tally)) {
@@ -203,20 +212,24 @@ impl Tally {
         self.lateness.add(&other.lateness).expect("the same bounds");
     }
 
-    pub fn latency(&self) -> Latency {
+    pub fn latency(&self) -> Option<Latency> {
         Latency::of(&self.latency)
     }
 
-    pub fn lateness(&self) -> Latency {
+    pub fn lateness(&self) -> Option<Latency> {
         Latency::of(&self.lateness)
     }
 }
 
 impl Latency {
-    fn of(histogram: &Histogram<u64>) -> Latency {
+    /// `None` without a sample: an answer that never came is not a fast one.
+    fn of(histogram: &Histogram<u64>) -> Option<Latency> {
+        if histogram.is_empty() {
+            return None;
+        }
         let us = |ns: u64| ns as f64 / 1000.0;
         let at = |quantile: f64| us(histogram.value_at_quantile(quantile));
-        Latency {
+        Some(Latency {
             mean: histogram.mean() / 1000.0,
             p50: at(0.5),
             p75: at(0.75),
@@ -225,7 +238,7 @@ impl Latency {
             p99: at(0.99),
             p99_9: at(0.999),
             max: us(histogram.max()),
-        }
+        })
     }
 }
 
@@ -248,10 +261,10 @@ mod tests {
         for us in 1..=10_000 {
             meter.record_answer(Answered::default(), Some(took(Duration::from_micros(us))));
         }
-        let mut all = meter.into_tallies();
+        let (mut all, _) = meter.into_counts();
         let other = all[0].clone();
         all[0].add(&other);
-        let latency = all[0].latency();
+        let latency = all[0].latency().unwrap();
         let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.002, "{value} is not {expected}");
         near(latency.mean, 5_000.5);
         near(latency.p50, 5_000.0);
@@ -281,12 +294,13 @@ mod tests {
         meter.timeline().end();
         answer(None);
         meter.record_failure(&Failure::TimedOut);
-        let tallies = meter.into_tallies();
+        let (tallies, warmup_failures) = meter.into_counts();
         let counts: Vec<_> =
             tallies.iter().map(|tally| (tally.requests, tally.handshakes, tally.resumed, tally.dropped)).collect();
         assert_eq!(counts, [(2, 2, 1, 0), (1, 0, 0, 3)]);
         let failures: Vec<Vec<_>> = tallies.iter().map(|tally| tally.failures.keys().map(String::as_str).collect()).collect();
-        assert_eq!(failures, [vec!["refused"], vec!["status 502", "timed out"]]);
+        assert_eq!(failures, [vec![], vec!["status 502", "timed out"]]);
+        assert_eq!(warmup_failures, [("refused".to_owned(), 1)].into());
         assert_eq!(tallies[1].statuses, [(200, 1), (502, 1)].into());
     }
 
@@ -305,7 +319,7 @@ mod tests {
         receive(2);
         meter.timeline().end();
         meter.settle_wire();
-        let tallies = meter.into_tallies();
+        let (tallies, _) = meter.into_counts();
         assert_eq!(tallies.iter().map(|tally| tally.received_bytes).collect::<Vec<_>>(), [10, 9]);
     }
 }

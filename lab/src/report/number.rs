@@ -77,6 +77,7 @@ pub fn figure(figure: Figure, value: f64) -> String {
         | Figure::ProxyCoresBusy
         | Figure::GeneratorCoresBusy
         | Figure::BackendCoresBusy
+        | Figure::OtherCoresBusy
         | Figure::ResidentMb
         | Figure::ResidentAtStartMb
         | Figure::ResidentPeakMb

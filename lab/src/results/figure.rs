@@ -15,7 +15,8 @@ pub enum Figure {
     Failed,
     /// Open loop: due, but never sent.
     Dropped,
-    /// Sent again by the client, because a connection that it meant to use again had been closed while idle.
+    /// Sent again by the client: a kept connection was closed or reset under the request, before a byte of the answer. Whether the server had
+    /// read the request, nobody can tell.
     SentAgain,
     LatencyMeanUs,
     LatencyP50Us,
@@ -39,6 +40,8 @@ pub enum Figure {
     ProxyCoresBusy,
     GeneratorCoresBusy,
     BackendCoresBusy,
+    /// Cores that neither proxy nor generator nor backend had: other processes, the kernel's threads, the hypervisor.
+    OtherCoresBusy,
     /// Resident memory of the proxy at the end of the measured time.
     ResidentMb,
     /// Resident memory of the freshly started proxy.
@@ -88,6 +91,7 @@ impl Figure {
             Figure::ProxyCoresBusy => "proxy cores busy",
             Figure::GeneratorCoresBusy => "generator cores busy",
             Figure::BackendCoresBusy => "backend cores busy",
+            Figure::OtherCoresBusy => "cores busy with something else",
             Figure::ResidentMb => "resident MB",
             Figure::ResidentAtStartMb => "resident MB at start",
             Figure::ResidentPeakMb => "resident MB, peak",
@@ -127,7 +131,8 @@ impl Figure {
             | Figure::ReceivedBytesPerRequest
             | Figure::ProxyCoresBusy
             | Figure::GeneratorCoresBusy
-            | Figure::BackendCoresBusy => Better::Neither,
+            | Figure::BackendCoresBusy
+            | Figure::OtherCoresBusy => Better::Neither,
         }
     }
 
@@ -157,6 +162,7 @@ impl Figure {
             | Figure::ProxyCoresBusy
             | Figure::GeneratorCoresBusy
             | Figure::BackendCoresBusy
+            | Figure::OtherCoresBusy
             | Figure::ResidentMb
             | Figure::ResidentAtStartMb
             | Figure::ResidentPeakMb

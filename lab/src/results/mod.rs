@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod figure;
 pub mod judgement;
+pub mod ladder;
 pub mod summary;
 
 use std::collections::BTreeMap;
