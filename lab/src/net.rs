@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 /// Five thousand connections may arrive within a few milliseconds; a full accept queue would show as one-second outliers of the proxy.
 const ACCEPT_QUEUE: i32 = 8192;
 
-/// A failure with its story; the benchmark only ever prints it.
+/// A failure with its story; the lab only ever prints it.
 pub type Error = Box<dyn std::error::Error>;
 
 pub fn runtime() -> io::Result<LocalRuntime> {

@@ -82,7 +82,9 @@ pub fn with_descendants(root: ProcessId) -> io::Result<Vec<ProcessId>> {
 /// A report is for others: folders of its author's machine are nobody's business, and differ from run to run.
 pub fn without_private_folders(text: &str) -> String {
     let mut text = text.to_owned();
-    let here = std::env::current_dir().ok().map(|folder| format!("{}/", folder.display()));
+    // From the root of all folders nothing would be left of any path.
+    let here =
+        std::env::current_dir().ok().filter(|folder| folder.parent().is_some()).map(|folder| format!("{}/", folder.display()));
     let home = std::env::var("HOME").ok().filter(|home| home.len() > 1).map(|home| format!("{home}/"));
     for (folder, short) in [(here, ""), (home, "~/")] {
         if let Some(folder) = folder.filter(|folder| folder.len() > 1) {

@@ -30,7 +30,7 @@ pub enum SessionTickets {
     Used,
 }
 
-/// Without a `ca`, any certificate is taken: the benchmark then measures a proxy whose certificate it does not know.
+/// Without a `ca`, any certificate is taken: the lab then measures a proxy whose certificate it does not know.
 pub fn client_config(ca: Option<&Path>, alpn: &str, tickets: SessionTickets) -> Result<Arc<ClientConfig>, Error> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
@@ -172,7 +172,7 @@ impl Tls {
 struct Tickets(Mutex<Vec<Tls13ClientSessionValue>>);
 
 impl ClientSessionStore for Tickets {
-    // The benchmark's TLS 1.3 handshakes always use one group, and there is no TLS 1.2 to remember anything of.
+    // The lab's TLS 1.3 handshakes always use one group, and there is no TLS 1.2 to remember anything of.
     fn set_kx_hint(&self, _server_name: ServerName<'static>, _group: NamedGroup) {}
 
     fn kx_hint(&self, _server_name: &ServerName<'_>) -> Option<NamedGroup> {

@@ -7,7 +7,7 @@ use crate::experiments::plain::EQUALISED;
 use crate::experiments::session::{Session, usual};
 use crate::experiments::{e2, grid::Case};
 use crate::peers::{Codec, Compression, PeerKind, Setup, codecs, fastest_compression};
-use crate::results::{ExperimentRecord, Flavour, Outcome};
+use crate::results::{Cell, ExperimentRecord, Flavour, Outcome};
 use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
 
@@ -23,16 +23,6 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
     record.fairness.push(
         "A level means something else in each implementation; compare by bytes. Where the level cannot be set, the peer's own is measured.".to_owned(),
     );
-    for program in session.programs.clone() {
-        if let Err(reason) = fastest_compression(program.kind) {
-            let participant = Participant::Peer { program, setup: usual(Flavour::Equalised, 1) };
-            for (name, _) in PAGES {
-                let mut cell = grid::cell(name, &participant, session.stage.placement(), &[]);
-                cell.outcome = Outcome::Unavailable { reason: reason.clone() };
-                record.cells.push(cell);
-            }
-        }
-    }
     for codec in Codec::ALL {
         for compression in all_levels(session, codec) {
             measure(session, record, compression)?;
@@ -66,11 +56,11 @@ fn compressions(kind: PeerKind) -> impl Iterator<Item = Compression> {
 }
 
 fn measure(session: &mut Session, record: &mut ExperimentRecord, compression: Compression) -> Result<(), Interrupted> {
-    let cores = session.threads();
+    let threads = session.threads();
     let mut running = Vec::new();
     for program in session.programs.clone() {
         if compressions(program.kind).any(|own| own == compression) {
-            let setup = Setup { compression: Some(compression), ..usual(Flavour::Equalised, cores) };
+            let setup = Setup { compression: Some(compression), ..usual(Flavour::Equalised, threads) };
             running.extend(session.start(record, Participant::Peer { program, setup }));
         }
     }
@@ -82,5 +72,16 @@ fn measure(session: &mut Session, record: &mut ExperimentRecord, compression: Co
         let arguments = format!("--path {} --connections 64 --accept-encoding {coding}", page.path());
         Case::new(&format!("{name} {} {level}", compression.codec.name()), &arguments).tls_only()
     };
-    grid::measure(session, record, &mut running, &PAGES.map(case))
+    let cases = PAGES.map(case);
+    grid::measure(session, record, &mut running, &cases)?;
+    for program in &session.programs {
+        if let Err(reason) = fastest_compression(program.kind) {
+            let participant = Participant::Peer { program: program.clone(), setup: usual(Flavour::Equalised, threads) };
+            record.cells.extend(cases.iter().map(|case| Cell {
+                outcome: Outcome::Unavailable { reason: reason.clone() },
+                ..grid::cell(&case.name, &participant, session.stage.placement(), &[])
+            }));
+        }
+    }
+    Ok(())
 }

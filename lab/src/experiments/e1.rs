@@ -32,12 +32,12 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
         crate::experiments::options::Preset::Full => &[Flavour::OutOfTheBox, Flavour::Equalised],
     };
     for &flavour in flavours {
-        let cores = session.threads();
+        let threads = session.threads();
         let mut running = Vec::new();
         if flavour == Flavour::OutOfTheBox {
             running.extend(session.start(record, Participant::Backend));
         }
-        running.extend(session.start_peers(record, |_| Ok(usual(flavour, cores)))?);
+        running.extend(session.start_peers(record, |_| Ok(usual(flavour, threads)))?);
         climb_all(session, record, running)?;
     }
     Ok(())
@@ -54,11 +54,11 @@ pub fn run_nginx(session: &mut Session, record: &mut ExperimentRecord) -> Result
         record.remarks.push("nginx is absent, so this experiment was left out.".to_owned());
         return Ok(());
     };
-    let cores = session.threads();
-    let untuned = usual(Flavour::OutOfTheBox, cores);
+    let threads = session.threads();
+    let untuned = usual(Flavour::OutOfTheBox, threads);
     let tuned = variants(PeerKind::Nginx, Flavour::Tuned)
         .iter()
-        .map(|variant| Setup { variant: Some((*variant).to_owned()), ..usual(Flavour::Tuned, cores) });
+        .map(|variant| Setup { variant: Some((*variant).to_owned()), ..usual(Flavour::Tuned, threads) });
     let mut running = Vec::new();
     for setup in [untuned].into_iter().chain(tuned) {
         running.extend(session.start(record, Participant::Peer { program: nginx.clone(), setup }));
@@ -81,18 +81,22 @@ fn ladder_seconds(session: &Session, participants: usize) -> f64 {
 
 fn rounds(session: &Session) -> usize {
     match session.options.preset {
-        crate::experiments::options::Preset::Quick => session.options.rounds.unwrap_or(1),
-        crate::experiments::options::Preset::Full => session.options.rounds.unwrap_or(3),
+        crate::experiments::options::Preset::Quick => session.options.rounds.map_or(1, usize::from),
+        crate::experiments::options::Preset::Full => session.options.rounds.map_or(3, usize::from),
     }
 }
 
 fn describe(session: &Session, record: &mut ExperimentRecord) {
     let rates: Vec<_> = session.rates().iter().map(ToString::to_string).collect();
     record.description.push(format!(
-        "`GET /` brings `hello world`; requests arrive at {} a second, each rate for {:?}, over HTTP/1.1 and TLS. Passed: checks ≥ 95 %, failed < 1 %, \
+        "`GET /` brings `hello world`; requests arrive at {} a second, each rate for {:?} and {} of it, over HTTP/1.1 and TLS. Passed: checks ≥ 95 %, failed < 1 %, \
          p95 < 500 ms, and 95 % of the rate answered. A peer that has broken is not asked for more.",
         rates.join(", "),
-        session.rate_time()
+        session.rate_time(),
+        match rounds(session) {
+            1 => "one round".to_owned(),
+            several => format!("{several} rounds"),
+        }
     ));
     record.fairness.extend(FAIRNESS.map(str::to_owned));
 }

@@ -8,7 +8,8 @@ use crate::experiments::plain::EQUALISED;
 use crate::experiments::session::{Session, usual};
 use crate::peers::{Compression, Setup, fastest_compression};
 use crate::results::figure::Figure;
-use crate::results::{ExperimentRecord, Flavour, Outcome};
+use crate::results::summary::Summary;
+use crate::results::{Cell, ExperimentRecord, Flavour, Outcome};
 use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
 
@@ -19,7 +20,7 @@ const FAIRNESS: [&str; 3] = [
     "Compressed is each peer's fastest: zstd where it has it, gzip for HAProxy, Debian's nginx and Traefik, as the study had it. Codecs differ, so \
      do bytes: read CPU and received bytes together.",
     "Compressed answers are decoded and compared. A peer may stop compressing under load, as HAProxy does when told; received bytes show it.",
-    "The rates of the open loop are shares of what the weakest measured peer does in closed loop, the same for everybody.",
+    "The rates of the open loop are shares of what the weakest peer does in closed loop, the same for everybody.",
 ];
 
 pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
@@ -50,20 +51,24 @@ pub fn seconds(session: &Session) -> f64 {
 }
 
 fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour) -> Result<(), Interrupted> {
-    let cores = session.threads();
+    let threads = session.threads();
     let mut running = if flavour == Flavour::Equalised { grid::floors(session, record) } else { Vec::new() };
-    running.extend(session.start_peers(record, |_| Ok(usual(flavour, cores)))?);
+    running.extend(session.start_peers(record, |_| Ok(usual(flavour, threads)))?);
     grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), None)?;
     let closed =
         |name: &str, page: Page| Case::new(&format!("{name} plain closed"), &format!("--path {} --connections 64", page.path()));
     let cases: Vec<_> = PAGES.map(|(name, page)| closed(name, page)).into();
     grid::measure(session, record, &mut running, &cases)?;
     for (name, page) in PAGES {
-        let Some(peak) = weakest_peak(record, &format!("{name} plain closed"), flavour) else { continue };
+        let Some((weakest, peak)) = weakest_peak(record, &format!("{name} plain closed"), flavour) else { continue };
+        let rates = SHARES_OF_PEAK.map(|share| format!("{share} % is {:.0}/s", peak * f64::from(share) / 100.0)).join(", ");
+        record
+            .description
+            .push(format!("{name}, {}: the weakest in closed loop was {weakest} with {peak:.0}/s, so {rates}.", flavour.title()));
         let open = |share: u32| {
             let rate = (peak * f64::from(share) / 100.0).max(1.0) as u32;
             let arguments = format!("--path {} --connections 64 --rate {rate}", page.path());
-            Case::new(&format!("{name} plain open {share} % ({rate}/s)"), &arguments)
+            Case::new(&format!("{name} plain open {share} %"), &arguments)
         };
         grid::measure(session, record, &mut running, &SHARES_OF_PEAK.map(open))?;
     }
@@ -71,11 +76,11 @@ fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour)
 }
 
 fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
-    let cores = session.threads();
+    let threads = session.threads();
     for program in &session.programs {
         if let Err(reason) = fastest_compression(program.kind) {
             for (name, _) in PAGES {
-                let setup = usual(Flavour::Equalised, cores);
+                let setup = usual(Flavour::Equalised, threads);
                 let participant = Participant::Peer { program: program.clone(), setup };
                 let placement = session.stage.placement();
                 let mut cell = grid::cell(&format!("{name} compressed closed"), &participant, placement, &[]);
@@ -85,19 +90,18 @@ fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<()
         }
     }
     let mut running = session.start_peers(record, |kind| {
-        Ok(Setup { compression: Some(fastest_compression(kind)?), ..usual(Flavour::Equalised, cores) })
+        Ok(Setup { compression: Some(fastest_compression(kind)?), ..usual(Flavour::Equalised, threads) })
     })?;
     let coding = |running: &Running| compression_of(running).map(|compression| compression.codec.coding().to_owned());
     grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), Some(&coding))?;
-    // Each is asked for its own codec, so the cases are measured codec by codec, but under one name.
     for (name, page) in PAGES {
         measure_compressed(session, record, &mut running, &format!("{name} compressed closed"), page)?;
     }
     Ok(())
 }
 
-/// One case, in which every participant is asked for the codec that it was set up with.
-pub fn measure_compressed(
+/// One case, in which every participant answers with the codec that it was set up with.
+fn measure_compressed(
     session: &mut Session,
     record: &mut ExperimentRecord,
     running: &mut [Running],
@@ -116,14 +120,20 @@ pub fn compression_of(running: &Running) -> Option<Compression> {
     }
 }
 
-/// The lowest rate of a proxy that was really measured; what something else limited is not the weakest.
-fn weakest_peak(record: &ExperimentRecord, case: &str, flavour: Flavour) -> Option<f64> {
-    let cells = record.cells.iter().filter(|cell| cell.case == case && cell.flavour == flavour);
-    let rates = cells.filter_map(|cell| match &cell.outcome {
-        Outcome::Measured => cell.median(Figure::RequestsPerSecond),
-        // On too few processors all may be limited; then the lowest of what was seen still is a rate that all can serve.
-        Outcome::Limited { .. } => cell.rounds.first().and_then(|round| round.figures.get(&Figure::RequestsPerSecond).copied()),
-        Outcome::Failed { .. } | Outcome::Unavailable { .. } => None,
-    });
-    rates.min_by(f64::total_cmp)
+/// Name and rate of the slowest proxy. Only if none was measured to its own limit, as on too few processors, the slowest of what was seen:
+/// a rate that all could serve.
+fn weakest_peak(record: &ExperimentRecord, case: &str, flavour: Flavour) -> Option<(String, f64)> {
+    let cells = || record.cells.iter().filter(|cell| cell.case == case && cell.flavour == flavour);
+    let seen =
+        |cell: &Cell| Summary::of(cell.rounds.iter().filter_map(|round| round.figures.get(&Figure::RequestsPerSecond).copied()));
+    let slowest = |limited: bool| {
+        let of_kind = cells().filter(|cell| match cell.outcome {
+            Outcome::Measured => true,
+            Outcome::Limited { .. } => limited,
+            Outcome::Failed { .. } | Outcome::Unavailable { .. } => false,
+        });
+        let rates = of_kind.filter_map(|cell| Some((cell.participant.clone(), seen(cell)?.median)));
+        rates.min_by(|(_, left), (_, right)| left.total_cmp(right))
+    };
+    slowest(false).or_else(|| slowest(true))
 }

@@ -1,18 +1,18 @@
 //! E3: under change. Five instances behind one port get a steady load while two more come and go, three times, and while CORS headers and a
 //! redirect are added and removed. What is counted is what clients see, phase by phase: any wrong answer, any connection refused or reset.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, Stdio};
-use std::thread::{JoinHandle, sleep};
+use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::experiments::grid;
 use crate::experiments::round;
 use crate::experiments::session::{Session, note_configuration};
 use crate::net::Error;
-use crate::peers::{self, Program, Setup};
-use crate::procfs;
+use crate::peers::{self, NotChanged, Program, Setup};
+use crate::procfs::ProcessId;
 use crate::results::figure::Figure;
 use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Placement};
 use crate::stage::interrupt::Interrupted;
@@ -76,22 +76,29 @@ impl Change {
         }
     }
 
-    fn is_seen(self, probe: &Probe) -> bool {
+    /// What a new connection saw. An answer that is no right one is an error, whatever was expected.
+    fn is_seen(self, probe: &Probe) -> Result<bool, Error> {
         match self {
             Change::CorsAdded | Change::CorsRemoved => {
-                let seen = probe.head("/").is_ok_and(|head| head.contains("\r\naccess-control-allow-origin:"));
-                seen == (self == Change::CorsAdded)
+                let head = probe.head("/")?;
+                if status_of(&head) != "200" {
+                    return Err(format!("status {}", status_of(&head)).into());
+                }
+                Ok(head.contains("\r\naccess-control-allow-origin:") == (self == Change::CorsAdded))
             }
             Change::RedirectAdded | Change::RedirectRemoved => {
-                let Ok(head) = probe.head("/old/page") else { return false };
-                let redirected = head.split(' ').nth(1).is_some_and(|status| status.starts_with('3'));
-                redirected == (self == Change::RedirectAdded)
+                let redirected = status_of(&probe.head("/old/page")?).starts_with('3');
+                Ok(redirected == (self == Change::RedirectAdded))
             }
         }
     }
 }
 
-const FAIRNESS: [&str; 7] = [
+fn status_of(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+const FAIRNESS: [&str; 8] = [
     "Instances are processes that share one port by SO_REUSEPORT, for every peer; the study had pods behind a Kubernetes service. A process that \
      stops takes connections that wait in its accept queue with it, unless it hands them over: here the client sees that, behind a service it mostly \
      would not.",
@@ -105,6 +112,8 @@ const FAIRNESS: [&str; 7] = [
     "The oldest instances leave, since they hold the connections of the load; the newest mostly would have none to lose. Nobody waits for them but the \
      last phase: what a slow leaver does to its clients may be counted in a phase after the one in which it was told to go.",
     "Configurations are the shortest ones, as controllers are shipped; access logs are as each peer has them by default.",
+    "One pass, peer by peer: the counts have no spread, and a difference of a few is chance. Latencies and rates are judged by the steady phase: where \
+     generator or backend limited it, they are withheld.",
     "The phases are shorter than the study's 30 seconds; counts are of this run and its number of requests, not of a million.",
 ];
 
@@ -121,9 +130,12 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
         for program in session.programs.clone() {
             session.check()?;
             let name = program.kind.name();
-            if let Err(error) = run_peer(session, record, &program, variant) {
-                session.check()?;
-                session.remark(record, format!("{name} in {}: {error}", variant.name));
+            let first = record.cells.len();
+            let Err(error) = run_peer(session, record, &program, variant) else { continue };
+            session.check()?;
+            session.remark(record, format!("{name} in {}: {error}", variant.name));
+            // What was counted before the fault stands; without any of it, the fault is the outcome.
+            if record.cells.len() == first {
                 let participant = Participant::Peer { program, setup: Setup::of(Flavour::OutOfTheBox) };
                 let mut cell = grid::cell(&format!("{} | steady", variant.name), &participant, session.stage.placement(), &[]);
                 cell.outcome = Outcome::Failed { reason: error.to_string() };
@@ -188,21 +200,35 @@ impl Fleet {
         remarks
     }
 
-    fn change(&mut self, session: &Session, change: Change) -> Result<(), Error> {
+    /// All instances at once: one after the other, the last would wait for the first.
+    fn change(&mut self, session: &Session, change: Change) -> Result<(), NotChanged> {
         change.apply(&mut self.setup);
-        self.instances.iter_mut().try_for_each(|running| running.reconfigure(&session.stage, |setup| change.apply(setup)))
+        let templates = session.stage.templates();
+        std::thread::scope(|scope| {
+            let order = |running| scope.spawn(move || Running::reconfigure(running, templates, |setup| change.apply(setup)));
+            let orders: Vec<_> = self.instances.iter_mut().map(order).collect();
+            let done = orders
+                .into_iter()
+                .map(|order| order.join().unwrap_or_else(|_| Err(NotChanged::Failed("could not be told to change".into()))));
+            // All are waited for before the first failure is told.
+            done.collect::<Vec<_>>().into_iter().collect()
+        })
     }
 
-    fn cpu_us(&self) -> f64 {
-        let processes: Vec<_> = self.instances.iter().flat_map(Running::current_processes).collect();
-        procfs::cpu_ns(&processes).map_or(f64::NAN, |ns| ns as f64 / 1000.0)
+    /// The last words of an instance that has ended although nobody told it to.
+    fn find_ended(&mut self) -> Option<String> {
+        self.instances.iter_mut().find_map(|running| running.check_alive().err()).map(|error| error.to_string())
+    }
+
+    fn processes(&self) -> Vec<ProcessId> {
+        self.instances.iter().flat_map(|running| running.processes().to_vec()).collect()
     }
 }
 
 fn run_peer(session: &mut Session, record: &mut ExperimentRecord, program: &Program, variant: Variant) -> Result<(), Error> {
     let setup = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
-    let mut fleet =
-        Fleet { program: program.clone(), listen: free_address()?, instances: Vec::new(), leaving: Vec::new(), setup };
+    let listen = free_address()?;
+    let mut fleet = Fleet { program: program.clone(), listen, instances: Vec::new(), leaving: Vec::new(), setup };
     session.progress.spend(2.0, &format!("{}: starting {INSTANCES} instances", program.kind));
     for _ in 0..INSTANCES {
         fleet.add(session)?;
@@ -210,108 +236,142 @@ fn run_peer(session: &mut Session, record: &mut ExperimentRecord, program: &Prog
     note_configuration(record, &fleet.instances[0]);
     let probe = Probe::new(&session.stage.path().join("ca.pem"), fleet.listen)?;
     let mut load = Load::start(session, &fleet, variant)?;
-    let led = lead(session, &mut fleet, &mut load, &probe, program.kind.name());
-    // Whatever happened, what was counted until then is told.
-    let finished = load.finish();
-    let led = led?;
-    let mut cells = finished?;
-    for (cell, told) in cells.iter_mut().zip(led) {
-        if let (Some(round), Some(seconds)) = (cell.rounds.first_mut(), told.seconds_to_take_effect) {
-            round.figures.insert(Figure::SecondsToTakeEffect, seconds);
-        }
-        if let (Some(round), Some(cpu)) = (cell.rounds.first_mut(), told.cpu_us.filter(|cpu| cpu.is_finite())) {
-            let requests = round.figures.get(&Figure::Requests).copied().unwrap_or(0.0).max(1.0);
-            round.figures.insert(Figure::CpuUsPerRequest, cpu / requests);
-        }
-        if let Some(reason) = told.unavailable {
-            cell.rounds.clear();
-            cell.outcome = Outcome::Unavailable { reason };
-        }
-        if let Some(remark) = told.remark {
-            session.remark(record, format!("{} in {}: {remark}", cell.participant, cell.case));
-        }
-    }
-    record.cells.extend(cells);
-    Ok(())
+    session.pause(grid::WARMUP).map_err(|Interrupted| "interrupted")?;
+    let mut told = Vec::new();
+    let led = lead(session, &mut fleet, &mut load, &probe, &mut told);
+    // Whatever happened, what was counted until then is recorded before it is told.
+    let cells = load.finish()?;
+    add_cells(session, record, cells, told);
+    led
 }
 
 /// What is known of a phase beside what the generator counts.
 #[derive(Default)]
 struct Told {
     seconds_to_take_effect: Option<f64>,
-    /// Only while the processes stay the same; some peers replace theirs on each change.
-    cpu_us: Option<f64>,
-    unavailable: Option<String>,
-    remark: Option<String>,
+    /// Probes that got no answer or a wrong one.
+    failed_probes: u64,
+    not_changed: Option<NotChanged>,
+    remarks: Vec<String>,
 }
 
-fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe, name: &str) -> Result<Vec<Told>, Error> {
+fn add_cells(session: &Session, record: &mut ExperimentRecord, mut cells: Vec<Cell>, told: Vec<Told>) {
+    // Whether generator or backend were what was slow is known from the steady phase, in which the instances stay the same.
+    let limited = cells.first().and_then(|steady| round::limited_by(steady, session.stage.cores()));
+    for (index, cell) in cells.iter_mut().enumerate() {
+        if let Some(by) = &limited {
+            cell.outcome = Outcome::Limited { by: by.clone() };
+        }
+        if index > 0 {
+            // Processes come and go, and their times with them.
+            for round in &mut cell.rounds {
+                for spoilt in [Figure::CpuUsPerRequest, Figure::ProxyCoresBusy, Figure::ResidentMb, Figure::OtherCoresBusy] {
+                    round.figures.remove(&spoilt);
+                }
+            }
+        }
+    }
+    for (cell, told) in cells.iter_mut().zip(told) {
+        if let Some(round) = cell.rounds.first_mut() {
+            round.figures.extend(told.seconds_to_take_effect.map(|seconds| (Figure::SecondsToTakeEffect, seconds)));
+            if told.failed_probes > 0 {
+                *round.failures.entry("probe".into()).or_default() += told.failed_probes;
+                *round.figures.entry(Figure::Failed).or_default() += told.failed_probes as f64;
+            }
+        }
+        match told.not_changed {
+            None => {}
+            Some(NotChanged::Unavailable(reason)) => {
+                cell.rounds.clear();
+                cell.outcome = Outcome::Unavailable { reason };
+            }
+            Some(NotChanged::Failed(reason)) => cell.outcome = Outcome::Failed { reason },
+        }
+        for remark in told.remarks {
+            session.remark(record, format!("{} in {}: {remark}", cell.participant, cell.case));
+        }
+    }
+    record.cells.extend(cells);
+}
+
+/// Leads the load through the phases, and notes for each begun one what is known of it.
+fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe, told: &mut Vec<Told>) -> Result<(), Error> {
     let time = session.options.phase_time();
-    let mut told = Vec::new();
-    let phase = |session: &mut Session, load: &mut Load, title: &str| {
+    let name = fleet.program.kind.name();
+    let mut phase = |session: &mut Session, title: &str, act: &mut dyn FnMut(&Session, &mut Told) -> Result<(), Error>| {
         session.check().map_err(|Interrupted| "interrupted")?;
         session.progress.spend(time.as_secs_f64() + 0.7, &format!("{name}: {title}"));
-        load.begin_phase(title)
+        load.begin_phase(title)?;
+        told.push(Told::default());
+        act(session, told.last_mut().expect("just pushed"))?;
+        session.pause(time).map_err(|Interrupted| Error::from("interrupted"))
     };
-    phase(session, load, "steady")?;
-    let before = fleet.cpu_us();
-    sleep(time);
-    told.push(Told { cpu_us: Some(fleet.cpu_us() - before), ..Told::default() });
+    phase(session, "steady", &mut |_, _| Ok(()))?;
     for round in 1..=TIMES {
-        phase(session, load, &format!("instances {INSTANCES}→{} ({round})", INSTANCES + MORE))?;
-        for _ in 0..MORE {
-            fleet.add(session)?;
-        }
-        sleep(time);
-        told.push(Told::default());
-        phase(session, load, &format!("instances {}→{INSTANCES} ({round})", INSTANCES + MORE))?;
-        fleet.remove(MORE);
-        sleep(time);
-        told.push(Told::default());
+        phase(session, &format!("instances {INSTANCES}→{} ({round})", INSTANCES + MORE), &mut |session, _| {
+            (0..MORE).try_for_each(|_| fleet.add(session))
+        })?;
+        phase(session, &format!("instances {}→{INSTANCES} ({round})", INSTANCES + MORE), &mut |_, told| {
+            told.remarks.extend(fleet.find_ended());
+            fleet.remove(MORE);
+            Ok(())
+        })?;
     }
     for change in Change::ALL {
-        phase(session, load, change.name())?;
-        let began = Instant::now();
-        if let Err(error) = fleet.change(session, change) {
-            told.push(Told { unavailable: Some(error.to_string()), ..Told::default() });
-            continue;
-        }
-        let effect = await_effect(change, probe, began);
-        sleep(time);
-        let remark = effect.is_none().then(|| format!("not seen by new connections within {EFFECT_TIME_MAX:?}"));
-        told.push(Told { seconds_to_take_effect: effect, remark, ..Told::default() });
+        phase(session, change.name(), &mut |session, told| {
+            let began = Instant::now();
+            match fleet.change(session, change) {
+                Ok(()) => await_effect(session, change, probe, began, told),
+                Err(not_changed) => {
+                    told.not_changed = Some(not_changed);
+                    Ok(())
+                }
+            }
+        })?;
     }
-    phase(session, load, LAST_LEAVE)?;
-    let remark = fleet.await_leaving().join("; ");
-    sleep(time);
-    told.push(Told { remark: (!remark.is_empty()).then_some(remark), ..Told::default() });
-    Ok(told)
+    phase(session, LAST_LEAVE, &mut |_, told| {
+        told.remarks.extend(fleet.find_ended());
+        told.remarks.extend(fleet.await_leaving());
+        Ok(())
+    })
 }
 
-/// When the first of enough new connections in a row saw the change.
-fn await_effect(change: Change, probe: &Probe, began: Instant) -> Option<f64> {
+/// Until enough new connections in a row saw the change. It took effect when the first of them did.
+fn await_effect(session: &Session, change: Change, probe: &Probe, began: Instant, told: &mut Told) -> Result<(), Error> {
     let mut first_seen = None;
     let mut in_a_row = 0;
     while in_a_row < PROBES_IN_A_ROW {
-        if change.is_seen(probe) {
-            first_seen.get_or_insert_with(|| began.elapsed().as_secs_f64());
-            in_a_row += 1;
-            continue;
+        match change.is_seen(probe) {
+            Ok(true) => {
+                first_seen.get_or_insert_with(|| began.elapsed().as_secs_f64());
+                in_a_row += 1;
+                continue;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                if told.failed_probes == 0 {
+                    told.remarks.push(format!("a new connection failed: {error}"));
+                }
+                told.failed_probes += 1;
+            }
         }
         first_seen = None;
         in_a_row = 0;
         if began.elapsed() > EFFECT_TIME_MAX {
-            return None;
+            told.remarks.push(format!("not seen by new connections within {EFFECT_TIME_MAX:?}"));
+            return Ok(());
         }
-        sleep(PROBE_PAUSE);
+        session.pause(PROBE_PAUSE).map_err(|Interrupted| "interrupted")?;
     }
-    first_seen
+    told.seconds_to_take_effect = first_seen;
+    Ok(())
 }
 
 /// A generator that is told its phases.
 struct Load {
     child: Child,
     phases: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
     variant: Variant,
     cell: Cell,
 }
@@ -325,9 +385,17 @@ impl Load {
         let arguments: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let one = &fleet.instances[0];
         let mut command = session.stage.generator("load", one, &arguments)?;
+        command.args(session.stage.observe_processes(&fleet.processes())?);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let cell = grid::cell("", one.participant(), session.stage.placement(), &arguments);
-        Ok(Load { phases: child.stdin.take(), child, variant, cell })
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut ready = String::new();
+        output.read_line(&mut ready)?;
+        if ready.trim() != "ready" {
+            read_report(child.wait_with_output()?)?;
+            return Err("the generator did not begin".into());
+        }
+        Ok(Load { phases: child.stdin.take(), output, child, variant, cell })
     }
 
     fn begin_phase(&mut self, name: &str) -> Result<(), Error> {
@@ -338,7 +406,10 @@ impl Load {
     /// One cell for each phase.
     fn finish(mut self) -> Result<Vec<Cell>, Error> {
         drop(self.phases.take());
-        let report = read_report(self.child.wait_with_output()?)?;
+        let mut text = Vec::new();
+        self.output.read_to_end(&mut text)?;
+        let output = self.child.wait_with_output()?;
+        let report = read_report(Output { stdout: text, ..output })?;
         let cell = |phase: &crate::load::PhaseReport| Cell {
             case: format!("{} | {}", self.variant.name, phase.name),
             rounds: vec![round::round(phase)],

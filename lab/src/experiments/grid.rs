@@ -187,7 +187,7 @@ pub fn verify(
             Err(Failed::Interrupted(stop)) => return Err(stop),
             Err(Failed::Because(reason)) => {
                 let failed = running.remove(index);
-                session.remark(record, format!("{} is left out, since it answers wrongly: {reason}", failed.name()));
+                session.remark(record, format!("{} is left out, since it did not stand a first check: {reason}", failed.name()));
             }
         }
     }
@@ -201,7 +201,7 @@ fn verify_one(session: &mut Session, running: &mut Running, pages: &[Page], acce
             let mut words = vec!["--path", page.path(), "--alpn", protocol, "--connections", "2", "--streams", "2"];
             words.extend(["--requests", "20", "--duration", "10s"]);
             if let Some(coding) = accept {
-                words.extend(["--accept-encoding", coding]);
+                words.extend(["--accept-encoding", coding, "--compressed-only"]);
             }
             let arguments: Vec<String> = words.into_iter().map(str::to_owned).collect();
             let phase = session.load(running, &arguments, 0.05, "checking")?;

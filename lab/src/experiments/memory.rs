@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
     let connections = connections(session);
     record.description.push(format!(
-        "Freshly started proxies. Resident memory at start; growth for each of {connections} TLS connections that have made one request and rest; \
+        "Freshly started proxies, each time anew. Resident memory at start; growth for each of {connections} TLS connections that have made one request and rest; \
          resident memory at the end of a load of 100 KB answers, and the most there was until then."
     ));
     record.fairness.push(EQUALISED.to_owned());
@@ -47,14 +47,14 @@ fn connections(session: &Session) -> usize {
 }
 
 fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: usize) -> Result<(), Interrupted> {
-    let cores = session.threads();
+    let threads = session.threads();
     for program in session.programs.clone() {
         session.check()?;
-        let participant = Participant::Peer { program, setup: usual(Flavour::Equalised, cores) };
+        let participant = Participant::Peer { program, setup: usual(Flavour::Equalised, threads) };
         let Some(running) = session.start(record, participant) else { continue };
         let mut one = vec![running];
         grid::verify(session, record, &mut one, &[Page::Hello11B], None)?;
-        let Some(mut running) = one.pop() else { continue };
+        let Some(running) = one.pop() else { continue };
         let placement = session.stage.placement();
         let start = Figure::ResidentAtStartMb;
         let at_start = Round { figures: [(start, running.resident_bytes_at_start() as f64 / 1e6)].into(), ..Round::default() };
@@ -71,7 +71,11 @@ fn weigh_all(session: &mut Session, record: &mut ExperimentRecord, connections: 
             Err(error) => cell.outcome = Outcome::Failed { reason: error.to_string() },
         }
         record.cells.push(cell);
-        after_load(session, record, &mut running)?;
+        let participant = running.participant().clone();
+        drop(running);
+        if let Some(mut fresh) = session.start(record, participant) {
+            after_load(session, record, &mut fresh)?;
+        }
     }
     Ok(())
 }

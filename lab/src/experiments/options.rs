@@ -26,13 +26,13 @@ pub struct RunOptions {
     #[command(flatten)]
     pub whereabouts: Whereabouts,
     /// Rounds of each case, if not as the preset has it.
-    #[arg(long)]
-    pub rounds: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub rounds: Option<u16>,
     /// Measured time of a round, if not as the preset has it.
-    #[arg(long, value_parser = parse_duration)]
+    #[arg(long, value_parser = parse_round_time)]
     pub round_time: Option<Duration>,
     /// The rates of E1, in requests per second, if not as the preset has it.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub rates: Vec<u32>,
     /// Worker threads of equalised proxies; by default one for each processor of the proxy.
     #[arg(long)]
@@ -59,6 +59,14 @@ pub struct RunOptions {
 pub enum Size {
     Small,
     Large,
+}
+
+/// Below this a round is mostly its own beginning and end, and CPU time is counted too coarsely.
+const ROUND_TIME_MIN: Duration = Duration::from_millis(50);
+
+fn parse_round_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    if time < ROUND_TIME_MIN { Err(format!("a round takes at least {ROUND_TIME_MIN:?}")) } else { Ok(time) }
 }
 
 /// What the study offered, in requests per second.
@@ -103,7 +111,7 @@ impl RunOptions {
             Preset::Quick => 3,
             Preset::Full => 5,
         };
-        self.rounds.unwrap_or(preset).max(1)
+        self.rounds.map_or(preset, usize::from)
     }
 
     pub fn round_time(&self) -> Duration {

@@ -10,7 +10,7 @@ use crate::stage::running::Running;
 
 /// What all equalised experiments have in common.
 pub const EQUALISED: &str = "Equalised: TLS 1.3 with AES-128-GCM and X25519 only (the generator offers nothing else), one ECDSA P-256 certificate, \
-     kept connections to the backend, access logs off, one worker thread for each processor of the proxy. \
+     kept connections to the backend, access logs off, one worker thread for each processor of the proxy unless `--threads` says otherwise. \
      Every answer is compared byte by byte.";
 const SESSION_TICKETS: &str = "Session tickets are at each proxy's default. The generator spends each ticket once.";
 
@@ -55,8 +55,7 @@ pub fn scale(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
                 if cores == 1 { "" } else { "s" }
             ));
         }
-        let mut running = session
-            .start_peers(record, |_| Ok(crate::peers::Setup { threads: Some(threads), ..usual(Flavour::Equalised, cores) }))?;
+        let mut running = session.start_peers(record, |_| Ok(usual(Flavour::Equalised, threads)))?;
         grid::verify(session, record, &mut running, &[Page::Html2K], None)?;
         let case = Case::new(&format!("{threads} thread{}", if threads == 1 { "" } else { "s" }), "--path /2k --connections 64");
         let first = record.cells.len();
@@ -120,9 +119,9 @@ fn run(
     pages: &[Page],
     with_floors: bool,
 ) -> Result<(), Interrupted> {
-    let cores = session.threads();
+    let threads = session.threads();
     let mut running: Vec<Running> = if with_floors { grid::floors(session, record) } else { Vec::new() };
-    running.extend(session.start_peers(record, |_| Ok(usual(Flavour::Equalised, cores)))?);
+    running.extend(session.start_peers(record, |_| Ok(usual(Flavour::Equalised, threads)))?);
     session.stage.place(Placement::OwnCores).ok();
     grid::verify(session, record, &mut running, pages, None)?;
     grid::measure(session, record, &mut running, cases)

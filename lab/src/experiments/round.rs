@@ -220,8 +220,8 @@ mod tests {
         check(&shared, [0.85, 0.5, 0.2], None);
         check(&shared, [0.4, 0.2, 0.1], Some("something else"));
         check(&Cores { backend: vec![1], ..shared.clone() }, [0.7, 0.5, 0.2], Some("shares with"));
-        check(&apart, [0.7, 0.97, 0.2], Some("generator's"));
-        check(&apart, [0.7, 0.5, 0.99], Some("backend's"));
+        check(&apart, [0.7, 0.97, 0.2], Some("the generator, whose"));
+        check(&apart, [0.7, 0.5, 0.99], Some("the backend, whose"));
         // An open loop leaves everybody time to rest; there it is lateness that tells.
         let open = |late: f64| {
             let mut open = cell(Placement::OwnCores, &phase(1000, 0.4, 0.2, 0.1));

@@ -1,6 +1,7 @@
 //! Leads a run: finds the peers, sets the stage, runs one experiment after the other, writes the report even when it is interrupted.
 //! Also what every experiment needs: starting a participant, putting a load on it, noting what went wrong and going on.
 
+use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -52,6 +53,7 @@ impl From<Interrupted> for Failed {
 
 pub fn run(options: &RunOptions) -> Result<(), Error> {
     let interrupt = Interrupt::watch()?;
+    let _alone = run_alone()?;
     let open_files = raise_open_files()?;
     let started = Instant::now();
     let (records, programs) = find_peers(options);
@@ -62,7 +64,11 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     let mut report = empty_report(options, records, open_files);
     report.cores = cores.clone();
     report.warnings.extend(cores::warnings(&cores));
-    let nginx = programs.iter().find(|program| program.kind == PeerKind::Nginx).map(|program| program.path.clone());
+    // Found whether or not it is among the peers of this run.
+    let nginx = match options.whereabouts.find(PeerKind::Nginx) {
+        Search::Found(program) => Some(program.path),
+        Search::Absent { .. } | Search::Broken { .. } => None,
+    };
     let stage = Stage::set_up(StageOptions {
         cores,
         backend: options.backend,
@@ -83,8 +89,9 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     }
     report.seconds = started.elapsed().as_secs_f64();
     drop(session);
-    report::write(&folder, &report)?;
+    // Shown first: should the folder have become unwritable meanwhile, the figures are not lost.
     println!("{}", report::markdown(&report));
+    report::write(&folder, &report)?;
     eprintln!("kept in {}", folder.display());
     outcome.map_err(|Interrupted| "interrupted; the report has what was measured until then".into())
 }
@@ -142,6 +149,19 @@ impl Session<'_> {
         self.stage.cores_of_generator().len()
     }
 
+    /// Rests for so long, unless the user wants the run to end.
+    pub fn pause(&self, time: Duration) -> Result<(), Interrupted> {
+        let until = Instant::now() + time;
+        loop {
+            self.check()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
     /// All peers with this setup, as far as they start; who does not is noted, and the others go on.
     pub fn start_peers(
         &mut self,
@@ -179,7 +199,9 @@ impl Session<'_> {
     pub fn load(&mut self, running: &mut Running, arguments: &[String], seconds: f64, what: &str) -> Result<PhaseReport, Failed> {
         self.check()?;
         self.progress.spend(seconds, &format!("{}: {what}", running.name()));
-        running.ensure_alive(&self.stage).map_err(|error| Failed::Because(format!("did not start again: {error}")))?;
+        running
+            .ensure_alive(&self.stage)
+            .map_err(|error| Failed::Because(format!("it had ended, and did not start again: {error}")))?;
         let outcome = self.load_until_interrupted(running, arguments);
         self.check()?;
         if let Err(error) = running.check_alive().and_then(|()| self.stage.check_backend()) {
@@ -200,6 +222,10 @@ impl Session<'_> {
             std::thread::sleep(LOOK);
         }
         let report = read_report(child.wait_with_output()?)?;
+        if !report.warmup_failures.is_empty() {
+            let kinds: Vec<_> = report.warmup_failures.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+            self.progress.say(&format!("{}: failed while warming up: {}", running.name(), kinds.join(", ")));
+        }
         report.phases.into_iter().next().ok_or_else(|| "the generator reported nothing".into())
     }
 
@@ -212,21 +238,11 @@ impl Session<'_> {
 }
 
 pub fn note_configuration(record: &mut ExperimentRecord, running: &Running) {
-    if let Some(configuration) = running.configuration() {
-        let known = record.configurations.iter().any(|known| {
-            (&known.participant, known.flavour, known.files.len())
-                == (&configuration.participant, configuration.flavour, configuration.files.len())
-                && compression_of(&known.files) == compression_of(&configuration.files)
-        });
-        if !known {
-            record.configurations.push(configuration);
-        }
+    if let Some(configuration) = running.configuration()
+        && !record.configurations.contains(&configuration)
+    {
+        record.configurations.push(configuration);
     }
-}
-
-/// Configurations that differ by more than ports: the plain and the compressing one are both shown.
-fn compression_of(files: &[(String, String)]) -> usize {
-    files.iter().map(|(_, text)| text.lines().count()).sum()
 }
 
 fn find_peers(options: &RunOptions) -> (Vec<PeerRecord>, Vec<Program>) {
@@ -304,6 +320,21 @@ fn output_folder(options: &RunOptions, report: &Report) -> Result<PathBuf, Error
     Ok(folder)
 }
 
+/// Two runs at a time would measure each other. The lock is the kernel's and goes with this process, however it ends.
+fn run_alone() -> Result<File, Error> {
+    let path = std::env::temp_dir().join("tidegate-lab.lock");
+    let opened = File::options().create(true).append(true).open(&path);
+    let file = opened.map_err(|error| format!("{}: {error}; set TMPDIR to a folder of your own", path.display()))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(format!(
+            "another run of tidegate-lab is measuring on this machine ({} is locked); wait for its end",
+            path.display()
+        )
+        .into()),
+    }
+}
+
 /// Many systems start programs with a low soft limit beneath a high hard one.
 fn raise_open_files() -> Result<u64, Error> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -324,10 +355,10 @@ fn raise_open_files() -> Result<u64, Error> {
     Ok(limit.current.unwrap_or(u64::MAX))
 }
 
-/// A setup with the flavour's usual threads: as the peer wants out of the box, one for each processor of the proxy when equalised.
-pub fn usual(flavour: Flavour, proxy_cores: usize) -> Setup {
+/// A setup with the flavour's usual threads: as the peer wants out of the box, `threads` when equalised.
+pub fn usual(flavour: Flavour, threads: usize) -> Setup {
     let threads = match flavour {
-        Flavour::Equalised | Flavour::Tuned => Some(proxy_cores),
+        Flavour::Equalised | Flavour::Tuned => Some(threads),
         Flavour::OutOfTheBox | Flavour::Floor => None,
     };
     Setup { threads, ..Setup::of(flavour) }

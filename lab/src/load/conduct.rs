@@ -155,7 +155,7 @@ fn lead(shared: &Shared, observed: &[Observed]) -> Result<Vec<Window>, Error> {
             }
         }
     }
-    Ok(vec![open.end(observed)?])
+    Ok(vec![open.end(shared, observed)?])
 }
 
 fn lead_by_input(shared: &Shared, observed: &[Observed]) -> Result<Vec<Window>, Error> {
@@ -166,12 +166,12 @@ fn lead_by_input(shared: &Shared, observed: &[Observed]) -> Result<Vec<Window>, 
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         if let Some(open) = open.take() {
-            windows.push(open.end(observed)?);
+            windows.push(open.end(shared, observed)?);
         }
         open = Some(Open::begin(line, shared, observed)?);
     }
     match open {
-        Some(open) => windows.push(open.end(observed)?),
+        Some(open) => windows.push(open.end(shared, observed)?),
         None => return Err("standard input named no phase".into()),
     }
     Ok(windows)
@@ -187,14 +187,18 @@ struct Open {
 
 impl Open {
     fn begin(name: String, shared: &Shared, observed: &[Observed]) -> Result<Open, Error> {
-        let (cpu_ns, machine_cpu_us) = (read_cpu(observed)?, procfs::machine_cpu_us());
+        let cpu_ns = read_cpu(observed, shared.options.phases)?;
+        let machine_cpu_us = procfs::machine_cpu_us();
         shared.timeline.next_phase();
         Ok(Open { name, begin: Instant::now(), machine_cpu_us, cpu_ns })
     }
 
-    fn end(self, observed: &[Observed]) -> Result<Window, Error> {
+    fn end(self, shared: &Shared, observed: &[Observed]) -> Result<Window, Error> {
         let seconds = self.begin.elapsed().as_secs_f64();
-        let cpu_ns = read_cpu(observed)?.into_iter().zip(&self.cpu_ns).map(|(after, before)| after.saturating_sub(*before));
+        let cpu_ns = read_cpu(observed, shared.options.phases)?
+            .into_iter()
+            .zip(&self.cpu_ns)
+            .map(|(after, before)| after.saturating_sub(*before));
         // A process that has ended meanwhile is told by what it failed to answer.
         let resident = observed.iter().map(|observed| procfs::resident_bytes(&observed.processes).unwrap_or(0));
         let machine_cpu_us = procfs::machine_cpu_us() - self.machine_cpu_us;
@@ -202,8 +206,12 @@ impl Open {
     }
 }
 
-fn read_cpu(observed: &[Observed]) -> Result<Vec<u64>, Error> {
+/// Between phases processes may come and go; what has ended counts nothing then, and whoever leads the phases knows which figures that spoils.
+fn read_cpu(observed: &[Observed], may_have_ended: bool) -> Result<Vec<u64>, Error> {
     let read = |observed: &Observed| {
+        if may_have_ended {
+            return Ok(observed.processes.iter().filter_map(|process| procfs::cpu_ns(&[*process]).ok()).sum());
+        }
         procfs::cpu_ns(&observed.processes).map_err(|error| format!("CPU time of {}: {error}", observed.name).into())
     };
     observed.iter().map(read).collect()

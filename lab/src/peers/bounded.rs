@@ -2,8 +2,11 @@
 //! Peers that serve are not started here.
 
 use std::io::{Read, Seek};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 const POLL: Duration = Duration::from_millis(5);
 
@@ -12,7 +15,8 @@ pub fn output(command: &mut Command, time_max: Duration) -> Result<String, Strin
     // A file and not a pipe: nobody has to read along so that the command does not stall.
     let mut file = tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"))?;
     let clone = || file.try_clone().map_err(|error| format!("no temporary file: {error}"));
-    command.stdin(Stdio::null()).stdout(clone()?).stderr(clone()?);
+    // A group of its own, so that what it has started ends with it.
+    command.stdin(Stdio::null()).stdout(clone()?).stderr(clone()?).process_group(0);
     let mut process = command.spawn().map_err(|error| error.to_string())?;
     let deadline = Instant::now() + time_max;
     let status = loop {
@@ -20,7 +24,9 @@ pub fn output(command: &mut Command, time_max: Duration) -> Result<String, Strin
             break status;
         }
         if Instant::now() > deadline {
-            process.kill().ok();
+            if let Some(group) = Pid::from_raw(process.id() as i32) {
+                kill_process_group(group, Signal::KILL).ok();
+            }
             process.wait().ok();
             return Err(format!("not done after {} s", time_max.as_secs()));
         }

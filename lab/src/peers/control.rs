@@ -57,40 +57,56 @@ pub fn stop(kind: PeerKind, pid: ProcessId, places: &Places) -> Result<(), Strin
     }
 }
 
+/// Why a running peer does not have its new configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotChanged {
+    /// This version of it cannot be changed while it runs; nobody tried.
+    Unavailable(String),
+    /// It should have worked.
+    Failed(String),
+}
+
+impl From<String> for NotChanged {
+    fn from(reason: String) -> NotChanged {
+        NotChanged::Failed(reason)
+    }
+}
+
 /// Puts the new files into the place of the old ones and has the running peer take them up. Returns when it has been told.
 /// Only Caddy says when it is done; Traefik may take two seconds.
-pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), String> {
+pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), NotChanged> {
     let kind = program.kind;
     match kind {
-        // The one place that changes when Tidegate takes a new configuration on SIGHUP.
-        PeerKind::Tidegate => {
-            Err("this version of Tidegate cannot change its configuration while it runs (it comes with a later one)".to_owned())
-        }
+        // Becomes SIGHUP with the version that can; its note.md and the fairness notes of E3 say what it does then.
+        PeerKind::Tidegate => Err(NotChanged::Unavailable(
+            "this version of Tidegate cannot change its configuration while it runs (it comes with a later one)".to_owned(),
+        )),
         PeerKind::Haproxy if !old.arguments.iter().any(|argument| argument == "-W") => {
-            Err("haproxy was not started as a master process, which alone can load a changed configuration".to_owned())
+            let reason = "haproxy was not started as a master process, which alone can load a changed configuration";
+            Err(NotChanged::Failed(reason.to_owned()))
         }
         PeerKind::Haproxy => {
             new.write(&places.folder)?;
-            signal(pid, Signal::USR2)
+            Ok(signal(pid, Signal::USR2)?)
         }
         PeerKind::Nginx | PeerKind::Angie => {
             new.write(&places.folder)?;
-            signal(pid, Signal::HUP)
+            Ok(signal(pid, Signal::HUP)?)
         }
         PeerKind::Envoy => {
             only_these_differ(kind, &["routes.yaml"], old, new)?;
-            new.write(&places.folder)
+            Ok(new.write(&places.folder)?)
         }
         PeerKind::Traefik => {
             only_these_differ(kind, &["dynamic/routes.yml"], old, new)?;
-            new.write(&places.folder)
+            Ok(new.write(&places.folder)?)
         }
         PeerKind::Caddy => {
             new.write(&places.folder)?;
             let mut command = Command::new(&program.path);
             command.args(["reload", "--adapter", "caddyfile", "--address", &places.admin.to_string(), "--config"]);
             command.arg(places.folder.join("Caddyfile")).envs(new.environment.iter().cloned());
-            bounded::output(&mut command, RELOAD_TIME_MAX).map(drop).map_err(|reason| format!("`caddy reload`: {reason}"))
+            bounded::output(&mut command, RELOAD_TIME_MAX).map(drop).map_err(|reason| format!("`caddy reload`: {reason}").into())
         }
     }
 }

@@ -17,7 +17,7 @@ mod tests;
 mod traefik;
 
 pub use commands::{PeersOptions, Whereabouts, run};
-pub use control::{reconfigure, stop};
+pub use control::{NotChanged, reconfigure, stop};
 pub use find::Search;
 pub use kind::{PeerKind, Program};
 pub use render::{Rendered, render, variants};

@@ -289,16 +289,20 @@ fn what_is_not_watched_is_not_changed() {
             assert_eq!(&fs::read_to_string(folder.path().join(name)).unwrap(), text, "{kind} {name}");
         }
         let log = setup_of(&Setup { access_log: true, ..plain });
-        assert!(reconfigure(&program(kind), &places, &old, &log, nobody).unwrap_err().contains("only when it starts"), "{kind}");
+        let refused = reconfigure(&program(kind), &places, &old, &log, nobody).unwrap_err();
+        assert!(matches!(refused, NotChanged::Failed(reason) if reason.contains("only when it starts")), "{kind}");
     }
     let haproxy = render(&program(PeerKind::Haproxy), &places, &Setup::of(Flavour::OutOfTheBox), None).unwrap();
-    assert!(reconfigure(&program(PeerKind::Haproxy), &places, &haproxy, &haproxy, nobody).unwrap_err().contains("master"));
+    let refused = reconfigure(&program(PeerKind::Haproxy), &places, &haproxy, &haproxy, nobody).unwrap_err();
+    assert!(matches!(refused, NotChanged::Failed(reason) if reason.contains("master")));
 }
 
 #[test]
 fn installed_peers_accept_their_configurations() {
     for kind in PeerKind::ALL {
         let Search::Found(program) = find(kind, &[], &default_cache()) else {
+            let installed_by_pipeline = matches!(kind, PeerKind::Haproxy | PeerKind::Nginx);
+            assert!(!installed_by_pipeline || std::env::var_os("CI").is_none(), "{kind} is not installed");
             println!("{kind} is not installed, so its configurations were not checked by it");
             continue;
         };

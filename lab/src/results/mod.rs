@@ -40,7 +40,7 @@ pub struct Report {
     pub open_files: u64,
     /// What a reader must know before believing a figure: too few cores, an interrupted run.
     pub warnings: Vec<String>,
-    /// All that the lab knows, in the order of its tables, whether they were there or not.
+    /// All that the lab knows, or those that were asked for, in the order of its tables, whether they were there or not.
     pub peers: Vec<PeerRecord>,
     pub experiments: Vec<ExperimentRecord>,
 }
@@ -95,7 +95,7 @@ pub struct ExperimentRecord {
 }
 
 /// How one participant was set up.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     pub participant: String,
     pub flavour: Flavour,

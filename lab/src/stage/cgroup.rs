@@ -1,5 +1,5 @@
-//! A control group (version 2) for the proxies, if the user names one: the kernel's own account of a proxy beside that of `/proc`,
-//! and whatever limits of CPU and memory the user has set on it. Nothing is set here, and the user's group is left as it was.
+//! A control group (version 2) for the proxies, if the user names one: whatever limits of CPU and memory the user
+//! has set on it hold for them. Nothing is set here, and the user's group is left as it was.
 
 use std::fs;
 use std::path::{Path, PathBuf};

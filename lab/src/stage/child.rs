@@ -20,6 +20,9 @@ use crate::stage::cores;
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 const STOP_POLL: Duration = Duration::from_millis(10);
 
+/// What a program needs to be found, to find its libraries and to write.
+const KEPT_ENVIRONMENT: [&str; 7] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "USER", "LANG", "RUST_BACKTRACE"];
+
 /// Pins itself to processors and becomes the given command.
 #[derive(Debug, Args)]
 pub struct PinnedOptions {
@@ -54,6 +57,9 @@ pub fn pinned_within(cores: &[usize], cgroup: Option<&Path>, program: &Path) -> 
     let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["pinned", "--cores", &cores]).stdin(Stdio::null());
+    // What a user has in the environment (GOGC, GODEBUG, OPENSSL_CONF) would tune some peers and not others.
+    command.env_clear();
+    command.envs(KEPT_ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     // A Ctrl-C at the terminal is for the runner, which stops its children in order and still writes what it has.
     command.process_group(0);
     if let Some(cgroup) = cgroup {

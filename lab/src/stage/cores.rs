@@ -95,7 +95,9 @@ impl FromStr for CoreWish {
                 });
             }
             let target = target.as_mut().ok_or("write proxy=1,generator=0,backend=0")?;
-            target.get_or_insert_default().extend(parse_range(list)?);
+            let cores = target.get_or_insert_default();
+            // A processor named twice is still one.
+            cores.extend(parse_range(list)?.filter(|core| !cores.contains(core)).collect::<Vec<_>>());
         }
         Ok(wish)
     }
@@ -123,6 +125,7 @@ mod tests {
         check(&[0, 1], "", [&[1], &[0], &[0]]);
         check(&[0, 2, 5], "", [&[5], &[2], &[0]]);
         check(&[0, 1, 2, 3, 4, 5, 6, 7], "", [&[6, 7], &[1, 2, 3, 4, 5], &[0]]);
+        check(&[0, 1], "proxy=1,1,generator=0,backend=0-0", [&[1], &[0], &[0]]);
         check(&[0, 1, 2, 3], "proxy=1-2", [&[1, 2], &[1, 2], &[0]]);
         check(&[0, 1, 2, 3], "proxy=3,2,backend=1,generator=0", [&[3, 2], &[0], &[1]]);
         assert!(assign(&[], &CoreWish::default()).is_err());

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, noticed between two measurements, so that children are stopped in order and the temporary folder goes away.
+//! Ctrl-C, SIGTERM and a closed terminal, noticed between two measurements, so that children are stopped in order and the temporary folder goes away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,14 +31,19 @@ impl Interrupt {
 
 fn watch_signals(seen: &AtomicBool, installed: &std::sync::mpsc::Sender<Result<(), std::io::Error>>) {
     let watch = async {
-        let streams = signal(SignalKind::interrupt()).and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
-        let (mut interrupt, mut terminate) = match streams {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let streams: Result<Vec<_>, _> = kinds.into_iter().map(signal).collect();
+        let mut streams = match streams {
             Ok(streams) => streams,
             Err(error) => return installed.send(Err(error)).unwrap_or_default(),
         };
         installed.send(Ok(())).unwrap_or_default();
         std::future::poll_fn(|cx| {
-            let seen = interrupt.poll_recv(cx).is_ready() || terminate.poll_recv(cx).is_ready();
+            // Each is asked, so that each wakes this task.
+            let mut seen = false;
+            for stream in &mut streams {
+                seen |= stream.poll_recv(cx).is_ready();
+            }
             if seen { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;

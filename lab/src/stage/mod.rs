@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::load::LoadReport;
 use crate::net::Error;
+use crate::procfs::ProcessId;
 use crate::results::{Cores, Placement};
 use crate::stage::cgroup::Cgroup;
 use crate::stage::child::Child;
@@ -60,6 +61,7 @@ pub struct StageOptions<'a> {
 impl Stage {
     pub fn set_up(options: StageOptions<'_>) -> Result<Stage, Error> {
         let folder = tempfile::Builder::new().prefix("tidegate-lab-").tempdir()?;
+        check_folder(folder.path())?;
         certificates::write(folder.path())?;
         let backend_address = free_address()?;
         let command = match options.backend {
@@ -144,12 +146,33 @@ impl Stage {
 
     /// `--observe` for a participant and the backend.
     pub fn observe(&self, running: &Running) -> Result<Vec<String>, Error> {
-        let list = |processes: &[u32]| processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        match running.participant() {
+            Participant::Backend => self.observe_processes(&[]),
+            Participant::Peer { .. } | Participant::Relay => self.observe_processes(running.processes()),
+        }
+    }
+
+    /// The same for the processes of several instances; none is the backend alone.
+    pub fn observe_processes(&self, proxies: &[ProcessId]) -> Result<Vec<String>, Error> {
+        let list = |processes: &[ProcessId]| processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let mut observed = vec![format!("--observe=backend={}", list(&self.backend.processes()?))];
-        if !matches!(running.participant(), Participant::Backend) {
-            observed.push(format!("--observe=proxy={}", list(running.processes())));
+        if !proxies.is_empty() {
+            observed.push(format!("--observe=proxy={}", list(proxies)));
         }
         Ok(observed)
+    }
+}
+
+/// Not every peer's configuration language can quote what is in a path, and one that cannot start would look like a fault of the peer.
+fn check_folder(folder: &Path) -> Result<(), Error> {
+    let usual = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
+    match folder.to_str() {
+        Some(text) if text.chars().all(usual) => Ok(()),
+        Some(_) | None => Err(format!(
+            "the temporary folder {} has a space or another unusual character in its name; set TMPDIR to a plain path, such as /tmp",
+            folder.display()
+        )
+        .into()),
     }
 }
 

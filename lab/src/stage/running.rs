@@ -2,13 +2,13 @@
 //! It knows how it was started, so that it can be started again after it has ended half-way.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::net::Error;
-use crate::peers::{self, Places, Program, Rendered, Setup};
+use crate::peers::{self, NotChanged, Places, Program, Rendered, Setup};
 use crate::procfs::{self, ProcessId};
 use crate::results::{Configuration, Flavour};
 use crate::stage::cgroup::Cgroup;
@@ -170,11 +170,6 @@ impl Running {
         &self.processes
     }
 
-    /// The processes as they are now: a reload may have replaced some.
-    pub fn current_processes(&self) -> Vec<ProcessId> {
-        self.child.as_ref().and_then(|child| child.processes().ok()).unwrap_or_default()
-    }
-
     pub fn resident_bytes_at_start(&self) -> u64 {
         self.resident_bytes_at_start
     }
@@ -184,13 +179,14 @@ impl Running {
     }
 
     /// Changes the configuration while it runs, as its own documentation says.
-    pub fn reconfigure(&mut self, stage: &Stage, change: impl FnOnce(&mut Setup)) -> Result<(), Error> {
+    pub fn reconfigure(&mut self, templates: Option<&Path>, change: impl FnOnce(&mut Setup)) -> Result<(), NotChanged> {
         let (Participant::Peer { program, setup }, Some(child)) = (&mut self.participant, &self.child) else {
-            return Err(format!("{} cannot be configured", self.name).into());
+            return Err(NotChanged::Failed(format!("{} cannot be configured", self.name)));
         };
         let mut changed = setup.clone();
         change(&mut changed);
-        let rendered = peers::render(program, &self.places, &changed, stage.templates())?;
+        let rendered =
+            peers::render(program, &self.places, &changed, templates).map_err(|error| NotChanged::Failed(error.to_string()))?;
         peers::reconfigure(program, &self.places, &self.rendered, &rendered, child.process_id())?;
         *setup = changed;
         self.rendered = rendered;
@@ -218,8 +214,15 @@ impl Running {
         command.push(program.path.display().to_string());
         command.extend(self.rendered.arguments.iter().map(|argument| argument.to_string_lossy().into_owned()));
         // The folder is temporary, and its name tells nothing.
-        let shorten =
-            |text: &str| procfs::without_private_folders(&text.replace(&self.places.folder.display().to_string(), "/run/lab"));
+        let Places { folder, listen, admin, backend } = &self.places;
+        // Folder and ports are of this one run, tell nothing, and would make equal configurations look different.
+        let shorten = |text: &str| {
+            let mut text = procfs::without_private_folders(&text.replace(&folder.display().to_string(), "/run/lab"));
+            for (address, port) in [(listen, "8443"), (admin, "9180"), (backend, "9000")] {
+                text = text.replace(&address.port().to_string(), port);
+            }
+            text
+        };
         Some(Configuration {
             participant: self.name.clone(),
             flavour: setup.flavour,
