@@ -99,10 +99,11 @@ fn a_peer_that_ends_half_way_is_told_and_the_others_go_on() {
     let (Some(haproxy), Some(_)) = (installed("haproxy"), installed("nginx")) else { return };
     let folder = tempfile::tempdir().unwrap();
     let real = haproxy.display();
-    let marker = folder.path().join("enough").display().to_string();
-    // Ends when the marker appears, which is when a first case has been measured.
+    let pipe = folder.path().join("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Ends when somebody writes into the pipe, which is when a first case is being measured.
     let text = format!(
-        "#!/bin/sh\ncase $1 in -v*) exec {real} \"$@\";; esac\n{real} \"$@\" & child=$!\nwhile [ ! -e {marker} ]; do sleep 0.05; done\n\
+        "#!/bin/sh\ncase $1 in -v*) exec {real} \"$@\";; esac\n{real} \"$@\" & child=$!\nread line < {pipe}\n\
          kill -9 $child\necho 'out of luck' >&2\nexit 3\n"
     );
     let mortal = script(folder.path(), "haproxy", &text);
@@ -113,7 +114,7 @@ fn a_peer_that_ends_half_way_is_told_and_the_others_go_on() {
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let ours = folder.path().display().to_string();
     wait_until("a case is measured", || processes_with(&ours).iter().any(|line| line.contains("--streams 16")));
-    std::fs::write(&marker, "").unwrap();
+    std::fs::write(&pipe, "\n").unwrap();
     assert!(run.wait().unwrap().success());
     let report = report(&output);
     let failed: Vec<_> = cells(&report, "haproxy")

@@ -199,9 +199,11 @@ impl Session<'_> {
     pub fn load(&mut self, running: &mut Running, arguments: &[String], seconds: f64, what: &str) -> Result<PhaseReport, Failed> {
         self.check()?;
         self.progress.spend(seconds, &format!("{}: {what}", running.name()));
-        running
-            .ensure_alive(&self.stage)
-            .map_err(|error| Failed::Because(format!("it had ended, and did not start again: {error}")))?;
+        if let Err(ended) = running.check_alive() {
+            // It ended while nobody looked. This case is told so; the next one finds it started again.
+            let again = running.start_again(&self.stage).err().map(|error| format!("; it did not start again: {error}"));
+            return Err(Failed::Because(format!("{ended}{}", again.unwrap_or_default())));
+        }
         let outcome = self.load_until_interrupted(running, arguments);
         self.check()?;
         if let Err(error) = running.check_alive().and_then(|()| self.stage.check_backend()) {

@@ -137,11 +137,8 @@ impl Running {
         self.places.folder.join("output.log")
     }
 
-    /// Starts it again if it has ended.
-    pub fn ensure_alive(&mut self, stage: &Stage) -> Result<(), Error> {
-        if self.child.as_mut().is_some_and(|child| !child.has_ended()) {
-            return Ok(());
-        }
+    /// After it has ended.
+    pub fn start_again(&mut self, stage: &Stage) -> Result<(), Error> {
         self.child = None;
         self.launch(stage)
     }
@@ -150,7 +147,8 @@ impl Running {
     pub fn check_alive(&mut self) -> Result<(), Error> {
         match &mut self.child {
             Some(child) => child.check_alive(),
-            None => Ok(()),
+            None if matches!(self.participant, Participant::Backend) => Ok(()),
+            None => Err(format!("{} is not running", self.name).into()),
         }
     }
 
