@@ -75,7 +75,7 @@ fn whoever_is_not_there_is_named() {
     for wanted in [
         "absent. To get it: <code>tidegate-lab fetch traefik</code>",
         "does not run: cannot execute binary file",
-        "Not in this experiment: envoy, traefik, angie.",
+        "Absent: envoy (does not run: cannot execute binary file); traefik (to get it: <code>tidegate-lab fetch traefik</code>)",
         "This run was interrupted",
         "Withheld: limited by the generator, 0.99 cores of 1",
         "Failed: it ended with signal 11",
