@@ -46,17 +46,17 @@ fn setting(report: &Report) -> String {
         })
         .collect();
     let once = head::once(report);
+    let once = if once.is_empty() { once } else { format!("; {}", once.trim_end_matches('.')) };
     format!(
-        "One run on {}, {} cores, Linux {}, {}; preset {}, began {}. {}. Medians over interleaved rounds where there were several{}; less is better \
-         unless it says more.",
+        "One run on {}, {} cores, Linux {}, {}; preset {}, began {}. {}. Less is better unless it says more. Medians over interleaved rounds \
+         where there were several{once}.",
         machine.cpu,
         machine.cores,
         machine.kernel,
         machine.system,
         report.preset,
         report.began,
-        versions.join(", "),
-        if once.is_empty() { String::new() } else { format!(". {}", once.trim_end_matches('.')) }
+        versions.join(", ")
     )
 }
 

@@ -27,7 +27,8 @@ pub const SENT_AGAIN: &str = "requests sent again";
 pub const SENT_AGAIN_MEANS: &str = "Sent again means that a kept connection was closed or reset under a request before a byte of the answer, \
                                     and the client sent the request once more, as browsers and Go's client do: no wrong answer, but \
                                     waiting for the client.";
-const INCOMPLETE: &str = "Incomplete: not every phase was measured; see the phases below.";
+const INCOMPLETE: &str =
+    "Incomplete: not every phase was measured, so percentiles are of fewer phases too; see the phases below.";
 
 /// What one participant did in all phases of one variant.
 #[derive(Default)]
@@ -244,10 +245,7 @@ fn percentile(grid: &Grid, name: &str, figure: Figure, notes: &mut Notes) -> Ent
     let whole = whole.or(limited);
     // The range of the phases beside it would be read as that of rounds.
     match (summary, whole.or_else(|| phases(grid).find_map(|row| grid.cell(row, name)))) {
-        (Some(summary), _) => {
-            let note = (!is_whole(grid, name)).then(|| notes.mark(INCOMPLETE));
-            Entry { note, ..Entry::plain(format!("{:.4}", summary.median / 1e6)) }
-        }
+        (Some(summary), _) => Entry::plain(format!("{:.4}", summary.median / 1e6)),
         (None, Some(cell)) => Entry::of_outcome(&cell.outcome, notes),
         (None, None) => nothing(grid, name),
     }
