@@ -434,6 +434,19 @@ mod tests {
     }
 
     #[test]
+    fn only_passed_rates_are_drawn() {
+        let report = fixture::report();
+        let grid = Grid::of(&report, &report.experiments[0].cells);
+        let Block::Charts(charts) = charts(&grid, &rates(&grid), None) else { panic!("no charts") };
+        for chart in charts {
+            let Chart::Lines(lines) = chart else { panic!("no lines") };
+            let points: Vec<_> = lines.series.iter().map(|series| (series.name.as_str(), series.points.len())).collect();
+            // Tidegate was limited and nginx failed at the highest of four rates; HAProxy passed it.
+            assert_eq!(points, [("tidegate", 3), ("haproxy", 4), ("nginx", 3), ("caddy", 3), ("backend", 4)]);
+        }
+    }
+
+    #[test]
     fn cases_that_are_no_rates_are_left_out() {
         for (case, expected) in [("1000/s", Some(1000.0)), ("0/s", None), ("NaN/s", None), ("1000", None), ("fast/s", None)] {
             assert_eq!(rate_of(case), expected, "{case}");

@@ -112,7 +112,8 @@ fn matrix_marked(grid: &Grid, figure: Figure, better: Better, suffix: &str) -> O
 /// Whether it can be known who is the best: not where somebody's figure is withheld, and not the rate where it is given.
 pub fn has_best(grid: &Grid, row: &Row, figure: Figure) -> bool {
     let is_given = figure == Figure::RequestsPerSecond && row.case.contains("open");
-    !is_given && !(figure.needs_an_unlimited_run() && grid.is_limited(row))
+    let is_withheld = figure.needs_an_unlimited_run() && grid.is_limited(row);
+    !is_given && !is_withheld
 }
 
 /// Whether somebody has it, or would have it, were it not withheld.

@@ -109,7 +109,7 @@ fn standings_say_where_tidegate_loses() {
 fn incomplete(wrong: u64) -> Report {
     let mut report = fixture::report();
     let e3 = report.experiments.iter_mut().find(|experiment| experiment.name == "e3").unwrap();
-    for cell in e3.cells.iter_mut() {
+    for cell in &mut e3.cells {
         if cell.participant == "haproxy" {
             cell.rounds[0].figures.remove(&Figure::Failed);
             cell.rounds[0].failures.clear();

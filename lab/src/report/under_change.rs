@@ -78,16 +78,16 @@ pub fn standings(report: &Report, experiment: &ExperimentRecord) -> Vec<Standing
         for variant in variants(&grid) {
             let cells = grid.cells().iter().copied().filter(|cell| variant_of(&cell.case) == variant);
             let part = Grid::of(report, cells);
-            let counts: [(&str, fn(&Total) -> u64); 2] =
-                [("wrong answers", |total| total.wrong), (SENT_AGAIN, |total| total.sent_again)];
-            standings.extend(counts.map(|(unit, count)| Standing {
+            let standing = |unit: &str, count: fn(&Total) -> u64| Standing {
                 experiment: experiment.name.clone(),
                 label: format!("{variant}{}", suffix(flavour)),
                 unit: unit.to_owned(),
                 better: Better::Lower,
                 main: true,
                 contenders: part.participants.iter().map(|name| contender(report, &part, name, count)).collect(),
-            }));
+            };
+            standings.push(standing("wrong answers", |total| total.wrong));
+            standings.push(standing(SENT_AGAIN, |total| total.sent_again));
         }
     }
     standings
