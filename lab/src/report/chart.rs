@@ -56,11 +56,11 @@ pub struct Bar {
     pub text: String,
 }
 
-/// In the units of the drawing, which are pixels at full width. Two charts stand beside each other on a wide screen, one on a phone.
-const WIDTH: f64 = 520.0;
-/// Bars need less room than lines, and so stay readable on a phone without scrolling.
+/// In the units of the drawing. Narrow, so that the words of a chart stay readable on a phone without scrolling; a wide screen shows them
+/// a little larger, two charts beside each other.
+const WIDTH: f64 = 440.0;
 const BARS_WIDTH: f64 = 420.0;
-const PLOT_HEIGHT: f64 = 230.0;
+const PLOT_HEIGHT: f64 = 210.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 14.0;

@@ -129,10 +129,6 @@ impl Entry {
         Entry { tone: Tone::Bad, ..Entry::plain(text) }
     }
 
-    pub fn absent() -> Entry {
-        Entry::weak("absent")
-    }
-
     /// For a figure that an existing cell does not have: why it does not.
     pub fn of_outcome(outcome: &Outcome, notes: &mut Notes) -> Entry {
         match outcome {
@@ -149,8 +145,12 @@ impl Entry {
     }
 
     /// The median, with the lowest and highest round where there are several.
-    pub fn of_figure(cell: Option<&Cell>, figure: Figure, notes: &mut Notes) -> Entry {
-        let Some(cell) = cell else { return Entry::absent() };
+    /// For whom there is no cell, the word that says why.
+    pub fn of_figure(cell: Result<&Cell, &'static str>, figure: Figure, notes: &mut Notes) -> Entry {
+        let cell = match cell {
+            Ok(cell) => cell,
+            Err(why) => return Entry::weak(why),
+        };
         match cell.summary(figure) {
             Some(summary) => {
                 let text = number::figure(figure, summary.median);
@@ -164,7 +164,7 @@ impl Entry {
     }
 
     /// Without the rounds, for wide tables.
-    pub fn of_median(cell: Option<&Cell>, figure: Figure, notes: &mut Notes) -> Entry {
+    pub fn of_median(cell: Result<&Cell, &'static str>, figure: Figure, notes: &mut Notes) -> Entry {
         Entry { aside: None, ..Entry::of_figure(cell, figure, notes) }
     }
 }
@@ -173,7 +173,7 @@ impl Entry {
 pub fn say_once(entries: &mut [Entry]) {
     for index in (1..entries.len()).rev() {
         let is_repeated = entries[index] == entries[index - 1];
-        if is_repeated && matches!(entries[index].text.as_str(), "absent" | "failed" | "n/a") {
+        if is_repeated && matches!(entries[index].text.as_str(), "absent" | "not asked" | "failed" | "n/a") {
             entries[index] = Entry::weak("–");
         }
     }

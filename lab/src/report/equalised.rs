@@ -4,7 +4,7 @@
 use crate::report::chart::{Axis, Chart, Lines, Scale, Series};
 use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
-use crate::report::section::{bars, capital, matrix, suffix};
+use crate::report::section::{bars, capital, has_best, matrix, suffix};
 use crate::report::{ladder, published};
 use crate::results::figure::{Better, Figure};
 use crate::results::{Cell, ExperimentRecord, Flavour, Report};
@@ -55,13 +55,14 @@ fn percentile_table(grid: &Grid, row: &Row, suffix: &str) -> Table {
     let figures = PERCENTILES.map(|(figure, _)| figure);
     let all = || figures.into_iter().chain([Figure::LatencyMaxUs, Figure::SentLateP99Us, Figure::Dropped]);
     for name in &grid.participants {
-        let cell = grid.cell(row, name);
+        let cell = grid.find(row, name);
         let mut entries = vec![Entry::plain(*name)];
         entries.extend(all().map(|figure| Entry::of_figure(cell, figure, &mut table.notes)));
         say_once(&mut entries);
         table.rows.push(entries);
     }
-    for (index, figure) in figures.into_iter().enumerate() {
+    let marked = figures.into_iter().enumerate().filter(|(_, figure)| has_best(grid, row, *figure));
+    for (index, figure) in marked {
         let value = |name: &&str| grid.cell(row, name).filter(|cell| is_rival(cell)).and_then(|cell| cell.median(figure));
         let values: Vec<_> = grid.participants.iter().map(value).collect();
         mark_best(table.rows.iter_mut().map(|row| &mut row[index + 1]).zip(values), Better::Lower);
@@ -86,7 +87,7 @@ fn curve(grid: &Grid, row: &Row) -> Chart {
             scale: Scale::Steps(PERCENTILES.iter().map(|(_, name)| (*name).to_owned()).collect()),
         },
         y: Axis { label: "latency, µs".to_owned(), scale: Scale::Log },
-        series: grid.participants.iter().map(series).collect(),
+        series: grid.participants.iter().filter(|name| !grid.is_absent(name)).map(series).collect(),
     })
 }
 

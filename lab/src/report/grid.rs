@@ -1,12 +1,18 @@
 //! The cells of an experiment as rows of cases and columns of participants. Pure.
 //! What stands in a cell is the layouts' business.
 
-use crate::results::{Cell, ExperimentRecord, Flavour, Placement, Report};
+use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, PeerState, Placement, Report};
+
+/// What stands where a peer could not be had, and nowhere else.
+pub const ABSENT: &str = "absent";
+/// What stands where there is nothing to measure: no such codec or level, a floor that does not take the case.
+pub const NOTHING: &str = "–";
 
 /// Cells of one flavour. The floor belongs to each.
 pub struct Grid<'a> {
-    /// The lab's peers in its order, then variants and the floor as they came.
+    /// The lab's peers in its order, those that could not be had as well, then variants and the floor as they came.
     pub participants: Vec<&'a str>,
+    absent: Vec<&'a str>,
     pub rows: Vec<Row<'a>>,
     cells: Vec<&'a Cell>,
 }
@@ -22,7 +28,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Grid<'a> {
-    pub fn of(report: &Report, cells: impl IntoIterator<Item = &'a Cell>) -> Grid<'a> {
+    pub fn of(report: &'a Report, cells: impl IntoIterator<Item = &'a Cell>) -> Grid<'a> {
         let cells: Vec<&Cell> = cells.into_iter().collect();
         let by_placement = cells.iter().any(|cell| cell.placement != cells[0].placement);
         let by_threads = cells.iter().any(|cell| cells.iter().any(|other| same_but_threads(cell, other)));
@@ -42,7 +48,8 @@ impl<'a> Grid<'a> {
                 rows.push(row);
             }
         }
-        Grid { participants: participants(report, &cells), rows, cells }
+        let absent = absent(report, &cells);
+        Grid { participants: participants(report, &cells, &absent), absent, rows, cells }
     }
 
     pub fn cell(&self, row: &Row, participant: &str) -> Option<&'a Cell> {
@@ -54,13 +61,28 @@ impl<'a> Grid<'a> {
         })
     }
 
+    /// The cell, or the word for why there is none: an absent peer is called so and nobody else is.
+    pub fn find(&self, row: &Row, participant: &str) -> Result<&'a Cell, &'static str> {
+        self.cell(row, participant).ok_or(if self.is_absent(participant) { ABSENT } else { NOTHING })
+    }
+
+    pub fn is_absent(&self, participant: &str) -> bool {
+        self.absent.contains(&participant)
+    }
+
+    /// Whether something else than a rival limited it here: then nobody knows who is the best by a rate or a latency.
+    pub fn is_limited(&self, row: &Row) -> bool {
+        let mut cells = self.participants.iter().filter_map(|name| self.cell(row, name));
+        cells.any(|cell| cell.flavour != Flavour::Floor && matches!(cell.outcome, Outcome::Limited { .. }))
+    }
+
     pub fn cells(&self) -> &[&'a Cell] {
         &self.cells
     }
 }
 
 /// One grid for each flavour that occurs, with its name if there are several. What is only floor is one without a name.
-pub fn by_flavour<'a>(report: &Report, experiment: &'a ExperimentRecord) -> Vec<(Option<Flavour>, Grid<'a>)> {
+pub fn by_flavour<'a>(report: &'a Report, experiment: &'a ExperimentRecord) -> Vec<(Option<Flavour>, Grid<'a>)> {
     let mut flavours: Vec<Flavour> =
         experiment.cells.iter().map(|cell| cell.flavour).filter(|flavour| *flavour != Flavour::Floor).collect();
     flavours.sort_unstable();
@@ -86,8 +108,17 @@ pub fn peer_of(cell: &Cell) -> &str {
     cell.participant.split([' ', ',']).next().unwrap_or_default()
 }
 
-fn participants<'a>(report: &Report, cells: &[&'a Cell]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
+/// The peers that could not be had, and so have no cell. The variants of one peer are no comparison of peers.
+fn absent<'a>(report: &'a Report, cells: &[&Cell]) -> Vec<&'a str> {
+    if cells.iter().any(|cell| cell.flavour == Flavour::Tuned) {
+        return Vec::new();
+    }
+    let is_absent = |name: &str| report.peers.iter().any(|peer| peer.name == name && peer.state != PeerState::Found);
+    missing(report, cells).into_iter().filter(|name| is_absent(name)).collect()
+}
+
+fn participants<'a>(report: &Report, cells: &[&'a Cell], absent: &[&'a str]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = absent.to_vec();
     for cell in cells {
         if !names.contains(&cell.participant.as_str()) {
             names.push(&cell.participant);
@@ -132,6 +163,6 @@ mod tests {
     fn peers_come_in_the_order_of_the_lab() {
         let report = fixture::small();
         let reversed = Grid::of(&report, report.experiments[0].cells.iter().rev());
-        assert_eq!(reversed.participants, ["tidegate", "haproxy", "nginx", "caddy", "relay"]);
+        assert_eq!(reversed.participants, ["tidegate", "haproxy", "envoy", "nginx", "caddy", "traefik", "angie", "relay"]);
     }
 }

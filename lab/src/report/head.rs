@@ -1,8 +1,8 @@
 //! The beginning of a report: what to know before believing a figure, who took part, and the summary.
 
 use crate::report::document::{Block, Column, Entry, Table, Tone};
-use crate::report::number;
 use crate::report::standing::{Place, Standing};
+use crate::report::{grid, number, section, under_change};
 use crate::results::figure::Better;
 use crate::results::{PeerRecord, PeerState, Report};
 
@@ -14,12 +14,14 @@ pub fn blocks(report: &Report, standings: &[Standing]) -> Vec<Block> {
         blocks.push(Block::Notice("This run was interrupted: what stands here was measured, the rest was not.".to_owned()));
     }
     blocks.extend(report.warnings.iter().map(|warning| Block::Notice(warning.clone())));
-    blocks.push(Block::paragraph(
-        "Every figure is the median over the rounds, with the lowest and highest round beside it where there were several. CPU time is user \
+    let once = once(report);
+    let once = if once.is_empty() { once } else { format!(" {once}") };
+    blocks.push(Block::Paragraph(format!(
+        "A figure is the median over interleaved rounds, with the lowest and highest beside it, where there were several.{once} CPU time is user \
          and system time of all threads and processes of the proxy, per answered request. A dash with a footnote is a figure that is withheld \
          because something else than the proxy was the bottleneck. The letter S behind a case means that proxy, generator and backend shared \
-         one core, C that the proxy had cores of its own.",
-    ));
+         one core, C that the proxy had cores of its own."
+    )));
     blocks.push(Block::heading(2, "Summary"));
     blocks.extend(summary(report, standings));
     blocks.push(Block::heading(2, "Machine and run"));
@@ -29,13 +31,26 @@ pub fn blocks(report: &Report, standings: &[Standing]) -> Vec<Block> {
     blocks
 }
 
+/// What was measured once is no median of anything.
+pub fn once(report: &Report) -> String {
+    let experiments = report.experiments.iter().filter(|experiment| section::is_of_one_round(experiment));
+    let names: Vec<_> = experiments.map(|experiment| experiment.name.as_str()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("{one} was measured once: its counts and figures have no spread."),
+        [first @ .., last] => {
+            format!("{} and {last} were measured once each: their counts and figures have no spread.", first.join(", "))
+        }
+    }
+}
+
 fn machine(report: &Report) -> Vec<String> {
     let machine = &report.machine;
     vec![
         format!("Processor: {}, {} cores, {:.1} GiB of memory", machine.cpu, machine.cores, machine.memory_bytes as f64 / GIB),
         format!("System: Linux {}, {}", machine.kernel, machine.system),
         format!(
-            "Cores of the proxy: {}; of the generator: {}; of the backend: {}",
+            "Processors of the proxy: {}; of the generator: {}; of the backend: {}",
             cores(&report.cores.proxy),
             cores(&report.cores.generator),
             cores(&report.cores.backend)
@@ -56,7 +71,7 @@ fn cores(cores: &[usize]) -> String {
         return "not pinned".to_owned();
     }
     let names: Vec<_> = cores.iter().map(ToString::to_string).collect();
-    names.join(", ")
+    format!("number {}", names.join(", "))
 }
 
 fn participants(report: &Report) -> Table {
@@ -67,7 +82,7 @@ fn participants(report: &Report) -> Table {
         Column::text("TLS library"),
         Column::text("program"),
     ];
-    let mut table = Table::new("All peers that the lab knows", head);
+    let mut table = Table::new("Peers of this run", head);
     table.rows.extend(report.peers.iter().map(participant));
     table
 }
@@ -100,6 +115,9 @@ fn summary(report: &Report, standings: &[Standing]) -> Vec<Block> {
     }
     if !main.is_empty() {
         blocks.push(Block::Table(glance(report, &main)));
+        if main.iter().any(|standing| standing.unit == under_change::SENT_AGAIN) {
+            blocks.push(Block::paragraph(under_change::SENT_AGAIN_MEANS));
+        }
     }
     blocks
 }
@@ -161,17 +179,17 @@ fn figure(standing: &Standing) -> String {
 }
 
 fn glance_entry(standing: &Standing, name: &str) -> Entry {
-    let Some(contender) = standing.contenders.iter().find(|contender| contender.name == name) else { return Entry::absent() };
+    let Some(contender) = standing.contenders.iter().find(|contender| contender.name == name) else {
+        return Entry::weak(grid::NOTHING);
+    };
     let Some(sample) = contender.sample else { return Entry::weak(&contender.text) };
     let summary = sample.summary;
     let ratio = standing.ratio(contender).map(|ratio| format!("× {ratio:.2}"));
     let range = (summary.min < summary.max).then(|| format!("{}–{}", number::short(summary.min), number::short(summary.max)));
     let aside: Vec<String> = ratio.into_iter().chain(range).collect();
-    let best = standing.best().and_then(|best| best.sample);
-    let is_best = best.is_some_and(|best| best.summary.median.total_cmp(&summary.median).is_eq());
     Entry {
         aside: (!aside.is_empty()).then(|| aside.join("; ")),
-        tone: if is_best { Tone::Best } else { Tone::Plain },
+        tone: if standing.is_best(contender) { Tone::Best } else { Tone::Plain },
         ..Entry::plain(&contender.text)
     }
 }

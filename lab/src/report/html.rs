@@ -6,6 +6,9 @@ use crate::report::document::{Block, ColumnKind, Entry, Table, Tone};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// With as many columns, a table is set smaller and closer, so that it fits a screen of 1280 pixels.
+const WIDE_MIN: usize = 13;
+
 /// Whose rows and columns stand out.
 const OURS: &str = "tidegate";
 
@@ -92,7 +95,8 @@ impl Page {
         // A wide table scrolls by itself, also with the keyboard.
         self.text += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"";
         self.text += &escape(&table.caption);
-        self.text += &format!("\"><table>\n<caption>{}</caption>\n<thead><tr>", inline(&table.caption));
+        let wide = if table.head.len() >= WIDE_MIN { " class=\"wide\"" } else { "" };
+        self.text += &format!("\"><table{wide}>\n<caption>{}</caption>\n<thead><tr>", inline(&table.caption));
         for column in &table.head {
             let ours = if column.title == OURS { " ours" } else { "" };
             self.text += &format!("<th scope=\"col\" class=\"{}{ours}\">{}</th>", class(column.kind), inline(&column.title));

@@ -2,22 +2,16 @@
 //! The tuned variants of nginx (`e1-nginx`) are laid out the same way, in one table.
 
 use crate::report::chart::{Axis, Chart, Lines, Scale, Series};
-use crate::report::document::{Block, Column, Entry, Notes, Table, mark_best, say_once};
+use crate::report::document::{Block, Column, Entry, Notes, Table, Tone, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
 use crate::report::number;
 use crate::report::published::{self, OutOfTheBoxRow, Study};
 use crate::report::section::{capital, suffix};
-use crate::report::standing::{Contender, Standing, competes};
+use crate::report::standing::{Bound, Contender, Standing, competes};
 use crate::results::compare::Sample;
 use crate::results::figure::{Better, Figure};
+use crate::results::ladder::{self as rule, Miss};
 use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Report};
-
-/// The study's own bounds.
-const RIGHT_SHARE_MIN: f64 = 0.95;
-const FAILED_SHARE_MAX: f64 = 0.01;
-const P95_US_MAX: f64 = 500_000.0;
-/// Ours: who answers less than this share of what was offered has not kept up, however well it answered the rest.
-const ANSWERED_SHARE_MIN: f64 = 0.95;
 
 /// How one participant did at one rate.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,15 +28,20 @@ struct Climb<'a> {
     /// The highest rate below the first at which it did not pass.
     highest: Option<(f64, &'a Cell)>,
     end: Option<(f64, Rung)>,
+    is_absent: bool,
 }
 
 pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     let is_nginx = experiment.name == "e1-nginx";
     let grids = if is_nginx { vec![(None, Grid::of(report, &experiment.cells))] } else { grid::by_flavour(report, experiment) };
-    let mut blocks = vec![Block::paragraph(
-        "A rate is passed with at least 95 % right answers, less than 1 % failed, a p95 below 500 ms, and at least 95 % of the offered \
-         rate answered. The ladder ends where a participant first does not pass.",
-    )];
+    let mut blocks = vec![Block::Paragraph(format!(
+        "A rate is passed with at least {:.0} % right answers, less than {:.0} % failed, a p95 below {:.0} ms, and at least {:.0} % of the offered \
+         rate answered. The ladder ends where a participant first does not pass: it is not asked for more. The charts show the rates that were passed.",
+        rule::CHECKS_SHARE_MIN * 100.0,
+        rule::FAILED_SHARE_MAX * 100.0,
+        rule::P95_US_MAX / 1000.0,
+        rule::SERVED_SHARE_MIN * 100.0
+    ))];
     for (flavour, grid) in grids {
         blocks.extend(flavour.map(|flavour| Block::heading(3, capital(flavour.title()))));
         let rates = rates(&grid);
@@ -51,12 +50,12 @@ pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
         } else {
             published_table(&published::OUT_OF_THE_BOX_ROWS, published::OUT_OF_THE_BOX)
         };
-        let ours = Block::Table(climbs(&grid, &rates, flavour));
-        // The study measured out of the box; beside the equalised ladder its figures would mislead.
-        blocks.push(match flavour {
-            None | Some(Flavour::OutOfTheBox | Flavour::Tuned) => Block::Beside(vec![ours, published]),
-            Some(Flavour::Equalised | Flavour::Floor) => ours,
-        });
+        blocks.push(Block::Table(climbs(report, experiment, &grid, flavour)));
+        // The study measured out of the box; with the equalised ladder its figures would mislead.
+        match flavour {
+            None | Some(Flavour::OutOfTheBox | Flavour::Tuned) => blocks.push(published),
+            Some(Flavour::Equalised | Flavour::Floor) => {}
+        }
         blocks.push(charts(&grid, &rates, flavour));
         blocks.extend(rates.iter().map(|(rate, row)| Block::Table(at_rate(&grid, *rate, row, flavour))));
     }
@@ -74,36 +73,31 @@ pub fn study(study: Study) -> Block {
 }
 
 pub fn standings(report: &Report, experiment: &ExperimentRecord) -> Vec<Standing> {
-    let grids = grid::by_flavour(report, experiment);
-    let standing = |(flavour, grid): (Option<Flavour>, Grid)| {
-        let rates = rates(&grid);
-        let contender = |name: &&str| {
-            let climb = climb(&grid, &rates, name);
-            let cell = grid.cells().iter().find(|cell| cell.participant == **name).copied();
-            let sample = climb.highest.map(|(rate, _)| Sample::exact(rate));
-            let sample = sample.or_else(|| matches!(climb.end, Some((_, Rung::Broke(_)))).then(|| Sample::exact(0.0)));
-            Contender {
-                name: (*name).to_owned(),
-                sample,
-                is_at_least: climb.is_at_least(),
-                text: climb.text(),
-                competes: competes(report, name, cell),
-            }
-        };
-        Standing {
-            experiment: experiment.name.clone(),
-            label: format!("highest rate passed{}", suffix(flavour)),
-            unit: "requests/s".to_owned(),
-            better: Better::Higher,
-            main: true,
-            contenders: grid.participants.iter().map(contender).collect(),
-        }
+    let grids = grid::by_flavour(report, experiment).into_iter();
+    let all = grids.map(|(flavour, grid)| standing(report, experiment, flavour, &grid));
+    all.filter(|standing| standing.contenders.iter().any(|contender| contender.sample.is_some())).collect()
+}
+
+fn standing(report: &Report, experiment: &ExperimentRecord, flavour: Option<Flavour>, grid: &Grid) -> Standing {
+    let rates = rates(grid);
+    let contender = |name: &&str| {
+        let climb = climb(grid, &rates, name);
+        let cell = grid.cells().iter().find(|cell| cell.participant == **name).copied();
+        let sample = climb.highest.map(|(rate, _)| Sample::exact(rate));
+        let sample = sample.or_else(|| matches!(climb.end, Some((_, Rung::Broke(_)))).then(|| Sample::exact(0.0)));
+        // The variants of nginx are rivals of each other.
+        let is_variant = cell.is_some_and(|cell| cell.flavour == Flavour::Tuned);
+        let competes = is_variant || competes(report, name, cell);
+        Contender { name: (*name).to_owned(), sample, bound: climb.bound(), text: climb.text(), competes }
     };
-    grids
-        .into_iter()
-        .map(standing)
-        .filter(|standing| standing.contenders.iter().any(|contender| contender.sample.is_some()))
-        .collect()
+    Standing {
+        experiment: experiment.name.clone(),
+        label: format!("highest rate passed{}", suffix(flavour)),
+        unit: "requests/s".to_owned(),
+        better: Better::Higher,
+        main: true,
+        contenders: grid.participants.iter().map(contender).collect(),
+    }
 }
 
 /// The rows that are rates, ascending.
@@ -114,13 +108,18 @@ fn rates<'a>(grid: &Grid<'a>) -> Vec<(f64, Row<'a>)> {
 }
 
 /// `1000` for `1000/s`.
-fn rate_of(case: &str) -> Option<f64> {
+pub fn rate_of(case: &str) -> Option<f64> {
     let rate: f64 = case.strip_suffix("/s")?.trim().parse().ok()?;
     (rate > 0.0 && rate.is_finite()).then_some(rate)
 }
 
+/// Whether the figures of this cell are those of a rate that was passed.
+pub fn is_passed(cell: &Cell) -> bool {
+    rate_of(&cell.case).is_some_and(|rate| rung(cell, rate) == Rung::Passed)
+}
+
 fn climb<'a>(grid: &Grid<'a>, rates: &[(f64, Row)], name: &str) -> Climb<'a> {
-    let mut climb = Climb { highest: None, end: None };
+    let mut climb = Climb { highest: None, end: None, is_absent: grid.is_absent(name) };
     for (rate, row) in rates {
         let Some(cell) = grid.cell(row, name) else { continue };
         match rung(cell, *rate) {
@@ -135,19 +134,25 @@ fn climb<'a>(grid: &Grid<'a>, rates: &[(f64, Row)], name: &str) -> Climb<'a> {
 }
 
 impl Climb<'_> {
-    /// It passed all that it was asked, or something else was the limit.
-    fn is_at_least(&self) -> bool {
-        match &self.end {
-            None => self.highest.is_some(),
-            Some((_, Rung::Passed | Rung::Limited(_) | Rung::Unavailable(_))) => true,
-            Some((_, Rung::Broke(_) | Rung::Failed(_))) => false,
+    /// At least, if it passed all that it was asked, or if something else was the limit.
+    fn bound(&self) -> Bound {
+        match (&self.end, self.highest) {
+            (None | Some((_, Rung::Passed | Rung::Limited(_) | Rung::Unavailable(_))), Some(_)) => Bound::AtLeast,
+            (Some((_, Rung::Limited(_))), None) => Bound::Withheld,
+            (None | Some((_, Rung::Passed | Rung::Unavailable(_))), None) | (Some((_, Rung::Broke(_) | Rung::Failed(_))), _) => {
+                Bound::Exact
+            }
         }
+    }
+
+    fn nothing(&self) -> String {
+        if self.is_absent { grid::ABSENT.to_owned() } else { grid::NOTHING.to_owned() }
     }
 
     fn text(&self) -> String {
         let rate = |rate: f64| format!("{}/s", number::whole(rate));
         match (self.highest, &self.end) {
-            (None, None) => "absent".to_owned(),
+            (None, None) => self.nothing(),
             (Some((highest, _)), Some((_, Rung::Broke(_) | Rung::Failed(_)))) => rate(highest),
             // It might have gone further.
             (Some((highest, _)), None | Some((_, Rung::Passed | Rung::Limited(_) | Rung::Unavailable(_)))) => {
@@ -164,7 +169,7 @@ impl Climb<'_> {
         let (at, rung) = match (&self.end, self.highest) {
             (Some((at, rung)), _) => (number::whole(*at), rung),
             (None, Some((highest, _))) => return format!("not broken up to {}/s", number::whole(highest)),
-            (None, None) => return "absent".to_owned(),
+            (None, None) => return self.nothing(),
         };
         match rung {
             Rung::Passed => format!("not broken up to {at}/s"),
@@ -176,12 +181,17 @@ impl Climb<'_> {
     }
 }
 
-/// Summed over all rounds: right answers and failures.
-fn shares(cell: &Cell) -> Option<(f64, f64)> {
+/// Over all rounds.
+fn failed_share(cell: &Cell) -> Option<f64> {
     let sum = |figure| cell.rounds.iter().filter_map(|round| round.figures.get(&figure)).sum::<f64>();
     let (right, failed) = (sum(Figure::Requests), sum(Figure::Failed));
     let all = right + failed;
-    (all > 0.0).then(|| (right / all, failed / all))
+    (all > 0.0).then(|| failed / all)
+}
+
+/// Whoever broke at a lower rate is not asked for more; a floor that was not is no news.
+fn asked<'a>(grid: &Grid<'a>, row: &Row, name: &str) -> Result<&'a Cell, &'static str> {
+    grid.find(row, name).map_err(|why| if why == grid::NOTHING { "not asked" } else { why })
 }
 
 fn rung(cell: &Cell, rate: f64) -> Rung {
@@ -191,28 +201,24 @@ fn rung(cell: &Cell, rate: f64) -> Rung {
         Outcome::Failed { reason } => return Rung::Failed(reason.clone()),
         Outcome::Unavailable { reason } => return Rung::Unavailable(reason.clone()),
     }
-    let mut reasons = Vec::new();
-    match shares(cell) {
-        None => reasons.push("no answer".to_owned()),
-        Some((right, failed)) => {
-            if right < RIGHT_SHARE_MIN {
-                reasons.push(format!("only {} right", number::percent(right)));
-            }
-            if failed >= FAILED_SHARE_MAX {
-                reasons.push(format!("{} failed", number::percent(failed)));
-            }
-        }
-    }
-    if let Some(p95) = cell.median(Figure::LatencyP95Us).filter(|p95| *p95 >= P95_US_MAX) {
-        reasons.push(format!("p95 {} ms", number::short(p95 / 1000.0)));
-    }
-    if let Some(answered) = cell.median(Figure::RequestsPerSecond).filter(|answered| *answered < rate * ANSWERED_SHARE_MIN) {
-        reasons.push(format!("only {}/s answered", number::short(answered)));
-    }
+    let misses = rule::misses(cell, rate);
+    // With no right answer at all, every bound is missed, and one reason says all.
+    let is_silent = misses.contains(&Miss::Checks(0.0));
+    let reasons: Vec<_> = if is_silent { vec!["no right answer".to_owned()] } else { misses.iter().map(reason).collect() };
     if reasons.is_empty() { Rung::Passed } else { Rung::Broke(reasons) }
 }
 
-fn climbs(grid: &Grid, rates: &[(f64, Row)], flavour: Option<Flavour>) -> Table {
+fn reason(miss: &Miss) -> String {
+    match miss {
+        Miss::Checks(right) => format!("only {} right", number::percent(*right)),
+        Miss::FailedShare(failed) => format!("{} failed", number::percent(*failed)),
+        Miss::P95Us(p95) => format!("p95 {} ms", number::short(p95 / 1000.0)),
+        Miss::Served(answered) => format!("only {}/s answered", number::short(*answered)),
+    }
+}
+
+fn climbs(report: &Report, experiment: &ExperimentRecord, grid: &Grid, flavour: Option<Flavour>) -> Table {
+    let rates = rates(grid);
     let head = vec![
         Column::text("participant"),
         Column::number("highest rate passed"),
@@ -221,13 +227,12 @@ fn climbs(grid: &Grid, rates: &[(f64, Row)], flavour: Option<Flavour>) -> Table 
         Column::number("cores busy there"),
     ];
     let mut table = Table::new(format!("How far each came{}", suffix(flavour)), head);
-    let mut values = Vec::new();
     for name in &grid.participants {
-        let climb = climb(grid, rates, name);
+        let climb = climb(grid, &rates, name);
         let cell = climb.highest.map(|(_, cell)| cell);
         let of = |figure, notes: &mut Notes| match cell {
-            Some(_) => Entry::of_figure(cell, figure, notes),
-            None => Entry::weak("–"),
+            Some(cell) => Entry::of_figure(Ok(cell), figure, notes),
+            None => Entry::weak(grid::NOTHING),
         };
         let entries = vec![
             Entry::plain(*name),
@@ -237,10 +242,13 @@ fn climbs(grid: &Grid, rates: &[(f64, Row)], flavour: Option<Flavour>) -> Table 
             of(Figure::ProxyCoresBusy, &mut table.notes),
         ];
         table.rows.push(entries);
-        let is_floor = grid.cells().iter().any(|cell| cell.participant == *name && cell.flavour == Flavour::Floor);
-        values.push(climb.highest.map(|(rate, _)| rate).filter(|_| !is_floor));
     }
-    mark_best(table.rows.iter_mut().map(|row| &mut row[1]).zip(values), Better::Higher);
+    let standing = standing(report, experiment, flavour, grid);
+    for (row, contender) in table.rows.iter_mut().zip(&standing.contenders) {
+        if standing.is_best(contender) {
+            row[1].tone = Tone::Best;
+        }
+    }
     table
 }
 
@@ -264,14 +272,14 @@ fn at_rate(grid: &Grid, rate: f64, row: &Row, flavour: Option<Flavour>) -> Table
     head.push(Column::text("passed"));
     let mut table = Table::new(format!("{}/s offered{}", number::whole(rate), suffix(flavour)), head);
     for name in &grid.participants {
-        let cell = grid.cell(row, name);
+        let cell = asked(grid, row, name);
         let notes = &mut table.notes;
-        let scaled = |figure, divisor: f64, notes: &mut Notes| match cell.and_then(|cell| cell.median(figure)) {
+        let scaled = |figure, divisor: f64, notes: &mut Notes| match cell.ok().and_then(|cell| cell.median(figure)) {
             Some(median) => Entry::plain(number::short(median / divisor)),
             None => Entry::of_median(cell, figure, notes),
         };
-        let failed = match cell.filter(|cell| matches!(cell.outcome, Outcome::Measured)).and_then(shares) {
-            Some((_, failed)) => Entry::plain(number::percent(failed)),
+        let failed = match cell.ok().filter(|cell| matches!(cell.outcome, Outcome::Measured)).and_then(failed_share) {
+            Some(failed) => Entry::plain(number::percent(failed)),
             None => Entry::of_median(cell, Figure::Requests, notes),
         };
         let mut entries = vec![
@@ -295,28 +303,34 @@ fn at_rate(grid: &Grid, rate: f64, row: &Row, flavour: Option<Flavour>) -> Table
     table
 }
 
+/// What a request costs is compared among those who passed: a failed request may cost more or less than an answered one.
 fn mark_cheapest(table: &mut Table, grid: &Grid, row: &Row, column: usize) {
-    let cells = grid.participants.iter().map(|name| grid.cell(row, name).filter(|cell| cell.flavour != Flavour::Floor));
+    let is_rival = |cell: &&Cell| cell.flavour != Flavour::Floor && is_passed(cell);
+    let cells = grid.participants.iter().map(|name| grid.cell(row, name).filter(is_rival));
     let values: Vec<_> = cells.map(|cell| cell.and_then(|cell| cell.median(Figure::CpuUsPerRequest))).collect();
     mark_best(table.rows.iter_mut().map(|row| &mut row[column]).zip(values), Better::Lower);
 }
 
-fn passed(cell: Option<&Cell>, rate: f64) -> Entry {
+fn passed(cell: Result<&Cell, &'static str>, rate: f64) -> Entry {
     match cell.map(|cell| rung(cell, rate)) {
-        None => Entry::absent(),
-        Some(Rung::Passed) => Entry::plain("yes"),
-        Some(Rung::Broke(reasons)) => Entry::bad(format!("no: {}", reasons.join(", "))),
-        Some(Rung::Limited(_)) => Entry::weak("not known"),
-        Some(Rung::Failed(_)) => Entry::bad("failed"),
-        Some(Rung::Unavailable(_)) => Entry::weak("n/a"),
+        Err(why) => Entry::weak(why),
+        Ok(Rung::Passed) => Entry::plain("yes"),
+        Ok(Rung::Broke(reasons)) => Entry::bad(format!("no: {}", reasons.join(", "))),
+        Ok(Rung::Limited(_)) => Entry::weak("not known"),
+        Ok(Rung::Failed(_)) => Entry::bad("failed"),
+        Ok(Rung::Unavailable(_)) => Entry::weak("n/a"),
     }
 }
 
 fn charts(grid: &Grid, rates: &[(f64, Row)], flavour: Option<Flavour>) -> Block {
     let series = |figure: Figure, divisor: f64| -> Vec<Series> {
-        let point = |name: &str, rate: f64, row: &Row| Some((rate, grid.cell(row, name)?.median(figure)? / divisor));
+        let point = |name: &str, rate: f64, row: &Row| {
+            let cell = grid.cell(row, name).filter(|cell| is_passed(cell))?;
+            Some((rate, cell.median(figure)? / divisor))
+        };
         let points = |name: &str| rates.iter().filter_map(|(rate, row)| point(name, *rate, row)).collect();
-        grid.participants.iter().map(|name| Series { name: (*name).to_owned(), points: points(name) }).collect()
+        let there = grid.participants.iter().filter(|name| !grid.is_absent(name));
+        there.map(|name| Series { name: (*name).to_owned(), points: points(name) }).collect()
     };
     let offered = || Axis { label: "offered requests/s".to_owned(), scale: Scale::Log };
     let p95 = Lines {
@@ -392,7 +406,7 @@ mod tests {
             (Figure::LatencyP95Us, 500_000.0, "p95 500 ms"),
             (Figure::RequestsPerSecond, 950.0, "passed"),
             (Figure::RequestsPerSecond, 949.0, "only 949/s answered"),
-            (Figure::Requests, 0.0, "no answer"),
+            (Figure::Requests, 0.0, "no right answer"),
         ] {
             assert_eq!(with(figure, value), expected, "{figure:?} {value}");
         }
@@ -417,6 +431,19 @@ mod tests {
         check("tidegate", "≥ 16,000/s", "at 64,000/s limited by the generator, 0.99 cores of 1");
         check("backend", "≥ 64,000/s", "not broken up to 64,000/s");
         check("angie", "absent", "absent");
+    }
+
+    #[test]
+    fn only_passed_rates_are_drawn() {
+        let report = fixture::report();
+        let grid = Grid::of(&report, &report.experiments[0].cells);
+        let Block::Charts(charts) = charts(&grid, &rates(&grid), None) else { panic!("no charts") };
+        for chart in charts {
+            let Chart::Lines(lines) = chart else { panic!("no lines") };
+            let points: Vec<_> = lines.series.iter().map(|series| (series.name.as_str(), series.points.len())).collect();
+            // Tidegate was limited and nginx failed at the highest of four rates; HAProxy passed it.
+            assert_eq!(points, [("tidegate", 3), ("haproxy", 4), ("nginx", 3), ("caddy", 3), ("backend", 4)]);
+        }
     }
 
     #[test]

@@ -58,16 +58,19 @@ pub fn markdown(report: &Report) -> String {
     markdown::text(&title(report), &document(report))
 }
 
-/// `<base>/<date>-<short name of the machine>`.
+/// `<base>/<date>-<short name of the machine>`, with the time of day where that day has a report already: a run overwrites no other.
 pub fn default_folder(report: &Report, base: &Path) -> PathBuf {
-    let date = report.began.split(' ').next().unwrap_or_default();
-    base.join(format!("{date}-{}", short_machine_name(&report.machine)))
+    let mut words = report.began.split(' ');
+    let (date, time) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let machine = short_machine_name(&report.machine);
+    let folder = base.join(format!("{date}-{machine}"));
+    if folder.join(JSON).exists() { base.join(format!("{date}-{}-{machine}", time.replace(':', ""))) } else { folder }
 }
 
 /// `report.json`, `report.md` and `report.html`. An interruption leaves each of them old or new, never torn.
 pub fn write(folder: &Path, report: &Report) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    replace(folder, "report.json", &json::text(report)?)?;
+    replace(folder, JSON, &json::text(report)?)?;
     write_pages(folder, report)
 }
 
@@ -86,6 +89,7 @@ pub fn rerender(options: &RenderOptions) -> Result<(), Error> {
     Ok(())
 }
 
+const JSON: &str = "report.json";
 const MARKDOWN: &str = "report.md";
 const HTML: &str = "report.html";
 

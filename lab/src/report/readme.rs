@@ -1,9 +1,9 @@
 //! The table of the project's README, made of one report: the main cases, the best in bold, and where Tidegate loses.
 //! The same report always gives the same text.
 
-use crate::report::head;
 use crate::report::markdown::{cell, escape};
 use crate::report::standing::{OURS, Place, Standing, standings};
+use crate::report::{grid, head, under_change};
 use crate::results::figure::Better;
 use crate::results::{PeerState, Report};
 
@@ -24,6 +24,9 @@ pub fn readme(report: &Report) -> String {
     for standing in &main {
         text += &row(standing, &names);
     }
+    if main.iter().any(|standing| standing.unit == under_change::SENT_AGAIN) {
+        text += &format!("\n{}\n", escape(under_change::SENT_AGAIN_MEANS));
+    }
     text += &format!("\n{}\n", escape(&losses(&main)));
     if !report.complete {
         text += "\nThe run was interrupted: what is missing above was not measured.\n";
@@ -42,8 +45,11 @@ fn setting(report: &Report) -> String {
             if named { format!("{}{library}", peer.version) } else { format!("{} {}{library}", peer.name, peer.version) }
         })
         .collect();
+    let once = head::once(report);
+    let once = if once.is_empty() { once } else { format!("; {}", once.trim_end_matches('.')) };
     format!(
-        "One run on {}, {} cores, Linux {}, {}; preset {}, began {}. {}. Medians over interleaved rounds; less is better unless it says more.",
+        "One run on {}, {} cores, Linux {}, {}; preset {}, began {}. {}. Less is better unless it says more. Medians over interleaved rounds \
+         where there were several{once}.",
         machine.cpu,
         machine.cores,
         machine.kernel,
@@ -57,13 +63,11 @@ fn setting(report: &Report) -> String {
 fn row(standing: &Standing, names: &[&str]) -> String {
     let more = if standing.better == Better::Higher { ", more is better" } else { "" };
     let mut text = format!("| {} {}: {}{more} |", cell(&standing.experiment), cell(&standing.label), cell(&standing.unit));
-    let best = standing.best().and_then(|best| best.sample).map(|best| best.summary.median);
     for name in names {
         let contender = standing.contenders.iter().find(|contender| contender.name == *name);
-        let value = contender.and_then(|contender| contender.sample).map(|sample| sample.summary.median);
-        let written = contender.map_or("absent", |contender| contender.text.as_str());
-        text +=
-            &if value.is_some() && value == best { format!(" **{}** |", cell(written)) } else { format!(" {} |", cell(written)) };
+        let written = contender.map_or(grid::NOTHING, |contender| contender.text.as_str());
+        let is_best = contender.is_some_and(|contender| standing.is_best(contender));
+        text += &if is_best { format!(" **{}** |", cell(written)) } else { format!(" {} |", cell(written)) };
     }
     text + &format!(" {} |\n", to_best_rival(standing).unwrap_or_else(|| "–".to_owned()))
 }

@@ -5,8 +5,8 @@ use crate::report::chart::{Bar, Bars, Chart};
 use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
 use crate::report::{equalised, ladder, number, targets, under_change};
-use crate::results::figure::Figure;
-use crate::results::{Configuration, ExperimentRecord, Flavour, Outcome, Report};
+use crate::results::figure::{Better, Figure};
+use crate::results::{Configuration, ExperimentRecord, Flavour, Outcome, PeerState, Report};
 
 /// More charts than this would hide the tables; the tables have every case.
 const CHARTS_MAX: usize = 12;
@@ -36,6 +36,7 @@ const CHARTED: [Figure; 3] = [Figure::CpuUsPerRequest, Figure::IdleKibPerConnect
 pub fn of(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     let mut blocks = vec![Block::heading(2, format!("{}: {}", experiment.name, experiment.title))];
     blocks.extend(experiment.description.iter().map(Block::paragraph));
+    blocks.extend(rounds(experiment));
     if !experiment.remarks.is_empty() {
         blocks.push(Block::heading(3, "Remarks"));
         blocks.push(Block::List(experiment.remarks.clone()));
@@ -69,7 +70,10 @@ pub fn generic(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     for (flavour, grid) in grid::by_flavour(report, experiment) {
         blocks.extend(flavour.map(|flavour| Block::heading(3, capital(flavour.title()))));
         for figure in TABLED {
-            blocks.extend(matrix(&grid, figure, &suffix(flavour)).map(Block::Table));
+            // Resident memory of other experiments depends on how many requests came, and those came as fast as they were answered.
+            let is_context = matches!(figure, Figure::ResidentMb | Figure::ResidentPeakMb) && experiment.name != "memory";
+            let better = if is_context { Better::Neither } else { figure.better() };
+            blocks.extend(matrix_marked(&grid, figure, better, &suffix(flavour)).map(Block::Table));
             if CHARTED.contains(&figure) {
                 blocks.extend(bars(&grid, figure));
             }
@@ -80,6 +84,10 @@ pub fn generic(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
 
 /// Rows are cases and columns participants. `None` if nobody has the figure.
 pub fn matrix(grid: &Grid, figure: Figure, suffix: &str) -> Option<Table> {
+    matrix_marked(grid, figure, figure.better(), suffix)
+}
+
+fn matrix_marked(grid: &Grid, figure: Figure, better: Better, suffix: &str) -> Option<Table> {
     let rows: Vec<&Row> = grid.rows.iter().filter(|row| occurs(grid, row, figure)).collect();
     if rows.is_empty() {
         return None;
@@ -88,15 +96,24 @@ pub fn matrix(grid: &Grid, figure: Figure, suffix: &str) -> Option<Table> {
     head.extend(grid.participants.iter().map(|name| Column::number(*name)));
     let mut table = Table::new(format!("{}{suffix}", figure.title()), head);
     for row in rows {
-        let cells: Vec<_> = grid.participants.iter().map(|name| grid.cell(row, name)).collect();
+        let cells: Vec<_> = grid.participants.iter().map(|name| grid.find(row, name)).collect();
         let mut entries: Vec<Entry> = cells.iter().map(|cell| Entry::of_figure(*cell, figure, &mut table.notes)).collect();
-        let rivals = cells.iter().map(|cell| cell.filter(|cell| cell.flavour != Flavour::Floor));
+        let rivals = cells.iter().map(|cell| cell.ok().filter(|cell| cell.flavour != Flavour::Floor));
         let values = rivals.map(|cell| cell.and_then(|cell| cell.median(figure)));
-        mark_best(entries.iter_mut().zip(values), figure.better());
+        if has_best(grid, row, figure) {
+            mark_best(entries.iter_mut().zip(values), better);
+        }
         entries.insert(0, Entry::plain(&row.label));
         table.rows.push(entries);
     }
     Some(table)
+}
+
+/// Whether it can be known who is the best: not where somebody's figure is withheld, and not the rate where it is given.
+pub fn has_best(grid: &Grid, row: &Row, figure: Figure) -> bool {
+    let is_given = figure == Figure::RequestsPerSecond && row.case.contains("open");
+    let is_withheld = figure.needs_an_unlimited_run() && grid.is_limited(row);
+    !is_given && !is_withheld
 }
 
 /// Whether somebody has it, or would have it, were it not withheld.
@@ -114,12 +131,12 @@ pub fn bars(grid: &Grid, figure: Figure) -> Option<Block> {
 
 fn bars_of_row(grid: &Grid, row: &Row, figure: Figure) -> Chart {
     let bar = |name: &&str| {
-        let cell = grid.cell(row, name);
-        let summary = cell.and_then(|cell| cell.summary(figure));
+        let cell = grid.find(row, name);
+        let summary = cell.ok().and_then(|cell| cell.summary(figure));
         let text = match (cell, summary) {
-            (None, _) => "absent".to_owned(),
-            (Some(_), Some(summary)) => number::figure(figure, summary.median),
-            (Some(cell), None) => outcome_word(&cell.outcome).to_owned(),
+            (Err(why), _) => why.to_owned(),
+            (Ok(_), Some(summary)) => number::figure(figure, summary.median),
+            (Ok(cell), None) => outcome_word(&cell.outcome).to_owned(),
         };
         Bar { name: (*name).to_owned(), value: summary.map(|summary| (summary.median, summary.min, summary.max)), text }
     };
@@ -139,14 +156,44 @@ fn outcome_word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The peers that have no cell in this experiment.
-fn missing(report: &Report, experiment: &ExperimentRecord) -> Option<Block> {
+/// The peers that have no cell in this experiment, and how those that could not be had are had.
+fn missing(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
+    // The variants of one peer are no comparison of peers.
+    if experiment.name == "e1-nginx" {
+        return Vec::new();
+    }
     let cells: Vec<_> = experiment.cells.iter().collect();
     let names = grid::missing(report, &cells);
-    // The variants of one peer are no comparison of peers.
-    let is_comparison = experiment.name != "e1-nginx" && !names.is_empty();
-    is_comparison
-        .then(|| Block::Paragraph(format!("Not in this experiment: {}. See the list of participants for why.", names.join(", "))))
+    let (mut absent, mut not_asked) = (Vec::new(), Vec::new());
+    for peer in report.peers.iter().filter(|peer| names.contains(&peer.name.as_str())) {
+        match &peer.state {
+            PeerState::Found => not_asked.push(peer.name.clone()),
+            PeerState::Absent { how_to_get } => absent.push(format!("{} (to get it: {how_to_get})", peer.name)),
+            PeerState::Broken { reason } => absent.push(format!("{} (does not run: {reason})", peer.name)),
+        }
+    }
+    let line = |title: &str, names: Vec<String>, separator: &str| {
+        (!names.is_empty()).then(|| Block::Paragraph(format!("{title}: {}.", names.join(separator))))
+    };
+    let absent = line("Absent", absent, "; ");
+    absent.into_iter().chain(line("Not in this experiment", not_asked, ", ")).collect()
+}
+
+/// Whoever reads a figure must know whether it was measured more than once.
+fn rounds(experiment: &ExperimentRecord) -> Option<Block> {
+    let rounds = || experiment.cells.iter().map(|cell| cell.rounds.len()).filter(|rounds| *rounds > 0);
+    let (all, single) = (rounds().count(), rounds().filter(|rounds| *rounds == 1).count());
+    let text = match single {
+        0 => return None,
+        _ if single == all => "Everything here was measured once: counts and figures of one round have no spread.".to_owned(),
+        _ => format!("{single} of {all} cells were measured once: figures without a range beside them have no known spread."),
+    };
+    Some(Block::Paragraph(text))
+}
+
+pub fn is_of_one_round(experiment: &ExperimentRecord) -> bool {
+    let mut rounds = experiment.cells.iter().map(|cell| cell.rounds.len()).filter(|rounds| *rounds > 0).peekable();
+    rounds.peek().is_some() && rounds.all(|rounds| rounds == 1)
 }
 
 /// Everything that was measured, with the lowest and highest round of each figure.
@@ -169,7 +216,7 @@ fn spreads(report: &Report, experiment: &ExperimentRecord) -> Option<Block> {
                 let Some(cell) = grid.cell(row, name) else { continue };
                 let mut entries =
                     vec![Entry::plain(&row.label), Entry::plain(*name), Entry::plain(cell.rounds.len().to_string())];
-                entries.extend(figures.iter().map(|figure| Entry::of_figure(Some(cell), *figure, &mut table.notes)));
+                entries.extend(figures.iter().map(|figure| Entry::of_figure(Ok(cell), *figure, &mut table.notes)));
                 say_once(&mut entries);
                 table.rows.push(entries);
             }

@@ -25,12 +25,21 @@ pub struct Contender {
     pub name: String,
     /// `None` if it was not measured.
     pub sample: Option<Sample>,
-    /// It was not brought to its limit: the sample is what it did at least.
-    pub is_at_least: bool,
+    pub bound: Bound,
     /// The value as it is written, or why there is none.
     pub text: String,
     /// The floor is nobody's rival, and neither is a variant of Tidegate.
     pub competes: bool,
+}
+
+/// What a sample says of the true value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    Exact,
+    /// It was not brought to its limit, or not everything was counted: the true value is this or more.
+    AtLeast,
+    /// There is no sample, since something else was the limit: it may be anything.
+    Withheld,
 }
 
 /// Tidegate's place.
@@ -93,7 +102,8 @@ fn of_row(
     row: &Row,
     figure: Figure,
 ) -> Option<Standing> {
-    let contenders: Vec<_> = grid.participants.iter().map(|name| contender(report, name, grid.cell(row, name), figure)).collect();
+    let contender = |name: &&str| contender(report, experiment, name, grid.find(row, name), figure);
+    let contenders: Vec<_> = grid.participants.iter().map(contender).collect();
     contenders.iter().any(|contender| contender.competes && contender.sample.is_some()).then_some(())?;
     let flavour_of_main = flavour.is_none_or(|flavour| flavour == Flavour::Equalised);
     let main = match figure {
@@ -118,18 +128,36 @@ fn of_row(
     })
 }
 
-fn contender(report: &Report, name: &str, cell: Option<&Cell>, figure: Figure) -> Contender {
-    let sample = cell.and_then(|cell| Sample::of(cell, figure));
-    let text = match (cell, sample) {
-        (None, _) => "absent".to_owned(),
-        (Some(_), Some(sample)) => number::figure(figure, sample.summary.median),
-        (Some(cell), None) => match &cell.outcome {
-            Outcome::Measured | Outcome::Limited { .. } => "–".to_owned(),
-            Outcome::Failed { .. } => "failed".to_owned(),
-            Outcome::Unavailable { .. } => "n/a".to_owned(),
-        },
+fn contender(
+    report: &Report,
+    experiment: &ExperimentRecord,
+    name: &str,
+    found: Result<&Cell, &'static str>,
+    figure: Figure,
+) -> Contender {
+    let competes = competes(report, name, found.ok());
+    let none = |text: &str, bound| Contender { name: name.to_owned(), sample: None, bound, text: text.to_owned(), competes };
+    let cell = match found {
+        Err(why) => return none(why, Bound::Exact),
+        // What a request costs is compared at rates that were passed: beyond them others are answered than were asked.
+        Ok(cell) if experiment.name == "e1" && matches!(cell.outcome, Outcome::Measured) && !ladder::is_passed(cell) => {
+            return none("not passed", Bound::Exact);
+        }
+        Ok(cell) if experiment.name == "e1" && matches!(cell.outcome, Outcome::Limited { .. }) => {
+            return none("limited", Bound::Exact);
+        }
+        Ok(cell) => cell,
     };
-    Contender { name: name.to_owned(), sample, is_at_least: false, text, competes: competes(report, name, cell) }
+    match (Sample::of(cell, figure), &cell.outcome) {
+        (Some(sample), _) => {
+            let text = number::figure(figure, sample.summary.median);
+            Contender { sample: Some(sample), ..none(&text, Bound::Exact) }
+        }
+        (None, Outcome::Limited { .. }) => none(grid::NOTHING, Bound::Withheld),
+        (None, Outcome::Measured) => none(grid::NOTHING, Bound::Exact),
+        (None, Outcome::Failed { .. }) => none("failed", Bound::Exact),
+        (None, Outcome::Unavailable { .. }) => none("n/a", Bound::Exact),
+    }
 }
 
 pub fn competes(report: &Report, name: &str, cell: Option<&Cell>) -> bool {
@@ -137,10 +165,14 @@ pub fn competes(report: &Report, name: &str, cell: Option<&Cell>) -> bool {
 }
 
 impl Contender {
-    /// `None` for whoever was not measured or not brought to its limit, and where the other is nothing at all.
+    /// `None` for whoever was not measured or not completely, and where the other is nothing at all.
     pub fn ratio_to(&self, other: &Contender) -> Option<f64> {
         let (ours, theirs) = (self.median()?, other.median()?);
-        (theirs > 0.0 && !self.is_at_least && !other.is_at_least).then_some(ours / theirs)
+        (theirs > 0.0 && self.bound == Bound::Exact && other.bound == Bound::Exact).then_some(ours / theirs)
+    }
+
+    fn is_at_least(&self) -> bool {
+        self.bound == Bound::AtLeast
     }
 
     fn median(&self) -> Option<f64> {
@@ -161,12 +193,25 @@ impl Standing {
         self.best_of(|contender| contender.name != OURS)
     }
 
-    /// Of several that are equal, the first.
+    /// Of several that are equal, the first. Where less is better, what was not counted to its end may be more than it seems.
     fn best_of(&self, among: impl Fn(&Contender) -> bool) -> Option<&Contender> {
-        let candidates = self.contenders.iter().filter(|contender| contender.competes && among(contender));
+        let is_told = |contender: &&Contender| self.better == Better::Higher || !contender.is_at_least();
+        let candidates = self.rivals().filter(|contender| among(contender)).filter(is_told);
         let measured = candidates.filter_map(|contender| Some((contender, contender.median()?)));
         let key = |value: f64| if self.better == Better::Higher { -value } else { value };
         measured.min_by(|(_, left), (_, right)| key(*left).total_cmp(&key(*right))).map(|(contender, _)| contender)
+    }
+
+    fn rivals(&self) -> impl Iterator<Item = &Contender> {
+        self.contenders.iter().filter(|contender| contender.competes)
+    }
+
+    /// Whether it has the best value and nobody can have a better one, as far as the bounds tell.
+    pub fn is_best(&self, contender: &Contender) -> bool {
+        let Some((value, best)) = contender.median().zip(self.best().and_then(Contender::median)) else { return false };
+        let is_told = self.better == Better::Higher || !contender.is_at_least();
+        let is_among = contender.competes && is_told && value.total_cmp(&best).is_eq();
+        is_among && !self.rivals().any(|other| other.name != contender.name && self.may_be_better(other, contender, value))
     }
 
     /// To the best of all.
@@ -179,22 +224,30 @@ impl Standing {
         let rival = self.best_rival().and_then(|rival| Some((rival, rival.median()?, rival.sample?)));
         let (Some((us, ours, our_sample)), Some((rival, theirs, their_sample))) = (ours, rival) else { return Place::Unknown };
         let is_better = if self.better == Better::Higher { theirs > ours } else { theirs < ours };
-        if is_better && us.is_at_least || !is_better && self.may_be_passed(us, ours) {
+        // More than we are known to have passed may be passed by us as well; more failures than were counted only make it worse.
+        let is_certain = !us.is_at_least() || self.better == Better::Lower;
+        if is_better && is_certain && their_sample.differs_from(&our_sample) {
+            return Place::Behind { best: rival.name.clone(), ratio: ours / theirs };
+        }
+        let mut others = self.rivals().filter(|contender| contender.name != OURS);
+        let may_be_worse = self.better == Better::Lower && us.is_at_least();
+        if is_better && !is_certain || may_be_worse || others.any(|other| self.may_be_better(other, us, ours)) {
             Place::Unknown
-        } else if !is_better {
-            Place::Best
-        } else if !their_sample.differs_from(&our_sample) {
+        } else if is_better {
             Place::Level { with: rival.name.clone() }
         } else {
-            Place::Behind { best: rival.name.clone(), ratio: ours / theirs }
+            Place::Best
         }
     }
 
-    /// Whether a rival that was not brought to its limit might go further. At the top of the ladder nobody can.
-    fn may_be_passed(&self, us: &Contender, ours: f64) -> bool {
-        let rivals = self.contenders.iter().filter(|contender| contender.competes && contender.name != OURS);
-        let mut unlimited = rivals.filter(|rival| rival.is_at_least).filter_map(Contender::median);
-        unlimited.any(|theirs| !us.is_at_least || theirs < ours)
+    /// Whether a rival of which not all is known might be better than this value. At the top of the ladder nobody can go further.
+    fn may_be_better(&self, other: &Contender, than: &Contender, value: f64) -> bool {
+        match (other.bound, other.median()) {
+            (Bound::Withheld, _) => true,
+            (Bound::Exact, _) | (Bound::AtLeast, None) => false,
+            (Bound::AtLeast, Some(theirs)) if self.better == Better::Higher => !than.is_at_least() || theirs < value,
+            (Bound::AtLeast, Some(theirs)) => theirs < value,
+        }
     }
 
     /// `e2, 100k plain closed, CPU µs/request`.

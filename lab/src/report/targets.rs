@@ -43,12 +43,22 @@ fn table(judgements: &[Judgement]) -> Table {
             Entry::plain(&judgement.figure),
             optional(judgement.ours),
             reference,
-            judgement.ratio.map_or_else(|| Entry::weak("–"), |ratio| Entry::plain(format!("{ratio:.2}"))),
+            judgement.ratio.map_or_else(|| Entry::weak("–"), |ratio| Entry::plain(ratio_text(ratio, &judgement.target))),
             Entry::plain(&judgement.target),
             verdict(judgement.verdict),
         ]);
     }
     table
+}
+
+/// With as many digits as tell it from the bound: `0.75` would look kept where `≤ 0.75 ×` was missed by 0.754.
+fn ratio_text(ratio: f64, target: &str) -> String {
+    let bound: Option<f64> = target.split(' ').find_map(|word| word.parse().ok());
+    let looks_equal = |text: &String| text.parse().ok() == bound;
+    let short = format!("{ratio:.2}");
+    let mut longer = (3..=5).map(|digits| format!("{ratio:.digits$}"));
+    let told_apart = if looks_equal(&short) { longer.find(|text| !looks_equal(text)) } else { None };
+    told_apart.unwrap_or(short)
 }
 
 fn verdict(verdict: Verdict) -> Entry {
@@ -58,4 +68,23 @@ fn verdict(verdict: Verdict) -> Entry {
         Verdict::Unknown => ("not measured", Tone::Weak),
     };
     Entry { tone, ..Entry::plain(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_told_from_its_bound() {
+        for (ratio, target, expected) in [
+            (0.754, "≤ 0.75 ×", "0.754"),
+            (0.750_4, "≤ 0.75 ×", "0.7504"),
+            (0.75, "≤ 0.75 ×", "0.75"),
+            (0.768, "≤ 0.75 ×", "0.77"),
+            (0.999_9, "≤ 1.00 ×", "0.9999"),
+            (0.5, "4", "0.50"),
+        ] {
+            assert_eq!(ratio_text(ratio, target), expected, "{ratio} {target}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::report::document::{Block, Column, Entry, Notes, Table, Tone};
 use crate::report::grid::{self, Grid, Row};
 use crate::report::published::{self, UnderChangeRow};
 use crate::report::section::{bars, capital, matrix, suffix};
-use crate::report::standing::{Contender, Standing, competes};
+use crate::report::standing::{Bound, Contender, Standing, competes};
 use crate::report::{ladder, number};
 use crate::results::compare::Sample;
 use crate::results::figure::{Better, Figure};
@@ -22,6 +22,13 @@ const PERCENTILES: [(Figure, &str); 4] = [
 ];
 const STATUSES: [u16; 5] = [200, 404, 502, 503, 504];
 const WHOLE_RUN: &str = "whole run";
+/// The second count of each variant.
+pub const SENT_AGAIN: &str = "requests sent again";
+pub const SENT_AGAIN_MEANS: &str = "Sent again means that a kept connection was closed or reset under a request before a byte of the answer, \
+                                    and the client sent the request once more, as browsers and Go's client do: no wrong answer, but \
+                                    waiting for the client.";
+const INCOMPLETE: &str =
+    "Incomplete: not every phase was measured, so percentiles are of fewer phases too; see the phases below.";
 
 /// What one participant did in all phases of one variant.
 #[derive(Default)]
@@ -33,11 +40,14 @@ struct Total {
 }
 
 pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
-    let mut blocks = vec![Block::paragraph(
-        "Counts are sums over all phases and rounds of a variant. A wrong answer is a request without the right answer: refused, reset, \
-         timed out, or another status than was due. Percentiles are those of the whole run where it was recorded as such, and otherwise the \
-         median of the phases.",
-    )];
+    let mut blocks = vec![
+        Block::paragraph(
+            "Counts are sums over all phases and rounds of a variant. A wrong answer is a request without the right answer: refused, reset, \
+             timed out, or another status than was due. Percentiles are those of the whole run where it was recorded as such, and otherwise \
+             the median of the phases.",
+        ),
+        Block::paragraph(SENT_AGAIN_MEANS),
+    ];
     for (flavour, grid) in grid::by_flavour(report, experiment) {
         blocks.extend(flavour.map(|flavour| Block::heading(3, capital(flavour.title()))));
         for variant in variants(&grid) {
@@ -61,35 +71,55 @@ pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     blocks
 }
 
-/// Wrong answers of each variant, for those who went through all of its phases.
+/// Wrong answers of each variant, and beside them what its clients had to send again.
 pub fn standings(report: &Report, experiment: &ExperimentRecord) -> Vec<Standing> {
     let mut standings = Vec::new();
     for (flavour, grid) in grid::by_flavour(report, experiment) {
         for variant in variants(&grid) {
             let cells = grid.cells().iter().copied().filter(|cell| variant_of(&cell.case) == variant);
             let part = Grid::of(report, cells);
-            let contender = |name: &&str| {
-                let cell = part.cells().iter().find(|cell| cell.participant == **name).copied();
-                let wrong = is_whole(&part, name).then(|| total(&part, name).wrong);
-                Contender {
-                    name: (*name).to_owned(),
-                    sample: wrong.map(|wrong| Sample::exact(wrong as f64)),
-                    is_at_least: false,
-                    text: wrong.map_or_else(|| "incomplete".to_owned(), number::count),
-                    competes: competes(report, name, cell),
-                }
-            };
-            standings.push(Standing {
+            let standing = |unit: &str, count: fn(&Total) -> u64| Standing {
                 experiment: experiment.name.clone(),
                 label: format!("{variant}{}", suffix(flavour)),
-                unit: "wrong answers".to_owned(),
+                unit: unit.to_owned(),
                 better: Better::Lower,
                 main: true,
-                contenders: part.participants.iter().map(contender).collect(),
-            });
+                contenders: part.participants.iter().map(|name| contender(report, &part, name, count)).collect(),
+            };
+            standings.push(standing("wrong answers", |total| total.wrong));
+            standings.push(standing(SENT_AGAIN, |total| total.sent_again));
         }
     }
     standings
+}
+
+/// What was counted until somebody stopped is a lower bound, and may be a loss already.
+fn contender(report: &Report, grid: &Grid, name: &str, count: fn(&Total) -> u64) -> Contender {
+    let cell = grid.cells().iter().find(|cell| cell.participant == name).copied();
+    let is_begun = phases(grid).any(|row| grid.cell(row, name).is_some_and(is_counted));
+    let value = count(&total(grid, name));
+    let text = match cell.map(|cell| &cell.outcome) {
+        None if grid.is_absent(name) => grid::ABSENT.to_owned(),
+        None => grid::NOTHING.to_owned(),
+        Some(_) if is_begun => count_text(value, is_whole(grid, name)),
+        Some(Outcome::Unavailable { .. }) => "n/a".to_owned(),
+        Some(Outcome::Failed { .. } | Outcome::Measured | Outcome::Limited { .. }) => "failed".to_owned(),
+    };
+    Contender {
+        name: name.to_owned(),
+        sample: is_begun.then(|| Sample::exact(value as f64)),
+        bound: if is_begun && !is_whole(grid, name) { Bound::AtLeast } else { Bound::Exact },
+        text,
+        competes: competes(report, name, cell),
+    }
+}
+
+fn count_text(value: u64, is_whole: bool) -> String {
+    match (value, is_whole) {
+        (_, true) => number::count(value),
+        (0, false) => "0, incomplete".to_owned(),
+        (_, false) => format!("≥ {}, incomplete", number::count(value)),
+    }
 }
 
 fn variants<'a>(grid: &Grid<'a>) -> Vec<&'a str> {
@@ -116,11 +146,19 @@ fn phases<'g, 'a>(grid: &'g Grid<'a>) -> impl Iterator<Item = &'g Row<'a>> {
 }
 
 fn is_whole(grid: &Grid, name: &str) -> bool {
-    let measured = |cell: &Cell| match cell.outcome {
+    phases(grid).all(|row| grid.cell(row, name).is_some_and(is_counted))
+}
+
+/// Who was slow does not change which answers were wrong.
+fn is_counted(cell: &Cell) -> bool {
+    match cell.outcome {
         Outcome::Measured | Outcome::Limited { .. } => true,
         Outcome::Failed { .. } | Outcome::Unavailable { .. } => false,
-    };
-    phases(grid).all(|row| grid.cell(row, name).is_some_and(measured))
+    }
+}
+
+fn nothing(grid: &Grid, name: &str) -> Entry {
+    Entry::weak(if grid.is_absent(name) { grid::ABSENT } else { grid::NOTHING })
 }
 
 fn sum_of(cell: &Cell, figure: Figure) -> u64 {
@@ -154,6 +192,14 @@ fn totals(grid: &Grid, variant: &str) -> Table {
     head.extend(PERCENTILES.map(|(_, title)| Column::number(title)));
     let mut table = Table::new(format!("Answers and failures, variant {variant}"), head);
     for name in &grid.participants {
+        let mut cells = phases(grid).filter_map(|row| grid.cell(row, name));
+        let first = cells.next();
+        if !first.into_iter().chain(cells).any(is_counted) {
+            let why = first.map_or_else(|| nothing(grid, name), |cell| Entry::of_outcome(&cell.outcome, &mut table.notes));
+            let rest = std::iter::repeat_with(|| Entry::weak(grid::NOTHING)).take(table.head.len() - 2);
+            table.rows.push([Entry::plain(*name), why].into_iter().chain(rest).collect());
+            continue;
+        }
         let total = total(grid, name);
         let mut entries = vec![Entry::plain(*name), wrong_total(grid, name, &total, &mut table.notes)];
         let status = |status: &u16| total.statuses.get(status).copied().unwrap_or_default();
@@ -173,31 +219,35 @@ fn totals(grid: &Grid, variant: &str) -> Table {
     table
 }
 
-/// A sum over fewer phases than there are says so.
+/// A sum over fewer phases than there are says so. None so far is neither good nor bad.
 fn wrong_total(grid: &Grid, name: &str, total: &Total, notes: &mut Notes) -> Entry {
-    let text = number::count(total.wrong);
-    if !is_whole(grid, name) {
-        let note = Some(notes.mark("Incomplete: not every phase was measured; see the phases below."));
-        return Entry { note, ..Entry::bad(text) };
-    }
-    let tone = if total.wrong == 0 { Tone::Best } else { Tone::Bad };
-    Entry { tone, ..Entry::plain(text) }
+    let is_whole = is_whole(grid, name);
+    let text = count_text(total.wrong, is_whole);
+    let note = (!is_whole).then(|| notes.mark(INCOMPLETE));
+    let tone = match (total.wrong, is_whole) {
+        (0, true) => Tone::Best,
+        (0, false) => Tone::Weak,
+        (_, true | false) => Tone::Bad,
+    };
+    Entry { note, tone, ..Entry::plain(text) }
 }
 
 fn percentile(grid: &Grid, name: &str, figure: Figure, notes: &mut Notes) -> Entry {
     let whole = grid.rows.iter().find(|row| phase_of(row.case) == WHOLE_RUN).and_then(|row| grid.cell(row, name));
+    let mut cells = phases(grid).filter_map(|row| grid.cell(row, name));
+    let limited = cells.find(|cell| matches!(cell.outcome, Outcome::Limited { .. }));
     let summary = match whole {
         Some(cell) => cell.summary(figure),
+        // Of a part of the phases, they would be of another load than those of the others.
+        None if limited.is_some() => None,
         None => Summary::of(phases(grid).filter_map(|row| grid.cell(row, name)?.median(figure))),
     };
-    let seconds = |us: f64| format!("{:.4}", us / 1e6);
+    let whole = whole.or(limited);
+    // The range of the phases beside it would be read as that of rounds.
     match (summary, whole.or_else(|| phases(grid).find_map(|row| grid.cell(row, name)))) {
-        (Some(summary), _) => {
-            let aside = (summary.min < summary.max).then(|| format!("{}–{}", seconds(summary.min), seconds(summary.max)));
-            Entry { aside, ..Entry::plain(seconds(summary.median)) }
-        }
+        (Some(summary), _) => Entry::plain(format!("{:.4}", summary.median / 1e6)),
         (None, Some(cell)) => Entry::of_outcome(&cell.outcome, notes),
-        (None, None) => Entry::absent(),
+        (None, None) => nothing(grid, name),
     }
 }
 
@@ -209,7 +259,7 @@ fn wrong_by_phase(grid: &Grid, variant: &str) -> Table {
         let mut entries = vec![Entry::plain(row.label.split_once('|').map_or(row.label.as_str(), |(_, phase)| phase.trim()))];
         for name in &grid.participants {
             entries.push(match grid.cell(row, name) {
-                None => Entry::absent(),
+                None => nothing(grid, name),
                 Some(cell) => wrong_entry(cell, &mut table.notes),
             });
         }

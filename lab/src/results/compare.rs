@@ -16,6 +16,10 @@ const CHANGE_MIN: f64 = 0.03;
 /// Where one side has a single round, nobody knows its spread.
 const CHANGE_MIN_OF_ONE_ROUND: f64 = 0.10;
 
+/// How often rounds of the same do not reach into each other: 2 × 3! × 3! / 6!, and 2 × 5! × 5! / 10!.
+const BY_CHANCE: &str = "With three rounds on each side about one in ten unchanged figures differs by chance, with five about one in a hundred: \
+                         repeat before you believe a small change.\n";
+
 /// Shows what changed between two runs, beyond the noise.
 #[derive(Debug, Args)]
 pub struct CompareOptions {
@@ -191,11 +195,13 @@ impl Findings {
             old.rounds.iter().chain(&new.rounds).flat_map(|round| round.figures.keys().copied()).collect();
         figures.sort_unstable();
         figures.dedup();
+        // In an open loop the rate follows from what was measured before, so two runs may differ by it.
+        let mark = if old.load == new.load { "" } else { " (other load)" };
         let mut is_silent = before == after;
         for figure in figures.into_iter().filter(|figure| figure.better() != Better::Neither) {
             let (Some(old), Some(new)) = (Sample::of(old, figure), Sample::of(new, figure)) else { continue };
             is_silent = false;
-            let line = format!("{}, {}: {}", key.text(), figure.title(), difference(&old, &new));
+            let line = format!("{}, {}: {}{mark}", key.text(), figure.title(), difference(&old, &new));
             let rose = new.summary.median > old.summary.median;
             if !new.differs_from(&old) {
                 self.unchanged.push(line);
@@ -233,6 +239,7 @@ impl Findings {
             self.unchanged.len(),
             self.silent
         );
+        text += BY_CHANCE;
         text
     }
 }
@@ -305,7 +312,8 @@ mod tests {
     #[test]
     fn a_run_is_like_itself() {
         let text = compare(&fixture::small(), &fixture::small(), false);
-        assert_eq!(text, "0 figures worse, 0 better, 34 unchanged within the noise; 1 cells without a figure in common\n");
+        let counts = "0 figures worse, 0 better, 34 unchanged within the noise; 1 cells without a figure in common\n";
+        assert_eq!(text, format!("{counts}{BY_CHANCE}"));
     }
 
     #[test]
@@ -324,6 +332,7 @@ mod tests {
         };
         scale(&mut cells[0], 1.2);
         scale(&mut cells[1], 1.001);
+        cells[0].load = "--connections 64 --rate 5000".into();
         cells[2].outcome = Outcome::Failed { reason: "died".into() };
         cells[3].participant = "traefik".into();
         insta::assert_snapshot!(compare(&old, &new, false));
