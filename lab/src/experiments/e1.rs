@@ -135,9 +135,6 @@ fn climb_all(session: &mut Session, record: &mut ExperimentRecord, mut running: 
             {
                 cell.outcome = Outcome::Limited { by };
             }
-            if let Some(disturbance) = round::disturbance(cell) {
-                session.remark(record, disturbance);
-            }
         }
         running.retain(|participant| {
             let cell = cells.iter().find(|cell| cell.participant == participant.name());

@@ -72,15 +72,10 @@ pub fn measure(
     for case in cases {
         let first = record.cells.len();
         let outcome = measure_case(session, record, running, case, time);
-        let mut disturbances = Vec::new();
         for cell in &mut record.cells[first..] {
             if cell.outcome == Outcome::Measured {
                 cell.outcome = round::outcome(cell, session.stage.cores());
             }
-            disturbances.extend(round::disturbance(cell));
-        }
-        for disturbance in disturbances {
-            session.remark(record, disturbance);
         }
         outcome?;
     }

@@ -61,6 +61,8 @@ pub enum Size {
     Large,
 }
 
+/// A shorter step would be over before a proxy that cannot keep up shows it.
+const RATE_TIME_MIN: Duration = Duration::from_millis(1500);
 /// Below this a round is mostly its own beginning and end, and CPU time is counted too coarsely.
 const ROUND_TIME_MIN: Duration = Duration::from_millis(50);
 
@@ -142,7 +144,7 @@ impl RunOptions {
             // As published.
             (Preset::Full, Size::Large) => Duration::from_secs(60),
         };
-        self.round_time.unwrap_or(preset)
+        self.round_time.map_or(preset, |time| time.max(RATE_TIME_MIN))
     }
 
     /// How long each phase of E3 is measured; the study measured 30 s.

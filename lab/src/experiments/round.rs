@@ -150,13 +150,18 @@ pub fn outcome(cell: &Cell, cores: &Cores) -> Outcome {
     limited.map_or(Outcome::Measured, |by| Outcome::Limited { by })
 }
 
-/// What the user should know of the machine while this cell was measured.
-pub fn disturbance(cell: &Cell) -> Option<String> {
-    let other = median(cell, Figure::OtherCoresBusy)?;
-    (other > OTHER_CORES_BUSY_MAX).then(|| {
+/// What a reader should know of the machine while these cells were measured.
+pub fn disturbance(cells: &[Cell]) -> Option<String> {
+    let others: Vec<_> = cells.iter().filter_map(|cell| Some((median(cell, Figure::OtherCoresBusy)?, cell))).collect();
+    let disturbed = others.iter().filter(|(other, _)| *other > OTHER_CORES_BUSY_MAX).count();
+    let (most, cell) = others.iter().max_by(|(left, _), (right, _)| left.total_cmp(right))?;
+    (disturbed > 0).then(|| {
         format!(
-            "other processes, or the hypervisor, had {other:.2} processors while {} was measured in {}",
-            cell.participant, cell.case
+            "Other processes, or the hypervisor, had more than {OTHER_CORES_BUSY_MAX} processors in {disturbed} of {} cells, at most {most:.2} ({} in {}): \
+             what was measured then is doubtful.",
+            others.len(),
+            cell.participant,
+            cell.case
         )
     })
 }
@@ -233,6 +238,16 @@ mod tests {
         assert!(open(160.0).is_some_and(|by| by.contains("sent late")));
         let one = cell(Placement::Shared, &phase(1000, 0.4, 0.3, 0.2));
         assert!(limited_by(&one, &apart).is_some());
+    }
+
+    #[test]
+    fn a_busy_machine_is_told() {
+        let cell = |machine: f64| {
+            cell(Placement::OwnCores, &PhaseReport { machine_cpu_us: machine * 2e6, ..phase(1000, 0.9, 0.3, 0.1) })
+        };
+        assert_eq!(disturbance(&[cell(1.4), cell(1.35)]), None);
+        let told = disturbance(&[cell(1.4), cell(1.9)]).unwrap();
+        assert!(told.contains("in 1 of 2 cells, at most 0.60 (nginx in x)"), "{told}");
     }
 
     #[test]

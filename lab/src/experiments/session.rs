@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::experiments::Experiment;
 use crate::experiments::options::{RunOptions, Size};
 use crate::experiments::progress::Progress;
+use crate::experiments::round;
 use crate::load::PhaseReport;
 use crate::net::Error;
 use crate::peers::{PeerKind, Program, Search, Setup};
@@ -106,6 +107,9 @@ fn run_experiments(session: &mut Session, report: &mut Report, folder: &Path, st
         let began = Instant::now();
         let outcome = experiment.run(session, &mut record);
         record.seconds = began.elapsed().as_secs_f64();
+        if let Some(disturbance) = round::disturbance(&record.cells) {
+            session.remark(&mut record, disturbance);
+        }
         if outcome.is_err() {
             record.remarks.insert(0, "Interrupted: the rest of this experiment was not measured.".to_owned());
         }
