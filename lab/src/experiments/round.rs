@@ -94,6 +94,14 @@ impl Loop {
 
 /// Why rates and latencies of this cell are not the proxy's, if so.
 pub fn limited_by(cell: &Cell, cores: &Cores) -> Option<String> {
+    saturated(cell, cores).or_else(|| {
+        let (late, p99) = (median(cell, Figure::SentLateP99Us)?, median(cell, Figure::LatencyP99Us)?);
+        (late > LATE_SHARE_MAX * p99).then(|| "the generator, which sent late by more than half of the 99th percentile".into())
+    })
+}
+
+/// What else than the proxy had no more to give, if so.
+pub fn saturated(cell: &Cell, cores: &Cores) -> Option<String> {
     if cell.placement == Placement::Shared {
         return Some("one processor that proxy, generator and backend share".into());
     }
@@ -106,8 +114,8 @@ pub fn limited_by(cell: &Cell, cores: &Cores) -> Option<String> {
     if proxy >= SATURATED {
         return None;
     }
-    let (generator, backend) =
-        (share(Figure::GeneratorCoresBusy, &cores.generator), share(Figure::BackendCoresBusy, &cores.backend));
+    let generator = share(Figure::GeneratorCoresBusy, &cores.generator);
+    let backend = share(Figure::BackendCoresBusy, &cores.backend);
     if shares(&cores.generator, &cores.backend) && generator + backend >= SATURATED {
         return Some("the processor that generator and backend share, which was busy all the time".into());
     }
@@ -117,18 +125,10 @@ pub fn limited_by(cell: &Cell, cores: &Cores) -> Option<String> {
     if backend >= SATURATED {
         return Some("the backend, whose processors were busy all the time".into());
     }
-    match Loop::of(cell) {
-        // Somebody is always at work in a closed loop. If it was none of us, the machine did something else.
-        Loop::Closed if proxy < WORKING && generator < WORKING && backend < WORKING && generator + backend < WORKING => {
-            Some("something else on the machine: neither proxy nor generator nor backend was busy all the time".into())
-        }
-        Loop::Closed => None,
-        Loop::Open => {
-            let (late, p99) = (median(cell, Figure::SentLateP99Us)?, median(cell, Figure::LatencyP99Us)?);
-            (late > LATE_SHARE_MAX * p99)
-                .then(|| "the generator, which sent late by more than half of the 99th percentile".into())
-        }
-    }
+    // Somebody is always at work in a closed loop. If it was none of us, the machine did something else.
+    let somebody_worked = proxy >= WORKING || generator + backend >= WORKING;
+    (Loop::of(cell) == Loop::Closed && !somebody_worked)
+        .then(|| "something else on the machine: neither proxy nor generator nor backend was busy all the time".into())
 }
 
 /// The outcome that the rounds of a cell add up to.

@@ -82,6 +82,10 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     }
     let mut session = Session { options, stage, programs, open_files, progress: Progress::new(0.0), interrupt };
     let folder = output_folder(options, &report)?;
+    if options.update {
+        let earlier = Report::read(&folder.join("report.json"))?;
+        report.take_over(earlier).map_err(|reason| format!("{}: {reason}", folder.display()))?;
+    }
     let outcome = run_experiments(&mut session, &mut report, &folder, started);
     session.progress.end();
     if outcome.is_err() {
@@ -103,7 +107,7 @@ fn run_experiments(session: &mut Session, report: &mut Report, folder: &Path, st
     session.progress = Progress::new(estimates.iter().sum());
     for (experiment, seconds) in experiments.into_iter().zip(estimates) {
         session.progress.begin(experiment.name(), seconds);
-        let mut record = empty_record(experiment);
+        let mut record = empty_record(experiment, report);
         let began = Instant::now();
         let outcome = experiment.run(session, &mut record);
         record.seconds = began.elapsed().as_secs_f64();
@@ -113,7 +117,9 @@ fn run_experiments(session: &mut Session, report: &mut Report, folder: &Path, st
         if outcome.is_err() {
             record.remarks.insert(0, "Interrupted: the rest of this experiment was not measured.".to_owned());
         }
+        report.experiments.retain(|earlier| earlier.name != record.name);
         report.experiments.push(record);
+        report.experiments.sort_by_key(|record| Experiment::ALL.iter().position(|experiment| experiment.name() == record.name));
         report.seconds = started.elapsed().as_secs_f64();
         outcome?;
         // Kept after each experiment: should the machine go down, what was measured is there.
@@ -288,7 +294,7 @@ fn empty_report(options: &RunOptions, peers: Vec<PeerRecord>, open_files: u64) -
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     Report {
         format: FORMAT,
-        began: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        began: now(),
         seconds: 0.0,
         complete: true,
         command: procfs::without_private_folders(&format!("tidegate-lab {}", arguments.join(" "))),
@@ -302,10 +308,14 @@ fn empty_report(options: &RunOptions, peers: Vec<PeerRecord>, open_files: u64) -
     }
 }
 
-fn empty_record(experiment: Experiment) -> ExperimentRecord {
+fn empty_record(experiment: Experiment, report: &Report) -> ExperimentRecord {
+    let found = report.peers.iter().filter(|peer| peer.state == PeerState::Found);
     ExperimentRecord {
         name: experiment.name().to_owned(),
         title: experiment.title().to_owned(),
+        began: now(),
+        command: report.command.clone(),
+        versions: found.map(|peer| (peer.name.clone(), peer.version.clone())).collect(),
         seconds: 0.0,
         description: Vec::new(),
         fairness: Vec::new(),
@@ -314,6 +324,10 @@ fn empty_record(experiment: Experiment) -> ExperimentRecord {
         remarks: Vec::new(),
         judgements: Vec::new(),
     }
+}
+
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 fn output_folder(options: &RunOptions, report: &Report) -> Result<PathBuf, Error> {

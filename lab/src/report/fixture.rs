@@ -74,6 +74,9 @@ fn experiment(name: &str, title: &str, cells: Vec<Cell>) -> ExperimentRecord {
     ExperimentRecord {
         name: name.into(),
         title: title.into(),
+        began: String::new(),
+        command: String::new(),
+        versions: BTreeMap::new(),
         seconds: 75.0,
         description: vec![format!("What {name} does, with `64` connections.")],
         fairness: vec!["The same certificate for everybody.".into(), "TLS libraries differ & cannot be made equal.".into()],

@@ -91,7 +91,12 @@ pub fn by_flavour<'a>(report: &'a Report, experiment: &'a ExperimentRecord) -> V
         return vec![(None, Grid::of(report, &experiment.cells))];
     }
     let grid = |flavour: Flavour| {
-        let cells = experiment.cells.iter().filter(move |cell| cell.flavour == flavour || cell.flavour == Flavour::Floor);
+        // A floor belongs to a flavour where it had the same load; the rates of an open loop may be others.
+        let had_the_load_of = move |floor: &Cell| {
+            let mut cells = experiment.cells.iter().filter(|cell| cell.flavour == flavour);
+            floor.flavour == Flavour::Floor && cells.any(|cell| cell.case == floor.case && cell.load == floor.load)
+        };
+        let cells = experiment.cells.iter().filter(move |cell| cell.flavour == flavour || had_the_load_of(cell));
         (Some(flavour), Grid::of(report, cells))
     };
     flavours.into_iter().map(grid).collect()

@@ -60,7 +60,13 @@ pub fn of(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     blocks.extend(spreads(report, experiment));
     blocks.extend(configurations(experiment));
     blocks.extend(loads(experiment));
-    let took = format!("This experiment took {}.", number::duration(experiment.seconds));
+    let took = number::duration(experiment.seconds);
+    let took = if experiment.began.is_empty() {
+        format!("This experiment took {took}.")
+    } else {
+        // A report may hold experiments of several runs.
+        format!("Measured {} in {took} with `{}`.", experiment.began, experiment.command)
+    };
     blocks.push(Block::Paragraph(took));
     blocks
 }

@@ -6,6 +6,7 @@ pub mod figure;
 pub mod judgement;
 pub mod ladder;
 pub mod summary;
+mod update;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -81,6 +82,15 @@ pub enum PeerState {
 pub struct ExperimentRecord {
     pub name: String,
     pub title: String,
+    /// In UTC; empty in a report that had all its experiments in one run.
+    #[serde(default)]
+    pub began: String,
+    /// As one would type it.
+    #[serde(default)]
+    pub command: String,
+    /// The version of each peer that was found.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
     pub seconds: f64,
     /// What is done, in a few sentences, with the real parameters of this run.
     pub description: Vec<String>,
