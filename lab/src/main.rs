@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected"))]
 
 mod backend;
+mod certificates;
 mod client;
 mod content;
 mod experiments;

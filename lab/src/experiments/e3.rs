@@ -110,7 +110,7 @@ const FAIRNESS: [&str; 8] = [
     "A request on a kept connection that is closed before a byte of the answer came is sent again once on a new one, as Go's client and browsers do; \
      these are counted as sent again and are no failure. Everything else is.",
     "The oldest instances leave, since they hold the connections of the load; the newest mostly would have none to lose. Nobody waits for them but the \
-     last phase: what a slow leaver does to its clients may be counted in a phase after the one in which it was told to go.",
+     phase before the changes: what a slow leaver does to its clients may be counted in a phase after the one in which it was told to go.",
     "Configurations are the shortest ones, as controllers are shipped; access logs are as each peer has them by default.",
     "One pass, peer by peer: the counts have no spread, and a difference of a few is chance. Latencies and rates are judged by the steady phase: where \
      generator or backend limited it, they are withheld.",
@@ -317,6 +317,12 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
             Ok(())
         })?;
     }
+    // Before anything is changed: those that leave still answer, and are not told of it.
+    phase(session, LAST_LEAVE, &mut |_, told| {
+        told.remarks.extend(fleet.find_ended());
+        told.remarks.extend(fleet.await_leaving());
+        Ok(())
+    })?;
     for change in Change::ALL {
         phase(session, change.name(), &mut |session, told| {
             let began = Instant::now();
@@ -329,11 +335,7 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
             }
         })?;
     }
-    phase(session, LAST_LEAVE, &mut |_, told| {
-        told.remarks.extend(fleet.find_ended());
-        told.remarks.extend(fleet.await_leaving());
-        Ok(())
-    })
+    Ok(())
 }
 
 /// Until enough new connections in a row saw the change. It took effect when the first of them did.

@@ -9,9 +9,9 @@ use super::bounded;
 use super::kind::{PeerKind, Program};
 use super::render::{check_command, render, variants};
 use super::setup::{Places, Setup, codecs};
+use crate::certificates;
 use crate::net::Error;
 use crate::results::Flavour;
-use crate::stage::certificates;
 
 const CHECK_TIME_MAX: Duration = Duration::from_secs(30);
 /// Nobody listens there; a check does not connect.

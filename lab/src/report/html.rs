@@ -7,7 +7,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// With as many columns, a table is set smaller and closer, so that it fits a screen of 1280 pixels.
-const WIDE_MIN: usize = 13;
+const WIDE_MIN: usize = 9;
 
 /// Whose rows and columns stand out.
 const OURS: &str = "tidegate";

@@ -94,7 +94,9 @@ pub fn matrix(grid: &Grid, figure: Figure, suffix: &str) -> Option<Table> {
 }
 
 fn matrix_marked(grid: &Grid, figure: Figure, better: Better, suffix: &str) -> Option<Table> {
-    let rows: Vec<&Row> = grid.rows.iter().filter(|row| occurs(grid, row, figure)).collect();
+    // A case in which all failed has no figure, and must be seen all the same: it stands where the first figure does.
+    let is_shown = |row: &&Row| occurs(grid, row, figure) || (figure == Figure::CpuUsPerRequest && somebody_failed(grid, row));
+    let rows: Vec<&Row> = grid.rows.iter().filter(is_shown).collect();
     if rows.is_empty() {
         return None;
     }
@@ -126,6 +128,11 @@ pub fn has_best(grid: &Grid, row: &Row, figure: Figure) -> bool {
 fn occurs(grid: &Grid, row: &Row, figure: Figure) -> bool {
     let mut cells = grid.participants.iter().filter_map(|name| grid.cell(row, name));
     cells.any(|cell| cell.rounds.iter().any(|round| round.figures.contains_key(&figure)))
+}
+
+fn somebody_failed(grid: &Grid, row: &Row) -> bool {
+    let mut cells = grid.participants.iter().filter_map(|name| grid.cell(row, name));
+    cells.any(|cell| matches!(cell.outcome, Outcome::Failed { .. }))
 }
 
 /// A chart for each case.

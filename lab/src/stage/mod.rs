@@ -1,7 +1,6 @@
 //! The processes of a run and what they stand on: processors, ports, certificate, temporary folder, backend.
 //! Everything goes away with the [`Stage`] and the [`Running`] proxies. What is done with them is in `experiments`.
 
-pub mod certificates;
 pub mod cgroup;
 pub mod child;
 pub mod cores;
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::certificates;
 use crate::load::LoadReport;
 use crate::net::Error;
 use crate::procfs::ProcessId;

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::certificates;
 use crate::net::Error;
 use crate::peers::{self, NotChanged, Places, Program, Rendered, Setup};
 use crate::procfs::{self, ProcessId};
 use crate::results::{Configuration, Flavour};
 use crate::stage::cgroup::Cgroup;
 use crate::stage::child::{self, Child};
-use crate::stage::{START_POLL, START_TIME_MAX, Stage, certificates, free_address};
+use crate::stage::{START_POLL, START_TIME_MAX, Stage, free_address};
 
 /// A freshly started process may still be busy with itself when its port opens.
 const SETTLE_TIME: Duration = Duration::from_millis(150);
