@@ -6,8 +6,8 @@ use crate::experiments::grid;
 use crate::experiments::plain::EQUALISED;
 use crate::experiments::session::{Session, usual};
 use crate::experiments::{e2, grid::Case};
-use crate::peers::{Codec, Compression, PeerKind, Setup, codecs, fastest_compression};
-use crate::results::{Cell, ExperimentRecord, Flavour, Outcome};
+use crate::peers::{Codec, Compression, PeerKind, Setup, codecs};
+use crate::results::{ExperimentRecord, Flavour};
 use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
 
@@ -32,11 +32,7 @@ pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), I
 }
 
 pub fn seconds(session: &Session) -> f64 {
-    let settings: usize = session
-        .programs
-        .iter()
-        .map(|program| codecs(program.kind).iter().map(|levels| levels.compressions().len()).sum::<usize>())
-        .sum();
+    let settings: usize = session.programs.iter().map(|program| compressions(program.kind).count()).sum();
     grid::seconds(PAGES.len(), settings, session) + settings as f64 * 0.6
 }
 
@@ -74,14 +70,6 @@ fn measure(session: &mut Session, record: &mut ExperimentRecord, compression: Co
     };
     let cases = PAGES.map(case);
     grid::measure(session, record, &mut running, &cases)?;
-    for program in &session.programs {
-        if let Err(reason) = fastest_compression(program.kind) {
-            let participant = Participant::Peer { program: program.clone(), setup: usual(Flavour::Equalised, threads) };
-            record.cells.extend(cases.iter().map(|case| Cell {
-                outcome: Outcome::Unavailable { reason: reason.clone() },
-                ..grid::cell(&case.name, &participant, session.stage.placement(), &[])
-            }));
-        }
-    }
+    e2::note_unavailable(session, record, &cases);
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use crate::content::Page;
 use crate::experiments::grid::{self, WARMUP};
+use crate::experiments::options::Preset;
 use crate::experiments::round;
 use crate::experiments::session::{Failed, Session, usual};
 use crate::peers::{PeerKind, Setup, variants};
@@ -28,8 +29,8 @@ const FAIRNESS: [&str; 5] = [
 pub fn run(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
     describe(session, record);
     let flavours: &[Flavour] = match session.options.preset {
-        crate::experiments::options::Preset::Quick => &[Flavour::OutOfTheBox],
-        crate::experiments::options::Preset::Full => &[Flavour::OutOfTheBox, Flavour::Equalised],
+        Preset::Quick => &[Flavour::OutOfTheBox],
+        Preset::Full => &[Flavour::OutOfTheBox, Flavour::Equalised],
     };
     for &flavour in flavours {
         let threads = session.threads();
@@ -81,8 +82,8 @@ fn ladder_seconds(session: &Session, participants: usize) -> f64 {
 
 fn rounds(session: &Session) -> usize {
     match session.options.preset {
-        crate::experiments::options::Preset::Quick => session.options.rounds.map_or(1, usize::from),
-        crate::experiments::options::Preset::Full => session.options.rounds.map_or(3, usize::from),
+        Preset::Quick => session.options.rounds.map_or(1, usize::from),
+        Preset::Full => session.options.rounds.map_or(3, usize::from),
     }
 }
 

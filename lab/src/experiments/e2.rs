@@ -77,40 +77,32 @@ fn plain(session: &mut Session, record: &mut ExperimentRecord, flavour: Flavour)
 
 fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
     let threads = session.threads();
-    for program in &session.programs {
-        if let Err(reason) = fastest_compression(program.kind) {
-            for (name, _) in PAGES {
-                let setup = usual(Flavour::Equalised, threads);
-                let participant = Participant::Peer { program: program.clone(), setup };
-                let placement = session.stage.placement();
-                let mut cell = grid::cell(&format!("{name} compressed closed"), &participant, placement, &[]);
-                cell.outcome = Outcome::Unavailable { reason: reason.clone() };
-                record.cells.push(cell);
-            }
-        }
-    }
+    // All codecs are offered; a peer was set up with one and can choose no other.
+    let cases = PAGES.map(|(name, page)| {
+        let arguments = format!("--path {} --connections 64 --accept-encoding zstd,br,gzip", page.path());
+        Case::new(&format!("{name} compressed closed"), &arguments).tls_only()
+    });
+    note_unavailable(session, record, &cases);
     let mut running = session.start_peers(record, |kind| {
         Ok(Setup { compression: Some(fastest_compression(kind)?), ..usual(Flavour::Equalised, threads) })
     })?;
     let coding = |running: &Running| compression_of(running).map(|compression| compression.codec.coding().to_owned());
     grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), Some(&coding))?;
-    for (name, page) in PAGES {
-        measure_compressed(session, record, &mut running, &format!("{name} compressed closed"), page)?;
-    }
-    Ok(())
+    grid::measure(session, record, &mut running, &cases)
 }
 
-/// One case, in which every participant answers with the codec that it was set up with.
-fn measure_compressed(
-    session: &mut Session,
-    record: &mut ExperimentRecord,
-    running: &mut [Running],
-    name: &str,
-    page: Page,
-) -> Result<(), Interrupted> {
-    // All codecs are offered; a peer was set up with one and can choose no other.
-    let arguments = format!("--path {} --connections 64 --accept-encoding zstd,br,gzip", page.path());
-    grid::measure(session, record, running, &[Case::new(name, &arguments).tls_only()])
+/// Who has no compression is in the table all the same, with the reason.
+pub fn note_unavailable(session: &Session, record: &mut ExperimentRecord, cases: &[Case]) {
+    for program in &session.programs {
+        if let Err(reason) = fastest_compression(program.kind) {
+            let setup = usual(Flavour::Equalised, session.threads());
+            let participant = Participant::Peer { program: program.clone(), setup };
+            record.cells.extend(cases.iter().map(|case| Cell {
+                outcome: Outcome::Unavailable { reason: reason.clone() },
+                ..grid::cell(&case.name, &participant, session.stage.placement(), &[])
+            }));
+        }
+    }
 }
 
 pub fn compression_of(running: &Running) -> Option<Compression> {

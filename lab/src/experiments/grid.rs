@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::content::Page;
 use crate::experiments::round;
 use crate::experiments::session::{Failed, Session};
-use crate::load::PhaseReport;
 use crate::results::{Cell, ExperimentRecord, Outcome, Placement};
 use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
@@ -112,7 +111,7 @@ fn measure_case(
                 continue;
             }
             match session.load(running, &arguments, (time + WARMUP).as_secs_f64() + 0.1, &case.name) {
-                Ok(phase) => add_round(cell, &phase),
+                Ok(phase) => cell.rounds.push(round::round(&phase)),
                 Err(Failed::Because(reason)) => cell.outcome = Outcome::Failed { reason },
                 Err(Failed::Interrupted(stop)) => {
                     interrupted = Err(stop);
@@ -133,10 +132,6 @@ fn measure_case(
     }
     record.cells.extend(cells);
     interrupted
-}
-
-fn add_round(cell: &mut Cell, phase: &PhaseReport) {
-    cell.rounds.push(round::round(phase));
 }
 
 pub fn cell(case: &str, participant: &Participant, placement: Placement, arguments: &[String]) -> Cell {

@@ -1,7 +1,6 @@
 //! The experiments that are nothing but a grid on equalised proxies: handshakes, HTTP/2, sizes, worker threads.
 
 use crate::content::Page;
-use crate::experiments::Experiment;
 use crate::experiments::grid::{self, Case};
 use crate::experiments::session::{Session, usual};
 use crate::results::{ExperimentRecord, Flavour, Outcome, Placement};
@@ -21,7 +20,7 @@ pub fn handshake(session: &mut Session, record: &mut ExperimentRecord) -> Result
             .to_owned(),
     );
     record.fairness.extend([EQUALISED.to_owned(), SESSION_TICKETS.to_owned()]);
-    run(session, record, &cases(Experiment::Handshake), &[Page::Hello11B], false)
+    run(session, record, &handshake_cases(), &[Page::Hello11B], false)
 }
 
 pub fn http2(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
@@ -29,7 +28,7 @@ pub fn http2(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
         .description
         .push("HTTP/2 from the client, HTTP/1.1 to the backend; closed loop, several streams on each connection.".to_owned());
     record.fairness.push(EQUALISED.to_owned());
-    run(session, record, &cases(Experiment::Http2), &[Page::Html2K, Page::Html100K], false)
+    run(session, record, &http2_cases(), &[Page::Html2K, Page::Html100K], false)
 }
 
 pub fn sizes(session: &mut Session, record: &mut ExperimentRecord) -> Result<(), Interrupted> {
@@ -37,7 +36,7 @@ pub fn sizes(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
         .description
         .push("HTTP/1.1, closed loop, kept connections: 64 of them, 8 for answers of a megabyte and more.".to_owned());
     record.fairness.push(EQUALISED.to_owned());
-    run(session, record, &cases(Experiment::Sizes), &[Page::Html1K, Page::Html100K], true)
+    run(session, record, &sizes_cases(), &[Page::Html1K, Page::Html100K], true)
 }
 
 /// With two processors, the second thread has to share: its figures are withheld, but what a request costs is told.
@@ -69,11 +68,12 @@ pub fn scale(session: &mut Session, record: &mut ExperimentRecord) -> Result<(),
     Ok(())
 }
 
-pub fn seconds(experiment: Experiment, session: &Session) -> f64 {
-    match experiment {
-        Experiment::Scale => grid::seconds(thread_counts(session.stage.cores().proxy.len()).len(), session.peers(), session),
-        _ => grid::seconds(cases(experiment).len(), session.peers() + 2, session),
-    }
+pub fn seconds(cases: &[Case], session: &Session) -> f64 {
+    grid::seconds(cases.len(), session.peers() + 2, session)
+}
+
+pub fn scale_seconds(session: &Session) -> f64 {
+    grid::seconds(thread_counts(session.stage.cores().proxy.len()).len(), session.peers(), session)
 }
 
 /// Powers of two up to what there is, and at least two.
@@ -83,33 +83,29 @@ fn thread_counts(cores: usize) -> Vec<usize> {
     counts
 }
 
-fn cases(experiment: Experiment) -> Vec<Case> {
-    match experiment {
-        Experiment::Handshake => vec![
-            Case::new("full", "--path /11b --handshakes full --connections 16").tls_only(),
-            Case::new("resumed", "--path /11b --handshakes resumed --connections 16").tls_only(),
-        ],
-        Experiment::Http2 => vec![
-            Case::new("2k, 8 × 16 streams", "--path /2k --alpn h2 --connections 8 --streams 16").tls_only(),
-            Case::new("2k, 64 × 1 stream", "--path /2k --alpn h2 --connections 64 --streams 1").tls_only(),
-            Case::new("100k, 8 × 4 streams", "--path /100k --alpn h2 --connections 8 --streams 4").tls_only(),
-        ],
-        Experiment::Sizes => vec![
-            Case::new("1k", "--path /1k --connections 64"),
-            Case::new("10k", "--path /10k --connections 64"),
-            Case::new("100k", "--path /100k --connections 64"),
-            Case::new("1m", "--path /1m --connections 8"),
-            Case::new("10m", "--path /10m --connections 8"),
-        ],
-        Experiment::E1
-        | Experiment::E1Nginx
-        | Experiment::E2
-        | Experiment::E3
-        | Experiment::Memory
-        | Experiment::Compression
-        | Experiment::Scale
-        | Experiment::Targets => Vec::new(),
-    }
+pub fn handshake_cases() -> [Case; 2] {
+    [
+        Case::new("full", "--path /11b --handshakes full --connections 16").tls_only(),
+        Case::new("resumed", "--path /11b --handshakes resumed --connections 16").tls_only(),
+    ]
+}
+
+pub fn http2_cases() -> [Case; 3] {
+    [
+        Case::new("2k, 8 × 16 streams", "--path /2k --alpn h2 --connections 8 --streams 16").tls_only(),
+        Case::new("2k, 64 × 1 stream", "--path /2k --alpn h2 --connections 64 --streams 1").tls_only(),
+        Case::new("100k, 8 × 4 streams", "--path /100k --alpn h2 --connections 8 --streams 4").tls_only(),
+    ]
+}
+
+pub fn sizes_cases() -> [Case; 5] {
+    [
+        Case::new("1k", "--path /1k --connections 64"),
+        Case::new("10k", "--path /10k --connections 64"),
+        Case::new("100k", "--path /100k --connections 64"),
+        Case::new("1m", "--path /1m --connections 8"),
+        Case::new("10m", "--path /10m --connections 8"),
+    ]
 }
 
 fn run(

@@ -89,7 +89,6 @@ pub fn run(options: &RunOptions) -> Result<(), Error> {
     let outcome = run_experiments(&mut session, &mut report, &folder, started);
     session.progress.end();
     if outcome.is_err() {
-        report.complete = false;
         report.warnings.insert(0, "The run was interrupted: what is missing was not measured.".to_owned());
     }
     report.seconds = started.elapsed().as_secs_f64();
@@ -123,12 +122,11 @@ fn run_experiments(session: &mut Session, report: &mut Report, folder: &Path, st
         report.seconds = started.elapsed().as_secs_f64();
         outcome?;
         // Kept after each experiment: should the machine go down, what was measured is there.
-        report.complete = false;
         if let Err(error) = report::write(folder, report) {
             session.progress.say(&format!("{}: {error}", folder.display()));
         }
-        report.complete = true;
     }
+    report.complete = true;
     Ok(())
 }
 
@@ -296,7 +294,7 @@ fn empty_report(options: &RunOptions, peers: Vec<PeerRecord>, open_files: u64) -
         format: FORMAT,
         began: now(),
         seconds: 0.0,
-        complete: true,
+        complete: false,
         command: procfs::without_private_folders(&format!("tidegate-lab {}", arguments.join(" "))),
         preset: options.preset.name().to_owned(),
         machine: procfs::machine(),

@@ -19,6 +19,8 @@ use crate::stage::cores;
 /// After SIGTERM; then SIGKILL.
 const STOP_TIME_MAX: Duration = Duration::from_secs(3);
 const STOP_POLL: Duration = Duration::from_millis(10);
+/// Of its output, enough to see why a process ended.
+const LAST_LINES: usize = 5;
 
 /// What a program needs to be found, to find its libraries and to write.
 const KEPT_ENVIRONMENT: [&str; 7] = ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "USER", "LANG", "RUST_BACKTRACE"];
@@ -104,8 +106,8 @@ impl Child {
             None => Ok(()),
             Some(status) => {
                 let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let last: Vec<_> = text.lines().rev().take(5).collect();
-                let last: Vec<_> = last.into_iter().rev().collect();
+                let lines: Vec<_> = text.lines().collect();
+                let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
                 Err(format!("{} ended with {status}: {}", self.name, last.join(" | ")).into())
             }
         }
@@ -124,28 +126,21 @@ impl Child {
 
     /// Sends `signal` and waits for the end; after [`STOP_TIME_MAX`] it is killed, with its descendants.
     pub fn stop(&mut self, signal: Signal) {
-        if !matches!(self.process.try_wait(), Ok(None)) {
+        if self.has_ended() {
             return;
         }
-        let family = self.processes().unwrap_or_default();
         signal_process(self.process.id(), signal);
         let deadline = Instant::now() + STOP_TIME_MAX;
-        while Instant::now() < deadline {
-            if !matches!(self.process.try_wait(), Ok(None)) {
-                return;
+        while !self.has_ended() {
+            if Instant::now() > deadline {
+                return self.kill();
             }
             std::thread::sleep(STOP_POLL);
         }
-        for process in family {
-            signal_process(process, Signal::KILL);
-        }
-        self.process.wait().ok();
     }
-}
 
-impl Drop for Child {
-    /// At once and with all that it started: whoever wants a graceful end asks for it before.
-    fn drop(&mut self) {
+    /// At once, with its descendants: a master that is killed alone leaves its workers behind.
+    pub fn kill(&mut self) {
         if self.has_ended() {
             return;
         }
@@ -153,6 +148,13 @@ impl Drop for Child {
             signal_process(process, Signal::KILL);
         }
         self.process.wait().ok();
+    }
+}
+
+impl Drop for Child {
+    /// Whoever wants a graceful end asks for it before.
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

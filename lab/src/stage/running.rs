@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::certificates;
 use crate::net::Error;
 use crate::peers::{self, NotChanged, Places, Program, Rendered, Setup};
@@ -198,7 +196,7 @@ impl Running {
         let deadline = Instant::now() + time_max;
         while !child.has_ended() {
             if Instant::now() > deadline {
-                child.stop(Signal::KILL);
+                child.kill();
                 return Err(format!("{} did not end after its graceful stop, and was killed", self.name).into());
             }
             std::thread::sleep(START_POLL);
