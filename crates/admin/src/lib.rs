@@ -1,86 +1,74 @@
-//! The admin endpoint on the control thread: `/metrics`, `/healthz`, `/readyz`. Read-only; it never sees a request of a client.
+//! The admin endpoint on the control thread: `/metrics`, `/healthz`, `/readyz`, and the JSON API below `/v1`; and the client of it. It never sees
+//! a request of a client of the proxy. Start at `routes`, the table of addresses; `access` decides who may use them.
 
+mod access;
+pub mod api;
+mod ask;
+pub mod client;
+mod configuration;
+mod convert;
+mod extract;
+mod handlers;
+mod openapi;
+mod problem;
+mod proposal;
+mod routes;
+mod serving;
+pub mod token;
+
+use access::{Access, Door};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use tidegate_control::AdminState;
-use tidegate_model::Admin;
+use serving::{Bounds, serve_at};
+use std::future::pending;
+use tidegate_control::{AdminListener, ControlHandle};
 use tidegate_telemetry::ReadinessState;
+use tokio::sync::mpsc;
 
-/// A bound endpoint; bound before the workers start, so that a taken port is known in time.
-pub enum AdminListener {
-    Off,
-    Tcp(std::net::TcpListener),
-    Unix { listener: std::os::unix::net::UnixListener, path: PathBuf },
-}
-
-/// Binds without a runtime. The socket file of an earlier process is replaced; anything else at that path is not.
-pub fn bind(admin: &Admin) -> io::Result<AdminListener> {
-    match admin {
-        Admin::Off => Ok(AdminListener::Off),
-        Admin::Tcp(address) => {
-            let listener = std::net::TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok(AdminListener::Tcp(listener))
-        }
-        Admin::Unix(path) => {
-            remove_stale_socket(path)?;
-            let listener = std::os::unix::net::UnixListener::bind(path)?;
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
-            listener.set_nonblocking(true)?;
-            Ok(AdminListener::Unix { listener, path: path.clone() })
-        }
+/// Serves until the process ends; moves when the configuration names another place. Requests that are being answered there are finished.
+pub async fn serve(first: AdminListener, mut places: mpsc::UnboundedReceiver<AdminListener>, handle: ControlHandle) {
+    let mut listener = first;
+    loop {
+        let (leave, left) = tokio::sync::oneshot::channel::<()>();
+        let door = Door::of(&listener);
+        let router = router(handle.clone(), door);
+        // Before the endpoint says that the process is ready: who waits for that asks with the token next.
+        access::prepare(&handle, door).await;
+        let serving = tokio::task::spawn_local(async move {
+            let left = async move {
+                let _ = left.await;
+            };
+            if let Err(error) = serve_at(listener, router, Bounds::default(), left).await {
+                tracing::error!(%error, "the admin endpoint ended");
+            }
+        });
+        let Some(next) = places.recv().await else {
+            let _ = serving.await;
+            return pending().await;
+        };
+        drop(leave);
+        listener = next;
     }
 }
 
-fn remove_stale_socket(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => Err(io::ErrorKind::AlreadyExists.into()),
-        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) => std::fs::remove_file(path),
-        Err(_) => Ok(()),
-    }
-}
-
-/// Serves until the process ends.
-pub async fn serve(listener: AdminListener, state: AdminState) {
-    let router = Router::new()
+fn router(handle: ControlHandle, door: Door) -> Router {
+    Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))
-        .with_state(state);
-    let outcome = match listener {
-        AdminListener::Off => Ok(()),
-        AdminListener::Tcp(listener) => match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => axum::serve(listener, router).await,
-            Err(error) => Err(error),
-        },
-        AdminListener::Unix { listener, path } => {
-            let outcome = match tokio::net::UnixListener::from_std(listener) {
-                Ok(listener) => axum::serve(listener, router).await,
-                Err(error) => Err(error),
-            };
-            let _ = std::fs::remove_file(path);
-            outcome
-        }
-    };
-    if let Err(error) = outcome {
-        tracing::error!(%error, "the admin endpoint ended");
-    }
+        .merge(routes::router(Access { handle: handle.clone(), door }))
+        .with_state(handle)
 }
 
-async fn metrics(State(state): State<AdminState>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.registry.render_prometheus()).into_response()
+async fn metrics(State(handle): State<ControlHandle>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.registry.render_prometheus()).into_response()
 }
 
-async fn readiness(State(state): State<AdminState>) -> Response {
-    let seen = state.readiness.state();
+async fn readiness(State(handle): State<ControlHandle>) -> Response {
+    let seen = handle.readiness.state();
     let status = match seen {
         ReadinessState::Ready => StatusCode::OK,
         ReadinessState::Starting | ReadinessState::Draining => StatusCode::SERVICE_UNAVAILABLE,

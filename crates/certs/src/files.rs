@@ -4,11 +4,13 @@
 use crate::error::{CertError, Contents};
 use crate::facts::{self, CertificateFacts};
 use crate::provider;
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::{Errno, retry_on_intr};
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_model::Certificate;
@@ -66,11 +68,28 @@ pub(crate) fn load_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, Ce
     Ok(sections.certificates)
 }
 
-/// The whole of a file, at most [`PEM_BYTES_MAX`].
+/// Somebody who puts a pipe in the place of a file must not hold up the control thread, so it is the opened file that is looked at. `config` has the
+/// same for its own files, and neither crate may use the other.
+fn open_regular(file: &Path) -> io::Result<File> {
+    let not_regular = || io::Error::other("it is not a regular file");
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = retry_on_intr(|| open(file, flags, Mode::empty())).map_err(|error| match error {
+        // What opening a socket gives.
+        Errno::NXIO => not_regular(),
+        other => other.into(),
+    })?;
+    match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
+        FileType::RegularFile => Ok(opened.into()),
+        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(not_regular()),
+    }
+}
+
+/// The whole of a regular file, at most [`PEM_BYTES_MAX`].
 pub(crate) fn read_pem(file: &Path) -> Result<Vec<u8>, CertError> {
     let failed = |error| CertError::Read { file: file.to_owned(), error };
     let mut bytes = Vec::new();
-    File::open(file).map_err(failed)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    open_regular(file).map_err(failed)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > PEM_BYTES_MAX {
         return Err(CertError::TooLarge { file: file.to_owned(), bytes_max: PEM_BYTES_MAX });
     }

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::{Diagnostic, FileId, Location};
 use crate::lowering::Lowering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use tidegate_model::{HostPattern, Scheme};
 
@@ -40,48 +40,68 @@ fn duplicate_addresses(lowering: &mut Lowering<'_>) {
     lowering.diagnostics.extend(found);
 }
 
-/// One way of listening on a port, and the first place that asks for it.
+/// The first place that asks for one way of listening on a port.
+#[derive(Clone, Copy)]
 struct Listening<'a> {
-    ip: Option<IpAddr>,
-    scheme: Scheme,
     at: &'a Location,
     why: &'static str,
+    order: usize,
+}
+
+/// What is asked of one port.
+#[derive(Default)]
+struct Port<'a> {
+    /// In general, and for each address alone.
+    first_of_scheme: HashMap<Scheme, Listening<'a>>,
+    first_of_ip: HashMap<(Option<IpAddr>, Scheme), Listening<'a>>,
+    /// The first that cannot stand beside another before it, and that one.
+    clash: Option<(Listening<'a>, Listening<'a>)>,
+}
+
+impl<'a> Port<'a> {
+    fn listen(&mut self, ip: Option<IpAddr>, scheme: Scheme, one: Listening<'a>) {
+        let other_scheme = if scheme == Scheme::Https { Scheme::Http } else { Scheme::Https };
+        if self.clash.is_none() && !self.first_of_ip.contains_key(&(ip, scheme)) {
+            // A port of all addresses is a port of each.
+            let other = match ip {
+                None => self.first_of_scheme.get(&other_scheme),
+                Some(_) => {
+                    let of_ip = self.first_of_ip.get(&(ip, other_scheme));
+                    let of_all = self.first_of_ip.get(&(None, other_scheme));
+                    of_ip.into_iter().chain(of_all).min_by_key(|other| other.order)
+                }
+            };
+            self.clash = other.map(|other| (one, *other));
+        }
+        self.first_of_scheme.entry(scheme).or_insert(one);
+        self.first_of_ip.entry((ip, scheme)).or_insert(one);
+    }
 }
 
 /// One socket speaks either TLS or plain HTTP.
 fn mixed_ports(lowering: &mut Lowering<'_>) {
-    let mut ports: BTreeMap<u16, Vec<Listening<'_>>> = BTreeMap::new();
-    for (address, at) in &lowering.spans.addresses {
+    let mut ports: BTreeMap<u16, Port<'_>> = BTreeMap::new();
+    for (order, (address, at)) in lowering.spans.addresses.iter().enumerate() {
         let ip = ip_of(&address.host);
         let why = if address.scheme == Scheme::Https { "TLS" } else { "plain HTTP" };
-        listen(&mut ports, address.port, Listening { ip, scheme: address.scheme, at, why });
+        ports.entry(address.port).or_default().listen(ip, address.scheme, Listening { at, why, order });
         if address.redirect_from_http {
             let why = "plain HTTP on port 80, to redirect to HTTPS";
-            listen(&mut ports, Scheme::Http.default_port(), Listening { ip, scheme: Scheme::Http, at, why });
+            let port = ports.entry(Scheme::Http.default_port()).or_default();
+            port.listen(ip, Scheme::Http, Listening { at, why, order });
         }
     }
-    let found: Vec<Diagnostic> = ports.iter().filter_map(|(port, ways)| clash(*port, ways)).collect();
+    let clashes = ports.into_iter().filter_map(|(port, asked)| asked.clash.map(|(one, other)| clash(port, one, other)));
+    let found: Vec<Diagnostic> = clashes.collect();
     lowering.diagnostics.extend(found);
 }
 
-fn listen<'a>(ports: &mut BTreeMap<u16, Vec<Listening<'a>>>, port: u16, one: Listening<'a>) {
-    let ways = ports.entry(port).or_default();
-    if !ways.iter().any(|known| known.ip == one.ip && known.scheme == one.scheme) {
-        ways.push(one);
-    }
-}
-
-fn clash(port: u16, ways: &[Listening<'_>]) -> Option<Diagnostic> {
-    ways.iter().enumerate().find_map(|(index, one)| {
-        let overlaps = |other: &&Listening<'_>| one.ip == other.ip || one.ip.is_none() || other.ip.is_none();
-        let other = ways[..index].iter().filter(overlaps).find(|other| other.scheme != one.scheme)?;
-        let message = format!("port {port} cannot speak both TLS and plain HTTP");
-        let diagnostic = Diagnostic::error("mixed-port", one.at.clone(), message)
-            .marked(one.why)
-            .label(other.at.clone(), other.why)
-            .help("give one of them another port");
-        Some(diagnostic)
-    })
+fn clash(port: u16, one: Listening<'_>, other: Listening<'_>) -> Diagnostic {
+    let message = format!("port {port} cannot speak both TLS and plain HTTP");
+    Diagnostic::error("mixed-port", one.at.clone(), message)
+        .marked(one.why)
+        .label(other.at.clone(), other.why)
+        .help("give one of them another port")
 }
 
 fn ip_of(host: &HostPattern) -> Option<IpAddr> {
@@ -102,13 +122,17 @@ fn unused_pools(lowering: &mut Lowering<'_>) {
 }
 
 fn unused_listeners(lowering: &mut Lowering<'_>) {
+    let mut listening: HashSet<(Option<IpAddr>, u16)> = HashSet::new();
+    for (address, _) in &lowering.spans.addresses {
+        let ip = ip_of(&address.host);
+        listening.insert((ip, address.port));
+        if address.redirect_from_http {
+            listening.insert((ip, Scheme::Http.default_port()));
+        }
+    }
     let mut found = Vec::new();
     for (options, at) in lowering.configuration.listeners.iter().zip(&lowering.spans.listeners) {
-        let used = lowering.spans.addresses.iter().any(|(address, _)| {
-            let same_port =
-                address.port == options.port || (address.redirect_from_http && options.port == Scheme::Http.default_port());
-            same_port && ip_of(&address.host) == options.ip
-        });
+        let used = listening.contains(&(options.ip, options.port));
         if !used {
             let diagnostic = Diagnostic::warning("unused-listener", at.clone(), "no site listens on this address")
                 .help("the addresses come from the sites; a `listener` only sets options of one");

@@ -22,9 +22,11 @@ pub struct FileId(usize);
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     files: Vec<SourceFile>,
+    /// Names of properties whose values are not shown.
+    secrets: Vec<&'static str>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SourceFile {
     /// As it is shown in messages.
     pub name: String,
@@ -34,6 +36,11 @@ pub struct SourceFile {
 }
 
 impl Sources {
+    /// What is written behind these names is blanked where texts are shown.
+    pub(crate) fn hide(&mut self, names: impl Iterator<Item = &'static str>) {
+        self.secrets = names.collect();
+    }
+
     pub fn add(&mut self, file: SourceFile) -> FileId {
         self.files.push(file);
         FileId(self.files.len() - 1)
@@ -43,9 +50,22 @@ impl Sources {
         &self.files[id.0]
     }
 
+    pub(crate) fn file_mut(&mut self, id: FileId) -> &mut SourceFile {
+        &mut self.files[id.0]
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = FileId> + use<> {
+        (0..self.files.len()).map(FileId)
+    }
+
     /// The main file.
     pub fn first(&self) -> Option<FileId> {
         (!self.files.is_empty()).then_some(FileId(0))
+    }
+
+    /// The main file first, then the others as they were read.
+    pub fn iter(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.iter()
     }
 
     pub fn len(&self) -> usize {
@@ -54,6 +74,18 @@ impl Sources {
 
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// The same texts with `*` for every byte of a secret that is written out, so that all places stay where they are. `None`: there is none.
+    fn without_secrets(&self) -> Option<Sources> {
+        let mut copy: Option<Sources> = None;
+        for (index, file) in self.files.iter().enumerate() {
+            for span in written_secrets(&file.text, &self.secrets) {
+                let text = &mut copy.get_or_insert_with(|| self.clone()).files[index].text;
+                text.replace_range(span.clone(), &"*".repeat(span.len()));
+            }
+        }
+        copy
     }
 
     /// Line and column of a byte offset, both from 1. A column is a character, so a tab and an umlaut are one each.
@@ -74,6 +106,11 @@ impl Sources {
 pub struct Location {
     pub file: FileId,
     pub span: Range<usize>,
+}
+
+impl Location {
+    /// For what was never written.
+    pub(crate) const NOWHERE: Location = Location { file: FileId(usize::MAX), span: 0..0 };
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +184,28 @@ impl Diagnostic {
 /// Characters of a word that was not understood, as far as a message repeats it.
 const SHOWN_CHARS_MAX: usize = 60;
 
+/// What stands between the quotes of every property that is a secret, such as `token="…"`. One without quotes ends at the next blank.
+fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    for name in names {
+        let written = format!("{name}=");
+        for (start, _) in text.match_indices(&written) {
+            let start = start + written.len();
+            let value = &text[start..];
+            let hashes = value.bytes().take_while(|byte| *byte == b'#').count();
+            let span = match value[hashes..].strip_prefix('"') {
+                Some(quoted) => start + hashes + 1..start + hashes + 1 + quoted.find(['"', '\n']).unwrap_or(quoted.len()),
+                None => start..start + value.find([' ', '\t', '\n', ';', '}']).unwrap_or(value.len()),
+            };
+            // A file or a variable is named, and what it holds is not shown anyway.
+            if !text[span.clone()].starts_with('{') {
+                spans.push(span);
+            }
+        }
+    }
+    spans
+}
+
 /// A word for a message: a line that was pasted by mistake must not fill the screen.
 pub fn shortened(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(SHOWN_CHARS_MAX) {
@@ -158,6 +217,8 @@ pub fn shortened(word: &str) -> Cow<'_, str> {
 /// All diagnostics in the compiler's manner: title, place, excerpt, notes, help; a blank line between two.
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let without_secrets = sources.without_secrets();
+    let sources = without_secrets.as_ref().unwrap_or(sources);
     let mut out = String::new();
     for (index, diagnostic) in diagnostics.iter().enumerate() {
         if index > 0 {
@@ -271,6 +332,20 @@ fn edit_distance(left: &str, right: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_that_is_written_out_is_not_shown() {
+        let check = |text: &str, hidden: &str| {
+            let loaded = crate::load_text("test.kdl", text, std::path::Path::new("/"));
+            let rendered = render(&loaded.diagnostics, &loaded.files, false);
+            assert!(!rendered.is_empty(), "a fault is expected in {text}");
+            assert!(!rendered.contains(hidden), "{rendered}");
+        };
+        check("admin \"nonsense\" token=\"0123456789abcdef0123\"", "0123456789");
+        check("admin \"nonsense\" token=#\"0123456789abcdef0123\"#", "0123456789");
+        check("admin \"nonsense\" token=hunter2hunter2hunter2", "hunter2");
+        check("admin \"nonsense\" token=\"short\"", "short");
+    }
 
     #[test]
     fn the_nearest_word_is_suggested_and_a_distant_one_is_not() {

@@ -37,50 +37,73 @@ pub struct Token {
 
 /// Splits any text; unfinished strings and comments reach to the end. The spans join up without gaps.
 pub fn tokens(text: &str) -> Vec<Token> {
-    let mut tokens: Vec<Token> = Vec::new();
-    let mut start = 0;
-    while start < text.len() {
-        let (kind, length) = next_token(&text[start..]);
-        tokens.push(Token { kind, span: start..start + length });
-        start += length;
-    }
-    tokens
+    Tokens::of(text).collect()
 }
 
-fn next_token(rest: &str) -> (TokenKind, usize) {
-    if let Some(length) = newline_length(rest) {
-        return (TokenKind::Newline, length);
+/// The same, one after the other: the tokens of a large file take more memory than the file.
+#[derive(Debug)]
+pub struct Tokens<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Tokens<'t> {
+    pub fn of(text: &'t str) -> Tokens<'t> {
+        Tokens { text, at: 0 }
     }
-    if rest.starts_with("//") {
-        return (TokenKind::LineComment, length_until(rest, |rest| newline_length(rest).is_some()));
+}
+
+impl Iterator for Tokens<'_> {
+    type Item = Token;
+
+    fn next(&mut self) -> Option<Token> {
+        let rest = &self.text[self.at..];
+        let first = *rest.as_bytes().first()?;
+        let (kind, length) = next_token(rest, first);
+        let start = self.at;
+        self.at += length;
+        Some(Token { kind, span: start..self.at })
     }
-    if rest.starts_with("/*") {
-        return (TokenKind::BlockComment, block_comment_length(rest));
+}
+
+fn next_token(rest: &str, first: u8) -> (TokenKind, usize) {
+    let second = rest.as_bytes().get(1).copied();
+    match (first, second) {
+        (b'/', Some(b'/')) => (TokenKind::LineComment, length_until(rest, |rest| newline_length(rest).is_some())),
+        (b'/', Some(b'*')) => (TokenKind::BlockComment, block_comment_length(rest)),
+        (b'/', Some(b'-')) => (TokenKind::Slashdash, 2),
+        (b'"', _) => (TokenKind::Text, string_length(rest)),
+        (b'#', Some(b'#' | b'"')) if is_raw_string(rest) => (TokenKind::Text, string_length(rest)),
+        (b'\\', _) => (TokenKind::Continuation, 1),
+        (b'=', _) => (TokenKind::Equals, 1),
+        (b'{', _) => (TokenKind::Open, 1),
+        (b'}', _) => (TokenKind::Close, 1),
+        (b';', _) => (TokenKind::Semicolon, 1),
+        (b'(', _) => (TokenKind::ParenOpen, 1),
+        (b')', _) => (TokenKind::ParenClose, 1),
+        _ => match newline_length(rest) {
+            Some(length) => (TokenKind::Newline, length),
+            None if rest.starts_with(is_space) => (TokenKind::Space, length_until(rest, |rest| !rest.starts_with(is_space))),
+            None => (TokenKind::Bare, bare_length(rest)),
+        },
     }
-    if rest.starts_with("/-") {
-        return (TokenKind::Slashdash, 2);
+}
+
+fn bare_length(rest: &str) -> usize {
+    let first = rest.chars().next().map_or(0, char::len_utf8);
+    let mut index = first;
+    loop {
+        // Most of a file are letters and digits, which need no closer look.
+        index += rest.as_bytes()[index..].iter().take_while(|byte| is_plain(**byte)).count();
+        match rest[index..].chars().next() {
+            Some(c) if !ends_bare(&rest[index..]) => index += c.len_utf8(),
+            Some(_) | None => return index,
+        }
     }
-    if rest.starts_with('"') || is_raw_string(rest) {
-        return (TokenKind::Text, string_length(rest));
-    }
-    let first = rest.chars().next().expect("a token starts before the end of the text");
-    let single = match first {
-        '\\' => Some(TokenKind::Continuation),
-        '=' => Some(TokenKind::Equals),
-        '{' => Some(TokenKind::Open),
-        '}' => Some(TokenKind::Close),
-        ';' => Some(TokenKind::Semicolon),
-        '(' => Some(TokenKind::ParenOpen),
-        ')' => Some(TokenKind::ParenClose),
-        _ => None,
-    };
-    if let Some(kind) = single {
-        return (kind, 1);
-    }
-    if is_space(first) {
-        return (TokenKind::Space, length_until(rest, |rest| !rest.starts_with(is_space)));
-    }
-    (TokenKind::Bare, length_until(&rest[first.len_utf8()..], ends_bare) + first.len_utf8())
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':')
 }
 
 fn ends_bare(rest: &str) -> bool {
@@ -96,8 +119,13 @@ fn length_until(text: &str, stop: impl Fn(&str) -> bool) -> usize {
 }
 
 fn newline_length(rest: &str) -> Option<usize> {
-    const NEWLINES: [&str; 8] = ["\r\n", "\r", "\n", "\u{85}", "\u{b}", "\u{c}", "\u{2028}", "\u{2029}"];
-    NEWLINES.iter().find(|newline| rest.starts_with(**newline)).map(|newline| newline.len())
+    match rest.as_bytes() {
+        [b'\r', b'\n', ..] => Some(2),
+        [b'\r' | b'\n' | 0x0b | 0x0c, ..] => Some(1),
+        [0xc2, 0x85, ..] => Some('\u{85}'.len_utf8()),
+        [0xe2, 0x80, 0xa8 | 0xa9, ..] => Some('\u{2028}'.len_utf8()),
+        _ => None,
+    }
 }
 
 fn is_space(c: char) -> bool {
@@ -132,6 +160,13 @@ fn is_raw_string(rest: &str) -> bool {
 }
 
 fn string_length(rest: &str) -> usize {
+    // A text on one line with nothing unusual in it, as nearly all are.
+    if rest.starts_with('"') && !rest.starts_with("\"\"") {
+        let plain = rest.as_bytes()[1..].iter().take_while(|byte| is_plain(**byte) || matches!(byte, b'/' | b'*' | b' ')).count();
+        if rest.as_bytes().get(1 + plain) == Some(&b'"') {
+            return plain + 2;
+        }
+    }
     let hashes = rest.len() - rest.trim_start_matches('#').len();
     let quotes = if rest[hashes..].starts_with("\"\"\"") { "\"\"\"" } else { "\"" };
     let mut index = hashes + quotes.len();

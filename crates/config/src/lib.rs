@@ -4,14 +4,18 @@
 mod checks;
 mod diagnostics;
 mod directives;
+mod document;
 mod format;
 mod lexer;
 mod load;
 mod lowering;
 mod patterns;
+mod pieces;
 mod placeholders;
 mod reachability;
 mod reference;
+mod regular;
+mod remembered;
 mod schema;
 mod slips;
 mod syntax;
@@ -19,8 +23,15 @@ mod table;
 mod units;
 
 pub use diagnostics::{Diagnostic, FileId, Label, Location, Severity, SourceFile, Sources, render};
+pub use document::{ChangedFile, Edit, EditError, EditFault, List, Target, apply_edits, read_target, to_json, to_kdl};
 pub use format::format_text;
-pub use load::{Environment, Loaded, Spans, load_path, load_text, load_with};
+pub use load::{
+    Environment, Loaded, MainFile, Spans, Texts, include_matches, load_instead, load_path, load_path_again, load_text,
+    load_text_again, load_with, load_with_again,
+};
+pub use pieces::LoadMemory;
 pub use reference::reference;
+pub use regular::{open_regular, read_opened, read_regular};
 pub use schema::schema;
+pub use serde_json::Value as Json;
 pub use units::{parse_duration, parse_size};

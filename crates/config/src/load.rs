@@ -3,17 +3,21 @@
 
 use crate::checks;
 use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sources};
-use crate::directives::edition;
 use crate::directives::include::INCLUDE;
 use crate::directives::pool;
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::directives::{self, edition};
+use crate::lowering::{self, Line, Lowering, Read, Seen};
+use crate::pieces::{LoadMemory, Recall, TopNode};
 use crate::placeholders::Text;
-use crate::syntax::{self, FILE_BYTES_MAX, Node};
+use crate::regular::{read_bounded, read_regular};
+use crate::remembered::Lowered;
+use crate::syntax::{Entry, Literal, Node};
 use crate::table::{Lower, Place};
-use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use tidegate_model::{Configuration, SiteAddress, UpstreamAddress};
 
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -29,9 +33,26 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// For rendering the diagnostics.
     pub files: Sources,
-    /// All files that the configuration depends on: itself, included ones, certificates, `{file.X}`.
+    /// All files that the configuration depends on: itself, included ones, certificates, `{file.X}`. Also those that should be there
+    /// and are not; relative paths as they were given.
     pub read_files: Vec<PathBuf>,
+    /// The includes with a wildcard as absolute patterns: a file that comes to match one of them belongs to the configuration too.
+    /// [`include_matches`] tells which do.
+    pub include_patterns: Vec<PathBuf>,
     pub spans: Spans,
+    pub(crate) written: Written,
+}
+
+/// What was written, before it was given a meaning; for reading and changing it as JSON.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Includes are replaced by what they include.
+    pub nodes: Vec<TopNode>,
+    /// For each file of the sources: what tells it from others, and its path as it was given.
+    pub files: Vec<(PathBuf, PathBuf)>,
+    /// The `include` line of a file, by its texts, and what it brought in.
+    pub includes: Vec<(FileId, Vec<String>, Vec<FileId>)>,
+    pub memory: LoadMemory,
 }
 
 impl Loaded {
@@ -54,33 +75,65 @@ pub struct Spans {
     pub listeners: Vec<Location>,
     /// Every server of every pool, named or written in place, as often as it is named.
     pub servers: Vec<(UpstreamAddress, Location)>,
-    /// The addresses of each site, and which of `files` are named in it.
+    /// The addresses of each site that names files, and which of `files` those are.
     pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
+    /// Made when something is looked up first. What is looked up is looked up for thousands of sites.
+    index: OnceLock<SpanIndex>,
+}
+
+/// The first positions in the lists of the same names.
+#[derive(Debug, Clone, Default)]
+struct SpanIndex {
+    addresses: HashMap<SiteAddress, usize>,
+    files: HashMap<PathBuf, usize>,
+    servers: HashMap<UpstreamAddress, usize>,
+    files_of_sites: HashMap<SiteAddress, usize>,
 }
 
 impl Spans {
+    fn index(&self) -> &SpanIndex {
+        fn first<'l, T: Clone + Eq + Hash + 'l>(list: impl Iterator<Item = (usize, &'l T)>) -> HashMap<T, usize> {
+            let mut positions = HashMap::new();
+            for (position, one) in list {
+                positions.entry(one.clone()).or_insert(position);
+            }
+            positions
+        }
+        fn keys<T, U>(list: &[(T, U)]) -> impl Iterator<Item = (usize, &T)> {
+            list.iter().map(|(key, _)| key).enumerate()
+        }
+        self.index.get_or_init(|| SpanIndex {
+            addresses: first(keys(&self.addresses)),
+            files: first(keys(&self.files)),
+            servers: first(keys(&self.servers)),
+            files_of_sites: first(
+                keys(&self.files_of_sites).flat_map(|(at, addresses)| addresses.iter().map(move |one| (at, one))),
+            ),
+        })
+    }
+
     pub fn of_address(&self, address: &SiteAddress) -> Option<&Location> {
-        self.addresses.iter().find(|(known, _)| known == address).map(|(_, at)| at)
+        let position = self.index().addresses.get(address)?;
+        self.addresses.get(*position).map(|(_, at)| at)
     }
 
     /// The first place that names the certificate or key file.
     pub fn of_file(&self, path: &Path) -> Option<&Location> {
-        self.files.iter().find(|(known, _)| known == path).map(|(_, at)| at)
+        let position = self.index().files.get(path)?;
+        self.files.get(*position).map(|(_, at)| at)
     }
 
     /// Where the site of that address names the certificate or key file; the first place of all when it does not.
     pub fn of_file_in_site(&self, path: &Path, address: &SiteAddress) -> Option<&Location> {
-        let in_site = self
-            .files_of_sites
-            .iter()
-            .find(|(addresses, _)| addresses.contains(address))
-            .and_then(|(_, files)| self.files.get(files.clone())?.iter().find(|(known, _)| known == path));
+        let site = self.index().files_of_sites.get(address).and_then(|position| self.files_of_sites.get(*position));
+        let in_site = site.and_then(|(_, files)| self.files.get(files.clone())?.iter().find(|(known, _)| known == path));
         in_site.map(|(_, at)| at).or_else(|| self.of_file(path))
     }
 
     /// The first place that names the server.
     pub fn of_server(&self, address: &UpstreamAddress) -> Option<&Location> {
-        self.servers.iter().find(|(known, _)| known == address).map(|(_, at)| at)
+        let position = self.index().servers.get(address)?;
+        self.servers.get(*position).map(|(_, at)| at)
     }
 }
 
@@ -102,10 +155,24 @@ impl Environment {
     }
 }
 
-/// Loads a file with the environment of this process.
+/// What the main file may be. All others that a configuration names are regular files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MainFile {
+    /// What can be read to its end, such as a pipe: for a command that was given it, and has nothing else to do.
+    AnyKind,
+    /// For a process that must not wait for whoever writes into a pipe.
+    Regular,
+}
+
+/// Loads a file of any kind with the environment of this process.
 pub fn load_path(path: &Path) -> Loaded {
-    let mut loader = Loader::new(&Environment::Process);
-    let nodes = loader.read_main(path);
+    load_path_again(path, MainFile::AnyKind, &mut LoadMemory::default())
+}
+
+/// The same, at the cost of what has changed since the last load with this memory.
+pub fn load_path_again(path: &Path, kind: MainFile, memory: &mut LoadMemory) -> Loaded {
+    let mut loader = Loader::new(&Environment::Process, memory);
+    let nodes = loader.read_main(path, kind);
     loader.finish(nodes)
 }
 
@@ -114,10 +181,42 @@ pub fn load_text(name: &str, text: &str, base_dir: &Path) -> Loaded {
     load_with(name, text, base_dir, &Environment::Process)
 }
 
+/// The same, at the cost of what has changed since the last load with this memory.
+pub fn load_text_again(name: &str, text: &str, base_dir: &Path, memory: &mut LoadMemory) -> Loaded {
+    load_with_again(name, text, base_dir, &Environment::Process, memory)
+}
+
 /// Loads a text with an environment of the caller's choice.
 pub fn load_with(name: &str, text: &str, base_dir: &Path, environment: &Environment) -> Loaded {
-    let mut loader = Loader::new(environment);
+    load_with_again(name, text, base_dir, environment, &mut LoadMemory::default())
+}
+
+/// The same, at the cost of what has changed since the last load with this memory; the environment may be another one.
+pub fn load_with_again(name: &str, text: &str, base_dir: &Path, environment: &Environment, memory: &mut LoadMemory) -> Loaded {
+    let mut loader = Loader::new(environment, memory);
+    loader.written.files.push((PathBuf::from(name), PathBuf::from(name)));
     let file = loader.sources.add(SourceFile { name: name.into(), text: text.into(), directory: base_dir.into() });
+    let nodes = loader.nodes_of(file);
+    loader.finish(nodes)
+}
+
+/// Texts that are taken instead of what is on disk.
+#[derive(Debug, Clone, Default)]
+pub struct Texts {
+    /// By the path as it would be read: that of the main file, or what an `include` names.
+    pub by_path: BTreeMap<PathBuf, String>,
+    /// There are no other files: what was read once is read again as it was, and patterns match only these.
+    pub is_complete: bool,
+}
+
+/// Loads a main text that was read before, or is about to be written. Certificates, `{file.X}` and `{env.X}` are as they are now.
+pub fn load_instead(name: &str, text: &str, base_dir: &Path, texts: &Texts, memory: &mut LoadMemory) -> Loaded {
+    let mut loader = Loader::new(&Environment::Process, memory);
+    loader.texts = Some(texts);
+    loader.read_files.extend(Path::new(name).is_absolute().then(|| PathBuf::from(name)));
+    loader.written.files.push((identity(Path::new(name)), PathBuf::from(name)));
+    let file = loader.sources.add(SourceFile { name: name.into(), text: text.into(), directory: base_dir.into() });
+    loader.open.push(identity(Path::new(name)));
     let nodes = loader.nodes_of(file);
     loader.finish(nodes)
 }
@@ -133,23 +232,56 @@ pub fn reason(error: &std::io::Error) -> String {
     }
 }
 
+/// The files that match one of [`Loaded::include_patterns`] now, in the order in which they are read. At most 4,096.
+pub fn include_matches(pattern: &Path) -> Vec<PathBuf> {
+    pattern.to_str().and_then(|pattern| matches(pattern).ok()).unwrap_or_default()
+}
+
+/// A mounted volume keeps its old and new versions in hidden folders.
+const MATCH_OPTIONS: glob::MatchOptions =
+    glob::MatchOptions { require_literal_leading_dot: true, require_literal_separator: true, case_sensitive: true };
+
+fn matches(pattern: &str) -> Result<Vec<PathBuf>, glob::PatternError> {
+    let paths = glob::glob_with(pattern, MATCH_OPTIONS)?;
+    let mut files: Vec<PathBuf> = paths.filter_map(Result::ok).filter(|path| path.is_file()).take(FILES_MAX).collect();
+    files.sort();
+    Ok(files)
+}
+
 struct Loader<'e> {
     sources: Sources,
     environment: &'e Environment,
+    recall: Recall<'e>,
     diagnostics: Vec<Diagnostic>,
     read_files: Vec<PathBuf>,
+    include_patterns: Vec<PathBuf>,
+    texts: Option<&'e Texts>,
+    written: Written,
     /// The files that are being read, from the main one to the innermost.
     open: Vec<PathBuf>,
 }
 
 impl<'e> Loader<'e> {
-    fn new(environment: &'e Environment) -> Loader<'e> {
-        Loader { sources: Sources::default(), environment, diagnostics: Vec::new(), read_files: Vec::new(), open: Vec::new() }
+    fn new(environment: &'e Environment, memory: &'e mut LoadMemory) -> Loader<'e> {
+        let mut sources = Sources::default();
+        sources.hide(directives::secret_properties());
+        Loader {
+            sources,
+            environment,
+            recall: Recall::new(memory),
+            diagnostics: Vec::new(),
+            read_files: Vec::new(),
+            include_patterns: Vec::new(),
+            texts: None,
+            written: Written::default(),
+            open: Vec::new(),
+        }
     }
 
-    fn read_main(&mut self, path: &Path) -> Vec<Node> {
+    fn read_main(&mut self, path: &Path, kind: MainFile) -> Vec<TopNode> {
         self.read_files.push(path.to_path_buf());
-        let text = read_text(path);
+        let text = read_text(path, kind);
+        self.written.files.push((identity(path), path.to_path_buf()));
         let file = self.sources.add(SourceFile {
             name: path.display().to_string(),
             text: text.as_ref().map_or_else(|_| String::new(), String::clone),
@@ -169,33 +301,46 @@ impl<'e> Loader<'e> {
     }
 
     /// The nodes of a file with its includes in their place.
-    fn nodes_of(&mut self, file: FileId) -> Vec<Node> {
-        match syntax::parse(&self.sources, file) {
-            Ok(nodes) => self.expand(nodes),
+    fn nodes_of(&mut self, file: FileId) -> Vec<TopNode> {
+        let nodes = match self.recall.nodes_of(&self.sources, file) {
+            Ok(nodes) => nodes,
             Err(diagnostics) => {
                 self.diagnostics.extend(diagnostics);
-                Vec::new()
+                return Vec::new();
             }
-        }
-    }
-
-    fn expand(&mut self, nodes: Vec<Node>) -> Vec<Node> {
+        };
         let mut expanded = Vec::with_capacity(nodes.len());
-        for mut node in nodes {
-            if node.name.text == INCLUDE.name {
-                self.include(&node, &mut expanded);
-                continue;
+        for top in nodes {
+            if top.name() == INCLUDE.name {
+                expanded.extend(self.include(&top.placed()));
+            } else if includes(&top.remembered.node) {
+                let node = self.expand(top.placed());
+                expanded.push(TopNode::for_once(node));
+            } else {
+                expanded.push(top);
             }
-            // Elsewhere an `include` stays, and is reported as a word that cannot stand there.
-            if matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy") {
-                node.children = node.children.map(|children| self.expand(children));
-            }
-            expanded.push(node);
         }
         expanded
     }
 
-    fn include(&mut self, node: &Node, expanded: &mut Vec<Node>) {
+    fn expand(&mut self, mut node: Node) -> Node {
+        if !takes_includes(&node) {
+            return node;
+        }
+        let Some(children) = node.children.take() else { return node };
+        let mut expanded = Vec::with_capacity(children.len());
+        for child in children {
+            if child.name.text == INCLUDE.name {
+                expanded.extend(self.include(&child).iter().map(TopNode::placed));
+            } else {
+                expanded.push(self.expand(child));
+            }
+        }
+        node.children = Some(expanded);
+        node
+    }
+
+    fn include(&mut self, node: &Node) -> Vec<TopNode> {
         let mut lowering = Lowering::new(&self.sources, self.environment);
         let line = Line { node, directive: &INCLUDE };
         line.check_shape(&mut lowering);
@@ -203,16 +348,20 @@ impl<'e> Loader<'e> {
         let (diagnostics, read_files) = (lowering.diagnostics, lowering.read_files);
         self.diagnostics.extend(diagnostics);
         self.read_files.extend(read_files);
+        let mut included = Vec::new();
+        let mut files = Vec::new();
         for pattern in patterns {
             if self.open.len() > INCLUDE_DEPTH_MAX {
                 let message = format!("includes are nested more than {INCLUDE_DEPTH_MAX} deep");
                 self.diagnostics.push(Diagnostic::error("include-depth", pattern.location.clone(), message));
-                return;
+                return included;
             }
             for path in self.files_of(&pattern) {
-                self.include_file(&path, &pattern, expanded);
+                included.extend(self.include_file(&path, &pattern, &mut files));
             }
         }
+        self.written.includes.push((node.location.file, texts_of(node), files));
+        included
     }
 
     /// The files that an include names, in the order of their names.
@@ -227,14 +376,9 @@ impl<'e> Loader<'e> {
             let directory = glob::Pattern::escape(&directory.display().to_string());
             if directory.is_empty() { pattern.value.clone() } else { format!("{directory}/{}", pattern.value) }
         };
-        // A mounted volume keeps its old and new versions in hidden folders.
-        let options =
-            glob::MatchOptions { require_literal_leading_dot: true, require_literal_separator: true, case_sensitive: true };
-        match glob::glob_with(&absolute, options) {
-            Ok(paths) => {
-                let mut files: Vec<PathBuf> =
-                    paths.filter_map(Result::ok).filter(|path| path.is_file()).take(FILES_MAX).collect();
-                files.sort();
+        match self.matches(&absolute) {
+            Ok(files) => {
+                self.include_patterns.push(std::path::absolute(&absolute).unwrap_or_else(|_| PathBuf::from(&absolute)));
                 files
             }
             Err(error) => {
@@ -244,42 +388,71 @@ impl<'e> Loader<'e> {
         }
     }
 
-    fn include_file(&mut self, path: &Path, pattern: &Text, expanded: &mut Vec<Node>) {
+    fn matches(&self, pattern: &str) -> Result<Vec<PathBuf>, glob::PatternError> {
+        let Some(texts) = self.texts else { return matches(pattern) };
+        let compiled = glob::Pattern::new(pattern)?;
+        let given = texts.by_path.keys().filter(|path| compiled.matches_path_with(path, MATCH_OPTIONS)).cloned();
+        let mut files: Vec<PathBuf> = given.collect();
+        if !texts.is_complete {
+            files.extend(matches(pattern)?);
+            files.sort();
+            files.dedup();
+        }
+        Ok(files)
+    }
+
+    fn read_text(&self, path: &Path) -> Result<String, String> {
+        match self.texts {
+            Some(texts) => match texts.by_path.get(path) {
+                Some(text) => Ok(text.clone()),
+                None if texts.is_complete => Err("it was not there at that time".into()),
+                None => read_text(path, MainFile::Regular),
+            },
+            None => read_text(path, MainFile::Regular),
+        }
+    }
+
+    fn include_file(&mut self, path: &Path, pattern: &Text, files: &mut Vec<FileId>) -> Vec<TopNode> {
         let identity = identity(path);
         if self.open.contains(&identity) {
             let message =
                 if pattern.secret { "a file includes itself".into() } else { format!("`{}` includes itself", path.display()) };
             self.diagnostics.push(Diagnostic::error("include-cycle", pattern.location.clone(), message));
-            return;
+            return Vec::new();
         }
         if self.sources.len() >= FILES_MAX {
             let message = format!("more than {FILES_MAX} files are included");
             self.diagnostics.push(Diagnostic::error("include-count", pattern.location.clone(), message));
-            return;
+            return Vec::new();
         }
         self.read_files.push(path.to_path_buf());
-        let text = match read_text(path) {
+        let text = match self.read_text(path) {
             Ok(text) => text,
             Err(reason) => {
                 let shown = if pattern.secret { pattern.shown().to_string() } else { path.display().to_string() };
                 let message = format!("cannot read `{shown}`: {reason}");
                 self.diagnostics.push(Diagnostic::error("cannot-read", pattern.location.clone(), message));
-                return;
+                return Vec::new();
             }
         };
         let file = self.sources.add(SourceFile { name: path.display().to_string(), text, directory: directory_of(path) });
+        self.written.files.push((identity.clone(), path.to_path_buf()));
+        files.push(file);
         self.open.push(identity);
-        expanded.extend(self.nodes_of(file));
+        let included = self.nodes_of(file);
         self.open.pop();
+        included
     }
 
-    fn finish(self, nodes: Vec<Node>) -> Loaded {
-        let Loader { sources, environment, diagnostics, mut read_files, .. } = self;
+    fn finish(self, nodes: Vec<TopNode>) -> Loaded {
+        let Loader { sources, environment, recall, diagnostics, mut read_files, mut include_patterns, mut written, .. } = self;
+        written.memory = recall.finish();
         let main_file = sources.first().expect("the main file was added before anything else");
         let mut lowering = Lowering::new(&sources, environment);
         lowering.diagnostics = diagnostics;
         let readable = !lowering.diagnostics.iter().any(|diagnostic| matches!(diagnostic.code, "syntax" | "cannot-read"));
         lower_top(&mut lowering, &nodes);
+        written.nodes = nodes;
         checks::check(&mut lowering, main_file);
         if !readable {
             // The part that could not be read may hold the pools that seem to be missing.
@@ -291,15 +464,67 @@ impl<'e> Loader<'e> {
         read_files.extend(more_files);
         read_files.sort();
         read_files.dedup();
+        include_patterns.sort();
+        include_patterns.dedup();
         diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));
-        Loaded { configuration: (!has_errors).then_some(configuration), diagnostics, files: sources, read_files, spans }
+        let configuration = (!has_errors).then_some(configuration);
+        Loaded { configuration, diagnostics, files: sources, read_files, include_patterns, spans, written }
     }
 }
 
-fn lower_top(lowering: &mut Lowering<'_>, nodes: &[Node]) {
+/// The texts behind the name, by which an `include` is known again.
+pub fn texts_of(node: &Node) -> Vec<String> {
+    let text = |entry: &Entry| match &entry.value.literal {
+        Literal::Text(text) => Some(text.clone()),
+        Literal::Integer(_) | Literal::Float(_) | Literal::Switch(_) | Literal::Null => None,
+    };
+    node.entries.iter().filter_map(text).collect()
+}
+
+/// An `include` inside these is replaced by what it includes. Elsewhere it stays, and is reported as a word that cannot stand there.
+pub fn takes_includes(node: &Node) -> bool {
+    matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy")
+}
+
+pub fn includes(node: &Node) -> bool {
+    let children = node.children.as_deref().unwrap_or_default();
+    takes_includes(node) && children.iter().any(|child| child.name.text == INCLUDE.name || includes(child))
+}
+
+fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
     edition::check_first(lowering, nodes);
     lowering.pools_written = pool::collect_names(lowering, nodes);
-    for line in lowering::lines(lowering, nodes, Place::Top) {
+    let mut seen = Seen::default();
+    for top in nodes {
+        if matches!(top.name(), "site" | "pool") {
+            lower_apart(lowering, top);
+        } else {
+            lower_node(lowering, &top.placed(), &mut seen);
+        }
+    }
+}
+
+/// Sites and pools, of which there may be thousands, do not look at one another but by the names of pools.
+fn lower_apart(lowering: &mut Lowering<'_>, top: &TopNode) {
+    let remembered = &top.remembered;
+    if let Some(lowered) = remembered.lowered.get().filter(|lowered| lowered.holds(lowering)) {
+        lowered.merge(lowering, &|location| top.location(location));
+        return;
+    }
+    let node = top.placed();
+    let (lowered, is_by_text) = Lowered::apart(lowering, |alone| lower_node(alone, &node, &mut Seen::default()));
+    lowered.merge(lowering, &Location::clone);
+    if is_by_text
+        && let Some(placement) = top.placement
+        && let Some(lowered) = lowered.relative(placement)
+    {
+        // What is kept already, and did not hold because a pool is missing, holds again when the pool is back.
+        let _ = remembered.lowered.set(lowered);
+    }
+}
+
+fn lower_node(lowering: &mut Lowering<'_>, node: &Node, seen: &mut Seen) {
+    if let Some(line) = lowering::line(lowering, node, Place::Top, seen) {
         match line.directive.lower {
             Lower::Top(lower) => lower(lowering, &line),
             Lower::Reading => {}
@@ -313,14 +538,12 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[Node]) {
     }
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
-    if text.len() > FILE_BYTES_MAX {
-        return Err("it is larger than 8 MiB".into());
-    }
-    Ok(text)
+fn read_text(path: &Path, kind: MainFile) -> Result<String, String> {
+    let text = match kind {
+        MainFile::AnyKind => std::fs::File::open(path).and_then(read_bounded),
+        MainFile::Regular => read_regular(path),
+    };
+    text.map_err(|error| reason(&error))
 }
 
 /// What tells that two paths are one file.

@@ -16,7 +16,10 @@ use tidegate_model::{Configuration, Pool, PoolName, SiteAddress, Template};
 /// Everything that is collected on the way. Faults are reported and lowering goes on, so that all of them show at once.
 pub struct Lowering<'a> {
     pub sources: &'a Sources,
+    /// Variables are read through [`Lowering::variable`].
     pub environment: &'a Environment,
+    /// Nothing but the text and the names of pools that are there has decided so far what comes out.
+    pub is_by_text: bool,
     pub diagnostics: Vec<Diagnostic>,
     pub configuration: Configuration,
     /// Every named pool that is written, also the faulty ones, so that a use of them is not one more fault.
@@ -34,6 +37,7 @@ impl<'a> Lowering<'a> {
         Lowering {
             sources,
             environment,
+            is_by_text: true,
             diagnostics: Vec::new(),
             configuration: Configuration::default(),
             pools_written: BTreeMap::new(),
@@ -63,37 +67,52 @@ impl<'a> Lowering<'a> {
     }
 
     /// A path as written, made absolute against the directory of the file it is written in.
-    pub fn path(&self, text: &Text) -> PathBuf {
-        self.sources.file(text.location.file).directory.join(&text.value)
+    pub fn path(&mut self, written: &str, at: &Location) -> PathBuf {
+        self.note_influence();
+        self.sources.file(at.file).directory.join(written)
+    }
+
+    pub fn variable(&mut self, name: &str) -> Option<String> {
+        self.note_influence();
+        self.environment.variable(name)
+    }
+
+    /// Something besides the text decides what comes out.
+    pub fn note_influence(&mut self) {
+        self.is_by_text = false;
     }
 }
 
 /// The lines of a block that name a directive of that place. Everything else about them is reported here, so that fewer lines than
 /// nodes mean that something in the block was not understood.
 pub fn lines<'n>(lowering: &mut Lowering<'_>, nodes: &'n [Node], place: Place) -> Vec<Line<'n>> {
-    let mut seen: BTreeMap<&'static str, Location> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for node in nodes {
-        let Some(directive) = directives::find(&node.name.text, place) else {
-            lowering.report(unknown_word(node, place));
-            continue;
-        };
-        if directive.repeat == Repeat::Once {
-            if let Some(first) = seen.get(directive.name) {
-                let message = format!("`{}` is written twice", directive.name);
-                let diagnostic = Diagnostic::error("duplicate-directive", node.name.location.clone(), message)
-                    .label(first.clone(), "the first one")
-                    .help("remove one of them");
-                lowering.report(diagnostic);
-                continue;
-            }
-            seen.insert(directive.name, node.name.location.clone());
+    let mut seen = Seen::default();
+    nodes.iter().filter_map(|node| line(lowering, node, place, &mut seen)).collect()
+}
+
+/// Where the directives of a block that may be there once were written.
+pub type Seen = BTreeMap<&'static str, Location>;
+
+/// One of those lines.
+pub fn line<'n>(lowering: &mut Lowering<'_>, node: &'n Node, place: Place, seen: &mut Seen) -> Option<Line<'n>> {
+    let Some(directive) = directives::find(&node.name.text, place) else {
+        lowering.report(unknown_word(node, place));
+        return None;
+    };
+    if directive.repeat == Repeat::Once {
+        if let Some(first) = seen.get(directive.name) {
+            let message = format!("`{}` is written twice", directive.name);
+            let diagnostic = Diagnostic::error("duplicate-directive", node.name.location.clone(), message)
+                .label(first.clone(), "the first one")
+                .help("remove one of them");
+            lowering.report(diagnostic);
+            return None;
         }
-        let line = Line { node, directive };
-        line.check_shape(lowering);
-        lines.push(line);
+        seen.insert(directive.name, node.name.location.clone());
     }
-    lines
+    let line = Line { node, directive };
+    line.check_shape(lowering);
+    Some(line)
 }
 
 fn unknown_word(node: &Node, place: Place) -> Diagnostic {
@@ -303,7 +322,7 @@ impl<'n> Line<'n> {
 
 fn describe_argument(argument: &Argument) -> String {
     match argument.kind {
-        Kind::Text(form) => form.to_string(),
+        Kind::Text(form) | Kind::Secret(form) => form.to_string(),
         Kind::Template(_) => "a text".into(),
         Kind::Path => "a path".into(),
         Kind::Choice(names) => format!("one of {}", quoted_list(names)),
@@ -392,7 +411,7 @@ impl Read {
 /// Reads one value as a kind; what does not fit is reported with `owner`, the name of the directive or property.
 pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str) -> Option<Read> {
     match kind {
-        Kind::Text(form) => {
+        Kind::Text(form) | Kind::Secret(form) => {
             let text = expect_text(lowering, value, owner, form)?;
             placeholders::resolve_text(lowering, text).map(Read::Text)
         }

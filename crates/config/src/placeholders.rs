@@ -196,7 +196,7 @@ enum Early {
 fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>) -> Early {
     let at = value.part(range.clone());
     if let Some(variable) = name.strip_prefix("env.") {
-        return match lowering.environment.variable(variable) {
+        return match lowering.variable(variable) {
             Some(text) => Early::Filled(text),
             None => {
                 let message = format!("the environment variable `{variable}` is not set");
@@ -219,9 +219,9 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
 
 /// The content of a file without its last line break.
 fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
-    let path = lowering.sources.file(at.file).directory.join(path);
+    let path = lowering.path(path, &at);
     lowering.read_files.push(path.clone());
-    let file = std::fs::File::open(&path).map_err(|error| crate::load::reason(&error))?;
+    let file = crate::regular::open_regular(&path).map_err(|error| crate::load::reason(&error))?;
     let mut text = String::new();
     file.take(FILE_VALUE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| crate::load::reason(&error))?;
     if text.len() as u64 > FILE_VALUE_BYTES_MAX {

@@ -187,7 +187,7 @@ fn synopsis(directive: &Directive) -> String {
 
 fn describe_kind(kind: Kind) -> String {
     match kind {
-        Kind::Text(form) => form.to_string(),
+        Kind::Text(form) | Kind::Secret(form) => form.to_string(),
         Kind::Template(Stage::Request) => "a template, before there is a response".into(),
         Kind::Template(Stage::Response) => "a template".into(),
         Kind::Template(Stage::Log) => "a template for the access log".into(),

@@ -148,36 +148,45 @@ fn with_description(mut schema: Value, description: &str) -> Value {
 
 fn kind_schema(kind: Kind) -> Value {
     match kind {
-        Kind::Text(_) | Kind::Template(_) => json!({ "type": "string" }),
+        Kind::Text(_) | Kind::Secret(_) | Kind::Template(_) => json!({ "type": "string" }),
         Kind::Path => json!({ "type": "string", "minLength": 1 }),
-        Kind::Choice(names) => json!({ "enum": names }),
-        Kind::ChoiceOr(names, "") => json!({ "enum": names }),
+        Kind::Choice(names) | Kind::ChoiceOr(names, "") => json!({ "anyOf": [{ "enum": names }, filled_in()] }),
         Kind::ChoiceOr(names, _) => json!({ "anyOf": [{ "enum": names }, { "type": "string" }] }),
         Kind::AutoOrInteger { min, max } => {
-            json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": min, "maximum": max }] })
+            json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": min, "maximum": max }, filled_in()] })
         }
-        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        // The bounds are for the number, the pattern is for the text.
+        Kind::Integer { min, max } => {
+            json!({ "type": ["integer", "string"], "minimum": min, "maximum": max, "pattern": FILLED_IN })
+        }
         Kind::Duration { min, max } => json!({
             "type": "string",
-            "pattern": "^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$",
+            "pattern": format!("^([0-9]+(\\.[0-9]+)?(ms|s|m|h|d))+$|{FILLED_IN}"),
             "$comment": format!("{} to {}", show_duration(min), show_duration(max)),
         }),
         Kind::Size { min, max } => json!({
             "anyOf": [
                 { "type": "integer", "minimum": min, "maximum": max },
-                { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?([kKMGT]?i?B)?$" },
+                { "type": "string", "pattern": format!("^[0-9]+(\\.[0-9]+)?([kKMGT]?i?B)?$|{FILLED_IN}") },
             ],
             "$comment": format!("{} to {}", show_size(min), show_size(max)),
         }),
         Kind::ByteRate { min, max } => json!({
             "anyOf": [
                 { "type": "integer", "minimum": min, "maximum": max },
-                { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?([kKMGT]?i?B)?(/s)?$" },
+                { "type": "string", "pattern": format!("^[0-9]+(\\.[0-9]+)?([kKMGT]?i?B)?(/s)?$|{FILLED_IN}") },
             ],
             "$comment": format!("{} to {} a second", show_size(min), show_size(max)),
         }),
-        Kind::Switch => json!({ "anyOf": [{ "type": "boolean" }, { "enum": ["on", "off"] }] }),
+        Kind::Switch => json!({ "anyOf": [{ "type": "boolean" }, { "enum": ["on", "off"] }, filled_in()] }),
     }
+}
+
+/// What the environment or a file fills in, wherever a value stands.
+const FILLED_IN: &str = "\\{(env|file)\\.[^{}]+\\}";
+
+fn filled_in() -> Value {
+    json!({ "type": "string", "pattern": FILLED_IN })
 }
 
 #[cfg(test)]
@@ -218,7 +227,10 @@ mod tests {
         check("/$defs/pool.server/properties/weight/maximum", json!(256));
         check("/$defs/pool.server/required", json!(["address"]));
         check("/$defs/top.site/required", json!(["addresses", "steps"]));
-        check("/$defs/pool.balance/properties/method/enum", json!(["p2c", "round-robin", "least-conn", "random", "hash"]));
+        check(
+            "/$defs/pool.balance/properties/method/anyOf/0/enum",
+            json!(["p2c", "round-robin", "least-conn", "random", "hash"]),
+        );
         check("/properties/drain", json!({ "$ref": "#/$defs/top.drain" }));
         assert_eq!(schema.pointer("/properties/include"), None);
     }

@@ -72,9 +72,32 @@ impl Value {
     }
 }
 
+impl Node {
+    /// The same, elsewhere.
+    pub fn relocated(&self, place: &dyn Fn(&Location) -> Location) -> Node {
+        let name = |name: &Name| Name { text: name.text.clone(), location: place(&name.location) };
+        let entry = |entry: &Entry| Entry {
+            name: entry.name.as_ref().map(name),
+            value: Value { location: place(&entry.value.location), ..entry.value.clone() },
+            location: place(&entry.location),
+        };
+        Node {
+            name: name(&self.name),
+            entries: self.entries.iter().map(entry).collect(),
+            children: self.children.as_ref().map(|children| children.iter().map(|child| child.relocated(place)).collect()),
+            location: place(&self.location),
+            annotation: self.annotation.as_ref().map(place),
+        }
+    }
+}
+
 /// The nodes of a file, or everything that keeps it from being KDL.
 pub fn parse(sources: &Sources, file: FileId) -> Result<Vec<Node>, Vec<Diagnostic>> {
-    let text = sources.file(file).text.as_str();
+    parse_text(&sources.file(file).text, file)
+}
+
+/// The same for a text that belongs to that file; the places count from its start.
+pub fn parse_text(text: &str, file: FileId) -> Result<Vec<Node>, Vec<Diagnostic>> {
     let at = |span| Location { file, span };
     let slips = slips::find(text, SYNTAX_ERRORS_MAX);
     if slips.iter().any(|slip| slip.is_kdl) {

@@ -104,6 +104,8 @@ pub enum Block {
 pub enum Kind {
     /// Text of a form that the string describes, such as "an address".
     Text(&'static str),
+    /// The same, and never to be shown where the configuration is read as JSON.
+    Secret(&'static str),
     /// Text with placeholders.
     Template(Stage),
     /// A file; relative to the file it is written in.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tidegate_config::{Environment, Loaded, load_path, load_with, render};
+use tidegate_config::{Environment, LoadMemory, Loaded, MainFile, load_path, load_path_again, load_with, render};
 use tidegate_model::{
     AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation,
     HostPattern, LogLevel, LogTarget, PathPattern, Placeholder, Protocol, Rotation, Scheme, SiteAddress, Step, Template,
@@ -24,8 +24,8 @@ fn loaded(text: &str) -> Configuration {
 
 /// The steps and the terminal step of the first route of the only site.
 fn route_of(line: &str) -> tidegate_model::Route {
-    let mut configuration = loaded(&format!("site \"localhost\" {{\nroute {{\n{line}\n}}\n}}"));
-    configuration.sites.remove(0).routes.remove(0)
+    let configuration = loaded(&format!("site \"localhost\" {{\nroute {{\n{line}\n}}\n}}"));
+    configuration.sites[0].routes[0].clone()
 }
 
 fn step(line: &str) -> Step {
@@ -459,6 +459,34 @@ fn the_main_file_has_to_exist() {
     let shown = render(&loaded.diagnostics, &loaded.files, false);
     assert_eq!(shown, "error[cannot-read]: cannot read `no-such-file.kdl`: there is no such file\n--> no-such-file.kdl\n");
     assert!(loaded.configuration.is_none());
+}
+
+fn make_pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a pipe");
+}
+
+#[test]
+fn a_pipe_is_read_only_as_the_main_file_of_a_command() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pipe = directory.path().join("pipe");
+    make_pipe(&pipe);
+    let message = |loaded: Loaded| loaded.diagnostics.first().map(|diagnostic| diagnostic.message.clone());
+    // Nobody writes: whoever waited would wait for ever.
+    let refused = load_path_again(&pipe, MainFile::Regular, &mut LoadMemory::default());
+    let shown = pipe.display();
+    assert_eq!(message(refused), Some(format!("cannot read `{shown}`: it is not a regular file")));
+    let check = |text: &str, name: &str| {
+        let expected = format!("cannot read `{name}`: it is not a regular file");
+        assert_eq!(message(load_text_in(text, directory.path(), &[])), Some(expected), "for {text}");
+    };
+    check("include \"pipe\"", &shown.to_string());
+    check("site \"localhost\" { respond body=\"{file.pipe}\"; }", "pipe");
+    check("site \"https://a.test\" { tls cert=\"pipe\" key=\"pipe\"; respond 200; }", "pipe");
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs::write(&pipe, "site \"http://localhost\" { respond 200; }"));
+        assert!(load_path(&pipe).configuration.is_some());
+    });
 }
 
 #[test]

@@ -1,13 +1,9 @@
-//! Binding every listening address before anything runs, so that a taken port is known while the old state still stands.
+//! Binding one listening address, and what stands in the way of it. Which sockets there are is in `sockets`.
 
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use tidegate_proxy::snapshot::Listener;
-use tidegate_transport::tokio_sock::{ListenOptions, bind};
-
-/// The sockets of one worker: one per listener of the snapshot, in its order. `None` where an implied listener could not be bound.
-pub type Bound = Vec<Option<TcpListener>>;
+use tidegate_transport::tokio_sock::{self, ListenOptions};
 
 #[derive(Debug)]
 pub struct BindFault {
@@ -48,48 +44,23 @@ impl fmt::Display for BindFault {
     }
 }
 
-/// Binds every listener once per worker. All faults are reported; a fault of an implied listener is only a warning in the log.
-pub fn bind_all(listeners: &[Listener], workers: usize) -> Result<Vec<Bound>, Vec<BindFault>> {
-    let mut bound: Vec<Bound> = (0..workers).map(|_| Vec::with_capacity(listeners.len())).collect();
-    let mut faults = Vec::new();
-    for listener in listeners {
-        if is_shared(listener.address) {
-            tracing::warn!(
-                address = %listener.address,
-                "another process listens on this address as well; the system gives each of them a part of the connections"
-            );
-        }
-        let sockets: io::Result<Vec<_>> = (0..workers).map(|_| bind_one(listener.address)).collect();
-        match sockets {
-            Ok(sockets) => {
-                for (worker, socket) in bound.iter_mut().zip(sockets) {
-                    worker.push(Some(socket));
-                }
-            }
-            Err(error) if listener.implied => {
-                tracing::warn!(address = %listener.address, %error, "plain HTTP is not redirected to HTTPS: its port cannot be listened on");
-                for worker in &mut bound {
-                    worker.push(None);
-                }
-            }
-            Err(error) => faults.push(BindFault { address: listener.address, error }),
-        }
-    }
-    if faults.is_empty() { Ok(bound) } else { Err(faults) }
-}
-
 /// Whether another process of this user listens there already and shares: the kernel would spread connections over both without a word.
 pub fn is_shared(address: SocketAddr) -> bool {
     let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
-    bind(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()
+    tokio_sock::probe(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()
 }
 
-/// Whether the address can be listened on now. Another Tidegate that shares it is no obstacle.
+/// Whether the address can be listened on now. Another Tidegate that shares it is no obstacle, and does not notice.
 pub fn probe(address: SocketAddr) -> io::Result<()> {
-    bind_one(address).map(drop)
+    on_this_machine(address, tokio_sock::probe)
 }
 
-fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+/// One more socket on the address, beside those that share it already.
+pub fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    on_this_machine(address, tokio_sock::bind)
+}
+
+fn on_this_machine<T>(address: SocketAddr, bind: impl Fn(SocketAddr, ListenOptions) -> io::Result<T>) -> io::Result<T> {
     match bind(address, ListenOptions::default()) {
         // A machine without IPv6: every address means every IPv4 address there.
         Err(error) if address.ip().is_unspecified() && address.is_ipv6() && lacks_ipv6(&error) => {
@@ -101,4 +72,54 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
 
 fn lacks_ipv6(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bind_one, is_shared, probe};
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::sync::mpsc::{TryRecvError, channel};
+
+    fn any_port() -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+
+    #[test]
+    fn an_address_is_free_or_taken_or_shared() {
+        fn check(address: SocketAddr, expected: Result<(), ErrorKind>, expected_shared: bool) {
+            assert_eq!(probe(address).map_err(|error| error.kind()), expected, "{address}");
+            assert_eq!(is_shared(address), expected_shared, "{address}");
+        }
+        let sharing = bind_one(any_port()).expect("a port");
+        let address = sharing.local_addr().expect("an address");
+        check(address, Ok(()), true);
+        drop(sharing);
+        check(address, Ok(()), false);
+        let alone = TcpListener::bind(any_port()).expect("a port");
+        check(alone.local_addr().expect("an address"), Err(ErrorKind::AddrInUse), false);
+        // No interface has an address for documentation (RFC 5737).
+        check(SocketAddr::from(([192, 0, 2, 1], 8443)), Err(ErrorKind::AddrNotAvailable), false);
+    }
+
+    #[test]
+    fn whoever_looks_at_a_shared_address_takes_no_connection_from_it() {
+        const CLIENTS: usize = 300;
+        let live = bind_one(any_port()).expect("a port");
+        live.set_nonblocking(false).expect("blocking");
+        let address = live.local_addr().expect("an address");
+        // Neither is waited for, so that a client that landed elsewhere fails the test.
+        std::thread::spawn(move || while live.accept().is_ok_and(|(mut accepted, _)| accepted.write_all(b"a").is_ok()) {});
+        let (looking, done) = channel::<()>();
+        std::thread::spawn(move || {
+            while done.try_recv() == Err(TryRecvError::Empty) {
+                assert!(is_shared(address));
+            }
+        });
+        for _ in 0..CLIENTS {
+            let mut client = TcpStream::connect(address).expect("a connection");
+            client.read_exact(&mut [0]).expect("an answer of the only one that listens");
+        }
+        drop(looking);
+    }
 }

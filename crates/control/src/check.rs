@@ -8,9 +8,9 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use tidegate_certs::{CertFinding, Severity, TlsSurvivors, check_site, check_upstream};
+use tidegate_model::listening::listen_address;
 use tidegate_model::{Admin, Configuration, LogTarget, Scheme, Site, SiteAddress, TlsSource, UpstreamAddress};
-use tidegate_proxy::snapshot::listen_address;
-use tidegate_transport::tokio_sock::{ListenOptions, bind};
+use tidegate_transport::tokio_sock::{self, ListenOptions};
 
 #[derive(Debug)]
 pub struct Finding {
@@ -136,7 +136,9 @@ fn check_admin(configuration: &Configuration, findings: &mut Vec<Finding>) {
             if let Some(site) = site {
                 let message = format!("the admin endpoint {address} is on the address of the site {site}");
                 findings.push(finding(Severity::Error, "duplicate-listener", message, "give one of them another port".into()));
-            } else if let Err(error) = bind(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() }) {
+            } else if let Err(error) =
+                tokio_sock::probe(*address, ListenOptions { reuse_port: false, ..ListenOptions::default() })
+            {
                 let fault = BindFault { address: *address, error };
                 // Most often it is the running Tidegate whose configuration is being checked.
                 findings.push(finding(Severity::Warning, "admin-address-in-use", fault.what(), fault.help()));
@@ -214,7 +216,7 @@ fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
             };
             let Ok(addresses) = (server.address.host.as_str(), server.address.port).to_socket_addrs() else {
                 let message = format!("the name of the server `{}` in the pool `{}` has no address", server.address, pool.name);
-                let help = "requests to it fail with 502 until the name resolves and Tidegate is started again";
+                let help = "requests to it fail with 502 until the name resolves; a running Tidegate looks every ten seconds";
                 findings.push(finding(Severity::Warning, "unresolved", message, help));
                 continue;
             };

@@ -3,7 +3,7 @@
 use crate::bind::BindFault;
 use std::fmt;
 use tidegate_certs::CertError;
-use tidegate_model::LogTarget;
+use tidegate_model::{Admin, LogTarget};
 
 #[derive(Debug)]
 pub enum StartFault {
@@ -20,6 +20,12 @@ pub enum StartFault {
     Bind(Vec<BindFault>),
     AccessLog {
         target: LogTarget,
+        error: std::io::Error,
+    },
+    /// Of more than one site.
+    Several(Vec<StartFault>),
+    Admin {
+        admin: Admin,
         error: std::io::Error,
     },
     Internal(String),
@@ -53,6 +59,14 @@ impl fmt::Display for StartFault {
                     path.display()
                 )
             }
+            StartFault::Several(faults) => {
+                for (position, fault) in faults.iter().enumerate() {
+                    let newline = if position > 0 { "\n" } else { "" };
+                    write!(f, "{newline}{fault}")?;
+                }
+                Ok(())
+            }
+            StartFault::Admin { admin, error } => f.write_str(&admin_fault(admin, error)),
             StartFault::AccessLog { error, .. } => write!(f, "the access log cannot be opened: {error}"),
             StartFault::Internal(message) => f.write_str(message),
         }
@@ -60,3 +74,14 @@ impl fmt::Display for StartFault {
 }
 
 impl std::error::Error for StartFault {}
+
+fn admin_fault(admin: &Admin, error: &std::io::Error) -> String {
+    let (place, help) = match admin {
+        Admin::Off => ("nowhere".to_owned(), ""),
+        Admin::Tcp(address) => (address.to_string(), "choose another with `admin \"127.0.0.1:PORT\"`, or `admin \"off\"`"),
+        Admin::Unix(path) => {
+            (path.display().to_string(), "name a socket in a folder that exists and that this user may write to")
+        }
+    };
+    format!("the admin endpoint cannot listen on {place}: {error}\n  help: {help}")
+}

@@ -1,14 +1,51 @@
-//! From a configuration to working threads, and back: find certificates and addresses, compile, bind, run, drain.
-//! No configuration text is read here (`config` does), and no request is looked at (`proxy` does). Start at `run`.
+//! From a configuration to working threads, and from one configuration to the next: find certificates and addresses, compile, bind, publish,
+//! drain. Beside that, what can be said of configurations without running them: what one needs (`check`), what a change would do (`plan`),
+//! where a request goes (`explain`). No text is parsed here (`config` does), and no request is served (`proxy` does).
+//! Start at `run`, the life of the process, and `change`, the life of a change.
 
+pub mod background;
 pub mod bind;
+pub mod change;
 pub mod check;
 pub mod compile;
+pub mod confirm;
+pub mod control;
+pub mod edit;
+pub mod endpoint;
+pub mod explain;
 pub mod fault;
+pub mod generations;
+pub mod handle;
+pub mod init;
+pub mod names;
+pub mod past;
+pub mod plan;
+pub mod report;
+mod rewrite;
 pub mod run;
+pub mod sharing;
+pub mod sockets;
+pub mod source;
+pub mod succession;
+pub mod systemd;
+pub mod tag;
+pub mod watch;
+pub mod workers;
 
-pub use bind::{BindFault, Bound, bind_all};
+mod wording;
+
+pub use bind::BindFault;
+pub use change::{Applied, ApplyOptions, ChangeFault};
 pub use check::{Finding, Place, check};
-pub use compile::Material;
+pub use control::Control;
+pub use edit::Edited;
+pub use endpoint::AdminListener;
+pub use explain::{ExplainRequest, Explanation, explain};
 pub use fault::StartFault;
-pub use run::{AdminState, Prepared, prepare};
+pub use handle::{ControlHandle, Stopped};
+pub use past::PastRequest;
+pub use plan::{Effect, Plan, plan};
+pub use run::{Prepared, StartOptions, prepare};
+pub use source::{Proposal, Source};
+pub use tag::Tag;
+pub use watch::FileWatch;

@@ -1,225 +1,445 @@
-//! The life of the process: prepare everything that can fail, start the workers, follow signals, drain.
+//! The life of the process: prepare everything that can fail, start the workers, follow what happens, drain.
 
-use crate::bind::{Bound, bind_all};
-use crate::compile::{Material, gather};
+use crate::compile::{Material, Numbers, Survivors, gather};
+use crate::confirm::{Baseline, SAMPLE_PERIOD};
+use crate::control::{AdminPlace, Control, Watching};
+use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
+use crate::generations::{Generation, Generations, Origin, WrittenFile};
+use crate::handle::{ControlHandle, EVENTS_MAX, Event};
+use crate::init;
+use crate::names::{self, Names};
+use crate::sharing::{ask_for_spares, offer_all};
+use crate::sockets::{Inherited, SocketTable, Spare};
+use crate::source::{Read, Source, Watched};
+use crate::succession::{Inheritance, Program, Stage};
+use crate::systemd::{self, ActivationSockets};
+use crate::watch::{DEBOUNCE, FileWatch};
+use crate::workers::{Workers, worker_count};
 use jiff::Timestamp;
+use rustix::process::Signal as ProcessSignal;
+use std::cell::RefCell;
 use std::future::Future;
 use std::io;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tidegate_certs::{Renewal, SiteCertificates, TlsSurvivors};
-use tidegate_model::{Configuration, Threads};
-use tidegate_proxy::snapshot::Snapshot;
+use tidegate_certs::TlsSurvivors;
+use tidegate_config::LoadMemory;
+use tidegate_model::{Admin, Configuration, PoolName};
+use tidegate_proxy::command::{NewSocket, SocketId};
+use tidegate_proxy::listening::CUT_GRACE;
 use tidegate_proxy::survivors::ProcessSurvivors;
-use tidegate_proxy::worker::{self, Command, WorkerParts};
-use tidegate_telemetry::{AccessLogSender, AccessLogWriter, Readiness, ReadinessState, Registry, access_log};
-use tidegate_transport::rt;
+use tidegate_telemetry::{AccessLogSender, Readiness, ReadinessState, Registry, access_log};
+use tidegate_transport::handover::Succession;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
 
-/// Commands that may wait for a worker; it takes them between two polls of its tasks.
-const COMMANDS_MAX: usize = 16;
-/// How often certificates are looked at.
+/// How often certificates are looked at that nothing was noticed of: those of the internal CA have an age, and notices can be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(3600);
 /// How often a draining process looks whether its workers have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
-/// A worker that takes longer to start will not.
-const START_LIMIT: Duration = Duration::from_secs(10);
 /// Workers that were told to abort end within this, or with the process.
 const ABORT_LIMIT: Duration = Duration::from_millis(500);
+/// By then a predecessor has told systemd who its successor is.
+const STORE_AGAIN: Duration = Duration::from_secs(3);
 /// Lines of the last requests are written within this, drain or not.
 const LOG_FLUSH: Duration = Duration::from_secs(2);
-/// Workers that `threads` may ask for at most, as `config` has it; `auto` stays below as well.
-const THREADS_MAX: usize = 1024;
+
+/// How the process is to run, beside its configuration.
+pub struct StartOptions {
+    pub source: Source,
+    /// As the first load left it.
+    pub memory: LoadMemory,
+    /// Keeps the internal CA.
+    pub state_dir: PathBuf,
+    pub version: &'static str,
+    /// A changed file of the configuration is applied.
+    pub watch: bool,
+    /// Sockets and all from the process before.
+    pub inheritance: Option<Inheritance>,
+    /// What systemd opened, or kept over a crash. Asked for before any thread runs, since the environment is changed.
+    pub activation: ActivationSockets,
+}
 
 /// Everything that can fail has not failed: sockets are bound, certificates loaded, logs open. Nothing runs yet.
 pub struct Prepared {
-    configuration: Configuration,
-    material: Material,
-    sockets: Vec<Bound>,
-    process: Arc<ProcessSurvivors>,
-    log_senders: Vec<AccessLogSender>,
-    log_writer: AccessLogWriter,
-    readiness: Arc<Readiness>,
+    control: Control,
+    events: mpsc::Receiver<Event>,
+    admin: Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)>,
+    handle: ControlHandle,
+    workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
+    succession: Option<Succession>,
+    borrowed: Borrowed,
 }
 
-/// What the admin endpoint serves from.
-#[derive(Clone)]
-pub struct AdminState {
-    pub registry: Arc<Registry>,
-    pub readiness: Arc<Readiness>,
+/// Sockets that another process could do without. Until this one accepts from them, they go back when it gives up.
+#[derive(Default)]
+struct Borrowed(Vec<TcpListener>);
+
+impl Borrowed {
+    fn keep(mut self) {
+        self.0.clear();
+    }
 }
 
-/// `state_dir` keeps the internal CA.
-pub fn prepare(configuration: Configuration, state_dir: PathBuf, version: &'static str) -> Result<Prepared, StartFault> {
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            offer_all("", &self.0.iter().collect::<Vec<_>>());
+        }
+    }
+}
+
+pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
     raise_descriptor_limit();
-    let registry = Arc::new(Registry::new(version));
-    let process = ProcessSurvivors::new(registry.clone());
+    let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
+    let configuration = Arc::new(read.configuration);
+    let process = ProcessSurvivors::new(Arc::new(Registry::new(version)));
     let tls = TlsSurvivors::new(state_dir).map_err(|error| StartFault::Internal(error.message()))?;
-    let material = gather(&configuration, 1, &process, &tls, Timestamp::now())?;
-    let workers = worker_count(configuration.threads);
-    let sockets = bind_all(&material.snapshot.listeners, workers).map_err(StartFault::Bind)?;
-    let (log_senders, log_writer) = access_log::start(&configuration.access_log, &registry, workers)
+    let (inherited, inherited_admin, carried, succession) = match inheritance {
+        Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
+        None => (Vec::new(), None, crate::succession::CarriedOver::default(), None),
+    };
+    let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
+    let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
+    let (events_sender, events) = mpsc::channel(EVENTS_MAX);
+    let names = Names::new(names::of_system, names::CHANGE_LIMIT, events_sender.clone());
+    let survivors = Survivors { process: &process, tls: &tls, names: &names };
+    let running = gather(configuration.clone(), None, survivors, numbers, Timestamp::now())?;
+    set_drained(&running, &carried.drained);
+    let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
+    let admin = open_admin(&configuration, inherited_admin, &mut activation)?;
+    let own_admin = admin.try_clone().map_err(out_of_descriptors)?;
+    let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
         .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
+    // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
+    let mut inherited = inherited;
+    inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
+    let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
+    let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
-    Ok(Prepared { configuration, material, sockets, process, log_senders, log_writer, readiness })
+    let handle =
+        ControlHandle { events: events_sender.clone(), registry: process.registry.clone(), readiness: readiness.clone() };
+    let (serve_admin, admin_places) = mpsc::unbounded_channel();
+    let started = Timestamp::now();
+    let origin = if succession.is_some() { Origin::Upgrade } else { Origin::Start };
+    let generations = first_generation(numbers.generation, started, origin, &configuration, read.files);
+    process.registry.configuration().set_generation(numbers.generation, started.as_second());
+    process.registry.configuration().set_workers(indices.len());
+    let mut control = Control {
+        source,
+        memory: RefCell::new(memory),
+        running,
+        process,
+        tls,
+        workers: Workers::default(),
+        sockets,
+        log,
+        admin: AdminPlace { listener: own_admin, serve: serve_admin },
+        readiness,
+        generations,
+        on_disk: std::collections::BTreeMap::new(),
+        serial: numbers.serial,
+        baseline: Baseline::default(),
+        pending: None,
+        refused: None,
+        superseded: Vec::new(),
+        store_again_at: None,
+        unfit_certificates: Vec::new(),
+        watch: Watching {
+            watch: None,
+            applies_configuration: watch,
+            configuration: Watched::default(),
+            certificates: Vec::new(),
+        },
+        started,
+        succession: Stage::new(Program::current(), events_sender.clone()),
+        names,
+    };
+    control.watch.watch = start_watch(events_sender);
+    control.watch_files(read.watched);
+    Ok(Prepared { control, events, admin: Some((admin, admin_places)), handle, workers, succession, borrowed })
+}
+
+fn first_generation(
+    number: u64,
+    applied: Timestamp,
+    origin: Origin,
+    configuration: &Configuration,
+    files: Vec<WrittenFile>,
+) -> Generations {
+    let summary = counted(&[("site", configuration.sites.len()), ("pool", configuration.pools.len())]);
+    let mut generations = Generations::default();
+    generations.add(Generation { number, applied, origin, summary, files });
+    generations
+}
+
+/// `1 site, 2 pools`
+fn counted(things: &[(&str, usize)]) -> String {
+    let one = |(name, count): &(&str, usize)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" });
+    things.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn set_drained(running: &Material, drained: &[(String, String)]) {
+    for (pool, server) in drained {
+        let Some(pool) = running.snapshot.pool_named(&PoolName(pool.as_str().into())) else { continue };
+        if let Some(server) = pool.servers.iter().find(|known| *known.authority == **server) {
+            server.shared.set_drained(true);
+        }
+    }
+}
+
+fn open_sockets(
+    running: &Material,
+    indices: &[usize],
+    mut inherited: Vec<TcpListener>,
+    is_successor: bool,
+) -> Result<(SocketTable, crate::sockets::Prepared, Borrowed), StartFault> {
+    let mut sockets = SocketTable::default();
+    let listeners = &running.snapshot.listeners;
+    let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+    let spares = if is_successor { Vec::new() } else { ask_for_spares(&addresses) };
+    let borrowed = Borrowed(spares.iter().filter_map(|socket| socket.try_clone().ok()).collect());
+    inherited.extend(spares);
+    let mut inherited = Inherited::new(inherited);
+    let prepared = sockets.prepare(listeners, indices, &mut inherited).map_err(StartFault::Bind)?;
+    for socket in inherited.into_rest() {
+        if let Ok(address) = socket.local_addr() {
+            tracing::warn!(%address, "a listening socket was given to this process for an address that no site has");
+        }
+    }
+    Ok((sockets, prepared, borrowed))
+}
+
+fn open_admin(
+    configuration: &Configuration,
+    inherited: Option<AdminListener>,
+    activation: &mut ActivationSockets,
+) -> Result<AdminListener, StartFault> {
+    if let Some(inherited) = inherited.filter(|inherited| inherited.is_at(&configuration.admin)) {
+        return Ok(inherited);
+    }
+    let is_at = |(_, socket): &(String, TcpListener)| matches!(&configuration.admin, Admin::Tcp(address) if socket.local_addr().is_ok_and(|local| local == *address));
+    if let Some(position) = activation.tcp.iter().position(is_at) {
+        return Ok(AdminListener::Tcp(activation.tcp.swap_remove(position).1));
+    }
+    AdminListener::bind(&configuration.admin).map_err(|error| StartFault::Admin { admin: configuration.admin.clone(), error })
+}
+
+fn share_out(
+    indices: &[usize],
+    senders: Vec<AccessLogSender>,
+    mut sockets: Vec<(usize, NewSocket)>,
+) -> Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)> {
+    let mut senders = senders.into_iter();
+    let mut shares = Vec::new();
+    for index in indices.iter().copied() {
+        let (own, others) = sockets.into_iter().partition(|(worker, _)| *worker == index);
+        sockets = others;
+        let own: Vec<(usize, NewSocket)> = own;
+        shares.push((index, senders.next(), own.into_iter().map(|(_, socket)| socket).collect()));
+    }
+    shares
+}
+
+fn start_watch(events: mpsc::Sender<Event>) -> Option<FileWatch> {
+    let report = move |changed| {
+        let _ = events.blocking_send(Event::FilesChanged(changed));
+    };
+    FileWatch::start(DEBOUNCE, report).inspect_err(|error| tracing::error!(%error, "changes of files will not be noticed")).ok()
 }
 
 impl Prepared {
-    pub fn admin_state(&self) -> AdminState {
-        AdminState { registry: self.process.registry.clone(), readiness: self.readiness.clone() }
+    pub fn handle(&self) -> ControlHandle {
+        self.handle.clone()
     }
 
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.material.snapshot
+    /// Where the admin endpoint is, and then each place that it moves to. To be taken once.
+    pub fn take_admin(&mut self) -> Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)> {
+        self.admin.take()
     }
 
     /// Runs until a signal asks to stop and the requests in flight are done, or the drain time has passed. `admin` is served on the
-    /// control thread meanwhile; `started` is called once the workers run.
-    pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<()> {
+    /// control thread meanwhile; `started` is called once the workers run. Gives the process that has taken over, if one has.
+    pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<Option<u32>> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+        let Prepared { mut control, mut events, workers, succession, borrowed, .. } = self;
         runtime.block_on(async move {
             let mut signals = Signals::new()?;
             tokio::task::spawn_local(admin);
-            let drain = self.configuration.drain;
-            let workers = start_workers(self.sockets, &self.material.snapshot, &self.process, self.log_senders)?;
-            self.readiness.set(ReadinessState::Ready);
-            tracing::info!(workers = workers.threads.len(), sites = self.configuration.sites.len(), "ready");
+            control.workers.start(workers, &control.running.snapshot, &control.process)?;
+            borrowed.keep();
+            control.succession.answer_peers();
+            control.readiness.set(ReadinessState::Ready);
+            let sites = control.configuration().sites.len();
+            tracing::info!(workers = control.workers.indices().len(), sites, generation = control.generation(), "ready");
             started();
-            follow_signals(&mut signals, &self.log_writer, &self.material.certificates, &workers).await;
-            self.readiness.set(ReadinessState::Draining);
-            tracing::info!(drain = ?drain, "draining");
-            let complete = workers.drain(drain, &mut signals).await;
-            let logged = self.log_writer.finish(Instant::now() + LOG_FLUSH);
-            tracing::info!(complete, logged, "stopped");
-            Ok(())
+            let is_successor = succession.is_some();
+            if let Some(succession) = succession
+                && let Err(fault) = succession.ready()
+            {
+                tracing::warn!(%fault, "the process before has gone already");
+            }
+            notify(systemd::notify_ready());
+            control.store_sockets();
+            // Of a successor systemd hears only when its predecessor has said who follows it.
+            control.store_again_at = is_successor.then(|| Instant::now() + STORE_AGAIN);
+            control.follow(&mut signals, &mut events).await;
+            let successor = control.leave(&mut signals).await;
+            Ok(successor)
         })
     }
 }
 
-struct Workers {
-    threads: Vec<JoinHandle<io::Result<()>>>,
-    commands: Vec<rt::Sender<Command>>,
-}
-
-fn start_workers(
-    sockets: Vec<Bound>,
-    snapshot: &Arc<Snapshot>,
-    process: &Arc<ProcessSurvivors>,
-    log_senders: Vec<AccessLogSender>,
-) -> io::Result<Workers> {
-    let mut workers = Workers { threads: Vec::new(), commands: Vec::new() };
-    let (started, running) = std::sync::mpsc::channel();
-    let mut log_senders = log_senders.into_iter();
-    for (index, listeners) in sockets.into_iter().enumerate() {
-        let (sender, commands) = rt::mailbox(COMMANDS_MAX);
-        let parts = WorkerParts {
-            index,
-            snapshot: snapshot.clone(),
-            listeners,
-            survivors: process.clone(),
-            access_log: log_senders.next(),
-            commands,
-            started: started.clone(),
-        };
-        let thread = std::thread::Builder::new().name(format!("tidegate-{index}")).spawn(move || worker::run(parts))?;
-        workers.threads.push(thread);
-        workers.commands.push(sender);
-    }
-    // Ready means that every worker accepts connections.
-    for _ in 0..workers.threads.len() {
-        let outcome = running.recv_timeout(START_LIMIT);
-        outcome.map_err(|_| io::Error::other("a worker did not start; see the log for its error"))?;
-    }
-    Ok(workers)
-}
-
-impl Workers {
-    fn any_ended(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
-    }
-
-    /// Tells every worker to drain and waits for the last; false when time or a second signal cut it short.
-    async fn drain(self, limit: Duration, signals: &mut Signals) -> bool {
-        for commands in &self.commands {
-            // A full mailbox would mean a worker that is stuck; it ends with the process.
-            let _ = commands.try_send(Command::Drain);
+impl Control {
+    /// Returns when the process is to stop.
+    async fn follow(&mut self, signals: &mut Signals, events: &mut mpsc::Receiver<Event>) {
+        let mut renewal = tokio::time::interval(RENEWAL_PERIOD);
+        let mut seconds = tokio::time::interval(SAMPLE_PERIOD);
+        let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
+        renewal.tick().await;
+        loop {
+            tokio::select! {
+                _ = signals.terminate.recv() => return,
+                _ = signals.interrupt.recv() => return,
+                _ = signals.reopen.recv() => {
+                    self.log.reopen();
+                    tracing::info!("log files reopened");
+                }
+                _ = signals.reload.recv() => {
+                    notify(systemd::notify_reloading());
+                    self.reload(Origin::Signal);
+                    notify(systemd::notify_ready());
+                }
+                _ = signals.upgrade.recv() => self.upgrade(None, oneshot::channel().0),
+                _ = renewal.tick() => self.renew_certificates(),
+                () = next_tick(&mut watchdog) => notify(systemd::notify_watchdog()),
+                event = events.recv() => {
+                    let is_over = match event {
+                        Some(Event::Ask(question)) => {
+                            question(self);
+                            false
+                        }
+                        Some(Event::FilesChanged(changed)) => {
+                            self.files_changed(&changed);
+                            false
+                        }
+                        Some(Event::Peer(request)) => {
+                            self.answer_peer(request);
+                            false
+                        }
+                        Some(Event::Successor { pid, news }) => self.hear_of_successor(pid, news),
+                        None => true,
+                    };
+                    if is_over {
+                        return;
+                    }
+                }
+                _ = seconds.tick() => {
+                    self.tick();
+                    if self.workers.collect_ended() {
+                        tracing::error!("a worker has ended unasked");
+                        return;
+                    }
+                }
+            }
         }
-        let complete = self.wait_for_end(limit, Some(signals)).await;
+    }
+
+    /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.
+    async fn leave(mut self, signals: &mut Signals) -> Option<u32> {
+        self.succession.abandon_successor();
+        let successor = self.succession.successor();
+        self.readiness.set(ReadinessState::Draining);
+        let handed_on = self.hand_sockets_on(successor);
+        let limit = self.configuration().drain;
+        tracing::info!(drain = ?limit, handed_on = handed_on.len(), "draining");
+        self.workers.drain(&handed_on, limit);
+        let complete = wait_for_end(&self.workers, limit + CUT_GRACE, Some((signals, successor))).await;
         if !complete {
-            for commands in &self.commands {
-                let _ = commands.try_send(Command::Abort);
-            }
-            self.wait_for_end(ABORT_LIMIT, None).await;
+            self.workers.abort();
+            wait_for_end(&self.workers, ABORT_LIMIT, None).await;
         }
-        for thread in self.threads.into_iter().filter(JoinHandle::is_finished) {
-            if let Ok(Err(error)) = thread.join() {
-                tracing::error!(%error, "a worker failed");
-            }
+        if successor.is_none() {
+            self.admin.listener.remove_file();
         }
-        complete
+        self.workers.join_ended();
+        let logged = self.log.finish(Instant::now() + LOG_FLUSH);
+        tracing::info!(complete, logged, "stopped");
+        successor
     }
 
-    /// False when time or a signal cut it short.
-    async fn wait_for_end(&self, limit: Duration, mut signals: Option<&mut Signals>) -> bool {
-        let until = Instant::now() + limit;
-        while !self.threads.iter().all(JoinHandle::is_finished) {
-            if Instant::now() >= until {
-                return false;
+    /// Sockets that somebody else accepts from by now: their queues are not ours to empty.
+    fn hand_sockets_on(&mut self, successor: Option<u32>) -> Vec<SocketId> {
+        let spares = self.sockets.take_all();
+        let name = self.succession.stop_answering();
+        let is_handed_on = if let Some(pid) = successor {
+            // From here on the endpoint is the successor's, and so is the name under which systemd knows the service.
+            let _ = self.admin.serve.send(AdminListener::Off);
+            notify(systemd::notify_main_pid(pid));
+            vec![true; spares.len()]
+        } else {
+            notify(systemd::notify_stopping());
+            offer_all(&name, &spares.iter().map(Spare::socket).collect::<Vec<_>>())
+        };
+        spares.iter().zip(is_handed_on).filter(|(_, handed_on)| *handed_on).map(|(spare, _)| spare.left(true).id).collect()
+    }
+
+    /// A copy of each socket with systemd, so that a crash loses no connection that waits to be accepted.
+    pub(crate) fn store_sockets(&self) {
+        const NAME: &str = "listeners";
+        if std::env::var_os("NOTIFY_SOCKET").is_none() {
+            return;
+        }
+        use std::os::fd::AsFd;
+        notify(systemd::remove_stored(NAME));
+        match self.sockets.duplicates() {
+            Ok(sockets) => {
+                let named: Vec<_> = sockets.iter().map(|(_, _, socket)| (NAME, socket.as_fd())).collect();
+                notify(systemd::store_sockets(&named));
             }
-            match &mut signals {
-                None => tokio::time::sleep(DRAIN_POLL).await,
-                Some(signals) => tokio::select! {
-                    () = tokio::time::sleep(DRAIN_POLL) => {}
-                    () = signals.stop() => return false,
+            Err(error) => tracing::warn!(%error, "the listening sockets are not stored with systemd"),
+        }
+    }
+}
+
+async fn next_tick(interval: &mut Option<tokio::time::Interval>) {
+    match interval {
+        Some(interval) => {
+            interval.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// False when time or a signal cut it short. With a successor in a container, signals are the successor's.
+async fn wait_for_end(workers: &Workers, limit: Duration, mut signals: Option<(&mut Signals, Option<u32>)>) -> bool {
+    let until = Instant::now() + limit;
+    while !workers.all_ended() {
+        if Instant::now() >= until {
+            return false;
+        }
+        match &mut signals {
+            None => tokio::time::sleep(DRAIN_POLL).await,
+            Some((signals, successor)) => tokio::select! {
+                () = tokio::time::sleep(DRAIN_POLL) => {}
+                signal = signals.next() => match successor {
+                    Some(pid) if init::hands_signals_on() => init::hand_on(*pid, signal),
+                    Some(_) | None if matches!(signal, ProcessSignal::TERM | ProcessSignal::INT) => return false,
+                    Some(_) | None => {}
                 },
-            }
-        }
-        true
-    }
-}
-
-/// Returns when the process is to stop.
-async fn follow_signals(signals: &mut Signals, log: &AccessLogWriter, certificates: &[Arc<SiteCertificates>], workers: &Workers) {
-    let mut renewal = tokio::time::interval(RENEWAL_PERIOD);
-    let mut watch = tokio::time::interval(Duration::from_secs(1));
-    renewal.tick().await;
-    loop {
-        tokio::select! {
-            _ = signals.terminate.recv() => return,
-            _ = signals.interrupt.recv() => return,
-            _ = signals.reopen.recv() => {
-                log.reopen();
-                tracing::info!("log files reopened");
-            }
-            _ = signals.reload.recv() => {
-                tracing::warn!("SIGHUP: this version applies a changed configuration only when it is started again");
-            }
-            _ = renewal.tick() => renew(certificates),
-            _ = watch.tick() => {
-                if workers.any_ended() {
-                    tracing::error!("a worker has ended unasked");
-                    return;
-                }
-            }
+            },
         }
     }
+    true
 }
 
-fn renew(certificates: &[Arc<SiteCertificates>]) {
-    for site in certificates {
-        match site.renew_if_due(Timestamp::now()) {
-            Ok(Renewal::NotDue) => {}
-            Ok(renewal) => tracing::info!(?renewal, "certificates renewed"),
-            Err(errors) => {
-                for error in errors {
-                    tracing::error!(error = error.message(), "certificates were not renewed");
-                }
-            }
-        }
+fn notify(outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "systemd cannot be told");
     }
 }
 
@@ -228,6 +448,7 @@ struct Signals {
     interrupt: Signal,
     reopen: Signal,
     reload: Signal,
+    upgrade: Signal,
 }
 
 impl Signals {
@@ -237,22 +458,18 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             reopen: signal(SignalKind::user_defined1())?,
             reload: signal(SignalKind::hangup())?,
+            upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 
-    async fn stop(&mut self) {
+    async fn next(&mut self) -> ProcessSignal {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => ProcessSignal::TERM,
+            _ = self.interrupt.recv() => ProcessSignal::INT,
+            _ = self.reopen.recv() => ProcessSignal::USR1,
+            _ = self.reload.recv() => ProcessSignal::HUP,
+            _ = self.upgrade.recv() => ProcessSignal::USR2,
         }
-    }
-}
-
-fn worker_count(threads: Threads) -> usize {
-    match threads {
-        Threads::Count(count) => usize::from(count).max(1),
-        // The standard library reads the cgroup's CPU quota and the affinity mask.
-        Threads::Auto => std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX),
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod balance;
+pub mod listening;
 pub mod matching;
 pub mod placeholder;
 pub mod pool;
@@ -15,23 +16,28 @@ pub use balance::Balance;
 pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Pool, PoolName, Protocol, Server, Timeouts, UpstreamTls};
-pub use process::{AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Rotation, Threads};
+pub use process::{
+    AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Rotation, Secret, Threads,
+};
 pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};
 pub use step::{HeaderChange, HeaderOperation, Step, Terminal};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The whole of what one configuration means. Names are resolved: every [`PoolName`] in a route exists in `pools`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
     pub edition: Edition,
-    /// In file order.
-    pub sites: Vec<Site>,
+    /// In file order. Shared with the configuration before: a change of one site copies and compares none of the others.
+    pub sites: Vec<Arc<Site>>,
     /// Named pools, then the pools written in place. Names are unique.
     pub pools: Vec<Pool>,
     /// Options of listening addresses, by the address they are written for.
     pub listeners: Vec<ListenerOptions>,
     pub admin: Admin,
+    /// What a client of the API has to present. `None`: one that the process makes for itself and keeps in its state folder.
+    pub admin_token: Option<Secret>,
     pub access_log: AccessLog,
     pub log: Log,
     pub threads: Threads,
@@ -48,6 +54,7 @@ impl Default for Configuration {
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),
+            admin_token: None,
             access_log: AccessLog::default(),
             log: Log::default(),
             threads: Threads::Auto,

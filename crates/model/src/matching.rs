@@ -5,18 +5,18 @@ use crate::site::PathPattern;
 use ipnet::IpNet;
 
 /// One `match` line.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchLine {
     pub conditions: Vec<Condition>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     pub negated: bool,
     pub kind: ConditionKind,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConditionKind {
     /// Any of these methods, compared exactly: methods are case sensitive (RFC 9110 section 9.1).
     Method(Vec<String>),
@@ -32,14 +32,14 @@ pub enum ConditionKind {
 }
 
 /// A named field and what its value must be. Several fields of one name: one of them must fit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     /// Header names in lower case; query and cookie names as written.
     pub name: String,
     pub value: TextPattern,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextPattern {
     /// The field is there, whatever its value.
     Present,

@@ -2,11 +2,12 @@
 
 use crate::placeholder::Template;
 use ipnet::IpNet;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where metrics, health and (later) the API are served.
+/// Where metrics, health and the API are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admin {
     Off,
@@ -17,6 +18,27 @@ pub enum Admin {
 impl Default for Admin {
     fn default() -> Self {
         Admin::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180)))
+    }
+}
+
+/// Text that is never shown: not in messages, not in logs, not in answers of the API.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text itself, for comparing with what somebody presents.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
     }
 }
 

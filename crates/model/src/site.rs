@@ -5,7 +5,7 @@ use crate::matching::MatchLine;
 use crate::step::{Step, Terminal};
 use std::path::PathBuf;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// At least one. The first is the site's name in logs and metrics.
     pub addresses: Vec<SiteAddress>,
@@ -16,7 +16,7 @@ pub struct Site {
     pub routes: Vec<Route>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// Any of these; empty matches every path.
     pub paths: Vec<PathPattern>,
@@ -37,7 +37,7 @@ pub enum PathPattern {
     Regex(String),
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
     pub source: TlsSource,
     pub min_version: TlsVersion,

@@ -4,7 +4,7 @@ use crate::placeholder::Template;
 use crate::pool::PoolName;
 
 /// A step that goes on to the next one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// `request-header`: changes what the upstream sees.
     RequestHeader(Vec<HeaderChange>),
@@ -21,14 +21,14 @@ pub enum Step {
 }
 
 /// A step that answers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terminal {
     Respond { status: u16, body: Template, content_type: Option<String> },
     Redirect { to: Template, status: u16 },
     Proxy { pool: PoolName },
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderChange {
     pub operation: HeaderOperation,
     /// As written; compared without case.

@@ -10,9 +10,11 @@ pub const COOL_DOWN: Duration = Duration::from_secs(1);
 /// What a choice depends on, for one server of one worker.
 #[derive(Debug, Default)]
 pub struct ServerState {
-    /// 1 to 256.
-    pub weight: u32,
-    pub backup: bool,
+    /// 1 to 256. A change of the configuration may give it another.
+    pub weight: Cell<u32>,
+    pub backup: Cell<bool>,
+    /// Taken out of use: it gets no request that it has not already.
+    pub drained: Cell<bool>,
     /// Identity for `hash`: the same server keeps its keys whatever its position.
     pub identity_hash: u64,
     /// Requests of this worker that are with the server now.
@@ -25,10 +27,10 @@ pub struct ServerState {
 
 impl ServerState {
     pub fn new(weight: u32, backup: bool, identity_hash: u64) -> ServerState {
-        ServerState { weight: weight.max(1), backup, identity_hash, ..ServerState::default() }
+        ServerState { weight: Cell::new(weight.max(1)), backup: Cell::new(backup), identity_hash, ..ServerState::default() }
     }
 
-    fn is_cooling(&self, now: Instant) -> bool {
+    pub fn is_cooling(&self, now: Instant) -> bool {
         self.cooling_until.get().is_some_and(|until| now < until)
     }
 }
@@ -48,16 +50,19 @@ pub struct Draw<'a> {
 /// The position of the server to try, or `None` when every one was tried.
 ///
 /// Servers that cool down are passed over while another can be used; backups serve when no other server can; when all cool down the
-/// choice is made among them after all, since trying beats refusing.
+/// choice is made among them after all, since trying beats refusing. A drained server is never chosen.
 pub fn choose<S: AsRef<ServerState>>(balance: &Balance, servers: &[S], draw: Draw<'_>) -> Option<usize> {
     let tiers: [fn(&ServerState, Instant) -> bool; 4] = [
-        |server, now| !server.backup && !server.is_cooling(now),
-        |server, now| server.backup && !server.is_cooling(now),
-        |server, _| !server.backup,
-        |server, _| server.backup,
+        |server, now| !server.backup.get() && !server.is_cooling(now),
+        |server, now| server.backup.get() && !server.is_cooling(now),
+        |server, _| !server.backup.get(),
+        |server, _| server.backup.get(),
     ];
     tiers.iter().find_map(|tier| {
-        let eligible = |position: &usize| !draw.tried.contains(position) && tier(servers[*position].as_ref(), draw.now);
+        let eligible = |position: &usize| {
+            let server = servers[*position].as_ref();
+            !server.drained.get() && !draw.tried.contains(position) && tier(server, draw.now)
+        };
         choose_among(balance, servers, draw, eligible)
     })
 }
@@ -82,11 +87,11 @@ fn choose_among<S: AsRef<ServerState>>(
             Some(if less_loaded(state(second), state(first)) { second } else { first })
         }
         Balance::RoundRobin => {
-            let total: i64 = candidates().map(|position| i64::from(state(position).weight)).sum();
+            let total: i64 = candidates().map(|position| i64::from(state(position).weight.get())).sum();
             let mut best = None;
             for position in candidates() {
                 let server = state(position);
-                server.credit.set(server.credit.get() + i64::from(server.weight));
+                server.credit.set(server.credit.get() + i64::from(server.weight.get()));
                 if best.is_none_or(|best: usize| server.credit.get() > state(best).credit.get()) {
                     best = Some(position);
                 }
@@ -118,11 +123,11 @@ fn weighted<'s>(
     state: impl Fn(usize) -> &'s ServerState,
     random: u64,
 ) -> Option<usize> {
-    let total: u64 = candidates.clone().map(|position| u64::from(state(position).weight)).sum();
+    let total: u64 = candidates.clone().map(|position| u64::from(state(position).weight.get())).sum();
     let mut left = (random * total) >> 32;
     let mut last = None;
     for position in candidates {
-        let weight = u64::from(state(position).weight);
+        let weight = u64::from(state(position).weight.get());
         if left < weight {
             return Some(position);
         }
@@ -134,7 +139,8 @@ fn weighted<'s>(
 
 /// Compares requests per weight without dividing. The one that is being chosen counts already.
 fn less_loaded(a: &ServerState, b: &ServerState) -> bool {
-    (u64::from(a.in_flight.get()) + 1) * u64::from(b.weight) < (u64::from(b.in_flight.get()) + 1) * u64::from(a.weight)
+    (u64::from(a.in_flight.get()) + 1) * u64::from(b.weight.get())
+        < (u64::from(b.in_flight.get()) + 1) * u64::from(a.weight.get())
 }
 
 /// Weighted rendezvous hashing: the server with the highest score for a key gets it, so a server that leaves moves only its own keys.
@@ -142,7 +148,7 @@ fn rendezvous_score(server: &ServerState, key_hash: u64) -> f64 {
     let mixed = mix(server.identity_hash ^ mix(key_hash));
     // 53 bits make a uniform number strictly between 0 and 1.
     let uniform = ((mixed >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-    f64::from(server.weight) / -uniform.ln()
+    f64::from(server.weight.get()) / -uniform.ln()
 }
 
 /// The finaliser of SplitMix64: every input bit reaches every output bit.
@@ -251,5 +257,9 @@ mod tests {
         assert_eq!(choose(&Balance::P2c, &pool, draw(&[])), Some(0));
         let later = Draw { now: now + COOL_DOWN, ..draw(&[]) };
         assert_eq!(choose(&Balance::P2c, &pool, later), Some(0));
+        pool[0].drained.set(true);
+        assert_eq!(choose(&Balance::P2c, &pool, later), Some(1), "a drained server gets nothing");
+        pool[1].drained.set(true);
+        assert_eq!(choose(&Balance::P2c, &pool, later), None, "not even when all are");
     }
 }

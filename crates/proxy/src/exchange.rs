@@ -270,6 +270,14 @@ impl<S: Sock> Responder<'_, S> {
         }
     }
 
+    /// What went to the client after the head by another way: a tunnel's bytes.
+    pub fn add_bytes_sent(&mut self, bytes: u64) {
+        match self {
+            Responder::H1(responder) => responder.bytes_sent += bytes,
+            Responder::H2(responder) => responder.bytes_sent += bytes,
+        }
+    }
+
     /// Bytes of the answer's body sent so far, without framing.
     pub fn bytes_sent(&self) -> u64 {
         match self {

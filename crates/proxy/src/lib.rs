@@ -14,6 +14,9 @@ pub mod balance;
 pub mod pool;
 pub mod upstream;
 
+pub mod command;
+pub mod listening;
+pub mod recent;
 pub mod snapshot;
 pub mod survivors;
 pub mod worker;

@@ -2,7 +2,7 @@
 //! server keeps an idle connection. Which server to take is decided in `balance`; how a connection is opened, in `upstream`.
 
 use crate::balance::{ServerState, hash_bytes};
-use crate::snapshot::{CompiledPool, CompiledServer};
+use crate::snapshot::{CompiledPool, CompiledServer, UpstreamTlsConfigs};
 use crate::survivors::OpenSlot;
 use crate::upstream::h2::H2Connections;
 use crate::upstream::waiting::WaitingLine;
@@ -28,17 +28,41 @@ pub struct WorkerPool<S: Sock> {
 }
 
 impl<S: Sock> WorkerPool<S> {
-    /// `before` is the pool of the same name in the snapshot before.
+    /// `before` is the pool of the same name in the snapshot before. Servers that stay keep their connections and what was learnt about them;
+    /// of those that left the idle connections are closed, and the others end with the requests on them.
     pub fn new(compiled: Arc<CompiledPool>, before: Option<&WorkerPool<S>>, metrics: Arc<PoolMetrics>) -> WorkerPool<S> {
-        let servers = (0..compiled.servers.len())
-            .map(|position| {
-                let server = &compiled.servers[position];
-                let known =
-                    before.and_then(|pool| pool.servers.iter().find(|known| known.is_same(server, &pool.compiled, &compiled)));
-                known.cloned().unwrap_or_else(|| Rc::new(Server::new(server)))
+        let stays = |server: &CompiledServer| {
+            before.and_then(|pool| pool.servers.iter().find(|known| known.is_same(server, &pool.compiled, &compiled)))
+        };
+        let servers: Vec<_> = compiled
+            .servers
+            .iter()
+            .map(|server| {
+                let known = stays(server).cloned().unwrap_or_else(|| Rc::new(Server::new(server, metrics.clone())));
+                known.state.weight.set(server.weight);
+                known.state.backup.set(server.backup);
+                known.state.drained.set(server.shared.is_drained());
+                known
             })
             .collect();
+        if let Some(before) = before {
+            before.servers.iter().filter(|known| !servers.iter().any(|server| Rc::ptr_eq(server, known))).for_each(|gone| {
+                gone.leave();
+            });
+        }
         WorkerPool { compiled, servers, metrics }
+    }
+
+    /// The pool is not in the configuration any more.
+    pub fn leave(&self) {
+        self.servers.iter().for_each(|server| server.leave());
+    }
+
+    /// Somebody drained servers of this pool, or took that back.
+    pub fn look_for_drained(&self) {
+        for (server, compiled) in self.servers.iter().zip(&self.compiled.servers) {
+            server.state.drained.set(compiled.shared.is_drained());
+        }
     }
 }
 
@@ -54,6 +78,25 @@ pub struct Server<S: Sock> {
     pub waiting: WaitingLine,
     /// The position among the addresses to try first.
     pub address_turn: Cell<usize>,
+    /// It is in no pool any more: nothing is kept for it.
+    gone: Cell<bool>,
+    metrics: Arc<PoolMetrics>,
+}
+
+/// What is idle is counted until it is closed, also when a worker ends or an old configuration is given up.
+impl<S: Sock> Drop for Server<S> {
+    fn drop(&mut self) {
+        self.metrics.connections_idle.add(-(self.idle.borrow().len() as i64));
+    }
+}
+
+/// The same trust, and the same sessions to resume: a renewed CA file makes other configurations under the same settings.
+fn same_tls(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTlsConfigs>) -> bool {
+    match (before, now) {
+        (None, None) => true,
+        (Some(before), Some(now)) => Arc::ptr_eq(&before.any, &now.any),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// An HTTP/1.1 connection to a server.
@@ -84,7 +127,7 @@ impl<S: Sock> H1Connection<S> {
 }
 
 impl<S: Sock> Server<S> {
-    fn new(compiled: &CompiledServer) -> Server<S> {
+    fn new(compiled: &CompiledServer, metrics: Arc<PoolMetrics>) -> Server<S> {
         Server {
             state: ServerState::new(compiled.weight, compiled.backup, hash_bytes(compiled.authority.as_bytes())),
             authority: compiled.authority.clone(),
@@ -93,6 +136,8 @@ impl<S: Sock> Server<S> {
             h2: H2Connections::default(),
             waiting: WaitingLine::default(),
             address_turn: Cell::new(0),
+            gone: Cell::new(false),
+            metrics,
         }
     }
 
@@ -100,11 +145,17 @@ impl<S: Sock> Server<S> {
     fn is_same(&self, other: &CompiledServer, before: &CompiledPool, now: &CompiledPool) -> bool {
         let known = before.servers.iter().find(|server| server.authority == self.authority);
         self.authority == other.authority
-            && self.state.weight == other.weight
-            && self.state.backup == other.backup
-            && before.model.tls == now.model.tls
+            && same_tls(before.tls.as_ref(), now.tls.as_ref())
             && before.model.protocol == now.model.protocol
             && known.is_some_and(|known| known.tls_name == other.tls_name && known.addresses == other.addresses)
+    }
+
+    /// Closes what is idle. Requests that are with the server finish, and their connections close behind them.
+    fn leave(&self) {
+        self.gone.set(true);
+        let idle = self.idle.take();
+        self.metrics.connections_idle.add(-(idle.len() as i64));
+        self.h2.leave();
     }
 
     pub fn state(&self) -> &ServerState {
@@ -140,7 +191,7 @@ impl<S: Sock> Server<S> {
         }
         let mut idle = self.idle.borrow_mut();
         // Our own waiters take it from here; only another worker's need the place.
-        if (wanted && self.waiting.is_empty()) || idle.len() >= IDLE_MAX {
+        if (wanted && self.waiting.is_empty()) || idle.len() >= IDLE_MAX || self.gone.get() {
             return;
         }
         metrics.connections_idle.increment();

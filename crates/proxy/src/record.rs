@@ -3,7 +3,6 @@
 use crate::failure::Refusal;
 use std::time::{Duration, Instant};
 use tidegate_middleware::RequestId;
-use tidegate_routing::SiteId;
 use tidegate_wire::head::Span;
 
 pub struct Record {
@@ -14,8 +13,6 @@ pub struct Record {
     pub status: u16,
     pub reason: Option<&'static str>,
     pub setting: Option<&'static str>,
-    pub site: Option<SiteId>,
-    pub pool: Option<usize>,
     pub upstream: Option<UpstreamRecord>,
     pub retries: u32,
     pub request_bytes: u64,
@@ -40,8 +37,6 @@ impl Record {
             status: 0,
             reason: None,
             setting: None,
-            site: None,
-            pool: None,
             upstream: None,
             retries: 0,
             request_bytes: 0,

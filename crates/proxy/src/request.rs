@@ -10,19 +10,21 @@ use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
 use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
+use crate::pool::WorkerPool;
+use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
-use crate::snapshot::{CompiledRoute, Listener, Snapshot};
-use crate::worker::WorkerSnapshot;
+use crate::snapshot::{CompiledRoute, TlsIdentity};
+use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
 use tidegate_model::Scheme;
-use tidegate_routing::{RequestFacts, RouteId, SiteId};
+use tidegate_routing::{RequestFacts, RouteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
-use tidegate_wire::{BodyFraming, Span, http1};
+use tidegate_wire::{BodyFraming, HeadLimits, Span, http1};
 
 /// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
 const PIECE_BYTES: usize = tidegate_transport::buffer::CAPACITY;
@@ -43,8 +45,7 @@ pub struct Incoming<'c, S: Sock> {
 /// One request on its way. The fields are what its steps read and leave behind.
 pub struct Request<'c, S: Sock> {
     pub connection: &'c Connection<S>,
-    pub snapshot: Rc<WorkerSnapshot<S>>,
-    pub listener: usize,
+    pub settings: Settings,
     pub head: Lease<RequestHead>,
     pub response: Lease<ResponseHead>,
     pub framing: BodyFraming,
@@ -55,11 +56,23 @@ pub struct Request<'c, S: Sock> {
     pub peer_is_trusted: bool,
     pub hop: HopByHop,
     pub body_allowance: Option<BodyAllowance>,
-    /// Once it was found; answers of the proxy's own have its response headers too.
-    route: Option<(SiteId, RouteId)>,
+    /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it keeps these parts only:
+    /// a download of hours must not keep an old one alive.
+    site: Option<Rc<WorkerSite>>,
+    route: Option<RouteId>,
+    pub pool: Option<Rc<WorkerPool<S>>>,
+    mark: Rc<GenerationMark>,
     pub record: Record,
     /// It was brought to its end, good or bad.
     ended: bool,
+}
+
+/// What a request needs of the configuration's process-wide settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    pub head_limits: HeadLimits,
+    pub body_rate_bytes: u64,
+    pub access_log: bool,
 }
 
 /// What the hop-by-hop fields said, which are gone from the head.
@@ -101,8 +114,8 @@ pub enum Ending {
 
 /// Lives a request from head to log line.
 pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, S>) -> Ending {
-    let mut request = Request::receive(connection, incoming);
-    let outcome = request.answer().await;
+    let (mut request, place) = Request::receive(connection, incoming);
+    let outcome = request.answer(place).await;
     match outcome {
         Ok(()) => request.finish(),
         // Boxed: failures must not make every request's future larger.
@@ -124,11 +137,14 @@ impl<S: Sock> Drop for Request<'_, S> {
     }
 }
 
+/// The configuration that a request is looked up in, and its listener's place there. Given up when it has been.
+type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
+
 /// Why a request ended that nobody brought to its end.
 const CUT_SHORT: &str = "cut_short";
 
 impl<'c, S: Sock> Request<'c, S> {
-    fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> Request<'c, S> {
+    fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> (Request<'c, S>, Place<S>) {
         let Incoming { mut head, framing, body, responder, started, snapshot, listener } = incoming;
         // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
         let hop = HopByHop::take(&mut head);
@@ -140,10 +156,14 @@ impl<'c, S: Sock> Request<'c, S> {
             remove_claims(&mut head.fields);
         }
         let record = Record::new(started, connection.worker.next_request_id(), head.path, head.query);
-        Request {
+        connection.facts.begin(snapshot.shared.generation);
+        let request = Request {
             connection,
-            snapshot,
-            listener,
+            settings: Settings {
+                head_limits: snapshot.shared.head_limits(),
+                body_rate_bytes: snapshot.shared.limits.body_rate_bytes,
+                access_log: snapshot.shared.access_log,
+            },
             head,
             response: Lease::take(),
             framing,
@@ -153,56 +173,54 @@ impl<'c, S: Sock> Request<'c, S> {
             peer_is_trusted,
             hop,
             body_allowance: None,
+            site: None,
             route: None,
+            pool: None,
+            mark: snapshot.mark.clone(),
             ended: false,
             record,
-        }
+        };
+        (request, (snapshot, listener))
     }
 
-    async fn answer(&mut self) -> Result<(), Failure> {
-        let snapshot = self.snapshot.clone();
-        let site = match self.find_site() {
+    async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
+        let site = match self.find_site(&place) {
             Ok(site) => site,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
-        self.record.site = Some(site);
-        let Some(route) = self.find_route(&snapshot, site) else { return Box::pin(self.answer_refusal(Refusal::NO_ROUTE)).await };
+        let Some(route) = self.find_route(&site) else { return Box::pin(self.answer_refusal(Refusal::NO_ROUTE)).await };
         if let Err(refusal) = self.run_request_steps(route) {
             return Box::pin(self.answer_refusal(refusal)).await;
         }
-        match (&route.terminal, route.pool) {
-            (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, pool).await,
+        let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
+        drop(place);
+        match (&route.terminal, pool) {
+            (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, &pool).await,
             _ => self.answer_here(route).await,
         }
     }
 
     /// The site that the request names, on the listener that it came to.
-    fn find_site(&self) -> Result<SiteId, Refusal> {
-        let listener = self.listener();
-        let host = self.host();
-        let site = listener.router.find_site(host, self.connection.local_ip()).ok_or(Refusal::UNKNOWN_HOST)?;
-        match self.connection.tls_site {
-            Some(named) if named != site && !self.has_same_tls_policy(named, site) => Err(Refusal::MISDIRECTED),
-            _ if self.head.method == Method::Connect => Err(Refusal::CONNECT_METHOD),
-            _ => Ok(site),
+    fn find_site(&mut self, (snapshot, listener): &Place<S>) -> Result<Rc<WorkerSite>, Refusal> {
+        let listener = &snapshot.shared.listeners[*listener];
+        let found = listener.router.find_site(self.host(), self.connection.local_ip(listener)).ok_or(Refusal::UNKNOWN_HOST)?;
+        let site = snapshot.site(found.0 as usize, &self.connection.worker).clone();
+        if self.connection.tls_identity.as_ref().is_some_and(|identity| !serves(identity, &site.compiled.tls_identity)) {
+            return Err(Refusal::MISDIRECTED);
         }
+        if self.head.method == Method::Connect {
+            return Err(Refusal::CONNECT_METHOD);
+        }
+        self.connection.facts.at_site(&site.compiled.name);
+        self.site = Some(site.clone());
+        Ok(site)
     }
 
-    /// A request for one site on a connection made for another would evade what the former demands of TLS.
-    fn has_same_tls_policy(&self, a: SiteId, b: SiteId) -> bool {
-        let sites = &self.snapshot.shared.sites;
-        match (sites.get(a.0 as usize), sites.get(b.0 as usize)) {
-            (Some(a), Some(b)) => a.tls_policy == b.tls_policy,
-            _ => false,
-        }
-    }
-
-    fn find_route<'s>(&mut self, snapshot: &'s WorkerSnapshot<S>, site: SiteId) -> Option<&'s CompiledRoute> {
-        let compiled = &snapshot.shared.sites[site.0 as usize];
+    fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Option<&'s CompiledRoute> {
         let facts = RequestFacts { head: &self.head, host: self.host(), scheme: self.scheme(), client_ip: self.client_ip };
-        let route = compiled.routes.find_route(&facts)?;
-        self.route = Some((site, route));
-        Some(compiled.route(route))
+        let route = site.compiled.routes.find_route(&facts)?;
+        self.route = Some(route);
+        Some(site.compiled.route(route))
     }
 
     /// Applies what changes the request, and settles how much body it may have.
@@ -210,7 +228,7 @@ impl<'c, S: Sock> Request<'c, S> {
         if route.steps.is_empty() {
             return Ok(());
         }
-        let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
+        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         let limit = apply_request(&route.steps, &mut self.head, &context, &mut scratch).map_err(|error| Refusal {
             status: error.status(),
@@ -232,7 +250,7 @@ impl<'c, S: Sock> Request<'c, S> {
         if !route.changes_response {
             return;
         }
-        let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
+        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
         apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch);
     }
@@ -241,7 +259,7 @@ impl<'c, S: Sock> Request<'c, S> {
     async fn answer_here(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
         let mut buffer: Lease<Vec<u8>> = Lease::take();
         let mut response: Lease<ResponseHead> = Lease::take();
-        let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
+        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let view = View { context: &context, request: &self.head, response: None };
         let body = match &route.terminal {
             CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
@@ -264,9 +282,8 @@ impl<'c, S: Sock> Request<'c, S> {
         let mut response: Lease<ResponseHead> = Lease::take();
         let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
         std::mem::swap(&mut *self.response, &mut *response);
-        if let Some((site, route)) = self.route {
-            let snapshot = self.snapshot.clone();
-            self.run_response_steps(snapshot.shared.sites[site.0 as usize].route(route));
+        if let (Some(site), Some(route)) = (self.site.clone(), self.route) {
+            self.run_response_steps(site.compiled.route(route));
         }
         self.send_whole(body).await
     }
@@ -363,13 +380,50 @@ impl<'c, S: Sock> Request<'c, S> {
     fn record_end(&mut self) {
         let duration = self.record.ended.unwrap_or_else(rt::now).saturating_duration_since(self.record.started);
         let sent = self.responder.bytes_sent();
-        if let Some(site) = self.record.site {
-            self.snapshot.sites[site.0 as usize].record(self.record.status, duration, sent);
+        if let Some(site) = &self.site {
+            site.metrics.record(self.record.status, duration, sent);
         }
+        let metrics = &self.connection.worker.metrics;
+        metrics.requests.increment();
+        if self.record.status >= 500 {
+            metrics.server_errors.increment();
+        }
+        self.connection.facts.end();
         self.connection.account_bytes();
-        if self.snapshot.shared.access_log {
+        if self.settings.access_log {
             self.write_log_line(duration.as_micros() as u64, sent);
         }
+        self.remember(duration.as_micros() as u64);
+    }
+
+    /// For who asks about it by its id.
+    fn remember(&mut self, duration_us: u64) {
+        let bytes = &self.head.fields.bytes;
+        let mut target = Short::new(self.record.path.of(bytes));
+        if let Some(query) = self.record.query {
+            target.push(b"?");
+            target.push(query.of(bytes));
+        }
+        self.connection.worker.recent.add(RecentRequest {
+            id: self.record.request_id,
+            answered_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            duration_us,
+            status: self.record.status,
+            retries: self.record.retries,
+            client_ip: self.client_ip,
+            scheme: self.scheme(),
+            listen_port: self.connection.listen_port(),
+            generation: self.mark.generation,
+            reason: self.record.reason,
+            setting: self.record.setting,
+            site: self.site.take(),
+            route: self.route,
+            pool: self.pool.take(),
+            server: self.record.upstream.as_ref().map(|upstream| upstream.server),
+            method: Short::new(self.head.method_name()),
+            host: Short::new(self.head.authority()),
+            target,
+        });
     }
 
     fn write_log_line(&self, duration_us: u64, response_bytes: u64) {
@@ -412,8 +466,8 @@ impl<'c, S: Sock> Request<'c, S> {
             referer: field(HeaderId::Referer),
             user_agent: field(HeaderId::UserAgent),
             request_id: &self.record.request_id.to_hex(),
-            site: self.record.site.map_or("", |site| &self.snapshot.shared.sites[site.0 as usize].name),
-            pool: self.record.pool.map(|pool| &*self.snapshot.shared.pools[pool].name.0),
+            site: self.site.as_ref().map_or("", |site| &site.compiled.name),
+            pool: self.pool.as_ref().map(|pool| &*pool.compiled.name.0),
             reason: self.record.reason,
             setting: self.record.setting,
             request_header: needs_headers.then_some(&request_header),
@@ -422,16 +476,12 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     fn upstream_authority(&self, server: usize) -> &str {
-        self.record.pool.map_or("", |pool| &self.snapshot.shared.pools[pool].servers[server].authority)
-    }
-
-    pub fn listener(&self) -> &Listener {
-        &self.snapshot.shared.listeners[self.listener]
+        self.pool.as_ref().map_or("", |pool| &pool.compiled.servers[server].authority)
     }
 
     /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we match.
     pub fn scheme(&self) -> Scheme {
-        self.listener().scheme
+        self.connection.listener.scheme
     }
 
     /// The host the request is for, without port.
@@ -440,22 +490,27 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 }
 
+/// A request for one site on a connection made for another would evade what the former demands of TLS. A connection made for the site itself
+/// stays good when those demands change: it is no worse than one that was made a moment earlier.
+fn serves(made_for: &TlsIdentity, wanted: &TlsIdentity) -> bool {
+    made_for.site == wanted.site || made_for.policy == wanted.policy
+}
+
 /// What steps and templates know besides the heads.
 pub fn context<'a, S: Sock>(
     connection: &'a Connection<S>,
-    snapshot: &'a Snapshot,
+    pool: Option<&'a WorkerPool<S>>,
     record: &Record,
     client_ip: IpAddr,
-    listener: usize,
 ) -> Context<'a> {
-    let upstream = record.pool.zip(record.upstream.as_ref());
+    let upstream = pool.zip(record.upstream.as_ref());
     Context {
-        scheme: snapshot.listeners[listener].scheme,
+        scheme: connection.listener.scheme,
         client_ip,
         client_port: connection.client.port(),
         tls_sni: connection.server_name.as_deref(),
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
-        upstream_address: upstream.map(|(pool, upstream)| &*snapshot.pools[pool].servers[upstream.server].authority),
+        upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority),
         request_id: record.request_id,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
     }

@@ -1,29 +1,35 @@
-//! What runs: a configuration compiled into immutable tables, shared by all workers. A change is a new snapshot; a connection or a stream
-//! keeps the one it began with. What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
+//! What runs: a configuration compiled into immutable tables, shared by all workers. A change is a new snapshot, which shares every site and
+//! pool that did not change with the one before, so it costs what the change costs; an exchange keeps the parts it began with.
+//! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
 
 use crate::survivors::ServerShared;
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
 use rustls_pki_types::ServerName;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, compile_steps};
+use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
-    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Scheme, Site, Template, TemplatePart, Terminal,
-    TlsVersion,
+    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Scheme, Site, SiteAddress, Terminal, TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
+use tidegate_telemetry::{Registry, SiteMetrics};
 use tidegate_wire::HeadLimits;
 
 pub struct Snapshot {
+    /// The configuration's number, as `status` and the history have it.
     pub generation: u64,
-    pub listeners: Vec<Listener>,
+    /// Counts publications: renewed trust for a pool is a new snapshot of the same generation.
+    pub serial: u64,
+    pub listeners: Vec<Arc<Listener>>,
     /// The sites of the configuration, in its order, and behind them the redirects to HTTPS that are not written there.
-    pub sites: Vec<CompiledSite>,
-    pub pools: Vec<Arc<CompiledPool>>,
+    pub sites: Vec<Arc<CompiledSite>>,
+    /// By slot. A pool keeps its slot as long as it exists, so that a site which did not change still means the same pool.
+    pub pools: Vec<Option<Arc<CompiledPool>>>,
     pub limits: Limits,
     pub drain: Duration,
     /// Whether requests are logged: otherwise no fact is gathered for the log.
@@ -31,6 +37,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The place of a listener; its scheme is part of what it is, since a plain connection cannot become a TLS one.
+    pub fn listener_position(&self, address: SocketAddr, scheme: Scheme) -> Option<usize> {
+        self.listeners.iter().position(|listener| listener.address == address && listener.scheme == scheme)
+    }
+
+    pub fn pool_named(&self, name: &PoolName) -> Option<&Arc<CompiledPool>> {
+        self.pools.iter().flatten().find(|pool| pool.name == *name)
+    }
+
     pub fn head_limits(&self) -> HeadLimits {
         HeadLimits {
             head_bytes_max: self.limits.header_bytes,
@@ -62,13 +77,22 @@ pub struct CompiledSite {
     pub compiled_routes: Vec<CompiledRoute>,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<ServerConfig>>,
-    pub tls_policy: TlsPolicy,
+    pub tls_identity: Arc<TlsIdentity>,
+    /// By worker. The same ones for the same name, whatever else changes.
+    pub metrics: Vec<Arc<SiteMetrics>>,
 }
 
 impl CompiledSite {
     pub fn route(&self, id: RouteId) -> &CompiledRoute {
         &self.compiled_routes[id.0 as usize]
     }
+}
+
+/// For which site a TLS connection was made, and what that demanded then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsIdentity {
+    pub site: Arc<str>,
+    pub policy: TlsPolicy,
 }
 
 /// What a site demands of the TLS connection. A request for one site on a connection made for another is served only where both demand
@@ -85,7 +109,7 @@ pub struct CompiledRoute {
     /// Whether any step reads or changes the response.
     pub changes_response: bool,
     pub terminal: CompiledTerminal,
-    /// Position in `Snapshot::pools`, for a route that ends in `proxy`.
+    /// Slot in `Snapshot::pools`, for a route that ends in `proxy`.
     pub pool: Option<usize>,
 }
 
@@ -139,27 +163,76 @@ impl fmt::Display for CompileFault {
 
 impl std::error::Error for CompileFault {}
 
-/// `site_tls` has one entry per site, `pools` one per pool.
-pub fn compile(
-    configuration: &Configuration,
-    generation: u64,
-    site_tls: Vec<Option<Arc<ServerConfig>>>,
-    pools: Vec<PoolParts>,
-) -> Result<Snapshot, CompileFault> {
-    let pool_positions: HashMap<&PoolName, usize> =
-        configuration.pools.iter().enumerate().map(|(position, pool)| (&pool.name, position)).collect();
-    let mut sites = Vec::with_capacity(configuration.sites.len());
-    for (site, tls) in configuration.sites.iter().zip(site_tls) {
-        sites.push(compile_site(site, tls, &pool_positions)?);
+/// A configuration that runs: what it means, and what was made of it. Whatever of it is unchanged is taken over.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    pub configuration: &'a Configuration,
+    pub snapshot: &'a Snapshot,
+}
+
+impl<'a> Before<'a> {
+    /// Positions of equal sites in both configurations, by the new one's positions. Usually the same; a site written in between moves those
+    /// behind it.
+    fn unchanged_sites(self, now: &Configuration) -> Vec<Option<&'a Arc<CompiledSite>>> {
+        let mut by_address: Option<HashMap<&SiteAddress, usize>> = None;
+        let known = &self.configuration.sites;
+        let find = |(position, site): (usize, &Arc<Site>)| {
+            if known.get(position).is_some_and(|before| before == site) {
+                return self.snapshot.sites.get(position);
+            }
+            let table = by_address.get_or_insert_with(|| {
+                known.iter().enumerate().filter_map(|(position, site)| Some((site.addresses.first()?, position))).collect()
+            });
+            let position = *table.get(site.addresses.first()?)?;
+            self.snapshot.sites.get(position).filter(|_| known[position] == *site)
+        };
+        now.sites.iter().enumerate().map(find).collect()
+    }
+}
+
+/// What `compile` is given besides the configuration.
+pub struct Parts<'a> {
+    pub generation: u64,
+    pub serial: u64,
+    /// One entry per site.
+    pub site_tls: Vec<Option<Arc<ServerConfig>>>,
+    /// One entry per pool; `None` keeps the pool of that name as it is.
+    pub pools: Vec<Option<PoolParts>>,
+    pub before: Option<Before<'a>>,
+    pub registry: &'a Registry,
+    /// Sites need a set of counters for each.
+    pub workers: usize,
+}
+
+pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapshot, CompileFault> {
+    let pools = place_pools(configuration, parts.pools, parts.before)?;
+    let slots: HashMap<&PoolName, usize> =
+        pools.iter().enumerate().filter_map(|(slot, pool)| pool.as_ref().map(|pool| (&pool.name, slot))).collect();
+    let counters = |name: &str| (0..parts.workers).map(|worker| parts.registry.site(worker, name)).collect();
+    let unchanged = parts.before.map(|before| before.unchanged_sites(configuration)).unwrap_or_default();
+    let mut sites = Vec::with_capacity(configuration.sites.len() + 1);
+    for (position, (site, tls)) in configuration.sites.iter().zip(parts.site_tls).enumerate() {
+        let same = unchanged.get(position).copied().flatten().filter(|same| {
+            let same_tls = match (&same.tls, &tls) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+            same_tls && same.metrics.len() >= parts.workers
+        });
+        sites.push(match same {
+            Some(same) => same.clone(),
+            None => Arc::new(compile_site(site, tls, &slots, &counters)?),
+        });
     }
     let redirect = SiteId(sites.len() as u32);
     let listeners = compile_listeners(configuration, redirect);
     if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
-        sites.push(compile_site(&redirect_site(), None, &pool_positions)?);
+        sites.push(Arc::new(compile_site(&redirect_site(), None, &slots, &counters)?));
     }
-    let pools = configuration.pools.iter().zip(pools).map(|(pool, parts)| Arc::new(compile_pool(pool, parts))).collect();
     Ok(Snapshot {
-        generation,
+        generation: parts.generation,
+        serial: parts.serial,
         listeners,
         sites,
         pools,
@@ -169,12 +242,49 @@ pub fn compile(
     })
 }
 
+/// Pools that were there keep their slots; new ones take those that are free.
+fn place_pools(
+    configuration: &Configuration,
+    parts: Vec<Option<PoolParts>>,
+    before: Option<Before<'_>>,
+) -> Result<Vec<Option<Arc<CompiledPool>>>, CompileFault> {
+    let known: &[Option<Arc<CompiledPool>>] = before.map_or(&[], |before| &before.snapshot.pools);
+    let slots: HashMap<&PoolName, usize> =
+        known.iter().enumerate().filter_map(|(slot, pool)| pool.as_ref().map(|pool| (&pool.name, slot))).collect();
+    let mut placed: Vec<Option<Arc<CompiledPool>>> = vec![None; known.len()];
+    let mut fresh = Vec::new();
+    for (pool, parts) in configuration.pools.iter().zip(parts) {
+        let slot = slots.get(&pool.name).copied();
+        let compiled = match (parts, slot.and_then(|slot| known[slot].as_ref())) {
+            (Some(parts), _) => Arc::new(compile_pool(pool, parts)),
+            (None, Some(same)) => same.clone(),
+            (None, None) => return Err(CompileFault(format!("nothing is known of the pool {}", pool.name))),
+        };
+        match slot {
+            Some(slot) => placed[slot] = Some(compiled),
+            None => fresh.push(compiled),
+        }
+    }
+    let mut free = 0;
+    for pool in fresh {
+        while placed.get(free).is_some_and(Option::is_some) {
+            free += 1;
+        }
+        match placed.get_mut(free) {
+            Some(slot) => *slot = Some(pool),
+            None => placed.push(Some(pool)),
+        }
+    }
+    Ok(placed)
+}
+
 fn compile_site(
     site: &Site,
     tls: Option<Arc<ServerConfig>>,
     pools: &HashMap<&PoolName, usize>,
+    counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
 ) -> Result<CompiledSite, CompileFault> {
-    let name: Arc<str> = site.addresses.first().map_or_else(|| "redirect-to-https".into(), |address| address.to_string().into());
+    let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let mut compiled_routes = Vec::with_capacity(site.routes.len());
     for route in &site.routes {
@@ -191,8 +301,10 @@ fn compile_site(
         });
     }
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
-    let tls_policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
-    Ok(CompiledSite { name, routes, compiled_routes, tls, tls_policy })
+    let policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
+    let tls_identity = Arc::new(TlsIdentity { site: name.clone(), policy });
+    let metrics = counters(&name);
+    Ok(CompiledSite { name, routes, compiled_routes, tls, tls_identity, metrics })
 }
 
 fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {
@@ -215,74 +327,25 @@ fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {
     CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash_key, tls: parts.tls }
 }
 
-/// Where a site's address listens: on that IP only when the host is one, else everywhere.
-pub fn listen_address(host: &HostPattern, port: u16) -> SocketAddr {
-    match host {
-        HostPattern::Ip(ip) => SocketAddr::new(*ip, port),
-        HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => {
-            SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
-        }
-    }
+fn compile_listeners(configuration: &Configuration, redirect: SiteId) -> Vec<Arc<Listener>> {
+    let listening = listening_shared(configuration);
+    listening.into_iter().map(|(address, listening)| Arc::new(listener(configuration, address, &listening, redirect))).collect()
 }
 
-struct Draft<'a> {
-    scheme: Scheme,
-    hosts: Vec<(SiteId, &'a HostPattern)>,
-    implied: bool,
-}
-
-fn compile_listeners(configuration: &Configuration, redirect: SiteId) -> Vec<Listener> {
-    let mut drafts: BTreeMap<SocketAddr, Draft<'_>> = BTreeMap::new();
-    for (position, site) in configuration.sites.iter().enumerate() {
-        for address in &site.addresses {
-            let listen = listen_address(&address.host, address.port);
-            let draft =
-                drafts.entry(listen).or_insert_with(|| Draft { scheme: address.scheme, hosts: Vec::new(), implied: false });
-            draft.hosts.push((SiteId(position as u32), &address.host));
-        }
-    }
-    for address in configuration.sites.iter().flat_map(|site| &site.addresses) {
-        if address.redirect_from_http && address.scheme == Scheme::Https {
-            let listen = listen_address(&address.host, Scheme::Http.default_port());
-            let draft = drafts.entry(listen).or_insert_with(|| Draft { scheme: Scheme::Http, hosts: Vec::new(), implied: true });
-            // A site that is written for plain HTTP keeps its host: the router takes the first.
-            draft.hosts.push((redirect, &address.host));
-        }
-    }
-    share_unspecific_hosts(&mut drafts);
-    drafts.into_iter().map(|(address, draft)| listener(configuration, address, draft)).collect()
-}
-
-/// The kernel gives a connection to the socket of its very address before one that listens everywhere, so that socket must know the sites
-/// of the other as well.
-fn share_unspecific_hosts(drafts: &mut BTreeMap<SocketAddr, Draft<'_>>) {
-    let unspecific: Vec<_> = drafts
-        .iter()
-        .filter(|(address, _)| address.ip().is_unspecified())
-        .map(|(address, draft)| (address.port(), draft.scheme, draft.hosts.clone()))
-        .collect();
-    for (address, draft) in drafts.iter_mut().filter(|(address, _)| !address.ip().is_unspecified()) {
-        for (port, scheme, hosts) in &unspecific {
-            if *port == address.port() && *scheme == draft.scheme {
-                draft.hosts.extend(hosts.iter().copied());
-            }
-        }
-    }
-}
-
-fn listener(configuration: &Configuration, address: SocketAddr, draft: Draft<'_>) -> Listener {
-    let options = configuration
-        .listeners
-        .iter()
-        .filter(|options| options.port == address.port() && options.ip.is_none_or(|ip| ip == address.ip()));
+fn listener(configuration: &Configuration, address: SocketAddr, listening: &Listening<'_>, redirect: SiteId) -> Listener {
+    let site = |answering| match answering {
+        Answering::Site(position) => SiteId(position as u32),
+        Answering::Redirect => redirect,
+    };
+    let hosts: Vec<_> = listening.hosts.iter().map(|(answering, host)| (site(*answering), *host)).collect();
     Listener {
         address,
-        scheme: draft.scheme,
-        trusted_proxies: options.flat_map(|options| options.trusted_proxies.iter().copied()).collect(),
-        first_site: draft.hosts[0].0,
-        needs_local_ip: draft.hosts.iter().any(|(_, host)| matches!(host, HostPattern::Ip(_))),
-        implied: draft.implied,
-        router: Router::new(draft.hosts),
+        scheme: listening.scheme,
+        trusted_proxies: trusted_proxies(configuration, address),
+        first_site: hosts[0].0,
+        needs_local_ip: hosts.iter().any(|(_, host)| matches!(host, HostPattern::Ip(_))),
+        implied: listening.implied,
+        router: Router::new(hosts),
     }
 }
 
@@ -293,27 +356,4 @@ fn redirects_beside_sites(configuration: &Configuration) -> bool {
         .iter()
         .flat_map(|site| &site.addresses)
         .any(|address| address.redirect_from_http && address.scheme == Scheme::Https)
-}
-
-/// Answers on port 80 for every bare `example.com`.
-fn redirect_site() -> Site {
-    use tidegate_model::{Placeholder, Route, Tls, TlsSource};
-    let to = Template {
-        parts: vec![
-            TemplatePart::Literal("https://".into()),
-            TemplatePart::Placeholder(Placeholder::Host),
-            TemplatePart::Placeholder(Placeholder::Uri),
-        ],
-    };
-    Site {
-        addresses: Vec::new(),
-        tls: Tls { source: TlsSource::Off, ..Tls::default() },
-        steps: Vec::new(),
-        routes: vec![Route {
-            paths: Vec::new(),
-            matches: Vec::new(),
-            steps: Vec::new(),
-            terminal: Terminal::Redirect { to, status: 308 },
-        }],
-    }
 }

@@ -1,16 +1,13 @@
-//! What outlives a snapshot, keyed by identity and never by position: shared connection counts of servers, and per worker the pools with
-//! their open connections. Counters live on in `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
+//! What outlives a snapshot, keyed by identity and never by position: what all workers know of a server, and how many connections a client has.
+//! A worker's pools with their open connections go from one of its snapshots to the next in `worker`; counters live on in
+//! `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
 
-use crate::pool::WorkerPool;
-use crate::snapshot::Snapshot;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tidegate_model::PoolName;
 use tidegate_telemetry::Registry;
-use tidegate_transport::Sock;
 
 /// What all workers and all generations of a process share.
 pub struct ProcessSurvivors {
@@ -47,16 +44,31 @@ pub struct ServerShared {
     open: AtomicU32,
     /// Workers that wait for a connection to become free; idle ones are closed for them.
     wanted: AtomicU32,
+    /// Somebody took it out of use (`tidegate drain`). Workers are told, and look here when they meet the server for the first time.
+    drained: AtomicBool,
 }
 
 impl ServerShared {
-    /// A place for one more connection, when fewer than `max` are open.
+    /// A place for one more connection, when fewer than `max` are open. Counted without a bound too: a change may bring one.
     pub fn try_open(self: &Arc<Self>, max: Option<u32>) -> Option<OpenSlot> {
-        let Some(max) = max else { return Some(OpenSlot(None)) };
+        let max = max.unwrap_or(u32::MAX);
         self.open
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < max).then_some(open + 1))
             .ok()
-            .map(|_| OpenSlot(Some(self.clone())))
+            .map(|_| OpenSlot(self.clone()))
+    }
+
+    /// Connections of all workers.
+    pub fn open_connections(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    pub fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::Relaxed)
+    }
+
+    pub fn set_drained(&self, drained: bool) {
+        self.drained.store(drained, Ordering::Relaxed);
     }
 
     pub fn is_wanted(&self) -> bool {
@@ -70,15 +82,13 @@ impl ServerShared {
     }
 }
 
-/// One open connection of a server with `max-connections`; counts nothing where there is no such bound.
+/// One open connection of a server.
 #[derive(Debug)]
-pub struct OpenSlot(Option<Arc<ServerShared>>);
+pub struct OpenSlot(Arc<ServerShared>);
 
 impl Drop for OpenSlot {
     fn drop(&mut self) {
-        if let Some(server) = &self.0 {
-            server.open.fetch_sub(1, Ordering::AcqRel);
-        }
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -131,34 +141,6 @@ impl ClientCounts {
     }
 }
 
-/// What one worker keeps from one snapshot to the next.
-pub struct WorkerSurvivors<S: Sock> {
-    pools: HashMap<PoolName, Rc<WorkerPool<S>>>,
-}
-
-impl<S: Sock> Default for WorkerSurvivors<S> {
-    fn default() -> Self {
-        WorkerSurvivors { pools: HashMap::new() }
-    }
-}
-
-impl<S: Sock> WorkerSurvivors<S> {
-    /// The worker's pools for a snapshot, in its order. Servers that stay keep their connections; those that left are forgotten, and
-    /// their connections end with the requests on them.
-    pub fn pools_for(&mut self, snapshot: &Snapshot, worker: usize, registry: &Registry) -> Vec<Rc<WorkerPool<S>>> {
-        let pools: Vec<_> = snapshot
-            .pools
-            .iter()
-            .map(|compiled| {
-                let before = self.pools.get(&compiled.name).map(Rc::as_ref);
-                Rc::new(WorkerPool::new(compiled.clone(), before, registry.pool(worker, &compiled.name.0)))
-            })
-            .collect();
-        self.pools = pools.iter().map(|pool| (pool.compiled.name.clone(), pool.clone())).collect();
-        pools
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{ClientCounts, ProcessSurvivors};
@@ -184,7 +166,8 @@ mod tests {
         assert!(first.is_some() && second.is_some() && take().is_none());
         drop(first);
         assert!(take().is_some());
-        assert!(super::ServerShared::try_open(&server, None).is_some(), "without a bound there is always a place");
+        let more: Vec<_> = (0..5).map(|_| super::ServerShared::try_open(&server, None)).collect();
+        assert!(more.iter().all(Option::is_some), "without a bound there is always a place");
         assert!(!server.is_wanted());
         let wanted = server.want();
         assert!(server.is_wanted());

@@ -1,81 +1,219 @@
 //! A tunnel after `101 Switching Protocols`: bytes both ways until both sides have ended, with the pool's idle time between any two of them.
+//! A WebSocket whose listener is left is told so by a close frame between two of its frames; others are cut when the drain time is over.
 
+use crate::listening::ListenerState;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::websocket::{Frames, GOING_AWAY, close_frame};
 
+#[derive(Debug, Default)]
 pub struct TunnelOutcome {
     /// Bytes from the client to the upstream.
     pub client_bytes: u64,
+    /// Bytes from the upstream to the client.
+    pub upstream_bytes: u64,
     /// Why it ended, unless both sides ended it.
     pub reason: Option<&'static str>,
 }
 
+/// What ends a tunnel from outside.
+pub struct Farewell<'a, S: Sock> {
+    pub listener: &'a ListenerState<S>,
+    /// Uniform bits; each tunnel has its own moment.
+    pub random: u64,
+    /// The frames of a WebSocket can be told apart, so a last one can be put behind them.
+    pub is_websocket: bool,
+}
+
 /// Two turns of this many bytes, then the worker's other connections get theirs.
 const TURN_BYTES: u64 = 1 << 20;
+/// How long a client may take to answer our close frame with its own.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// `rest` is what the upstream sent behind its head. Either side may end while the other goes on (half-close).
-pub async fn run<S: Sock>(client: &Stream<S>, upstream: &Stream<S>, rest: Buf, idle: Duration) -> TunnelOutcome {
+pub async fn run<S: Sock>(
+    client: &Stream<S>,
+    upstream: &Stream<S>,
+    rest: Buf,
+    idle: Duration,
+    farewell: Farewell<'_, S>,
+) -> TunnelOutcome {
     for stream in [client, upstream] {
         stream.sock.set_read_limit(ReadLimit::Idle(idle));
         stream.sock.set_write_idle(idle);
     }
-    let (client_bytes, moved) = (Cell::new(0), Cell::new(0));
-    let activity = Cell::new(0);
-    let mut up = pin!(copy(client, upstream, Buf::empty(), &client_bytes, &activity));
-    let mut down = pin!(copy(upstream, client, rest, &moved, &activity));
-    let (mut up_ended, mut down_ended) = (false, false);
-    let reason = poll_fn(|cx| {
-        if !up_ended && let Poll::Ready(outcome) = up.as_mut().poll(cx) {
-            up_ended = true;
-            if let Err(error) = outcome {
-                return Poll::Ready(Some(reason_of(&error)));
+    let both = Both { activity: Cell::new(0), is_closing: Cell::new(false) };
+    let (up, down) = (Direction::new(&both, farewell.is_websocket), Direction::new(&both, farewell.is_websocket));
+    let ending = {
+        let mut up_copy = pin!(up.copy(client, upstream, Buf::empty()));
+        let mut down_copy = pin!(down.copy(upstream, client, rest));
+        let (mut up_ended, mut down_ended) = (false, false);
+        let mut moment = Moment::new(&farewell);
+        poll_fn(|cx| {
+            if moment.has_come(cx) {
+                both.is_closing.set(true);
             }
-        }
-        if !down_ended && let Poll::Ready(outcome) = down.as_mut().poll(cx) {
-            down_ended = true;
-            if let Err(error) = outcome {
-                return Poll::Ready(Some(reason_of(&error)));
+            if !up_ended && let Poll::Ready(outcome) = up_copy.as_mut().poll(cx) {
+                up_ended = true;
+                if let Err(error) = outcome {
+                    return Poll::Ready(Ending::Fault(reason_of(&error)));
+                }
             }
+            if !down_ended && let Poll::Ready(outcome) = down_copy.as_mut().poll(cx) {
+                down_ended = true;
+                if let Err(error) = outcome {
+                    return Poll::Ready(Ending::Fault(reason_of(&error)));
+                }
+            }
+            if both.is_closing.get() && down.is_between_frames() {
+                return Poll::Ready(Ending::Farewell);
+            }
+            if up_ended && down_ended { Poll::Ready(Ending::Both) } else { Poll::Pending }
+        })
+        .await
+    };
+    let reason = match ending {
+        Ending::Both => None,
+        Ending::Fault(reason) => Some(reason),
+        Ending::Farewell => {
+            let mask = up.is_between_frames().then(|| (farewell.random as u32).to_be_bytes());
+            say_goodbye(client, upstream, mask).await;
+            Some("draining")
         }
-        if up_ended && down_ended { Poll::Ready(None) } else { Poll::Pending }
-    })
-    .await;
-    TunnelOutcome { client_bytes: client_bytes.get(), reason }
+    };
+    TunnelOutcome { client_bytes: up.bytes.get(), upstream_bytes: down.bytes.get(), reason }
 }
 
-/// One direction, to its end; then the other side sees the end as well.
-async fn copy<S: Sock>(from: &Stream<S>, to: &Stream<S>, first: Buf, bytes: &Cell<u64>, activity: &Cell<u64>) -> io::Result<()> {
-    let mut turn = 0;
-    let mut data = first;
-    loop {
-        if !data.is_empty() {
-            let count = data.len() as u64;
-            bytes.set(bytes.get() + count);
-            activity.set(activity.get() + 1);
-            turn += count;
-            to.write(data).await?;
-            if turn > TURN_BYTES {
-                turn = 0;
-                rt::yield_now().await;
-            }
-        }
-        let seen = activity.get();
-        data = match from.read().await {
-            // This direction was silent; as long as the other is not, the tunnel is in use.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && activity.get() != seen => Buf::empty(),
-            Err(error) => return Err(error),
-            Ok(data) if data.is_empty() => {
-                to.close().await;
-                return Ok(());
-            }
-            Ok(data) => data,
-        };
+enum Ending {
+    Both,
+    Fault(&'static str),
+    /// The listener is left, and the client is between two frames.
+    Farewell,
+}
+
+/// What the two directions have in common.
+struct Both {
+    activity: Cell<u64>,
+    is_closing: Cell<bool>,
+}
+
+struct Direction<'b> {
+    both: &'b Both,
+    bytes: Cell<u64>,
+    frames: Option<Cell<Frames>>,
+    is_writing: Cell<bool>,
+}
+
+impl<'b> Direction<'b> {
+    fn new(both: &'b Both, is_websocket: bool) -> Direction<'b> {
+        let frames = is_websocket.then(Cell::default);
+        Direction { both, bytes: Cell::new(0), frames, is_writing: Cell::new(false) }
     }
+
+    /// A frame of ours may follow what was passed on so far.
+    fn is_between_frames(&self) -> bool {
+        let Some(frames) = &self.frames else { return false };
+        let frames = frames.get();
+        !self.is_writing.get() && frames.is_at_boundary() && !frames.saw_close()
+    }
+
+    /// To the end of this direction; then the other side sees the end as well. When the tunnel is being closed it ends between two frames.
+    async fn copy<S: Sock>(&self, from: &Stream<S>, to: &Stream<S>, first: Buf) -> io::Result<()> {
+        let mut turn = 0;
+        let mut data = first;
+        loop {
+            if !data.is_empty() {
+                let is_last = self.follow_frames(&mut data);
+                let count = data.len() as u64;
+                self.bytes.set(self.bytes.get() + count);
+                self.both.activity.set(self.both.activity.get() + 1);
+                turn += count;
+                self.is_writing.set(true);
+                to.write(data).await?;
+                self.is_writing.set(false);
+                if is_last {
+                    return Ok(());
+                }
+                if turn > TURN_BYTES {
+                    turn = 0;
+                    rt::yield_now().await;
+                }
+            }
+            let seen = self.both.activity.get();
+            data = match from.read().await {
+                // This direction was silent; as long as the other is not, the tunnel is in use.
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && self.both.activity.get() != seen => Buf::empty(),
+                Err(error) => return Err(error),
+                Ok(data) if data.is_empty() => {
+                    to.close().await;
+                    return Ok(());
+                }
+                Ok(data) => data,
+            };
+        }
+    }
+
+    /// Says whether no more is to be passed on: a frame ends in these bytes, which are cut there, and the tunnel is being closed.
+    fn follow_frames(&self, data: &mut Buf) -> bool {
+        let Some(known) = &self.frames else { return false };
+        let mut frames = known.get();
+        let boundary = if self.both.is_closing.get() { frames.next_boundary(data) } else { None };
+        if let Some(boundary) = boundary {
+            data.truncate(boundary);
+        }
+        frames.advance(data);
+        known.set(frames);
+        boundary.is_some()
+    }
+}
+
+/// When a WebSocket of a listener that is left is closed. Each has a moment of its own, so that not all clients come back at once.
+struct Moment<'a, S: Sock> {
+    farewell: &'a Farewell<'a, S>,
+    closing: rt::Waiter,
+    timer: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    has_come: bool,
+}
+
+impl<'a, S: Sock> Moment<'a, S> {
+    fn new(farewell: &'a Farewell<'a, S>) -> Moment<'a, S> {
+        Moment { farewell, closing: farewell.listener.closing.waiter(), timer: None, has_come: !farewell.is_websocket }
+    }
+
+    /// True once.
+    fn has_come(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.has_come {
+            return false;
+        }
+        if self.timer.is_none() {
+            if self.closing.poll_set(cx).is_pending() {
+                return false;
+            }
+            let Some(at) = self.farewell.listener.goodbye_at(self.farewell.random) else { return false };
+            self.timer = Some(Box::pin(rt::sleep(at.saturating_duration_since(rt::now()))));
+        }
+        self.has_come = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        self.has_come
+    }
+}
+
+/// RFC 6455 section 7.1.1: the side that closes sends a close frame, and waits a moment for the other's.
+async fn say_goodbye<S: Sock>(client: &Stream<S>, upstream: &Stream<S>, mask: Option<[u8; 4]>) {
+    let told = async {
+        if let Some(mask) = mask {
+            let _ = upstream.write(Buf::copy_of(close_frame(GOING_AWAY, Some(mask)).as_bytes())).await;
+        }
+        client.write(Buf::copy_of(close_frame(GOING_AWAY, None).as_bytes())).await?;
+        client.close().await;
+        while !client.read().await?.is_empty() {}
+        io::Result::Ok(())
+    };
+    let _ = rt::timeout(CLOSE_WAIT, told).await;
 }
 
 fn reason_of(error: &io::Error) -> &'static str {

@@ -10,7 +10,7 @@ mod readiness;
 pub use access_log::{AccessLogSender, AccessLogWriter, AccessRecord, HeaderLookup, RecordTls, RecordUpstream};
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
-    Counter, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, PoolMetrics,
-    Registry, SiteMetrics, UpstreamError, WorkerMetrics,
+    ChangeResult, ConfigurationMetrics, Counter, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind,
+    ListenerMetrics, LogWriterMetrics, PoolMetrics, PoolTotals, Registry, SiteMetrics, Traffic, UpstreamError, WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

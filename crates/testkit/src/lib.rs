@@ -9,6 +9,8 @@ pub mod client;
 pub mod connection;
 pub mod head;
 pub mod http2;
+pub mod lasting;
+pub mod load;
 pub mod pattern;
 pub mod ports;
 pub mod program;
@@ -19,7 +21,7 @@ pub mod upstream;
 pub use admin::{Metrics, get};
 pub use authority::{Authority, KeyKind};
 pub use client::Client;
-pub use program::Program;
+pub use program::{Program, Surroundings};
 pub use proxy::Proxy;
 /// For tests of other crates, which then need no runtime of their own.
 pub use {bytes, h2, http, rustls, tokio};

@@ -63,6 +63,19 @@ impl Reservation {
     }
 }
 
+/// How many sockets of this machine listen on the port, whosever they are and on whatever address; `None` where the system has no `/proc/net`.
+pub fn listening_sockets(port: u16) -> Option<usize> {
+    const LISTEN: &str = "0A";
+    let suffix = format!(":{port:04X}");
+    let mut count = 0;
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        let text = std::fs::read_to_string(table).ok()?;
+        let columns = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+        count += columns.filter(|columns| columns.len() > 3 && columns[1].ends_with(&suffix) && columns[3] == LISTEN).count();
+    }
+    Some(count)
+}
+
 /// Every call another one; each process begins somewhere else.
 fn next_candidate() -> u16 {
     static NEXT: OnceLock<AtomicU32> = OnceLock::new();

@@ -3,6 +3,9 @@
 use crate::admin;
 use crate::ports::FORKING;
 use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +16,25 @@ use std::time::{Duration, Instant};
 const READY_WAIT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A running program. Dropping it kills the process.
+/// A child of ours cannot be given a descriptor by its number without unsafe code; a shell does it with its standard input, and becomes the program.
+const ACTIVATE: &str = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$; export LISTEN_FDS LISTEN_PID; exec \"$@\"";
+
+/// How a program is started, beside its arguments.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings<'a> {
+    pub stdin: Option<&'a [u8]>,
+    pub environment: Vec<(&'a str, String)>,
+    /// Handed over as systemd hands over the socket of a unit: descriptor 3, with LISTEN_FDS.
+    pub listener: Option<&'a TcpListener>,
+    /// It may start others that outlive it: they are all in a process group of their own, and end with the guard.
+    pub has_descendants: bool,
+}
+
+/// A running program. Dropping it kills the process, and its descendants if it was said to have some.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
+    has_descendants: bool,
     exit: Option<i32>,
     stdout: Arc<Mutex<Vec<u8>>>,
     stderr: Arc<Mutex<Vec<u8>>>,
@@ -25,26 +43,48 @@ pub struct Program {
 impl Program {
     /// Starts `binary` in `folder`.
     pub fn start(binary: &Path, arguments: &[String], folder: &Path, stdin: Option<&[u8]>) -> Result<Program, String> {
+        Program::start_in(binary, arguments, folder, &Surroundings { stdin, ..Surroundings::default() })
+    }
+
+    pub fn start_in(
+        binary: &Path,
+        arguments: &[String],
+        folder: &Path,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Program, String> {
+        let Surroundings { stdin, environment, listener, has_descendants } = surroundings;
+        let mut command = Command::new(if listener.is_some() { Path::new("/bin/sh") } else { binary });
+        if listener.is_some() {
+            command.args(["-c", ACTIVATE, "sh"]).arg(binary);
+        }
+        if *has_descendants {
+            command.process_group(0);
+        }
         let forking = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut child = Command::new(binary)
+        let mut child = command
             .args(arguments)
             .current_dir(folder)
             // The internal CA of a test belongs to the test, not to the machine.
             .env("STATE_DIRECTORY", folder.join("state"))
-            .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(match listener {
+                Some(listener) => Stdio::from(OwnedFd::from(listener.try_clone().map_err(|error| error.to_string())?)),
+                None if stdin.is_some() => Stdio::piped(),
+                None => Stdio::null(),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{}: {error}", binary.display()))?;
         // It runs its own program now, with none of our sockets.
         drop(forking);
-        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), stdin) {
+        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), *stdin) {
             // A program that does not want its input may close it; its own message says more than the broken pipe would.
             let _ = pipe.write_all(text);
         }
         let stdout = collect(child.stdout.take());
         let stderr = collect(child.stderr.take());
-        Ok(Program { child, exit: None, stdout, stderr })
+        Ok(Program { child, has_descendants: *has_descendants, exit: None, stdout, stderr })
     }
 
     /// Starts `tidegate run` on a configuration and waits until `admin` says it is ready.
@@ -77,17 +117,7 @@ impl Program {
 
     /// Sends a signal by its name without `SIG`.
     pub fn signal(&self, name: &str) -> Result<(), String> {
-        let signal = match name {
-            "TERM" => rustix::process::Signal::TERM,
-            "INT" => rustix::process::Signal::INT,
-            "HUP" => rustix::process::Signal::HUP,
-            "USR1" => rustix::process::Signal::USR1,
-            "STOP" => rustix::process::Signal::STOP,
-            "CONT" => rustix::process::Signal::CONT,
-            other => return Err(format!("unknown signal {other}")),
-        };
-        let id = rustix::process::Pid::from_raw(self.child.id() as i32).ok_or("the process has no id")?;
-        rustix::process::kill_process(id, signal).map_err(|error| error.to_string())
+        signal_process(self.child.id(), name)
     }
 
     /// The exit code once the process has ended; a death by signal is 128 and its number, as shells have it.
@@ -143,11 +173,32 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        if self.has_descendants
+            && let Some(group) = rustix::process::Pid::from_raw(self.child.id() as i32)
+        {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
         if self.poll_exit().is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
+}
+
+/// Sends a signal to a process that one of ours has started.
+pub fn signal_process(id: u32, name: &str) -> Result<(), String> {
+    let signal = match name {
+        "TERM" => rustix::process::Signal::TERM,
+        "INT" => rustix::process::Signal::INT,
+        "HUP" => rustix::process::Signal::HUP,
+        "USR1" => rustix::process::Signal::USR1,
+        "USR2" => rustix::process::Signal::USR2,
+        "STOP" => rustix::process::Signal::STOP,
+        "CONT" => rustix::process::Signal::CONT,
+        other => return Err(format!("unknown signal {other}")),
+    };
+    let id = rustix::process::Pid::from_raw(id as i32).ok_or("the process has no id")?;
+    rustix::process::kill_process(id, signal).map_err(|error| error.to_string())
 }
 
 fn collect(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<Vec<u8>>> {

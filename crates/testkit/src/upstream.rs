@@ -17,6 +17,10 @@ use tokio::time::{sleep, timeout};
 /// Piece of a generated body that is written at once.
 const PIECE_BYTES: u64 = 64 << 10;
 
+/// What [`PathOrder::Drip`] sends at a time.
+const DRIP_BYTES: usize = 100;
+const DRIP_PAUSE: Duration = Duration::from_millis(20);
+
 #[derive(Debug, Clone)]
 pub struct Behaviour {
     pub answer: Answer,
@@ -24,7 +28,8 @@ pub struct Behaviour {
     pub close: bool,
     /// Before each answer.
     pub delay: Option<Duration>,
-    /// Close a connection on which no request comes for this long.
+    /// Close a connection on which no further request comes for this long. The first may take as long as it likes, as with servers, which give
+    /// it much more: on a busy machine it comes late.
     pub idle_close: Option<Duration>,
 }
 
@@ -121,8 +126,9 @@ pub async fn serve(socket: Socket, h2: bool, behaviour: Arc<Behaviour>, counters
 }
 
 async fn serve_http1(mut connection: Connection, behaviour: &Behaviour, counters: &Counters) -> Result<(), String> {
+    let mut idle_close = None;
     loop {
-        let head = match behaviour.idle_close {
+        let head = match idle_close {
             Some(idle) => timeout(idle, connection.read_head()).await.map_err(|_| "idle".to_owned())??,
             None => connection.read_head().await?,
         };
@@ -131,6 +137,7 @@ async fn serve_http1(mut connection: Connection, behaviour: &Behaviour, counters
             connection.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|error| error.to_string())?;
         }
         let goes_on = answer_http1(&mut connection, &head, behaviour).await?;
+        idle_close = behaviour.idle_close;
         if behaviour.close {
             let _ = connection.close_write().await;
             return Ok(());
@@ -234,6 +241,8 @@ pub enum PathOrder {
     Hang,
     /// `/upgrade`: 101, then every byte back.
     Upgrade,
+    /// `/drip`: the pattern in small chunks with pauses between them, until the client goes.
+    Drip,
     Unknown,
 }
 
@@ -252,6 +261,7 @@ impl PathOrder {
             "reset" => PathOrder::Reset,
             "hang" => PathOrder::Hang,
             "upgrade" => PathOrder::Upgrade,
+            "drip" => PathOrder::Drip,
             _ => PathOrder::Unknown,
         }
     }
@@ -285,10 +295,23 @@ async fn by_path(connection: &mut Connection, order: PathOrder, is_head: bool) -
                 }
             }
         }
+        PathOrder::Drip => drip(connection).await,
         PathOrder::Unknown => {
             connection.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await.map_err(text)?;
             Ok(After::Keep)
         }
+    }
+}
+
+async fn drip(connection: &mut Connection) -> Result<After, String> {
+    let text = |error: io::Error| error.to_string();
+    connection.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await.map_err(text)?;
+    let mut sent = 0;
+    loop {
+        let chunk = [format!("{DRIP_BYTES:x}\r\n").into_bytes(), pattern::pattern(sent, DRIP_BYTES), b"\r\n".to_vec()].concat();
+        connection.write(&chunk).await.map_err(text)?;
+        sent += DRIP_BYTES as u64;
+        sleep(DRIP_PAUSE).await;
     }
 }
 

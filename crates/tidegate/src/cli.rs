@@ -1,8 +1,9 @@
 //! The command line, as clap reads it; its help texts are the manual.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub const DEFAULT_CONFIG: &str = "/etc/tidegate/tidegate.kdl";
 
@@ -25,6 +26,9 @@ pub enum Command {
         /// The configuration; `-` reads standard input.
         #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
+        /// Apply the configuration whenever its file, or one that it includes, changes. SIGHUP applies it too.
+        #[arg(long)]
+        watch: bool,
     },
     /// Run a proxy without a file: `tidegate proxy --from :8443 --to 127.0.0.1:9000`.
     Proxy {
@@ -53,6 +57,115 @@ pub enum Command {
         #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
+    /// Say where a request would go, and why not elsewhere: `tidegate explain GET https://example.com/api`. Nothing is sent.
+    ///
+    /// Exit code 0 when a route answers, 1 for a fault in the configuration or the arguments, 2 when no site or route takes the request.
+    Explain {
+        /// The configuration; `-` reads standard input.
+        #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+        /// As it is sent: methods are case sensitive.
+        #[arg(value_name = "METHOD", required_unless_present = "request")]
+        method: Option<String>,
+        /// `http[s]://host[:port][/path][?query]`
+        #[arg(value_name = "URL", required_unless_present = "request")]
+        url: Option<String>,
+        /// A header field of the request; may be given several times. `Host: name` asks for another host than that of the URL.
+        #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+        header: Vec<String>,
+        /// The client's IP address, as `match client=` sees it. By default 127.0.0.1.
+        #[arg(long, value_name = "IP")]
+        from: Option<String>,
+        /// Ask the running process instead of a file: by what it runs now, with the state of its servers.
+        #[arg(long)]
+        running: bool,
+        /// Ask the running process what became of one of its last requests, by `request_id` of the access log.
+        #[arg(long, value_name = "ID", conflicts_with_all = ["method", "url", "header", "from"])]
+        request: Option<String>,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Say what a configuration would change in the running process. Nothing happens.
+    Plan {
+        /// The configuration; `-` reads standard input.
+        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        file: PathBuf,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Have the running process take on a configuration, as a whole or not at all.
+    ///
+    /// Exit code 0 when it runs, 1 when it was refused and the one before stays, 2 when no process answers.
+    Apply {
+        /// The configuration; `-` reads standard input.
+        #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        file: PathBuf,
+        /// Take it back after this time, `60s` or `10m`, unless `tidegate confirm` comes before.
+        #[arg(long, value_name = "TIME", value_parser = confirmation_time)]
+        confirm: Option<Duration>,
+        /// Take it back as soon as errors rise by more percentage points than this, `5%`, until it is confirmed.
+        #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "confirm")]
+        max_error_rise: Option<f64>,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Keep a configuration that was applied with `--confirm`.
+    Confirm {
+        #[command(flatten)]
+        running: Running,
+    },
+    /// Go back to the configuration before, or to an earlier one of `tidegate history`.
+    Rollback {
+        #[arg(value_name = "GENERATION")]
+        to: Option<u64>,
+        #[command(flatten)]
+        running: Running,
+    },
+    /// List the configurations that ran; with one or two numbers, what is different between them.
+    History {
+        #[arg(value_name = "FROM")]
+        from: Option<u64>,
+        /// By default the one that runs.
+        #[arg(value_name = "TO")]
+        to: Option<u64>,
+        #[command(flatten)]
+        running: Running,
+    },
+    /// Say how the running process is: generation, listeners, pools, certificates.
+    Status {
+        /// As the API has it.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        running: Running,
+    },
+    /// Watch the running process: rates, connections, servers. Keys: q ends, p pauses, s sorts, the arrows scroll.
+    Top {
+        #[command(flatten)]
+        running: Running,
+    },
+    /// Take a server out of use. Requests that it has go on.
+    Drain {
+        #[arg(value_name = "POOL/SERVER")]
+        server: String,
+        #[command(flatten)]
+        running: Running,
+    },
+    /// Take a server back into use.
+    Undrain {
+        #[arg(value_name = "POOL/SERVER")]
+        server: String,
+        #[command(flatten)]
+        running: Running,
+    },
+    /// Have a new process take over from the running one, which finishes its requests. Says when it has.
+    Upgrade {
+        /// The new program; by default the file that the running process was started from, as it is now.
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+        #[command(flatten)]
+        running: Running,
+    },
     /// Write a configuration in its canonical layout, comments kept.
     Fmt {
         /// The configuration; `-` reads standard input and writes standard output.
@@ -68,4 +181,72 @@ pub enum Command {
     Completions { shell: Shell },
     /// Print the version and what it was built with.
     Version,
+}
+
+/// How the running process is found and persuaded.
+#[derive(Args)]
+pub struct Reach {
+    /// The admin endpoint of the running process: `127.0.0.1:9180` or `unix:/path`. By default that of the configuration.
+    #[arg(long, value_name = "ADDRESS")]
+    pub admin: Option<String>,
+    /// The file with the endpoint's token. By default `$TIDEGATE_ADMIN_TOKEN`, else `admin-token` in the state folder.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// The same, for commands that take no configuration of their own.
+#[derive(Args)]
+pub struct Running {
+    /// The configuration whose `admin` is asked. By default the installed one, where there is one.
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+fn confirmation_time(text: &str) -> Result<Duration, String> {
+    let time = tidegate_config::parse_duration(text)?;
+    if time < Duration::from_secs(1) || time > Duration::from_secs(86_400) {
+        return Err("it is not between 1 second and 24 hours".to_owned());
+    }
+    Ok(time)
+}
+
+/// `5%` as a fraction.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').ok_or("write a number and `%`, as in `5%`")?;
+    let number: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
+    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("it is not between 0% and 100%".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, confirmation_time, percent};
+    use clap::CommandFactory;
+    use std::time::Duration;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn values_with_units() {
+        let time = |text: &str, seconds: Option<u64>| {
+            assert_eq!(confirmation_time(text).ok(), seconds.map(Duration::from_secs), "{text}");
+        };
+        time("60s", Some(60));
+        time("1h30m", Some(5400));
+        time("60", None);
+        time("10ms", None);
+        time("2d", None);
+        let share = |text: &str, tenths: Option<u32>| {
+            assert_eq!(percent(text).ok().map(|share| (share * 1000.0).round() as u32), tenths, "{text}");
+        };
+        share("5%", Some(50));
+        share("0.5 %", Some(5));
+        share("5", None);
+        share("101%", None);
+        share("NaN%", None);
+    }
 }

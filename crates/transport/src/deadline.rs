@@ -93,6 +93,18 @@ impl Deadlines {
         wheel.enqueue(self, tick);
     }
 
+    /// A wait for the next request ends at this moment or before; any other goes on as it was.
+    pub fn end_idle_by(self: &Rc<Self>, at: Instant) {
+        if !self.between_requests.get() || !self.is_armed(Direction::Read) {
+            return;
+        }
+        WHEEL.with(|wheel| {
+            let tick = self.read.tick.get().min(wheel.tick_of(at));
+            self.read.tick.set(tick);
+            wheel.enqueue(self, tick);
+        });
+    }
+
     /// The deadline stays; the task that waits is now this one.
     #[inline]
     pub fn remember_waker(&self, direction: Direction, cx: &Context<'_>) {
@@ -204,21 +216,9 @@ pub fn advance(now: Instant) {
     WHEEL.with(|wheel| wheel.advance_to(now));
 }
 
-/// Ends the wait of every socket that is between two requests, as if its deadline had passed. For draining.
-pub fn fire_between_requests() {
-    WHEEL.with(|wheel| {
-        let slots = wheel.slots.borrow();
-        for deadlines in slots.iter().flatten() {
-            if deadlines.between_requests.get() && deadlines.is_armed(Direction::Read) {
-                deadlines.fire(Direction::Read);
-            }
-        }
-    });
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Deadlines, Direction, TICK, advance, fire_between_requests};
+    use super::{Deadlines, Direction, TICK, advance};
     use std::task::{Context, Waker};
     use std::time::{Duration, Instant};
 
@@ -277,14 +277,18 @@ mod tests {
     }
 
     #[test]
-    fn draining_ends_only_waits_between_requests() {
+    fn an_idle_wait_is_shortened_and_no_other() {
         let start = Instant::now();
-        let (idle, busy) = (Deadlines::new(), Deadlines::new());
+        let (idle, sooner, busy) = (Deadlines::new(), Deadlines::new(), Deadlines::new());
         idle.set_between_requests(true);
-        for deadlines in [&idle, &busy] {
-            deadlines.arm(Direction::Read, start + Duration::from_secs(60), &context());
+        sooner.set_between_requests(true);
+        for (deadlines, seconds) in [(&idle, 60), (&sooner, 1), (&busy, 60)] {
+            deadlines.arm(Direction::Read, start + Duration::from_secs(seconds), &context());
+            deadlines.end_idle_by(start + Duration::from_secs(3));
         }
-        fire_between_requests();
+        advance(start + Duration::from_secs(2));
+        assert!(sooner.take_fired(Direction::Read) && !idle.take_fired(Direction::Read));
+        advance(start + Duration::from_secs(4));
         assert!(idle.take_fired(Direction::Read));
         assert!(!busy.take_fired(Direction::Read));
     }

@@ -4,6 +4,7 @@
 pub mod buffer;
 pub mod deadline;
 pub mod h2_io;
+pub mod handover;
 pub mod rt;
 pub mod sock;
 pub mod stream;

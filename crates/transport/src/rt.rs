@@ -29,6 +29,22 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
     drop(tokio::task::spawn_local(task));
 }
 
+/// As [`spawn`], for a task that somebody may have to cut.
+pub fn spawn_abortable(task: impl Future<Output = ()> + 'static) -> Task {
+    Task(tokio::task::spawn_local(task).abort_handle())
+}
+
+/// A task of this worker. Dropping this does not end it.
+#[derive(Debug)]
+pub struct Task(tokio::task::AbortHandle);
+
+impl Task {
+    /// Drops the task where it stands.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+}
+
 #[inline]
 pub fn now() -> Instant {
     Instant::now()

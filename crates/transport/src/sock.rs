@@ -48,6 +48,9 @@ pub trait Sock: Sized + 'static {
     /// Marks the time between two requests, when nothing is lost by closing.
     fn set_between_requests(&self, between: bool);
 
+    /// When it is between two requests, the wait for the next ends at this moment, or before where that was settled.
+    fn end_idle_by(&self, at: Instant);
+
     /// Ready once, one or two tenths of a second after it was first asked: tells a long wait from a short one at next to no cost.
     fn poll_patience(&self, cx: &mut Context<'_>) -> Poll<()>;
 

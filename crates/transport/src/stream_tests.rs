@@ -78,6 +78,8 @@ impl Sock for Pipe {
 
     fn set_between_requests(&self, _: bool) {}
 
+    fn end_idle_by(&self, _at: std::time::Instant) {}
+
     fn poll_patience(&self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

@@ -160,6 +160,10 @@ impl Sock for TokioSock {
         self.deadlines.set_between_requests(between);
     }
 
+    fn end_idle_by(&self, at: Instant) {
+        self.deadlines.end_idle_by(at);
+    }
+
     #[inline]
     fn poll_patience(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.deadlines.take_fired(Direction::Read) {
@@ -203,6 +207,18 @@ impl Default for ListenOptions {
 
 /// Binds and listens without a runtime, so that every address is known to work before a worker starts.
 pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<std::net::TcpListener> {
+    let socket = bind_only(address, options)?;
+    socket.listen(options.backlog)?;
+    Ok(socket.into())
+}
+
+/// Whether [`bind`] would succeed now. Nothing listens meanwhile: a socket that listens gets its part of the connections of those that it
+/// shares the address with, and closing it resets them.
+pub fn probe(address: SocketAddr, options: ListenOptions) -> io::Result<()> {
+    bind_only(address, options).map(drop)
+}
+
+fn bind_only(address: SocketAddr, options: ListenOptions) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         // `:443` means every address of both families on one socket.
@@ -217,8 +233,7 @@ pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<std::net:
     let _ = socket.set_tcp_keepalive(&keep_alive());
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(options.backlog)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 pub struct TokioListener {
@@ -229,6 +244,21 @@ impl TokioListener {
     /// Must be called on a worker's runtime.
     pub fn adopt(listener: std::net::TcpListener) -> io::Result<TokioListener> {
         Ok(TokioListener { listener: TcpListener::from_std(listener)? })
+    }
+
+    /// A connection that waits now, by the kernel's word alone: the runtime's may be a moment old, and it says nothing once a task has had its
+    /// share. `None` when the queue is empty. For a socket that is about to be closed, which would reset what is left in it.
+    pub fn accept_now(&self) -> io::Result<Option<(TokioSock, SocketAddr)>> {
+        use rustix::net::{SocketFlags, acceptfrom_with};
+        match acceptfrom_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok((socket, address)) => {
+                let address = address.map(SocketAddr::try_from).transpose()?.ok_or(io::ErrorKind::InvalidData)?;
+                let stream = TcpStream::from_std(std::net::TcpStream::from(socket))?;
+                Ok(Some((TokioSock::new(stream), address)))
+            }
+            Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TokioSock, SocketAddr)>> {

@@ -1,4 +1,4 @@
-//! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, HTTP/2 frame accounting. Bytes in, facts out.
+//! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, HTTP/2 and WebSocket frame accounting. Bytes in, facts out.
 //! Nothing here opens a socket, reads a clock or logs. The connections that use it are in `proxy`; the sockets in `transport`.
 
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ pub mod http1;
 pub mod limits;
 pub mod path;
 mod scan;
+pub mod websocket;
 
 pub use authority::{Authority, parse_authority};
 pub use body::{BodyDecoder, Decoded};

@@ -21,8 +21,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "proxy", may_use: &["model", "wire", "routing", "telemetry", "transport", "middleware"] },
     Layer { name: "config", may_use: &["model", "routing"] },
     Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },
-    Layer { name: "control", may_use: &["model", "config", "proxy", "certs", "telemetry", "transport"] },
-    Layer { name: "admin", may_use: &["model", "control", "telemetry"] },
+    Layer { name: "control", may_use: &["model", "wire", "routing", "config", "proxy", "certs", "telemetry", "transport"] },
+    Layer { name: "admin", may_use: &["model", "config", "control", "telemetry"] },
     Layer {
         name: "tidegate",
         may_use: &[

@@ -98,6 +98,10 @@ fn what_cannot_be_used_says_which_file_and_what_to_do() {
     }
     write(&dir, "server.der", one.certificate.der());
     write(&dir, "huge.crt", vec![b'\n'; (1 << 20) + 1]);
+    // Nobody writes into it: whoever waited would wait for ever.
+    let pipe = dir.path().join("pipe.key");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .expect("a pipe");
 
     check("server.crt", Some("server.key"), "loaded");
     check(
@@ -125,6 +129,7 @@ fn what_cannot_be_used_says_which_file_and_what_to_do() {
         "server.crt holds no private key; name the key's file with `key=`, or put the key into this file as well",
     );
     check("missing.crt", None, "cannot read missing.crt: there is no such file");
+    check("server.crt", Some("pipe.key"), "cannot read pipe.key: it is not a regular file");
     check("server.crt", Some("missing.key"), "cannot read missing.key: there is no such file");
     check(
         "empty.pem",

@@ -75,7 +75,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             warn_of_misspelt_target(lowering, &text);
             lowering.spans.access_log = Some(text.location.clone());
             let rotation = size_bytes.map(|size_bytes| Rotation { size_bytes, keep: keep.unwrap_or(KEEP_DEFAULT) });
-            LogTarget::File { path: lowering.path(&text), rotation }
+            LogTarget::File { path: lowering.path(&text.value, &text.location), rotation }
         }
         _ => return,
     };

@@ -1,11 +1,11 @@
-//! `admin "127.0.0.1:9180"`: where metrics and health are served.
+//! `admin "127.0.0.1:9180" token="{file./etc/tidegate/token}"`: where metrics, health and the API are served, and who may use it.
 
 use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use std::net::SocketAddr;
-use tidegate_model::Admin;
+use tidegate_model::{Admin, Secret};
 
 pub static ADMIN: Directive = Directive {
     name: "admin",
@@ -17,16 +17,29 @@ pub static ADMIN: Directive = Directive {
         count: Count::One,
         summary: "An IP address and a port; `unix:` and a path; or `off`.",
     }],
-    properties: &[],
+    properties: &[Property {
+        name: "token",
+        kind: Kind::Secret("at least 16 characters"),
+        repeat: Repeat::Once,
+        summary: "What clients of the API present. Best from a file or the environment.",
+    }],
     block: Block::None,
-    summary: "Where `/metrics`, `/healthz` and `/readyz` are served.",
-    details: "It has no login, so an address that others can reach is a warning.",
+    summary: "Where `/metrics`, `/healthz`, `/readyz` and the API under `/v1` are served.",
+    details: "The first three need no login, so an address that others can reach is a warning. The API needs `Authorization: Bearer TOKEN`, \
+              on a socket only where a `token` is set: there the permissions of its file decide. Without `token` the process makes one and keeps it as \
+              `admin-token` in its state folder; on an address that is not of this machine the API then refuses everybody.",
     default: "`127.0.0.1:9180`",
     example: "admin \"unix:/run/tidegate.sock\"",
     lower: Lower::Top(lower),
 };
 
+/// Shorter ones can be tried out.
+const TOKEN_CHARS_MIN: usize = 16;
+
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    if let Some(token) = line.text(lowering, "token") {
+        lower_token(lowering, &token);
+    }
     lowering.spans.admin = line.argument(0).map(|value| value.location.clone());
     let text = match line.read_argument(lowering, 0) {
         Some(Read::Choice(..)) => {
@@ -42,7 +55,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
                 .report(text.error("bad-address", "the path of the socket is missing").help("write `unix:/run/tidegate.sock`"));
             return;
         }
-        lowering.configuration.admin = Admin::Unix(lowering.sources.file(text.location.file).directory.join(path));
+        lowering.configuration.admin = Admin::Unix(lowering.path(path, &text.location));
         return;
     }
     match text.value.parse::<SocketAddr>() {
@@ -54,6 +67,18 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         }
         Err(_) => lowering.report(not_an_address(&text)),
     }
+}
+
+fn lower_token(lowering: &mut Lowering<'_>, token: &Text) {
+    // As it comes from a file, with the line end that editors put there.
+    let value = token.value.trim_end_matches(['\r', '\n']);
+    if value.chars().count() < TOKEN_CHARS_MIN || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let message = format!("a token has at least {TOKEN_CHARS_MIN} visible ASCII characters and no blanks");
+        let diagnostic = token.error("bad-token", message).help("for example what `openssl rand -hex 32` prints");
+        lowering.report(diagnostic);
+        return;
+    }
+    lowering.configuration.admin_token = Some(Secret::new(value));
 }
 
 fn warn_of_open_address(lowering: &mut Lowering<'_>, text: &Text, address: SocketAddr) {

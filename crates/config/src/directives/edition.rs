@@ -2,7 +2,7 @@
 
 use crate::diagnostics::{Diagnostic, nearest};
 use crate::lowering::{Line, Lowering};
-use crate::syntax::Node;
+use crate::pieces::TopNode;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use tidegate_model::Edition;
 
@@ -42,12 +42,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 }
 
 /// An edition decides how all the rest is read, so nothing may stand before it.
-pub fn check_first(lowering: &mut Lowering<'_>, nodes: &[Node]) {
-    if let Some(position) = nodes.iter().position(|node| node.name.text == "edition")
+pub fn check_first(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
+    if let Some(position) = nodes.iter().position(|node| node.name() == EDITION.name)
         && position > 0
     {
-        let diagnostic = Diagnostic::error("edition-not-first", nodes[position].location.clone(), "`edition` has to come first")
-            .label(nodes[0].name.location.clone(), "this stands before it")
+        let diagnostic = Diagnostic::error("edition-not-first", nodes[position].placed().location, "`edition` has to come first")
+            .label(nodes[0].name_location(), "this stands before it")
             .help("move it to the top of the file");
         lowering.report(diagnostic);
     }

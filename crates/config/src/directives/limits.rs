@@ -118,11 +118,12 @@ limit!(
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut limits = lowering.configuration.limits;
+    let reports_before = lowering.diagnostics.len();
     for child in lowering::lines(lowering, line.children(), Place::Limits) {
         let Lower::Limits(lower) = child.directive.lower else { unreachable!("the table has only limits here") };
         lower(lowering, &mut limits, &child);
     }
-    if limits.request_line_bytes > limits.header_bytes && !lowering.has_errors() {
+    if limits.request_line_bytes > limits.header_bytes && lowering.diagnostics.len() == reports_before {
         let diagnostic = crate::diagnostics::Diagnostic::error(
             "conflicting-limits",
             line.location(),

@@ -22,7 +22,7 @@ pub mod site;
 pub mod threads;
 pub mod tls;
 
-use crate::table::{Directive, Place};
+use crate::table::{Directive, Kind, Place};
 
 /// In the order of the reference.
 pub static ALL: &[&Directive] = &[
@@ -155,6 +155,12 @@ pub fn is_not_available(name: &str, place: Place) -> bool {
 
 pub fn is_not_available_property(directive: &str, name: &str) -> bool {
     PROPERTIES_NOT_AVAILABLE.iter().any(|(owner, names)| *owner == directive && names.contains(&name))
+}
+
+/// Names of properties whose values are never shown.
+pub fn secret_properties() -> impl Iterator<Item = &'static str> {
+    let properties = ALL.iter().flat_map(|directive| directive.properties);
+    properties.filter(|property| matches!(property.kind, Kind::Secret(_))).map(|property| property.name)
 }
 
 /// The reserved words, for the reference.

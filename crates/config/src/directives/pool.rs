@@ -3,9 +3,10 @@
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::tls::{check_certificate_file, check_key_file};
 use crate::lowering::{self, Line, Lowering, Read};
-use crate::syntax::Node;
+use crate::pieces::TopNode;
+use crate::syntax::{Node, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tidegate_model::{Balance, Pool, PoolName, Protocol, Scheme, Server, Timeouts, UpstreamAddress, UpstreamTls};
 
@@ -207,17 +208,20 @@ pub struct PoolDraft {
     tls_at: Option<Location>,
     /// A server could not be read, so what the pool lacks is not known.
     pub faulty: bool,
+    /// Which of `servers` has the address.
+    by_address: HashMap<UpstreamAddress, usize>,
 }
 
 /// The names of all pools that are written, before anything uses them. Reports names that are taken.
-pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[Node]) -> BTreeMap<String, Location> {
+pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap<String, Location> {
     let mut names: BTreeMap<String, Location> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| node.name.text == POOL.name) {
-        let line = Line { node, directive: &POOL };
+    // Faults of the text itself are reported where the pool is lowered.
+    let mut scratch = Lowering::new(lowering.sources, lowering.environment);
+    for top in nodes.iter().filter(|node| node.name() == POOL.name) {
+        let line = Line { node: &top.remembered.node, directive: &POOL };
         let Some(value) = line.argument(0) else { continue };
-        // Faults of the text itself are reported where the pool is lowered.
-        let mut scratch = Lowering::new(lowering.sources, lowering.environment);
-        let Some(name) = crate::placeholders::resolve_text(&mut scratch, value) else { continue };
+        let value = Value { location: top.location(&value.location), ..value.clone() };
+        let Some(name) = crate::placeholders::resolve_text(&mut scratch, &value) else { continue };
         if let Some(first) = names.get(&name.value) {
             let diagnostic =
                 Diagnostic::error("duplicate-pool", name.location.clone(), format!("there are two pools `{}`", name.shown()))
@@ -271,7 +275,8 @@ pub fn plain_server(address: UpstreamAddress) -> Server {
 }
 
 pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Server, at: Location) {
-    if let Some((_, first)) = draft.servers.iter().find(|(known, _)| known.address == server.address) {
+    if let Some(known) = draft.by_address.get(&server.address) {
+        let first = &draft.servers[*known].1;
         let message = format!("the server `{}` is listed twice", lowering.shown(&server.address.to_string(), &at));
         let diagnostic = Diagnostic::error("duplicate-server", at, message)
             .label(first.clone(), "the first one")
@@ -279,6 +284,7 @@ pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Se
         lowering.report(diagnostic);
         return;
     }
+    draft.by_address.insert(server.address.clone(), draft.servers.len());
     lowering.spans.servers.push((server.address.clone(), at.clone()));
     draft.servers.push((server, at));
 }

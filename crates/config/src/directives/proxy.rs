@@ -76,6 +76,7 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
     }
     let settings = lowering::lines(lowering, line.children(), Place::Pool);
     if let Some(setting) = settings.first() {
+        lowering.note_influence();
         let message = format!("`{}` belongs in the pool", setting.directive.name);
         let mut diagnostic = Diagnostic::error("settings-of-a-named-pool", setting.location(), message);
         if let Some(at) = lowering.pools_written.get(&name.value) {
@@ -85,6 +86,7 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
     }
     lowering.pools_used.insert(name.value.clone());
     if !lowering.pools_written.contains_key(&name.value) {
+        lowering.note_influence();
         let diagnostic = name.error("unknown-pool", format!("there is no pool `{}`", shortened(&name.value)));
         let candidate = nearest(&name.value, lowering.pools_written.keys().map(String::as_str)).map(str::to_string);
         lowering.report(match candidate {

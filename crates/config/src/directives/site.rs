@@ -8,6 +8,7 @@ use crate::lowering::{self, Line, Lowering};
 use crate::reachability;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::net::IpAddr;
+use std::sync::Arc;
 use tidegate_model::{HostPattern, Route, Scheme, Site, SiteAddress, Step, TlsSource};
 
 pub static SITE: Directive = Directive {
@@ -69,12 +70,15 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));
     let addresses: Vec<SiteAddress> = addresses.into_iter().map(|written| written.address).collect();
-    lowering.spans.files_of_sites.push((addresses.clone(), first_file..lowering.spans.files.len()));
+    let files = first_file..lowering.spans.files.len();
+    if !files.is_empty() {
+        lowering.spans.files_of_sites.push((addresses.clone(), files));
+    }
     if let Some(routes) = routes
         && !routes.is_empty()
         && !addresses.is_empty()
     {
-        lowering.configuration.sites.push(Site { addresses, tls, steps: draft.steps, routes });
+        lowering.configuration.sites.push(Arc::new(Site { addresses, tls, steps: draft.steps, routes }));
     }
 }
 

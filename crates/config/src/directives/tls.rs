@@ -6,6 +6,7 @@ use crate::directives::site::{SiteDraft, WrittenAddress};
 use crate::load::reason;
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
+use crate::regular::open_regular;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use rustls_pki_types::pem::SectionKind;
 use std::collections::BTreeMap;
@@ -289,7 +290,7 @@ struct Pem {
 }
 
 fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Pem)> {
-    let path = lowering.path(text);
+    let path = lowering.path(&text.value, &text.location);
     lowering.read_files.push(path.clone());
     match pem_of(&path) {
         Ok(pem) => Some((path, pem)),
@@ -306,7 +307,7 @@ fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Pem)> 
 }
 
 fn pem_of(path: &Path) -> Result<Pem, String> {
-    let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+    let file = open_regular(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
     file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
     if bytes.len() as u64 > PEM_BYTES_MAX {

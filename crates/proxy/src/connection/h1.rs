@@ -8,7 +8,7 @@ use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::{self, Ending, Incoming};
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tidegate_middleware::error_answer;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::head::{RequestHead, ResponseHead};
@@ -20,9 +20,6 @@ const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A handshake record of any TLS version.
 const TLS_RECORD_START: &[u8] = &[22, 3];
-/// What a connection that was still in the accept queue when draining began may take for its request.
-const DRAIN_FIRST_REQUEST: Duration = Duration::from_secs(1);
-
 pub async fn serve<S: Sock>(connection: Connection<S>) {
     let mut is_first = connection.tls.is_none();
     loop {
@@ -32,8 +29,7 @@ pub async fn serve<S: Sock>(connection: Connection<S>) {
         }
         is_first = false;
         match serve_request(&connection, data).await {
-            Ending::KeepAlive if !connection.is_draining() => {}
-            Ending::KeepAlive => break,
+            Ending::KeepAlive => {}
             Ending::Close => {
                 Box::pin(connection.linger()).await;
                 connection.account_bytes();
@@ -52,10 +48,13 @@ pub async fn serve<S: Sock>(connection: Connection<S>) {
 
 /// The first bytes of the next request. `None`: the client is done, or it has been waited for long enough.
 async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
-    let keep_alive = connection.keep_alive();
-    // A connection that was still in the accept queue when draining began has a moment for its one request.
-    let limit =
-        if connection.is_draining() { ReadLimit::Until(rt::now() + DRAIN_FIRST_REQUEST) } else { ReadLimit::Idle(keep_alive) };
+    // The last answer may have promised that the connection stays, or it comes from the accept queue: a draining listener waits a moment for one
+    // more request, whose answer says that it is the last. Closing at once would cross that request on the way.
+    let limit = if connection.is_draining() {
+        ReadLimit::Until(rt::now() + connection.listener.idle_time(connection.worker.random()))
+    } else {
+        ReadLimit::Idle(connection.worker.keep_alive())
+    };
     connection.stream.sock.set_read_limit(limit);
     connection.stream.sock.set_between_requests(true);
     let data = connection.stream.read().await;

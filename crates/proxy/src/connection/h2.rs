@@ -7,6 +7,7 @@ use crate::exchange::{BodyReader, H2BodyReader, H2Responder, Responder};
 use crate::failure::Refusal;
 use crate::h2_head;
 use crate::lease::Lease;
+use crate::listening::ConnectionKind;
 use crate::request::{self, Incoming};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
@@ -14,6 +15,7 @@ use h2::{Reason, RecvStream};
 use http::{Request, Response};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -43,9 +45,9 @@ pub async fn serve_prior_knowledge<S: Sock>(connection: Rc<Connection<S>>, first
 }
 
 pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
-    connection.is_h2.set(true);
-    let (snapshot, _) = connection.current_snapshot();
-    let limits = snapshot.shared.limits;
+    connection.facts.kind.set(ConnectionKind::Http2);
+    // Not the snapshot: the connection may outlive it by days.
+    let limits = connection.current_snapshot().0.shared.limits;
     let flood: Rc<Cell<Option<Flood>>> = Rc::default();
     let noticed = flood.clone();
     // Waiting for the preface and the first frames is as bounded as waiting for a head.
@@ -70,8 +72,11 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     }
     if let Some(flood) = flood.take() {
         say_enhance_your_calm(&connection, flood).await;
+        connection.stream.close().await;
+    } else {
+        // The client may be saying goodbye as well, or opens windows for what it was sent; a reset would answer that.
+        connection.linger().await;
     }
-    connection.stream.close().await;
     connection.account_bytes();
 }
 
@@ -83,7 +88,8 @@ async fn accept_streams<S: Sock>(
     output: &H2Output<S>,
     keep_alive: Duration,
 ) {
-    let draining = connection.worker.draining.waiter();
+    let draining = connection.listener.draining.waiter();
+    let mut goodbye: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
     let active: Rc<Cell<usize>> = Rc::default();
     let mut told = false;
     let mut was_used = true;
@@ -91,7 +97,11 @@ async fn accept_streams<S: Sock>(
     loop {
         let next = poll_fn(|cx| {
             if !told && draining.poll_set(cx).is_ready() {
-                return Poll::Ready(Next::Drain);
+                // Not all clients at once: each has its moment.
+                let idle_time = || connection.listener.idle_time(connection.worker.random());
+                if goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Next::Drain);
+                }
             }
             if tick.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Next::Tick);

@@ -7,13 +7,15 @@ mod tls;
 
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::failure::Refusal;
+use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
+use crate::snapshot::{Listener, TlsIdentity};
 use crate::worker::{Worker, WorkerSnapshot};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 use tidegate_model::Scheme;
-use tidegate_routing::SiteId;
 use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 
@@ -31,50 +33,65 @@ pub struct Connection<S: Sock> {
     /// The name in the ClientHello.
     pub server_name: Option<Box<str>>,
     /// The site whose TLS settings the connection has.
-    pub tls_site: Option<SiteId>,
-    listen_address: SocketAddr,
+    pub tls_identity: Option<Arc<TlsIdentity>>,
+    pub listener: Rc<ListenerState<S>>,
+    pub facts: Rc<ConnectionFacts>,
     local_ip: OnceCell<IpAddr>,
     client_ip_text: OnceCell<Box<str>>,
-    /// The snapshot looked at last, and the listener's place in it.
-    snapshot: RefCell<(Rc<WorkerSnapshot<S>>, usize)>,
-    is_h2: Cell<bool>,
+    /// The listener's place in the snapshot of that serial number. The snapshot itself is not held: an idle connection must not keep an old
+    /// configuration alive.
+    place: Cell<(u64, usize)>,
 }
 
 /// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its own.
-pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, client: SocketAddr, listen_address: SocketAddr) {
+pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, client: SocketAddr, listener: Rc<ListenerState<S>>) {
     let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    let snapshot = worker.snapshot();
-    let Some(position) = snapshot.shared.listeners.iter().position(|listener| listener.address == listen_address) else { return };
-    if !worker.process.clients().try_add(client.ip(), snapshot.shared.limits.connections_per_ip) {
+    let connections_per_ip = worker.snapshot().shared.limits.connections_per_ip;
+    if !worker.process.clients().try_add(client.ip(), connections_per_ip) {
         worker.metrics.connections_refused.increment("connections_per_ip");
         if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
             tracing::warn!(client = %client.ip(), suppressed, setting = "limits connections-per-ip", "a client has too many connections");
         }
         return;
     }
-    let counted = Counted::new(worker.clone(), client.ip(), snapshot.shared.listeners[position].scheme);
+    let counted = Counted::new(worker.clone(), client.ip(), listener.scheme);
     sock.set_write_idle(CLIENT_WRITE_IDLE);
+    let stream = Rc::new(Stream::plain(sock));
+    let facts = ConnectionFacts {
+        id: counted.id,
+        client,
+        opened: SystemTime::now(),
+        kind: Cell::new(ConnectionKind::Handshake),
+        requests: Cell::new(0),
+        site: RefCell::default(),
+        generation: Cell::new(0),
+        active: Cell::new(0),
+    };
+    let registered = listener.register(facts, &stream);
     let connection = Connection {
         worker: worker.clone(),
-        stream: Rc::new(Stream::plain(sock)),
+        stream,
         client,
         tls: None,
         server_name: None,
-        tls_site: None,
-        listen_address,
+        tls_identity: None,
+        listener: listener.clone(),
+        facts: registered.facts.clone(),
         local_ip: OnceCell::new(),
         client_ip_text: OnceCell::new(),
-        snapshot: RefCell::new((snapshot, position)),
-        is_h2: Cell::new(false),
+        place: Cell::new((0, 0)),
     };
-    rt::spawn(async move {
+    let key = registered.key();
+    let task = rt::spawn_abortable(async move {
         let _counted = counted;
+        let _registered = registered;
         serve(connection).await;
     });
+    listener.served_by(key, task);
 }
 
 async fn serve<S: Sock>(mut connection: Connection<S>) {
-    let is_h2 = match connection.listener_scheme() {
+    let is_h2 = match connection.listener.scheme {
         Scheme::Http => false,
         Scheme::Https => match Box::pin(tls::accept(&mut connection)).await {
             Some(facts) => {
@@ -84,6 +101,7 @@ async fn serve<S: Sock>(mut connection: Connection<S>) {
             None => return,
         },
     };
+    connection.facts.kind.set(if is_h2 { ConnectionKind::Http2 } else { ConnectionKind::Http1 });
     if is_h2 {
         // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
         Box::pin(h2::serve(Rc::new(connection))).await;
@@ -93,34 +111,32 @@ async fn serve<S: Sock>(mut connection: Connection<S>) {
 }
 
 impl<S: Sock> Connection<S> {
-    /// The snapshot that is valid now and this connection's listener in it. When the listener is gone the connection keeps the
-    /// snapshot that still had it.
+    /// The snapshot that is valid now and this connection's listener in it. When the listener has left the configuration, the last snapshot
+    /// that had it.
     #[inline]
     pub fn current_snapshot(&self) -> (Rc<WorkerSnapshot<S>>, usize) {
         let newest = self.worker.snapshot();
-        let mut known = self.snapshot.borrow_mut();
-        if !Rc::ptr_eq(&newest, &known.0)
-            && let Some(position) = newest.shared.listeners.iter().position(|listener| listener.address == self.listen_address)
-        {
-            *known = (newest, position);
+        let (serial, position) = self.place.get();
+        if serial == newest.shared.serial {
+            return (newest, position);
         }
-        known.clone()
+        self.find_place(newest)
     }
 
-    /// How long the client may wait with its next request.
-    fn keep_alive(&self) -> Duration {
-        self.snapshot.borrow().0.shared.limits.keep_alive
-    }
-
-    fn listener_scheme(&self) -> Scheme {
-        let known = self.snapshot.borrow();
-        known.0.shared.listeners[known.1].scheme
+    #[cold]
+    fn find_place(&self, newest: Rc<WorkerSnapshot<S>>) -> (Rc<WorkerSnapshot<S>>, usize) {
+        if let Some(last) = self.listener.last_snapshot() {
+            return last;
+        }
+        // A listener without a last snapshot is in the newest: it leaves one and is given the other in the same turn of the worker.
+        let position = newest.shared.listener_position(self.listener.address, self.listener.scheme).unwrap_or_default();
+        self.place.set((newest.shared.serial, position));
+        (newest, position)
     }
 
     /// The address the client connected to, asked for only where a site is named by its address.
-    pub fn local_ip(&self) -> IpAddr {
-        let known = self.snapshot.borrow();
-        if !known.0.shared.listeners[known.1].needs_local_ip {
+    pub fn local_ip(&self, listener: &Listener) -> IpAddr {
+        if !listener.needs_local_ip {
             return IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         }
         *self
@@ -134,15 +150,15 @@ impl<S: Sock> Connection<S> {
     }
 
     pub fn is_h2(&self) -> bool {
-        self.is_h2.get()
+        self.facts.kind.get() == ConnectionKind::Http2
     }
 
     pub fn listen_port(&self) -> u16 {
-        self.listen_address.port()
+        self.listener.address.port()
     }
 
     pub fn is_draining(&self) -> bool {
-        self.worker.draining.is_set()
+        self.listener.is_draining()
     }
 
     /// Counts a refusal, and logs it without letting a flood of them flood the log.
@@ -188,6 +204,7 @@ impl<S: Sock> Connection<S> {
 /// Counts a connection as long as it lives, panics included.
 struct Counted<S: Sock> {
     worker: Rc<Worker<S>>,
+    id: u64,
     ip: IpAddr,
     kind: ListenerKind,
 }
@@ -201,8 +218,8 @@ impl<S: Sock> Counted<S> {
         let listener = worker.metrics.listener(kind);
         listener.connections_opened.increment();
         listener.connections_active.increment();
-        worker.connection_opened();
-        Counted { worker, ip, kind }
+        let id = worker.connection_opened();
+        Counted { worker, id, ip, kind }
     }
 }
 

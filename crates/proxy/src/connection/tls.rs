@@ -2,7 +2,7 @@
 
 use super::Connection;
 use crate::failure::Refusal;
-use crate::snapshot::{CompiledSite, Listener};
+use crate::snapshot::{CompiledSite, Listener, TlsIdentity};
 use rustls::ServerConfig;
 use std::io;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts>
     connection.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + header_timeout));
     let listener = &snapshot.shared.listeners[position];
     let outcome = match read_client_hello(connection, listener, &snapshot.shared.sites).await {
-        Ok(Hello { first, config, site, server_name }) => {
-            connection.tls_site = Some(site);
+        Ok(Hello { first, config, identity, server_name }) => {
+            connection.tls_identity = Some(identity);
             connection.server_name = server_name;
             handshake(connection, &config, &first).await
         }
@@ -50,14 +50,14 @@ pub async fn accept<S: Sock>(connection: &mut Connection<S>) -> Option<TlsFacts>
 struct Hello {
     first: Buf,
     config: Arc<ServerConfig>,
-    site: SiteId,
+    identity: Arc<TlsIdentity>,
     server_name: Option<Box<str>>,
 }
 
 async fn read_client_hello<S: Sock>(
     connection: &Connection<S>,
     listener: &Listener,
-    sites: &[CompiledSite],
+    sites: &[Arc<CompiledSite>],
 ) -> Result<Hello, HandshakeFailure> {
     let mut scratch = Vec::new();
     loop {
@@ -82,9 +82,12 @@ async fn read_client_hello<S: Sock>(
             }
         };
         let site = choose_site(connection, listener, server_name.as_deref());
-        let chosen = site.and_then(|site| sites.get(site.0 as usize)?.tls.clone().map(|config| (site, config)));
+        let chosen = site.and_then(|site| {
+            let site = sites.get(site.0 as usize)?;
+            Some((site.tls.clone()?, site.tls_identity.clone()))
+        });
         return match chosen {
-            Some((site, config)) => Ok(Hello { first, config, site, server_name }),
+            Some((config, identity)) => Ok(Hello { first, config, identity, server_name }),
             None => Err(refuse(connection, UNRECOGNIZED_NAME, HandshakeFailure::UnknownName).await),
         };
     }
@@ -92,7 +95,7 @@ async fn read_client_hello<S: Sock>(
 
 /// The site of that name; without a name the one of the local address or the catch-all, else the listener's first.
 fn choose_site<S: Sock>(connection: &Connection<S>, listener: &Listener, server_name: Option<&str>) -> Option<SiteId> {
-    let found = listener.router.find_site(server_name.unwrap_or_default().as_bytes(), connection.local_ip());
+    let found = listener.router.find_site(server_name.unwrap_or_default().as_bytes(), connection.local_ip(listener));
     if server_name.is_none() { found.or(Some(listener.first_site)) } else { found }
 }
 

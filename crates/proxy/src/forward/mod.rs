@@ -13,10 +13,11 @@ use crate::exchange::{BodyReader, RequestWriter, encode_request};
 use crate::failure::{ClientFault, Failure, Reach};
 use crate::h2_head;
 use crate::lease::Lease;
+use crate::listening::ConnectionKind;
 use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::request::{Request, context};
 use crate::snapshot::CompiledRoute;
-use crate::tunnel;
+use crate::tunnel::{self, Farewell};
 use crate::upstream::{self, Need, h2 as upstream_h2};
 use std::cell::Cell;
 use std::pin::pin;
@@ -52,10 +53,8 @@ enum Was {
 
 impl<S: Sock> Request<'_, S> {
     /// Sends the request to a server of the pool and its answer to the client.
-    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool_position: usize) -> Result<(), Failure> {
-        let snapshot = self.snapshot.clone();
-        let pool = &snapshot.pools[pool_position];
-        self.record.pool = Some(pool_position);
+    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool: &Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        self.pool = Some(pool.clone());
         let plan = self.prepare_head(pool);
         let mut replay = Replay::Untouched;
         let mut tried = [usize::MAX; ATTEMPTS_MAX];
@@ -80,7 +79,7 @@ impl<S: Sock> Request<'_, S> {
                 http1_only: plan.upgrade,
                 prefers_h2: plan.grpc,
                 fresh: same_as_before && was == Was::Pooled,
-                head_bytes_max: self.snapshot.shared.limits.header_bytes,
+                head_bytes_max: self.settings.head_limits.head_bytes_max,
             };
             (failure, was) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
                 Ok(()) => return Ok(()),
@@ -132,7 +131,7 @@ impl<S: Sock> Request<'_, S> {
         let worker = &self.connection.worker;
         let key_hash = match (&pool.compiled.model.balance, &pool.compiled.hash_key) {
             (Balance::Hash { .. }, Some(key)) => {
-                let context = context(self.connection, &self.snapshot.shared, &self.record, self.client_ip, self.listener);
+                let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
                 let mut rendered: Lease<Vec<u8>> = Lease::take();
                 key.render(View { context: &context, request: &self.head, response: None }, &mut rendered);
                 hash_bytes(&rendered)
@@ -343,7 +342,7 @@ impl<S: Sock> Request<'_, S> {
             }
             let timeouts = pool.compiled.model.timeouts;
             let first_grace = if expects_continue(&self.head) { timeouts.first_byte } else { Duration::ZERO };
-            let rate = self.snapshot.shared.limits.body_rate_bytes;
+            let rate = self.settings.body_rate_bytes;
             let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);
             let connection = self.connection;
             let upstream_stream = match reply {
@@ -379,8 +378,16 @@ impl<S: Sock> Request<'_, S> {
     }
 
     async fn tunnel(&mut self, connection: &H1Connection<S>, rest: Buf, idle: Duration) {
-        let outcome = tunnel::run(&self.connection.stream, &connection.stream, rest, idle).await;
+        self.connection.facts.kind.set(ConnectionKind::Tunnel);
+        let protocol = self.hop.upgrade.map_or(&b""[..], |span| span.of(&self.head.fields.bytes));
+        let farewell = Farewell {
+            listener: &self.connection.listener,
+            random: self.connection.worker.random(),
+            is_websocket: protocol.eq_ignore_ascii_case(b"websocket"),
+        };
+        let outcome = tunnel::run(&self.connection.stream, &connection.stream, rest, idle, farewell).await;
         self.record.request_bytes += outcome.client_bytes;
+        self.responder.add_bytes_sent(outcome.upstream_bytes);
         if let Some(reason) = outcome.reason {
             self.record.reason = Some(reason);
         }

@@ -145,7 +145,7 @@ impl<S: Sock> Request<'_, S> {
                         let read = unless_gone(&mut self.responder, request_done, pin!(stream.read())).await?;
                         rest = first_of_head(read)?;
                     }
-                    rest = match parse_response(&rest, &self.snapshot.shared.head_limits(), &mut self.response) {
+                    rest = match parse_response(&rest, &self.settings.head_limits, &mut self.response) {
                         Ok(Parsed::Complete { consumed }) => {
                             rest.advance(consumed);
                             rest
@@ -193,7 +193,7 @@ impl<S: Sock> Request<'_, S> {
     }
 
     async fn receive_rest_of_head(&mut self, stream: &Stream<S>, data: Buf, request_done: &Cell<bool>) -> Result<Buf, Failure> {
-        let limits = self.snapshot.shared.head_limits();
+        let limits = self.settings.head_limits;
         let response = &mut self.response;
         let rest = read_rest_of_head(stream, data, limits.head_bytes_max, None, |data| parse_response(data, &limits, response));
         unless_gone(&mut self.responder, request_done, pin!(rest)).await?.map_err(head_fault)
@@ -205,7 +205,7 @@ impl<S: Sock> Request<'_, S> {
         mut response: ::h2::client::ResponseFuture,
         request_done: &Cell<bool>,
     ) -> Result<(Answer, H2BodyReader), Failure> {
-        let limits = self.snapshot.shared.head_limits();
+        let limits = self.settings.head_limits;
         let too_large = Failure::upstream(UpstreamError::HeadTooLarge, Reach::Answering);
         let first_byte = pool.compiled.model.timeouts.first_byte;
         let mut interim = 0;

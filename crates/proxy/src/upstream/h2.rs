@@ -187,6 +187,11 @@ impl H2Connections {
         Ok(lease)
     }
 
+    /// The server is in no pool any more: its connections end with the requests on them.
+    pub fn leave(&self) {
+        self.open.borrow_mut().clear();
+    }
+
     /// Forgets ended connections and lets idle ones end.
     pub fn sweep(&self, now: Instant, worker: &WorkerMetrics) {
         for shared in self.open.borrow().iter() {

@@ -17,7 +17,7 @@ mod tests;
 
 pub use record::{AccessRecord, HeaderLookup, RecordTls, RecordUpstream};
 pub use sender::AccessLogSender;
-pub use writer::AccessLogWriter;
+pub use writer::{AccessLogWriter, OpenTarget};
 
 use crate::metrics::Registry;
 use std::io;
@@ -38,14 +38,13 @@ pub fn start(
     registry: &Registry,
     workers: usize,
 ) -> io::Result<(Vec<AccessLogSender>, AccessLogWriter)> {
-    let mut senders = Vec::with_capacity(workers);
-    let mut rings = Vec::with_capacity(workers);
-    for worker in 0..workers {
-        // Not touched, and so not in RAM, until there are lines.
-        let (producer, consumer) = rtrb::RingBuffer::new(RING_BYTES);
-        senders.push(AccessLogSender::new(producer, registry.worker(worker), settings));
-        rings.push(consumer);
-    }
+    let (senders, rings) = (0..workers).map(|worker| ring(settings, registry, worker)).unzip();
     let writer = AccessLogWriter::start(target::Target::open(&settings.target)?, rings, registry.log_writer())?;
     Ok((senders, writer))
+}
+
+/// A worker's end and the writer's. Not touched, and so not in RAM, until there are lines.
+fn ring(settings: &model::AccessLog, registry: &Registry, worker: usize) -> (AccessLogSender, rtrb::Consumer<u8>) {
+    let (producer, consumer) = rtrb::RingBuffer::new(RING_BYTES);
+    (AccessLogSender::new(producer, registry.worker(worker), settings), consumer)
 }

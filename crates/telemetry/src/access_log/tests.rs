@@ -5,7 +5,7 @@ use super::record::{AccessRecord, RecordTls, RecordUpstream};
 use super::second::SecondText;
 use super::sender::AccessLogSender;
 use super::target::Target;
-use super::writer::AccessLogWriter;
+use super::writer::{AccessLogWriter, OpenTarget};
 use super::{FIELD_BYTES_MAX, LINE_BYTES_MAX, RING_BYTES};
 use crate::metrics::{LogWriterMetrics, WorkerMetrics};
 use proptest::prelude::*;
@@ -421,7 +421,7 @@ fn a_full_disk_is_counted_and_survived() {
         assert!(Instant::now() < deadline, "{} lines counted as lost", log.writing.write_failed());
         std::thread::sleep(Duration::from_millis(5));
     }
-    log.writer.retarget(&LogTarget::File { path: path.clone(), rotation: None }).expect("a file");
+    log.writer.retarget(OpenTarget::open(&LogTarget::File { path: path.clone(), rotation: None }).expect("a file"));
     log.send(10);
     let writing = log.writing.clone();
     assert!(log.finish());
@@ -519,9 +519,9 @@ fn the_target_changes_while_running() {
     let mut log = Log::start(file_target(&first, None));
     log.send(3);
     Log::wait_for(&first, 3);
-    let refused = log.writer.retarget(&LogTarget::File { path: folder.path().join("none/x.log"), rotation: None });
+    let refused = OpenTarget::open(&LogTarget::File { path: folder.path().join("none/x.log"), rotation: None });
     assert!(refused.is_err(), "a folder that does not exist is told at once");
-    log.writer.retarget(&LogTarget::File { path: second.clone(), rotation: None }).expect("a file");
+    log.writer.retarget(OpenTarget::open(&LogTarget::File { path: second.clone(), rotation: None }).expect("a file"));
     log.send(2);
     assert!(log.finish());
     let text = fs::read_to_string(&first).expect("the first") + &fs::read_to_string(&second).expect("the second");
@@ -539,7 +539,7 @@ fn a_log_that_is_off_can_be_switched_on() {
     assert!(!log.sender.is_on());
     assert_eq!(log.worker.access_log_lines.value(), 0);
     let target = LogTarget::File { path: path.clone(), rotation: None };
-    log.writer.retarget(&target).expect("a file");
+    log.writer.retarget(OpenTarget::open(&target).expect("a file"));
     log.sender.apply(&model::AccessLog { target, format: template(&["{time.unix_ms}", " ", "{path}"]) });
     log.send(2);
     assert!(log.finish());
@@ -552,7 +552,7 @@ fn a_log_that_is_switched_off_gets_its_last_lines() {
     let path = folder.path().join("access.log");
     let mut log = Log::start(file_target(&path, None));
     log.send(1000);
-    log.writer.retarget(&LogTarget::Off).expect("off is always there");
+    log.writer.retarget(OpenTarget::open(&LogTarget::Off).expect("off is always there"));
     assert!(log.finish());
     assert_eq!(numbers(&fs::read_to_string(&path).expect("the log")), (0..1000).collect::<Vec<_>>());
 }

@@ -3,13 +3,14 @@
 
 use super::LINE_BYTES_MAX;
 use super::target::Target;
-use crate::metrics::LogWriterMetrics;
+use crate::access_log::AccessLogSender;
+use crate::metrics::{LogWriterMetrics, Registry};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use tidegate_model::LogTarget;
+use tidegate_model::{AccessLog, LogTarget};
 
 /// How long a line may wait when there was nothing to do before it.
 const IDLE_SLEEP: Duration = Duration::from_millis(20);
@@ -27,10 +28,21 @@ pub struct AccessLogWriter {
     commands: Sender<Command>,
 }
 
+/// A target that could be opened, for [`AccessLogWriter::retarget`]. Dropped, it changes nothing.
+#[derive(Debug)]
+pub struct OpenTarget(Target);
+
+impl OpenTarget {
+    pub fn open(target: &LogTarget) -> io::Result<OpenTarget> {
+        Target::open(target).map(OpenTarget)
+    }
+}
+
 #[derive(Debug)]
 enum Command {
     Reopen,
     Retarget(Target),
+    Add(rtrb::Consumer<u8>),
     Finish { deadline: Instant, done: Sender<bool> },
 }
 
@@ -56,12 +68,15 @@ impl AccessLogWriter {
 
     /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one. To be called
     /// before the workers [`apply`](super::AccessLogSender::apply) the same settings: a log that was off would else lose their first lines.
-    ///
-    /// `Err` when the new one cannot be opened; the old one stays in use.
-    pub fn retarget(&self, target: &LogTarget) -> io::Result<()> {
-        let target = Target::open(target)?;
-        let _ = self.commands.send(Command::Retarget(target));
-        Ok(())
+    pub fn retarget(&self, target: OpenTarget) {
+        let _ = self.commands.send(Command::Retarget(target.0));
+    }
+
+    /// One more worker. Its ring is left out again when the worker has ended and its last line is written.
+    pub fn add_worker(&self, settings: &AccessLog, registry: &Registry, worker: usize) -> AccessLogSender {
+        let (sender, ring) = super::ring(settings, registry, worker);
+        let _ = self.commands.send(Command::Add(ring));
+        sender
     }
 
     /// Writes what is in the rings and ends the thread; says whether everything was written by `deadline`.
@@ -157,6 +172,10 @@ impl Output {
                     self.check("the access log cannot be opened again", reopened);
                 }
                 Ok(Command::Retarget(target)) => self.retarget(target, &mut rings),
+                Ok(Command::Add(ring)) => {
+                    rings.rings.retain(|ring| !ring.is_abandoned() || !ring.is_empty());
+                    rings.rings.push(ring);
+                }
                 Ok(Command::Finish { deadline, done }) => {
                     let _ = done.send(self.drain(&mut rings, deadline));
                     return;

@@ -2,6 +2,7 @@
 //! [`number`] and [`histogram`] are the parts, [`worker`], [`site`] and [`pool`] what they are put together to,
 //! [`registry`] finds them again over reloads, `prometheus` writes them as text.
 
+mod configuration;
 mod histogram;
 mod number;
 mod pool;
@@ -15,10 +16,11 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use histogram::{Histogram, HistogramTotals};
 pub use number::{Counter, Gauge};
-pub use pool::{PoolMetrics, UpstreamError};
+pub use pool::{PoolMetrics, PoolTotals, UpstreamError};
 pub use reason::{REASONS_MAX, ReasonCounters};
-pub use registry::{POOL_SERIES_MAX, Registry, SITE_SERIES_MAX};
+pub use registry::{POOL_SERIES_MAX, Registry, SITE_SERIES_MAX, Traffic};
 pub use site::SiteMetrics;
 pub use worker::{HandshakeFailure, HandshakeKind, ListenerKind, ListenerMetrics, LogWriterMetrics, WorkerMetrics};

@@ -116,7 +116,7 @@ impl PoolMetrics {
 
 /// Several workers' numbers of one pool, added up.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PoolTotals {
+pub struct PoolTotals {
     pub requests: u64,
     pub retries: u64,
     pub connections_opened: u64,
@@ -124,7 +124,7 @@ pub(super) struct PoolTotals {
     pub connections_active: i64,
     pub connections_idle: i64,
     pub errors: [u64; UpstreamError::ALL.len()],
-    pub first_byte: HistogramTotals,
+    pub(super) first_byte: HistogramTotals,
 }
 
 impl PoolTotals {

@@ -2,6 +2,7 @@
 //!
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
+use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::histogram::HistogramTotals;
 use super::pool::{PoolTotals, UpstreamError};
 use super::registry::Totals;
@@ -22,6 +23,7 @@ pub(super) fn render(totals: &Totals) -> String {
     render_handshakes(&mut text, &totals.workers);
     render_pools(&mut text, totals);
     render_logs(&mut text, totals);
+    render_configuration(&mut text, &totals.configuration);
     render_process(&mut text, totals);
     text.out
 }
@@ -167,11 +169,30 @@ fn render_logs(text: &mut Text, totals: &Totals) {
     text.sample(&[], events::dropped());
 }
 
+fn render_configuration(text: &mut Text, configuration: &ConfigurationMetrics) {
+    text.family("tidegate_configuration_generation", "gauge", "Number of the configuration that runs.");
+    text.sample(&[], configuration.generation());
+    text.family("tidegate_configuration_applied_timestamp_seconds", "gauge", "When it was applied, in seconds since 1970.");
+    text.sample(&[], configuration.applied_unix_seconds());
+    text.family("tidegate_configuration_changes_total", "counter", "Attempts to change the configuration, by how they ended.");
+    for result in ChangeResult::ALL {
+        text.sample(&[("result", result.as_str())], configuration.count(result));
+    }
+    text.family("tidegate_configuration_refused", "gauge", "1 when the last attempt was refused: what is written does not run.");
+    text.sample(&[], u8::from(configuration.is_refused()));
+    text.family(
+        "tidegate_configuration_drifted",
+        "gauge",
+        "1 when a restart would bring another configuration than the running one.",
+    );
+    text.sample(&[], u8::from(configuration.is_drifted()));
+}
+
 fn render_process(text: &mut Text, totals: &Totals) {
     text.family("tidegate_build_info", "gauge", "Always 1; the version is in the label.");
     text.sample(&[("version", totals.version)], 1);
-    text.family("tidegate_workers", "gauge", "Worker threads.");
-    text.sample(&[], totals.workers.len());
+    text.family("tidegate_workers", "gauge", "Worker threads that take connections.");
+    text.sample(&[], totals.configuration.workers());
     text.family("process_start_time_seconds", "gauge", "Start of the process, in seconds since 1970.");
     text.sample(&[], totals.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
     text.family("process_cpu_seconds_total", "counter", "CPU time of all threads, user and system.");

@@ -1,6 +1,7 @@
 //! Finds the numbers by identity (worker, site name, pool name), so that they go on counting over a reload, and adds them up for a scrape.
 //! Its lock is taken at registration and at a scrape, never by a request.
 
+use super::configuration::ConfigurationMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
 use super::prometheus;
@@ -27,6 +28,17 @@ pub struct Registry {
     started: SystemTime,
     tables: Mutex<Tables>,
     log_writer: Arc<LogWriterMetrics>,
+    configuration: Arc<ConfigurationMetrics>,
+}
+
+/// Sums over all workers that a change of the configuration is judged by. They only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub requests: u64,
+    /// Answers with a status from 500 on, our own and those of upstreams.
+    pub server_errors: u64,
+    pub handshakes: u64,
+    pub handshake_failures: u64,
 }
 
 #[derive(Debug)]
@@ -50,7 +62,7 @@ impl Registry {
             pools_gone: PoolTotals::default(),
         };
         let started = SystemTime::now();
-        Registry { version, started, tables: Mutex::new(tables), log_writer: Arc::default() }
+        Registry { version, started, tables: Mutex::new(tables), log_writer: Arc::default(), configuration: Arc::default() }
     }
 
     /// The numbers of the worker of that index, counted from 0. Only that worker's thread may write them.
@@ -79,6 +91,29 @@ impl Registry {
         self.log_writer.clone()
     }
 
+    /// What became of the configuration.
+    pub fn configuration(&self) -> &ConfigurationMetrics {
+        &self.configuration
+    }
+
+    pub fn traffic(&self) -> Traffic {
+        let workers = self.lock().workers.clone();
+        workers.iter().fold(Traffic::default(), |sum, worker| Traffic {
+            requests: sum.requests + worker.requests.value(),
+            server_errors: sum.server_errors + worker.server_errors.value(),
+            handshakes: sum.handshakes + worker.handshakes_completed(),
+            handshake_failures: sum.handshake_failures + worker.handshakes_failed_in_all(),
+        })
+    }
+
+    /// The numbers of one pool, all workers together: requests, errors, retries, open and idle connections.
+    pub fn pool_totals(&self, name: &str) -> PoolTotals {
+        let tables = self.lock();
+        let mut totals = PoolTotals::default();
+        tables.pools.by_name.get(name).into_iter().flatten().flatten().for_each(|numbers| totals.add(numbers));
+        totals
+    }
+
     /// Everything, in Prometheus' text format 0.0.4 (`Content-Type: text/plain; version=0.0.4; charset=utf-8`).
     pub fn render_prometheus(&self) -> String {
         prometheus::render(&self.totals())
@@ -92,6 +127,7 @@ impl Registry {
             started: self.started,
             process: process::read(),
             access_log_write_failed: self.log_writer.write_failed(),
+            configuration: self.configuration.clone(),
             workers: tables.workers.clone(),
             sites: tables.sites.totals(&tables.sites_gone, SiteTotals::add),
             pools: tables.pools.totals(&tables.pools_gone, PoolTotals::add),
@@ -111,6 +147,7 @@ pub(super) struct Totals {
     pub started: SystemTime,
     pub process: process::ProcessNumbers,
     pub access_log_write_failed: u64,
+    pub configuration: Arc<ConfigurationMetrics>,
     pub workers: Vec<Arc<WorkerMetrics>>,
     pub sites: Vec<(Arc<str>, SiteTotals)>,
     pub pools: Vec<(Arc<str>, PoolTotals)>,

@@ -78,6 +78,7 @@ fn a_fresh_registry_has_the_process_and_zeroes() {
 #[test]
 fn workers_are_added_up() {
     let registry = Registry::new("test");
+    registry.configuration().set_workers(3);
     for index in 0..3 {
         let worker = registry.worker(index);
         worker.listener(ListenerKind::Https).connections_opened.add(10);

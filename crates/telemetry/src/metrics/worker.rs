@@ -102,6 +102,10 @@ pub struct WorkerMetrics {
     pub client_bytes_sent: Counter,
     pub upstream_bytes_received: Counter,
     pub upstream_bytes_sent: Counter,
+    /// Requests that were answered, all sites together: what a change of the configuration is judged by.
+    pub requests: Counter,
+    /// Of these with a status from 500 on.
+    pub server_errors: Counter,
     /// Requests that the proxy itself answered with an error, by reason code.
     pub refused: ReasonCounters,
     /// Connections that were closed before a request: over `connections-per-ip`, out of file descriptors.
@@ -140,6 +144,14 @@ impl WorkerMetrics {
 
     pub fn handshake_failed(&self, failure: HandshakeFailure) {
         self.handshake_failures[failure as usize].increment();
+    }
+
+    pub(super) fn handshakes_completed(&self) -> u64 {
+        self.handshakes.iter().flatten().map(Counter::value).sum()
+    }
+
+    pub(super) fn handshakes_failed_in_all(&self) -> u64 {
+        self.handshake_failures.iter().map(Counter::value).sum()
     }
 
     pub(super) fn handshakes_of(&self, kind: HandshakeKind, version: TlsVersion) -> u64 {

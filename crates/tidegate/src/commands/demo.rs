@@ -1,10 +1,9 @@
 //! `tidegate demo`: HTTPS with the internal CA in front of an embedded upstream, both on this machine, and a line to try it with.
 
-use super::{fail, report, run};
+use super::{fail, run};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::ExitCode;
-use tidegate_config::load_text;
+use tidegate_control::Source;
 
 /// Ports tried after the wanted one.
 const PORTS_TRIED: u16 = 100;
@@ -14,16 +13,20 @@ pub fn run(port: u16) -> ExitCode {
         return fail(&format!("no three free ports from {port} on\n  help: name another with --port"));
     };
     let text = configuration(https, upstream, admin);
-    let loaded = load_text("<demo>", &text, Path::new("."));
-    report(&loaded);
-    let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
+    let source =
+        Source::Text { name: "<demo>".into(), text: text.clone(), directory: std::env::current_dir().unwrap_or_default() };
     let state_dir = tidegate_certs::default_state_dir().join("demo");
     let root = state_dir.join("internal-ca").join("root.crt");
-    run::serve(configuration, state_dir, move || {
-        println!("Tidegate runs. This is its configuration:\n\n{text}");
-        println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());
-        println!("Metrics: curl http://127.0.0.1:{admin}/metrics    Stop: Ctrl-C");
-    })
+    run::serve(
+        || source,
+        state_dir,
+        false,
+        move || {
+            println!("Tidegate runs. This is its configuration:\n\n{text}");
+            println!("Try it:\n\n    curl --cacert {} https://localhost:{https}/\n", root.display());
+            println!("Metrics: curl http://127.0.0.1:{admin}/metrics    Stop: Ctrl-C");
+        },
+    )
 }
 
 fn configuration(https: u16, upstream: u16, admin: u16) -> String {

@@ -1,11 +1,21 @@
 //! One file per command, and what several of them share: loading a configuration and saying what is wrong with it.
 
+pub mod change;
 pub mod check;
 pub mod demo;
+pub mod drain;
+pub mod explain;
+pub mod explain_running;
 pub mod facts;
 pub mod fmt;
+pub mod history;
 pub mod proxy;
+pub mod reach;
 pub mod run;
+pub mod status;
+pub mod table;
+pub mod top;
+pub mod upgrade;
 
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -20,10 +30,14 @@ pub fn load(file: &Path) -> Loaded {
     if file != Path::new("-") {
         return load_path(file);
     }
+    load_text("<stdin>", &read_stdin(), &std::env::current_dir().unwrap_or_default())
+}
+
+/// All of standard input; there is nothing to do without it.
+pub fn read_stdin() -> String {
     let mut text = String::new();
-    let base = std::env::current_dir().unwrap_or_default();
     match std::io::stdin().read_to_string(&mut text) {
-        Ok(_) => load_text("<stdin>", &text, &base),
+        Ok(_) => text,
         Err(error) => fail_loudly(&format!("standard input cannot be read: {error}")),
     }
 }

@@ -1,21 +1,16 @@
 //! `tidegate proxy`: a site and its upstreams from the command line. The text it makes is a configuration like any other, so every check
 //! and every default of the file holds here too.
 
-use super::{report, run};
-use std::path::Path;
+use super::run;
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
-use tidegate_config::load_text;
+use tidegate_control::Source;
 
 pub fn run(from: &[String], to: &[String], admin: Option<&str>) -> ExitCode {
     let admin = quote_all(&[admin.map_or_else(|| free_admin_address().to_owned(), str::to_owned)]);
     let text = format!("admin {admin}\nsite {} {{\n    proxy {}\n}}\n", quote_all(from), quote_all(to));
-    let loaded = load_text("<command line>", &text, Path::new("."));
-    report(&loaded);
-    match loaded.configuration {
-        Some(configuration) => run::serve(configuration, default_state_dir(), || {}),
-        None => ExitCode::from(super::FAILED),
-    }
+    let source = Source::Text { name: "<command line>".into(), text, directory: std::env::current_dir().unwrap_or_default() };
+    run::serve(|| source, default_state_dir(), false, || {})
 }
 
 /// Two proxies started by hand must not stand in each other's way; one that was asked for an address gets it or fails.

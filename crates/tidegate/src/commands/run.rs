@@ -1,59 +1,74 @@
 //! `tidegate run`: load, prepare everything that can fail, run.
 
-use super::{fail, load, report};
-use std::path::Path;
+use super::{fail, read_stdin, report};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
-use tidegate_control::prepare;
-use tidegate_model::{Admin, Configuration};
+use tidegate_config::LoadMemory;
+use tidegate_control::succession::{Inheritance, inherit};
+use tidegate_control::{Prepared, Source, StartOptions, init, prepare, source, systemd};
 use tidegate_telemetry::events;
 
-pub fn run(config: &Path) -> ExitCode {
-    let loaded = load(config);
-    report(&loaded);
-    match loaded.configuration {
-        Some(configuration) => serve(configuration, default_state_dir(), || {}),
-        None => ExitCode::from(super::FAILED),
-    }
+pub fn run(config: &Path, watch: bool) -> ExitCode {
+    let config = config.to_owned();
+    let source = move || {
+        if config == Path::new("-") {
+            Source::Text { name: "<stdin>".into(), text: read_stdin(), directory: std::env::current_dir().unwrap_or_default() }
+        } else {
+            Source::file(&config)
+        }
+    };
+    serve(source, default_state_dir(), watch, || {})
 }
 
 /// Runs a configuration until it is told to stop. `started` is called once requests are served.
-pub fn serve(configuration: Configuration, state_dir: std::path::PathBuf, started: impl FnOnce()) -> ExitCode {
-    let _events = match events::start(configuration.log.level) {
+///
+/// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read twice.
+pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, started: impl FnOnce()) -> ExitCode {
+    // Before any thread runs: it changes the environment.
+    let activation = systemd::activation_sockets();
+    let inheritance = match inherit() {
+        Ok(inheritance) => inheritance,
+        Err(message) => return fail(&message),
+    };
+    let handed_over = inheritance.as_ref().and_then(|inheritance| inheritance.carried.source.clone());
+    let source = handed_over.unwrap_or_else(source);
+    let mut memory = LoadMemory::default();
+    let loaded = source.load(&mut memory);
+    report(&loaded);
+    let Some(level) = loaded.configuration.as_ref().map(|configuration| configuration.log.level) else {
+        return give_up(inheritance, "its configuration has errors");
+    };
+    let _events = match events::start(level) {
         Ok(guard) => guard,
         Err(error) => return fail(&error),
     };
-    let admin_socket = match &configuration.admin {
-        Admin::Unix(path) => Some(path.clone()),
-        Admin::Off | Admin::Tcp(_) => None,
+    let read = match source::read(loaded) {
+        Ok(read) => read,
+        Err(diagnostics) => return fail(&diagnostics),
     };
-    let admin = match tidegate_admin::bind(&configuration.admin) {
-        Ok(admin) => admin,
-        Err(error) => return fail(&admin_fault(&configuration.admin, &error)),
-    };
-    let prepared = match prepare(configuration, state_dir, env!("CARGO_PKG_VERSION")) {
-        Ok(prepared) => prepared,
-        Err(fault) => return fail(&fault.to_string()),
-    };
-    let admin = tidegate_admin::serve(admin, prepared.admin_state());
-    let outcome = prepared.run(admin, started);
-    if let Some(path) = admin_socket {
-        // Nobody answers there any more.
-        let _ = std::fs::remove_file(path);
+    let options = StartOptions { source, memory, state_dir, version: env!("CARGO_PKG_VERSION"), watch, inheritance, activation };
+    match prepare(read, options) {
+        Ok(prepared) => live(prepared, started),
+        // The process before hears of it by the end of this one.
+        Err(fault) => fail(&fault.to_string()),
     }
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+}
+
+fn live(mut prepared: Prepared, started: impl FnOnce()) -> ExitCode {
+    let Some((listener, places)) = prepared.take_admin() else { return fail("the admin endpoint is served twice") };
+    let admin = tidegate_admin::serve(listener, places, prepared.handle());
+    match prepared.run(admin, started) {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(successor)) => init::outlive(successor),
         Err(error) => fail(&error.to_string()),
     }
 }
 
-fn admin_fault(admin: &Admin, error: &std::io::Error) -> String {
-    let (place, help) = match admin {
-        Admin::Off => ("nowhere".to_owned(), ""),
-        Admin::Tcp(address) => (address.to_string(), "choose another with `admin \"127.0.0.1:PORT\"`, or `admin \"off\"`"),
-        Admin::Unix(path) => {
-            (path.display().to_string(), "name a socket in a folder that exists and that this user may write to")
-        }
-    };
-    format!("the admin endpoint cannot listen on {place}: {error}\n  help: {help}")
+fn give_up(inheritance: Option<Inheritance>, reason: &str) -> ExitCode {
+    if let Some(inheritance) = inheritance {
+        // It goes on, and can say why.
+        let _ = inheritance.succession.failed(reason);
+    }
+    ExitCode::from(super::FAILED)
 }

@@ -1,0 +1,124 @@
+//! Requests that change something, and what they answer.
+
+use super::plan::Plan;
+use super::schema::object;
+
+object! {
+    /// A configuration: a file, a text, or without either what the process was started with, read again.
+    #[serde(deny_unknown_fields)]
+    pub struct PlanRequest {
+        /// An absolute path on the machine of the process.
+        pub file: Option<String>,
+        pub text: Option<String>,
+        /// What messages call the text; `<api>` when it is left out.
+        pub name: Option<String>,
+        /// Where relative paths in the text begin, an absolute path; `/` when it is left out.
+        pub directory: Option<String>,
+    }
+}
+
+object! {
+    /// A configuration, as for a plan, and how it is to be taken on.
+    #[serde(deny_unknown_fields)]
+    pub struct ApplyRequest {
+        /// An absolute path on the machine of the process.
+        pub file: Option<String>,
+        pub text: Option<String>,
+        /// What messages call the text; `<api>` when it is left out.
+        pub name: Option<String>,
+        /// Where relative paths in the text begin, an absolute path; `/` when it is left out.
+        pub directory: Option<String>,
+        /// Taken back after so many seconds unless it is confirmed: 1 to 86400.
+        pub confirm_within_seconds: Option<u64>,
+        /// Taken back before that when the share of errors rises by more than this, as a fraction: 0 to 1. 0.05 when it is left out.
+        pub max_error_rise: Option<f64>,
+        /// Refused unless this generation runs; `If-Match` says the same.
+        pub expected_generation: Option<u64>,
+    }
+}
+
+object! {
+    /// What a configuration would change.
+    pub struct Planned {
+        /// That runs.
+        pub generation: u64,
+        pub plan: Plan,
+        /// As text with its lines; empty when there are none.
+        pub warnings: String,
+        /// Open connections that would be drained, by listening address.
+        pub connections_drained: Vec<DrainedConnections>,
+    }
+}
+
+object! {
+    /// Connections of a listener that a change would end, gently.
+    pub struct DrainedConnections {
+        pub listener: String,
+        pub connections: usize,
+    }
+}
+
+object! {
+    /// What became of a change.
+    pub struct Applied {
+        /// That runs now.
+        pub generation: u64,
+        /// False when the configuration says what the running one says.
+        pub changed: bool,
+        pub plan: Plan,
+        /// As text with its lines; empty when there are none.
+        pub warnings: String,
+        pub confirm_within_seconds: Option<u64>,
+    }
+}
+
+object! {
+    /// A part of the configuration that was changed, runs, and is in its file or not.
+    pub struct Edited {
+        pub applied: Applied,
+        /// Files that have the change now.
+        pub written: Vec<String>,
+        /// Files that could not be written: a restart would lose the change.
+        pub unwritten: Vec<UnwrittenFile>,
+    }
+}
+
+object! {
+    /// A file that lacks a change which runs.
+    pub struct UnwrittenFile {
+        pub name: String,
+        pub reason: String,
+    }
+}
+
+object! {
+    /// A change that stays.
+    pub struct Confirmed {
+        pub generation: u64,
+    }
+}
+
+object! {
+    /// Nothing can be said beside the address.
+    #[serde(deny_unknown_fields)]
+    pub struct NoOptions {
+    }
+}
+
+object! {
+    /// Which program is to take over.
+    #[serde(deny_unknown_fields)]
+    pub struct UpgradeRequest {
+        /// An absolute path; without it the file that this process was started from.
+        pub binary: Option<String>,
+    }
+}
+
+object! {
+    /// Another process has taken over, and this one drains.
+    pub struct Upgraded {
+        pub process_id: u32,
+        /// How what ran differed from the files that the new process has read; one sentence each.
+        pub left_behind: Vec<String>,
+    }
+}

@@ -1,0 +1,187 @@
+//! Where a request would go. Nothing is sent.
+
+use super::pools::ServerState;
+use super::schema::{object, words};
+
+object! {
+    /// A request that nobody sends.
+    #[serde(deny_unknown_fields)]
+    pub struct ExplainRequest {
+        pub method: String,
+        /// `http[s]://host[:port][/path][?query]`
+        pub url: String,
+        /// Lines `Name: value`.
+        pub headers: Option<Vec<String>>,
+        /// The client's IP address; 127.0.0.1 when it is left out.
+        pub from: Option<String>,
+    }
+}
+
+object! {
+    /// Where a request would go, and why not elsewhere.
+    pub struct Explanation {
+        /// A route answers; otherwise the request is refused or does not arrive.
+        pub has_route: bool,
+        /// Everything as text for a terminal.
+        pub text: String,
+        pub request: ExplainedRequest,
+        pub outcome: Outcome,
+        pub listener: Option<ExplainedListener>,
+        pub certificate: Option<ExplainedCertificate>,
+        pub site: Option<String>,
+        pub route: Option<ExplainedRoute>,
+        pub pool: Option<ExplainedPool>,
+        pub limits: Vec<Setting>,
+        pub other_routes: Vec<PassedRoute>,
+        pub other_routes_left_out: usize,
+        pub other_sites: Vec<PassedSite>,
+        pub other_sites_left_out: usize,
+        pub notes: Vec<String>,
+    }
+}
+
+object! {
+    /// The request as it is matched.
+    pub struct ExplainedRequest {
+        pub method: String,
+        pub url: String,
+        pub host: String,
+        /// Normalised; empty when the head was refused.
+        pub path: String,
+        pub query: Option<String>,
+        pub client: String,
+    }
+}
+
+object! {
+    pub struct Outcome {
+        pub kind: OutcomeKind,
+        /// Of an answer that the proxy makes itself.
+        pub status: Option<u16>,
+        /// Of a refusal: the code in log and metrics.
+        pub reason: Option<String>,
+        pub sentence: Option<String>,
+        /// Of a redirect: its template.
+        pub to: Option<String>,
+        pub pool: Option<String>,
+    }
+}
+
+words! {
+    pub enum OutcomeKind {
+        Responds = "responds",
+        Redirects = "redirects",
+        Proxied = "proxied",
+        Refused = "refused",
+        NothingListens = "nothing-listens",
+        HandshakeRefused = "handshake-refused",
+    }
+}
+
+object! {
+    pub struct ExplainedListener {
+        pub address: String,
+        pub scheme: String,
+        /// Nobody wrote it: it redirects to HTTPS.
+        pub implied: bool,
+        pub trusted_proxies: Vec<String>,
+    }
+}
+
+object! {
+    pub struct ExplainedCertificate {
+        pub site: String,
+        pub internal_ca: bool,
+        pub files: Vec<String>,
+        pub min_version: String,
+        pub alpn: String,
+    }
+}
+
+object! {
+    pub struct ExplainedRoute {
+        /// Its place in the site, from 1.
+        pub rank: usize,
+        pub title: String,
+        pub steps: Vec<ExplainedStep>,
+        pub terminal: String,
+    }
+}
+
+object! {
+    pub struct ExplainedStep {
+        pub text: String,
+        pub of_site: bool,
+    }
+}
+
+object! {
+    pub struct ExplainedPool {
+        pub name: String,
+        pub balance: String,
+        pub servers: Vec<ExplainedServer>,
+        pub settings: Vec<Setting>,
+    }
+}
+
+object! {
+    pub struct ExplainedServer {
+        pub address: String,
+        pub weight: u32,
+        pub backup: bool,
+        pub state: Option<ServerState>,
+        pub requests_in_flight: Option<u64>,
+        pub idle_connections: Option<u64>,
+    }
+}
+
+object! {
+    pub struct Setting {
+        pub name: String,
+        pub value: String,
+    }
+}
+
+object! {
+    /// A route that is not taken.
+    pub struct PassedRoute {
+        pub rank: usize,
+        pub title: String,
+        pub why: WhyNotRoute,
+        /// The rank of the route before it that fits as well.
+        pub shadowed_by: Option<usize>,
+        pub failed: Vec<FailedLine>,
+    }
+}
+
+words! {
+    pub enum WhyNotRoute {
+        Path = "path",
+        Conditions = "conditions",
+        Shadowed = "shadowed",
+    }
+}
+
+object! {
+    /// A `match` line, and the first of its conditions that does not hold.
+    pub struct FailedLine {
+        pub line: String,
+        pub condition: String,
+    }
+}
+
+object! {
+    /// A site on the listening address that does not answer.
+    pub struct PassedSite {
+        pub site: String,
+        pub hosts: Vec<String>,
+        pub why: WhyNotSite,
+    }
+}
+
+words! {
+    pub enum WhyNotSite {
+        Host = "host",
+        LessSpecific = "less-specific",
+    }
+}

@@ -1,0 +1,47 @@
+//! The configurations that ran. Their texts may hold secrets and are not given out.
+
+use super::plan::Plan;
+use super::schema::object;
+
+object! {
+    /// The configurations that ran, the newest last.
+    pub struct Generations {
+        /// The number of the one that runs.
+        pub running: u64,
+        /// What a roll-back goes to when nothing else is said: the one before, and after a roll-back the one before that which was gone back to.
+        pub previous: Option<u64>,
+        pub generations: Vec<Generation>,
+    }
+}
+
+object! {
+    /// A configuration that ran.
+    pub struct Generation {
+        pub number: u64,
+        pub applied: String,
+        /// What it came by.
+        pub origin: String,
+        /// What it changed, in one line.
+        pub summary: String,
+        pub running: bool,
+        /// The main file first.
+        pub files: Vec<GenerationFile>,
+    }
+}
+
+object! {
+    /// A file that a configuration was read from.
+    pub struct GenerationFile {
+        pub name: String,
+        pub bytes: usize,
+    }
+}
+
+object! {
+    /// What is different between two generations.
+    pub struct Difference {
+        pub from: u64,
+        pub to: u64,
+        pub plan: Plan,
+    }
+}

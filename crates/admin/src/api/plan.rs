@@ -1,0 +1,119 @@
+//! What a change does, as data and as text. Parts that do not apply to a kind of change are empty.
+
+use super::schema::{object, words};
+
+object! {
+    /// What a change does to what runs.
+    pub struct Plan {
+        pub empty: bool,
+        /// One line.
+        pub summary: String,
+        /// A line for each difference, with `+`, `-` and `~`.
+        pub text: String,
+        /// Of the process.
+        pub settings: Vec<SettingChange>,
+        pub listeners: Vec<ListenerChange>,
+        pub sites: Vec<SiteChange>,
+        pub pools: Vec<PoolChange>,
+    }
+}
+
+words! {
+    pub enum ChangeKind {
+        Added = "added",
+        Removed = "removed",
+        Changed = "changed",
+    }
+}
+
+words! {
+    /// What an item does to open connections.
+    pub enum Effect {
+        Untouched = "untouched",
+        ClientConnectionsDrained = "client-connections-drained",
+        ServerConnectionsClose = "server-connections-close",
+        WorkersLeave = "workers-leave",
+    }
+}
+
+object! {
+    /// A setting with another value; a secret has `(changed)` for both.
+    pub struct SettingChange {
+        pub name: String,
+        pub before: String,
+        pub after: String,
+        pub effect: Effect,
+    }
+}
+
+object! {
+    pub struct ListenerChange {
+        pub address: String,
+        pub scheme: String,
+        /// Nobody wrote it: it redirects to HTTPS.
+        pub implied: bool,
+        pub change: ChangeKind,
+        pub effect: Effect,
+        pub settings: Vec<SettingChange>,
+    }
+}
+
+object! {
+    pub struct SiteChange {
+        /// Its first address.
+        pub site: String,
+        pub change: ChangeKind,
+        pub effect: Effect,
+        pub addresses_added: Vec<String>,
+        pub addresses_removed: Vec<String>,
+        pub settings: Vec<SettingChange>,
+        pub steps: Vec<LineChange>,
+        pub routes: Vec<RouteChange>,
+    }
+}
+
+object! {
+    pub struct RouteChange {
+        /// Its place in the site, from 1.
+        pub rank: usize,
+        pub title: String,
+        pub change: ChangeKind,
+        pub moved_from: Option<usize>,
+        pub lines: Vec<LineChange>,
+    }
+}
+
+object! {
+    pub struct LineChange {
+        pub change: LineKind,
+        pub text: String,
+    }
+}
+
+words! {
+    pub enum LineKind {
+        Added = "added",
+        Removed = "removed",
+        /// It reads the same, because what is different is a secret.
+        Hidden = "hidden",
+    }
+}
+
+object! {
+    pub struct PoolChange {
+        pub pool: String,
+        pub change: ChangeKind,
+        pub effect: Effect,
+        pub settings: Vec<SettingChange>,
+        pub servers: Vec<ServerChange>,
+    }
+}
+
+object! {
+    pub struct ServerChange {
+        pub server: String,
+        pub change: ChangeKind,
+        pub effect: Effect,
+        pub settings: Vec<SettingChange>,
+    }
+}

@@ -1,0 +1,152 @@
+//! The state of the process, its listening addresses and open connections.
+
+use super::schema::{object, words};
+
+object! {
+    /// The state of the process.
+    pub struct Status {
+        pub version: String,
+        pub process_id: u32,
+        /// RFC 3339, as all times here.
+        pub started: String,
+        pub readiness: Readiness,
+        /// The number of the configuration that runs; it grows with every change.
+        pub generation: u64,
+        /// Since when it runs.
+        pub applied: String,
+        /// What it came by: `start`, `SIGHUP`, `apply FILE` and so on.
+        pub origin: String,
+        /// What a restart would read.
+        pub source: String,
+        pub workers: usize,
+        /// Workers that end with their last connection.
+        pub workers_leaving: usize,
+        pub awaits_confirmation: Option<AwaitsConfirmation>,
+        /// The last attempt to change the configuration, when it was refused.
+        pub refused: Option<Refused>,
+        /// Why a restart would bring another configuration than the one that runs, a sentence each.
+        pub drift: Vec<String>,
+        pub listeners: Vec<Listener>,
+        /// Requests on their way by the generation with which they began, the newest last.
+        pub requests_by_generation: Vec<GenerationRequests>,
+        /// Since the process began.
+        pub traffic: Traffic,
+    }
+}
+
+words! {
+    /// Where the process is in its life.
+    pub enum Readiness {
+        Starting = "starting",
+        Ready = "ready",
+        Draining = "draining",
+    }
+}
+
+object! {
+    /// A change that is taken back unless somebody confirms it.
+    pub struct AwaitsConfirmation {
+        pub generation: u64,
+        /// The generation that it would be taken back to.
+        pub back_to: u64,
+        pub seconds_left: u64,
+    }
+}
+
+object! {
+    /// A change that was refused.
+    pub struct Refused {
+        pub at: String,
+        /// What it came by.
+        pub by: String,
+        pub why: String,
+    }
+}
+
+object! {
+    /// Requests on their way that began with a generation.
+    pub struct GenerationRequests {
+        pub generation: u64,
+        pub requests: usize,
+    }
+}
+
+object! {
+    /// Counts of all workers.
+    pub struct Traffic {
+        pub requests: u64,
+        /// Answers with a status from 500 on, our own and those of upstreams.
+        pub server_errors: u64,
+        pub handshakes: u64,
+        pub handshake_failures: u64,
+    }
+}
+
+object! {
+    /// The addresses that the process listens on.
+    pub struct Listeners {
+        pub listeners: Vec<Listener>,
+    }
+}
+
+object! {
+    /// A listening address.
+    pub struct Listener {
+        pub address: String,
+        /// `http` or `https`.
+        pub scheme: String,
+        /// Listening sockets: one for each worker.
+        pub sockets: usize,
+        /// No configuration has it any more; its connections end.
+        pub draining: bool,
+        pub connections: ConnectionCounts,
+    }
+}
+
+object! {
+    /// Open connections by kind.
+    pub struct ConnectionCounts {
+        pub handshake: usize,
+        pub http1: usize,
+        pub http2: usize,
+        /// After `101 Switching Protocols`.
+        pub tunnel: usize,
+    }
+}
+
+impl ConnectionCounts {
+    pub fn sum(&self) -> usize {
+        let ConnectionCounts { handshake, http1, http2, tunnel } = self;
+        handshake + http1 + http2 + tunnel
+    }
+}
+
+object! {
+    /// Open connections of clients, the oldest first.
+    pub struct Connections {
+        /// All that are open, listed or not.
+        pub total: usize,
+        pub connections: Vec<Connection>,
+    }
+}
+
+object! {
+    /// An open connection of a client.
+    pub struct Connection {
+        pub id: u64,
+        pub client: String,
+        pub listener: String,
+        /// `handshake`, `http/1`, `http/2` or `tunnel`.
+        pub kind: String,
+        pub opened: String,
+        /// Requests that began on it.
+        pub requests: u64,
+        /// Requests on their way.
+        pub active: u32,
+        /// Of the last request.
+        pub site: Option<String>,
+        /// Of the last request.
+        pub generation: u64,
+        pub draining: bool,
+    }
+}

@@ -1,0 +1,303 @@
+//! The client of the endpoint: one request on one connection, over TCP or a unix socket. For commands, so it blocks; the types are those that the
+//! endpoint writes.
+
+use crate::api::{PROBLEM_TYPE, Problem};
+use crate::token::Token;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper::{Request, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tidegate_model::Admin;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+/// A process on the same machine answers at once or not at all.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// An upgrade answers when the new process is ready, which may take a minute.
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+/// Ten thousand sites have some megabytes of status.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Where a process is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `127.0.0.1:9180`
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// `127.0.0.1:9180` or `unix:/path`.
+    pub fn parse(text: &str) -> Result<Endpoint, String> {
+        let fault = || {
+            format!(
+                "`{}` is not the address of an admin endpoint\n  help: write `127.0.0.1:9180` or `unix:/run/tidegate.sock`",
+                text.escape_debug()
+            )
+        };
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(fault()) } else { Ok(Endpoint::Unix(path.into())) };
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Endpoint::of_address(address));
+        }
+        let is_named = text.rsplit_once(':').is_some_and(|(name, port)| {
+            let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+            !name.is_empty() && name.bytes().all(is_name_byte) && port.parse::<u16>().is_ok()
+        });
+        if is_named { Ok(Endpoint::Tcp(text.to_owned())) } else { Err(fault()) }
+    }
+
+    /// Where the configuration has it; `None` when it is off.
+    pub fn of(admin: &Admin) -> Option<Endpoint> {
+        match admin {
+            Admin::Off => None,
+            Admin::Tcp(address) => Some(Endpoint::of_address(*address)),
+            Admin::Unix(path) => Some(Endpoint::Unix(path.clone())),
+        }
+    }
+
+    fn of_address(mut address: SocketAddr) -> Endpoint {
+        // What listens everywhere is asked on this machine.
+        if address.ip().is_unspecified() {
+            address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+        }
+        Endpoint::Tcp(address.to_string())
+    }
+
+    /// Whether nobody outside this machine answers there.
+    pub fn is_on_this_machine(&self) -> bool {
+        match self {
+            Endpoint::Unix(_) => true,
+            Endpoint::Tcp(address) => match address.parse::<SocketAddr>() {
+                Ok(address) => address.ip().is_loopback(),
+                Err(_) => address.rsplit_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("localhost")),
+            },
+        }
+    }
+
+    fn host(&self) -> &str {
+        match self {
+            Endpoint::Tcp(address) => address,
+            Endpoint::Unix(_) => "localhost",
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(address) => f.write_str(address),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum ClientFault {
+    /// Nobody answers there, or not in time.
+    Unreachable { endpoint: Endpoint, error: String },
+    /// The process refuses, and says why.
+    Refused(Box<Problem>),
+    /// Whoever answers is no Tidegate of this kind.
+    Unreadable { endpoint: Endpoint, why: String },
+}
+
+impl fmt::Display for ClientFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientFault::Unreachable { endpoint, error } => write!(
+                f,
+                "no process answers at {endpoint}: {error}\n  help: is tidegate running with this configuration? name its endpoint with --admin"
+            ),
+            ClientFault::Refused(problem) => {
+                f.write_str(&problem.detail)?;
+                match &problem.help {
+                    Some(help) => write!(f, "\n  help: {help}"),
+                    None => Ok(()),
+                }
+            }
+            ClientFault::Unreadable { endpoint, why } => write!(
+                f,
+                "what answers at {endpoint} is not understood: {why}\n  help: is it tidegate, and of the same version? `tidegate status` of its own release works"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ClientFault {}
+
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub endpoint: Endpoint,
+    pub token: Option<Token>,
+}
+
+impl Client {
+    /// The answer to a GET.
+    pub fn fetch<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientFault> {
+        self.read(&self.send("GET", path, None, None)?)
+    }
+
+    /// The answer to a GET, as it is.
+    pub fn fetch_text(&self, path: &str) -> Result<String, ClientFault> {
+        self.send("GET", path, None, None).map(|body| String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// The answer to a POST; `expected` is the generation that it is meant for.
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize, expected: Option<u64>) -> Result<T, ClientFault> {
+        let body = serde_json::to_vec(body).map_err(|error| self.unreadable(error.to_string()))?;
+        self.read(&self.send("POST", path, Some(body.into()), expected)?)
+    }
+
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientFault> {
+        serde_json::from_slice(body).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    fn unreadable(&self, why: String) -> ClientFault {
+        ClientFault::Unreadable { endpoint: self.endpoint.clone(), why }
+    }
+
+    fn unreachable(&self, error: impl fmt::Display) -> ClientFault {
+        ClientFault::Unreachable { endpoint: self.endpoint.clone(), error: error.to_string() }
+    }
+
+    fn send(&self, method: &str, path: &str, body: Option<Bytes>, expected: Option<u64>) -> Result<Bytes, ClientFault> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| self.unreachable(error))?;
+        let request = self.request(method, path, body, expected)?;
+        runtime.block_on(async {
+            match &self.endpoint {
+                Endpoint::Tcp(address) => {
+                    let connected = timeout(CONNECT_LIMIT, TcpStream::connect(address)).await;
+                    let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
+                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request).await
+                }
+                Endpoint::Unix(path) => {
+                    let connected = timeout(CONNECT_LIMIT, UnixStream::connect(path)).await;
+                    let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
+                    self.exchange(socket.map_err(|error| self.unreachable(error))?, request).await
+                }
+            }
+        })
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Bytes>,
+        expected: Option<u64>,
+    ) -> Result<Request<Full<Bytes>>, ClientFault> {
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.endpoint.host());
+        if let Some(token) = &self.token {
+            let mut value = header::HeaderValue::try_from(format!("Bearer {}", token.text()))
+                .map_err(|_| self.unreachable("the token has characters that no header has"))?;
+            value.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        if let Some(expected) = expected {
+            request = request.header(header::IF_MATCH, format!("\"{expected}\""));
+        }
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(body.unwrap_or_default())).map_err(|error| self.unreachable(error))
+    }
+
+    async fn exchange(
+        &self,
+        socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Bytes, ClientFault> {
+        let exchange = async {
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(socket)).await.map_err(|error| self.unreachable(error))?;
+            // It ends with the runtime, and the answer says what went wrong on it.
+            tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            let response = sender.send_request(request).await.map_err(|error| self.unreachable(error))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| self.unreachable(error))?.to_bytes();
+            if head.status.is_success() {
+                return Ok(body);
+            }
+            let is_problem =
+                head.headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes() == PROBLEM_TYPE.as_bytes());
+            match serde_json::from_slice(&body) {
+                Ok(problem) if is_problem => Err(ClientFault::Refused(Box::new(problem))),
+                Ok(_) | Err(_) => Err(self.unreadable(format!("it says {}", head.status))),
+            }
+        };
+        timeout(ANSWER_LIMIT, exchange).await.map_err(|_| self.unreachable("it does not answer in time"))?
+    }
+}
+
+/// A part of a path, percent-encoded: names of pools and addresses may have slashes.
+pub fn path_segment(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Endpoint, path_segment};
+
+    #[test]
+    fn addresses_of_endpoints() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(Endpoint::parse(text).ok().map(|endpoint| endpoint.to_string()).as_deref(), expected, "{text}");
+        };
+        check("127.0.0.1:9180", Some("127.0.0.1:9180"));
+        check("0.0.0.0:9180", Some("127.0.0.1:9180"));
+        check("[::]:9180", Some("[::1]:9180"));
+        check("localhost:9180", Some("localhost:9180"));
+        check("unix:/run/t.sock", Some("unix:/run/t.sock"));
+        check("unix:", None);
+        check("9180", None);
+        check(":9180", None);
+        check("http://127.0.0.1:9180", None);
+        check("a b:80", None);
+    }
+
+    #[test]
+    fn endpoints_that_may_be_sent_the_token_of_this_machine() {
+        let check =
+            |text: &str, expected: bool| assert_eq!(Endpoint::parse(text).unwrap().is_on_this_machine(), expected, "{text}");
+        check("127.0.0.1:9180", true);
+        check("[::1]:9180", true);
+        check("0.0.0.0:9180", true);
+        check("localhost:9180", true);
+        check("unix:/run/t.sock", true);
+        check("10.0.0.1:9180", false);
+        check("proxy.example:9180", false);
+        check("localhost.example:9180", false);
+    }
+
+    #[test]
+    fn parts_of_paths_have_no_slashes() {
+        let check = |text: &str, expected: &str| assert_eq!(path_segment(text), expected);
+        check("api", "api");
+        check("http://10.0.0.1:80", "http:%2F%2F10.0.0.1:80");
+        check("a b?", "a%20b%3F");
+        check("[::1]:80", "%5B::1%5D:80");
+        check("..", "..");
+    }
+}

@@ -1,0 +1,274 @@
+//! The configuration as typed objects: read whole or in parts, and changed part by part. What is changed is applied and written back to its file by
+//! `control::edit`; how the objects look is said by the configuration's own JSON Schema, which is served beside them.
+
+use crate::api::schema::Components;
+use crate::api::{Edited, Problem};
+use crate::ask::ask;
+use crate::convert;
+use crate::extract::{Expected, Parameters, Part as Body, Query};
+use crate::handlers::{Answer, json, tagged};
+use crate::problem::{bad_request, of_change};
+use crate::proposal;
+use crate::routes::{Endpoint, Parameter, Verb};
+use axum::extract::State;
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use serde_json::{Value, json};
+use tidegate_config::{Edit, List, Target};
+use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
+
+const CONFIRMATION: &[Parameter] = &[Parameter {
+    name: "confirm_within_seconds",
+    about: "The change is taken back after this unless it is confirmed.",
+    schema: u64_schema,
+}];
+
+fn u64_schema(_: &mut Components) -> Value {
+    json!({ "type": "integer", "minimum": 1 })
+}
+
+/// A part of the configuration; `/v1/configuration/schema` has its members.
+fn part(_: &mut Components) -> Value {
+    json!({ "type": ["object", "array", "string", "number", "boolean"],
+        "description": "As the JSON Schema at /v1/configuration/schema describes it." })
+}
+
+/// What can be addressed.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Site,
+    Route,
+    Pool,
+    Server,
+    Listener,
+    Setting,
+}
+
+impl Part {
+    const ALL: [Part; 6] = [Part::Site, Part::Route, Part::Pool, Part::Server, Part::Listener, Part::Setting];
+
+    /// Where it is, and how the document names what is done with it.
+    fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Part::Site => ("/v1/configuration/sites/{address}", "Site"),
+            Part::Route => ("/v1/configuration/sites/{address}/routes/{index}", "Route"),
+            Part::Pool => ("/v1/configuration/pools/{name}", "Pool"),
+            Part::Server => ("/v1/configuration/pools/{name}/servers/{address}", "Server"),
+            Part::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
+            Part::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
+        }
+    }
+
+    fn target(self, parameters: &Parameters) -> Result<Target, Problem> {
+        let text = |name| parameters.text(name);
+        Ok(match self {
+            Part::Site => Target::Site { address: text("address") },
+            Part::Route => Target::Route { site: text("address"), index: position(&text("index"))? },
+            Part::Pool => Target::Pool { name: text("name") },
+            Part::Server => Target::Server { pool: text("name"), address: text("address") },
+            Part::Listener => Target::Listener { address: text("address") },
+            Part::Setting => Target::Top { directive: text("directive") },
+        })
+    }
+}
+
+fn position(text: &str) -> Result<usize, Problem> {
+    text.parse().map_err(|_| bad_request(format!("`{}` in the path is not a position, from 0", text.escape_debug())))
+}
+
+/// Lists that a body can be added to.
+#[derive(Debug, Clone, Copy)]
+enum Many {
+    Sites,
+    Routes,
+    Pools,
+    Servers,
+    Listeners,
+}
+
+impl Many {
+    const ALL: [Many; 5] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners];
+
+    fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Many::Sites => ("/v1/configuration/sites", "addSite"),
+            Many::Routes => ("/v1/configuration/sites/{address}/routes", "addRoute"),
+            Many::Pools => ("/v1/configuration/pools", "addPool"),
+            Many::Servers => ("/v1/configuration/pools/{name}/servers", "addServer"),
+            Many::Listeners => ("/v1/configuration/listeners", "addListener"),
+        }
+    }
+
+    fn list(self, parameters: &Parameters) -> List {
+        match self {
+            Many::Sites => List::Sites,
+            Many::Routes => List::Routes { site: parameters.text("address") },
+            Many::Pools => List::Pools,
+            Many::Servers => List::Servers { pool: parameters.text("name") },
+            Many::Listeners => List::Listeners,
+        }
+    }
+}
+
+pub fn endpoints() -> Vec<Endpoint> {
+    let mut endpoints = vec![
+        Endpoint::reading("/v1/configuration", "configuration", part, || get(whole))
+            .about("The configuration as it is written: includes in their place, nothing of secrets.")
+            .tagged(),
+        Endpoint::reading("/v1/configuration/schema", "configurationSchema", part, || get(schema))
+            .about("JSON Schema of the configuration."),
+    ];
+    for (part, handlers) in Part::ALL.into_iter().zip(BY_PART) {
+        endpoints.extend(endpoints_of(part, handlers));
+    }
+    for (many, handler) in Many::ALL.into_iter().zip(ADD) {
+        let (path, id) = many.place();
+        endpoints.push(changing(Verb::Post, path, id.to_owned(), handler).about("One more; the answer comes when it runs."));
+    }
+    endpoints
+}
+
+fn endpoints_of(part_of: Part, [read, put, patch, remove]: [Handler; 4]) -> [Endpoint; 4] {
+    let (path, name) = part_of.place();
+    [
+        Endpoint::reading(path, "", part, read)
+            .called(format!("configured{name}"))
+            .about("As it is written.")
+            .tagged()
+            .refusing(&[404]),
+        changing(Verb::Put, path, format!("put{name}"), put).about("Replaces it, or makes it when it is not there."),
+        changing(Verb::Patch, path, format!("patch{name}"), patch)
+            .about("Changes members of it: a JSON merge patch (RFC 7396), where `null` removes one."),
+        Endpoint { body: None, ..changing(Verb::Delete, path, format!("remove{name}"), remove) }.about("Removes it."),
+    ]
+}
+
+fn changing(verb: Verb, path: &'static str, id: String, handler: Handler) -> Endpoint {
+    Endpoint { verb, needs_body: true, ..Endpoint::changing(path, "", part, crate::api::schema::of::<Edited>, handler) }
+        .called(id)
+        .asking(CONFIRMATION)
+        .refusing(&[404, 409, 412, 422])
+}
+
+type Handler = fn() -> MethodRouter<ControlHandle>;
+
+macro_rules! handlers_of {
+    ($($part:ident)*) => { [$( [
+        || get(|handle, parameters| read_part(handle, parameters, Part::$part)),
+        || put(|handle, parameters, expected, query, body| put_part(handle, parameters, expected, query, body, Part::$part)),
+        || patch(|handle, parameters, expected, query, body| patch_part(handle, parameters, expected, query, body, Part::$part)),
+        || delete(|handle, parameters, expected, query| remove_part(handle, parameters, expected, query, Part::$part)),
+    ] ),*] };
+}
+
+/// Functions without captures, as the table of addresses wants them: a set for each part, in the order of `Part::ALL`.
+const BY_PART: [[Handler; 4]; Part::ALL.len()] = handlers_of!(Site Route Pool Server Listener Setting);
+
+macro_rules! adding_to {
+    ($($many:ident)*) => { [$(
+        || post(|handle, parameters, expected, query, body| add(handle, parameters, expected, query, body, Many::$many))
+    ),*] };
+}
+
+/// In the order of `Many::ALL`.
+const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners);
+
+async fn whole(State(handle): State<ControlHandle>) -> Answer {
+    let (tag, value) = ask(&handle, |control| (control.tag(), control.configuration_json())).await?;
+    tagged(&value, tag)
+}
+
+async fn schema() -> Answer {
+    json(&tidegate_config::schema())
+}
+
+async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, part: Part) -> Answer {
+    let target = part.target(&parameters)?;
+    let (tag, value) = ask(&handle, move |control| (control.tag(), control.part_json(&target))).await?;
+    tagged(&value.map_err(|fault| of_change(&fault))?, tag)
+}
+
+async fn put_part(
+    handle: State<ControlHandle>,
+    parameters: Parameters,
+    expected: Expected,
+    query: Query,
+    Body(value): Body,
+    part: Part,
+) -> Answer {
+    let target = part.target(&parameters)?;
+    edit(&handle, Edit::Put(target, value), "replaced", expected, query).await
+}
+
+async fn patch_part(
+    handle: State<ControlHandle>,
+    parameters: Parameters,
+    expected: Expected,
+    query: Query,
+    Body(value): Body,
+    part: Part,
+) -> Answer {
+    let target = part.target(&parameters)?;
+    edit(&handle, Edit::Patch(target, value), "changed", expected, query).await
+}
+
+async fn remove_part(
+    handle: State<ControlHandle>,
+    parameters: Parameters,
+    expected: Expected,
+    query: Query,
+    part: Part,
+) -> Answer {
+    let target = part.target(&parameters)?;
+    edit(&handle, Edit::Remove(target), "removed", expected, query).await
+}
+
+async fn add(
+    handle: State<ControlHandle>,
+    parameters: Parameters,
+    expected: Expected,
+    query: Query,
+    Body(value): Body,
+    many: Many,
+) -> Answer {
+    let list = many.list(&parameters);
+    edit(&handle, Edit::Append(list, value), "added", expected, query).await
+}
+
+async fn edit(handle: &ControlHandle, edit: Edit, done: &str, Expected(expected): Expected, query: Query) -> Answer {
+    let query = query.allowing(&["confirm_within_seconds"])?;
+    let confirm_within = query
+        .text("confirm_within_seconds")
+        .map(|text| text.parse().map_err(|_| bad_request("`confirm_within_seconds` is not a number")))
+        .transpose()?
+        .map(proposal::confirmation_time)
+        .transpose()?;
+    let what = format!("{} {done}", subject(&edit));
+    let options = ApplyOptions { confirm_within, rise_max: None, expected };
+    let edited = ask(handle, move |control| {
+        // Before it is looked at what is to be edited: that may be another thing by now.
+        control.check_expected(options.expected)?;
+        Ok((control.edit(&[edit], what, options)?, control.tag()))
+    });
+    let (edited, tag) = edited.await?.map_err(|fault: ChangeFault| of_change(&fault))?;
+    tagged(&convert::edited(&edited), tag)
+}
+
+fn subject(edit: &Edit) -> String {
+    match edit {
+        Edit::Put(target, _) | Edit::Patch(target, _) | Edit::Remove(target) => match target {
+            Target::Site { address } => format!("site {address}"),
+            Target::Route { site, index } => format!("route {} of {site}", index + 1),
+            Target::Pool { name } => format!("pool {name}"),
+            Target::Server { pool, address } => format!("server {address} of {pool}"),
+            Target::Listener { address } => format!("listener {address}"),
+            Target::Top { directive } => directive.clone(),
+        },
+        Edit::Append(list, _) => match list {
+            List::Sites => "a site".to_owned(),
+            List::Routes { site } => format!("a route of {site}"),
+            List::Pools => "a pool".to_owned(),
+            List::Servers { pool } => format!("a server of {pool}"),
+            List::Listeners => "a listener".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! From what the control thread says to what the API gives: field by field, so that neither side can gain one unnoticed. Nothing is decided here.
+
+mod explain;
+mod past;
+mod plan;
+
+pub use explain::explanation;
+pub use past::past_request;
+pub use plan::plan;
+
+use crate::api;
+use jiff::Timestamp;
+use tidegate_control::change::Planned;
+use tidegate_control::generations::Generation;
+use tidegate_control::report;
+use tidegate_control::{Applied, Edited};
+use tidegate_model::Scheme;
+use tidegate_telemetry::{ReadinessState, UpstreamError};
+
+pub fn status(status: report::Status) -> api::Status {
+    let report::Status {
+        process_id,
+        started,
+        readiness,
+        generation,
+        applied,
+        origin,
+        source,
+        workers,
+        workers_leaving,
+        awaits_confirmation,
+        refused,
+        drift,
+        listeners,
+        requests_by_generation,
+        traffic,
+    } = status;
+    api::Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        process_id,
+        started: started.to_string(),
+        readiness: match readiness {
+            ReadinessState::Starting => api::Readiness::Starting,
+            ReadinessState::Ready => api::Readiness::Ready,
+            ReadinessState::Draining => api::Readiness::Draining,
+        },
+        generation,
+        applied: applied.to_string(),
+        origin,
+        source,
+        workers,
+        workers_leaving,
+        awaits_confirmation: awaits_confirmation.map(|awaits| api::AwaitsConfirmation {
+            generation: awaits.generation,
+            back_to: awaits.back_to,
+            seconds_left: awaits.left.as_secs(),
+        }),
+        refused: refused.map(|refused| api::Refused { at: refused.at.to_string(), by: refused.by, why: refused.why }),
+        drift,
+        listeners: listeners.into_iter().map(listener).collect(),
+        requests_by_generation: requests_by_generation
+            .into_iter()
+            .map(|(generation, requests)| api::GenerationRequests { generation, requests })
+            .collect(),
+        traffic: api::Traffic {
+            requests: traffic.requests,
+            server_errors: traffic.server_errors,
+            handshakes: traffic.handshakes,
+            handshake_failures: traffic.handshake_failures,
+        },
+    }
+}
+
+fn listener(listener: report::ListenerStatus) -> api::Listener {
+    let report::ListenerStatus { address, scheme, sockets, is_draining, connections } = listener;
+    // In the order of `ConnectionKind::ALL`.
+    let [handshake, http1, http2, tunnel] = connections;
+    api::Listener {
+        address: address.to_string(),
+        scheme: scheme_name(scheme),
+        sockets,
+        draining: is_draining,
+        connections: api::ConnectionCounts { handshake, http1, http2, tunnel },
+    }
+}
+
+fn scheme_name(scheme: Scheme) -> String {
+    scheme.as_str().to_owned()
+}
+
+pub fn connection(connection: report::ConnectionReport) -> api::Connection {
+    let report::ConnectionReport { id, client, listener, kind, opened, requests, active, site, generation, is_draining } =
+        connection;
+    api::Connection {
+        id,
+        client: client.to_string(),
+        listener: listener.to_string(),
+        kind: kind.as_str().to_owned(),
+        opened: Timestamp::try_from(opened).map(|opened| opened.to_string()).unwrap_or_default(),
+        requests,
+        active,
+        site,
+        generation,
+        draining: is_draining,
+    }
+}
+
+pub fn certificate(certificate: report::CertificateReport) -> api::Certificate {
+    let report::CertificateReport { site, source, files, names, not_before, not_after, key } = certificate;
+    api::Certificate {
+        site,
+        source: source.to_owned(),
+        files,
+        names,
+        not_before: not_before.to_string(),
+        not_after: not_after.to_string(),
+        key,
+    }
+}
+
+pub fn pool(pool: report::PoolReport) -> api::Pool {
+    let report::PoolReport { name, balance, servers, totals } = pool;
+    let errors_by_reason: Vec<_> = UpstreamError::ALL
+        .iter()
+        .zip(totals.errors)
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| api::ErrorCount { reason: reason.reason().to_owned(), count })
+        .collect();
+    api::Pool {
+        name,
+        balance: balance.to_owned(),
+        servers: servers.into_iter().map(server).collect(),
+        requests: totals.requests,
+        retries: totals.retries,
+        errors: totals.errors.iter().sum(),
+        errors_by_reason,
+        connections_opened: totals.connections_opened,
+        connections_reused: totals.connections_reused,
+        connections_active: totals.connections_active,
+        connections_idle: totals.connections_idle,
+    }
+}
+
+pub fn server(server: report::ServerReport) -> api::Server {
+    let report::ServerReport { address, addresses, weight, is_backup, is_drained, is_cooling, requests_in_flight, connections } =
+        server;
+    api::Server {
+        address,
+        addresses: addresses.iter().map(ToString::to_string).collect(),
+        weight,
+        backup: is_backup,
+        state: match (is_drained, is_cooling) {
+            (true, _) => api::ServerState::Drained,
+            (false, true) => api::ServerState::Cooling,
+            (false, false) => api::ServerState::Available,
+        },
+        requests_in_flight,
+        connections,
+    }
+}
+
+pub fn generation(generation: &Generation, running: u64) -> api::Generation {
+    let Generation { number, applied, origin, summary, files } = generation;
+    api::Generation {
+        number: *number,
+        applied: applied.to_string(),
+        origin: origin.to_string(),
+        summary: summary.clone(),
+        running: *number == running,
+        files: files.iter().map(|file| api::GenerationFile { name: file.name.clone(), bytes: file.text.len() }).collect(),
+    }
+}
+
+pub fn planned(planned: &Planned, generation: u64) -> api::Planned {
+    let Planned { plan: changes, warnings, connections_drained } = planned;
+    let drained = connections_drained
+        .iter()
+        .map(|(address, connections)| api::DrainedConnections { listener: address.to_string(), connections: *connections });
+    api::Planned { generation, plan: plan(changes), warnings: warnings.clone(), connections_drained: drained.collect() }
+}
+
+pub fn edited(edited: &Edited) -> api::Edited {
+    let Edited { applied: change, written, unwritten } = edited;
+    let unwritten = unwritten.iter().map(|(name, reason)| api::UnwrittenFile { name: name.clone(), reason: reason.clone() });
+    api::Edited { applied: applied(change), written: written.clone(), unwritten: unwritten.collect() }
+}
+
+pub fn applied(applied: &Applied) -> api::Applied {
+    let Applied { generation, changed, plan: changes, warnings, confirm_within } = applied;
+    api::Applied {
+        generation: *generation,
+        changed: *changed,
+        plan: plan(changes),
+        warnings: warnings.clone(),
+        confirm_within_seconds: confirm_within.map(|within| within.as_secs()),
+    }
+}

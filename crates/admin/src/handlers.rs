@@ -1,0 +1,262 @@
+//! What each address of the API does: a question to the control thread, and its answer as JSON. The table of addresses is in `routes`.
+
+use crate::api::{
+    ApplyRequest, Certificates, Confirmed, Connections, Difference, ExplainRequest, Generations, Listeners, NoOptions,
+    PlanRequest, Pools, Problem, UpgradeRequest, Upgraded,
+};
+use crate::ask::ask;
+use crate::convert;
+use crate::extract::{Expected, Json, Parameters, Query};
+use crate::openapi;
+use crate::problem::{bad_request, not_found, of_change, of_upgrade};
+use crate::proposal;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use tidegate_control::explain::ExplainRequest as Question;
+use tidegate_control::explain::{Explanation, ServerLive, ServerState};
+use tidegate_control::report::{CONNECTIONS_LISTED_MAX, PoolReport, ServerReport};
+use tidegate_control::{ApplyOptions, ChangeFault, Control, ControlHandle, Tag, explain as follow};
+use tokio::sync::oneshot;
+
+pub type Answer = Result<Response, Problem>;
+
+/// Connections that are listed when nobody says how many.
+const CONNECTIONS_LISTED: usize = 100;
+
+pub fn json(value: &impl Serialize) -> Answer {
+    let body = serde_json::to_vec(value)
+        .map_err(|error| Problem::new(500, "internal", "The answer cannot be written", error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], body).into_response())
+}
+
+/// With what the answer is of, for `If-Match`.
+pub fn tagged(value: &impl Serialize, tag: Tag) -> Answer {
+    let mut response = json(value)?;
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{tag}\"")) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    Ok(response)
+}
+
+/// A change, if that runs which it is meant for, and what runs then; all of it happens between two events, so nothing comes between.
+async fn change<T: Send + 'static>(
+    handle: &ControlHandle,
+    expected: Option<Tag>,
+    change: impl FnOnce(&mut Control) -> Result<T, ChangeFault> + Send + 'static,
+) -> Result<(T, Tag), Problem> {
+    let checked = move |control: &mut Control| {
+        control.check_expected(expected)?;
+        Ok((change(control)?, control.tag()))
+    };
+    ask(handle, checked).await?.map_err(|fault: ChangeFault| of_change(&fault))
+}
+
+pub async fn status(State(handle): State<ControlHandle>) -> Answer {
+    let (status, tag) = ask(&handle, |control| (control.status(), control.tag())).await?;
+    tagged(&convert::status(status), tag)
+}
+
+pub async fn listeners(State(handle): State<ControlHandle>) -> Answer {
+    let status = convert::status(ask(&handle, |control| control.status()).await?);
+    json(&Listeners { listeners: status.listeners })
+}
+
+pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> Answer {
+    let query = query.allowing(&["limit", "listener", "kind"])?;
+    let limit = match query.text("limit") {
+        None => CONNECTIONS_LISTED,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| *limit <= CONNECTIONS_LISTED_MAX)
+            .ok_or_else(|| bad_request(format!("`limit` is not a number up to {CONNECTIONS_LISTED_MAX}")))?,
+    };
+    let (all, total) = ask(&handle, |control| control.connections()).await?;
+    let connections = all
+        .into_iter()
+        .map(convert::connection)
+        .filter(|connection| query.text("listener").is_none_or(|listener| connection.listener == listener))
+        .filter(|connection| query.text("kind").is_none_or(|kind| connection.kind == kind))
+        .take(limit)
+        .collect();
+    json(&Connections { total, connections })
+}
+
+pub async fn certificates(State(handle): State<ControlHandle>) -> Answer {
+    let certificates = ask(&handle, |control| control.certificates()).await?;
+    json(&Certificates { certificates: certificates.into_iter().map(convert::certificate).collect() })
+}
+
+pub async fn pools(State(handle): State<ControlHandle>) -> Answer {
+    let (tag, pools) = ask(&handle, |control| (control.tag(), control.pools())).await?;
+    tagged(&Pools { generation: tag.generation, pools: pools.into_iter().map(convert::pool).collect() }, tag)
+}
+
+pub async fn pool(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+    let name = parameters.text("name");
+    let (tag, pools) = ask(&handle, |control| (control.tag(), control.pools())).await?;
+    let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).take(20).collect();
+    match pools.into_iter().find(|pool| pool.name == name) {
+        Some(pool) => tagged(&convert::pool(pool), tag),
+        None => Err(not_found(format!("there is no pool `{}`", name.escape_debug()))
+            .with_help(format!("the pools are {}", names.join(", ")))),
+    }
+}
+
+pub async fn drain(handle: State<ControlHandle>, parameters: Parameters, expected: Expected, _: Json<NoOptions>) -> Answer {
+    set_drained(&handle, &parameters, expected, true).await
+}
+
+pub async fn undrain(handle: State<ControlHandle>, parameters: Parameters, expected: Expected, _: Json<NoOptions>) -> Answer {
+    set_drained(&handle, &parameters, expected, false).await
+}
+
+async fn set_drained(handle: &ControlHandle, parameters: &Parameters, Expected(expected): Expected, drained: bool) -> Answer {
+    let (pool, server) = (parameters.text("name"), parameters.text("address"));
+    let (report, tag) = change(handle, expected, move |control| {
+        control.set_drained(&pool, &server, drained)?;
+        let is_meant = |report: &ServerReport| report.address == server || report.address.ends_with(&format!("://{server}"));
+        let pools = control.pools();
+        let servers = pools.into_iter().find(|report| report.name == pool).map(|report| report.servers).unwrap_or_default();
+        servers.into_iter().find(is_meant).ok_or_else(|| ChangeFault::NotFound(format!("{server} is gone")))
+    })
+    .await?;
+    tagged(&convert::server(report), tag)
+}
+
+pub async fn generations(State(handle): State<ControlHandle>) -> Answer {
+    let known = ask(&handle, |control| (control.tag(), control.previous_generation(), control.generations())).await?;
+    let (tag, previous, generations) = known;
+    let running = tag.generation;
+    let generations = generations.iter().map(|generation| convert::generation(generation, running)).collect();
+    tagged(&Generations { running, previous, generations }, tag)
+}
+
+pub async fn generation(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+    let number = parameters.number("n")?;
+    let (tag, generations) = ask(&handle, |control| (control.tag(), control.generations())).await?;
+    match generations.iter().find(|generation| generation.number == number) {
+        Some(generation) => tagged(&convert::generation(generation, tag.generation), tag),
+        None => Err(of_change(&ChangeFault::NoSuchGeneration(number))),
+    }
+}
+
+pub async fn difference(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+    let (from, to) = (parameters.number("from")?, parameters.number("to")?);
+    let plan = ask(&handle, move |control| control.difference(from, to)).await?.map_err(|fault| of_change(&fault))?;
+    json(&Difference { from, to, plan: convert::plan(&plan) })
+}
+
+pub async fn roll_back(
+    State(handle): State<ControlHandle>,
+    parameters: Parameters,
+    Expected(expected): Expected,
+    _: Json<NoOptions>,
+) -> Answer {
+    let number = parameters.number("n")?;
+    let (applied, tag) = change(&handle, expected, move |control| control.roll_back(Some(number), "asked for")).await?;
+    tagged(&convert::applied(&applied), tag)
+}
+
+pub async fn plan(State(handle): State<ControlHandle>, Json(request): Json<PlanRequest>) -> Answer {
+    let PlanRequest { file, text, name, directory } = request;
+    let (proposal, _) = proposal::read(file, text, name, directory)?;
+    let planned = move |control: &mut Control| {
+        let (tag, planned) = (control.tag(), control.plan(&proposal)?);
+        Ok((convert::planned(&planned, tag.generation), tag))
+    };
+    let (planned, tag) = ask(&handle, planned).await?.map_err(|fault: ChangeFault| of_change(&fault))?;
+    tagged(&planned, tag)
+}
+
+pub async fn apply(State(handle): State<ControlHandle>, Expected(tag): Expected, Json(request): Json<ApplyRequest>) -> Answer {
+    let ApplyRequest { file, text, name, directory, confirm_within_seconds, max_error_rise, expected_generation } = request;
+    let (proposal, origin) = proposal::read(file, text, name, directory)?;
+    let expected = match (tag, expected_generation) {
+        (Some(tag), Some(expected)) if tag.generation != expected => {
+            return Err(bad_request("`If-Match` and `expected_generation` name two generations"));
+        }
+        (tag, expected) => tag.or(expected.map(Tag::of_number)),
+    };
+    let options = ApplyOptions {
+        confirm_within: confirm_within_seconds.map(proposal::confirmation_time).transpose()?,
+        rise_max: max_error_rise.map(proposal::error_rise).transpose()?,
+        expected,
+    };
+    let applied = move |control: &mut Control| Ok((control.apply(&proposal, origin, options)?, control.tag()));
+    let (applied, tag) = ask(&handle, applied).await?.map_err(|fault: ChangeFault| of_change(&fault))?;
+    tagged(&convert::applied(&applied), tag)
+}
+
+pub async fn confirm(State(handle): State<ControlHandle>, Expected(expected): Expected, _: Json<NoOptions>) -> Answer {
+    let (generation, tag) = change(&handle, expected, Control::confirm).await?;
+    tagged(&Confirmed { generation }, tag)
+}
+
+pub async fn explain(State(handle): State<ControlHandle>, Json(request): Json<ExplainRequest>) -> Answer {
+    let ExplainRequest { method, url, headers, from } = request;
+    let question = Question::parse(&method, &url, &headers.unwrap_or_default(), from.as_deref()).map_err(|text| {
+        let (detail, help) = text.split_once("\n  help: ").unwrap_or((&text, "/v1/openapi.json describes the body"));
+        bad_request(detail).with_help(help)
+    })?;
+    let explained = move |control: &mut Control| {
+        let mut explanation = follow(control.configuration(), &question)?;
+        add_what_runs(&mut explanation, control.pools());
+        Ok::<_, String>(explanation)
+    };
+    let explanation = ask(&handle, explained).await?.map_err(bad_request)?;
+    json(&convert::explanation(explanation))
+}
+
+fn add_what_runs(explanation: &mut Explanation, pools: Vec<PoolReport>) {
+    let Some(seen) = &mut explanation.pool else { return };
+    let Some(pool) = pools.into_iter().find(|pool| pool.name == seen.name) else { return };
+    for (server, running) in seen.servers.iter_mut().zip(pool.servers) {
+        let ServerReport { is_drained, is_cooling, requests_in_flight, connections, .. } = running;
+        server.live = Some(ServerLive {
+            state: match (is_drained, is_cooling) {
+                (true, _) => ServerState::Drained,
+                (false, true) => ServerState::Cooling,
+                (false, false) => ServerState::Available,
+            },
+            // Of HTTP/2 several requests share one, and fewer are idle than this says; none is then said to be.
+            idle_connections: u64::from(connections.saturating_sub(requests_in_flight)),
+            requests_in_flight: u64::from(requests_in_flight),
+        });
+    }
+}
+
+pub async fn past_request(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
+    let id = parameters.text("id");
+    let past = ask(&handle, move |control| control.past_request(&id)).await?.map_err(|fault| of_change(&fault))?;
+    json(&convert::past_request(past))
+}
+
+pub async fn upgrade(
+    State(handle): State<ControlHandle>,
+    Expected(expected): Expected,
+    Json(request): Json<UpgradeRequest>,
+) -> Answer {
+    let binary = request.binary.map(PathBuf::from);
+    if let Some(relative) = binary.as_deref().filter(|binary| !Path::new(binary).is_absolute()) {
+        return Err(bad_request(format!("`binary` is not an absolute path: {}", relative.display())));
+    }
+    let (reply, replied) = oneshot::channel();
+    let (left_behind, _) = change(&handle, expected, move |control| {
+        let left_behind = control.drift();
+        control.upgrade(binary, reply);
+        Ok(left_behind)
+    })
+    .await?;
+    // Bounded where the successor is watched.
+    let outcome = replied.await.map_err(|_| crate::problem::draining())?;
+    let process_id = outcome.map_err(|fault| of_upgrade(&fault))?;
+    json(&Upgraded { process_id, left_behind })
+}
+
+pub async fn description() -> Answer {
+    json(&openapi::document())
+}

@@ -1,0 +1,223 @@
+//! The addresses of the API, in one table: the router and the OpenAPI document are both made from it. What they do is in `handlers`.
+
+use crate::access::{self, Access};
+use crate::api::schema::{Components, Described};
+use crate::api::{
+    Applied, ApplyRequest, Certificates, Confirmed, Connections, Difference, ExplainRequest, Explanation, Generation,
+    Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, Problem, Server, Status, UpgradeRequest,
+    Upgraded,
+};
+use crate::configuration;
+use crate::handlers;
+use crate::problem::not_found;
+use axum::Router;
+use axum::http::{Method, Uri};
+use axum::routing::{MethodRouter, get, post};
+use serde_json::Value;
+use std::borrow::Cow;
+use tidegate_control::ControlHandle;
+
+/// An address and what is said of it.
+pub struct Endpoint {
+    pub verb: Verb,
+    pub path: &'static str,
+    /// Its name in the document.
+    pub id: Cow<'static, str>,
+    pub summary: &'static str,
+    pub query: &'static [Parameter],
+    pub body: Option<Describe>,
+    /// Otherwise an absent body is `{}`.
+    pub needs_body: bool,
+    pub answer: Describe,
+    /// Answers carry the generation as `ETag`.
+    pub is_tagged: bool,
+    /// Errors beside those that every address has.
+    pub refusals: &'static [u16],
+    pub handler: fn() -> MethodRouter<ControlHandle>,
+}
+
+pub type Describe = fn(&mut Components) -> Value;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Get,
+    /// Changes something, or asks something that takes a body.
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+pub struct Parameter {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub schema: Describe,
+}
+
+impl Endpoint {
+    pub fn reading(
+        path: &'static str,
+        id: &'static str,
+        answer: Describe,
+        handler: fn() -> MethodRouter<ControlHandle>,
+    ) -> Endpoint {
+        Endpoint {
+            verb: Verb::Get,
+            path,
+            id: id.into(),
+            summary: "",
+            query: &[],
+            body: None,
+            needs_body: false,
+            answer,
+            is_tagged: false,
+            refusals: &[],
+            handler,
+        }
+    }
+
+    pub fn changing(
+        path: &'static str,
+        id: &'static str,
+        body: Describe,
+        answer: Describe,
+        handler: fn() -> MethodRouter<ControlHandle>,
+    ) -> Endpoint {
+        Endpoint {
+            verb: Verb::Post,
+            body: Some(body),
+            is_tagged: true,
+            refusals: &[404, 409, 412],
+            ..Endpoint::reading(path, id, answer, handler)
+        }
+    }
+
+    pub fn called(self, id: String) -> Endpoint {
+        Endpoint { id: id.into(), ..self }
+    }
+
+    pub fn about(self, summary: &'static str) -> Endpoint {
+        Endpoint { summary, ..self }
+    }
+
+    pub fn tagged(self) -> Endpoint {
+        Endpoint { is_tagged: true, ..self }
+    }
+
+    fn untagged(self) -> Endpoint {
+        Endpoint { is_tagged: false, ..self }
+    }
+
+    pub fn refusing(self, refusals: &'static [u16]) -> Endpoint {
+        Endpoint { refusals, ..self }
+    }
+
+    pub fn asking(self, query: &'static [Parameter]) -> Endpoint {
+        Endpoint { query, ..self }
+    }
+
+    /// Honours `If-Match`.
+    pub fn is_conditional(&self) -> bool {
+        self.refusals.contains(&412)
+    }
+}
+
+pub fn endpoints() -> Vec<Endpoint> {
+    let mut endpoints = questions();
+    endpoints.extend(changes());
+    endpoints.extend(configuration::endpoints());
+    endpoints
+}
+
+const CONNECTION_FILTERS: &[Parameter] = &[
+    Parameter { name: "limit", about: "At most so many: 0 to 10000, 100 when it is left out.", schema: u32::schema },
+    Parameter { name: "listener", about: "Those of a listening address, as `/v1/listeners` has it.", schema: String::schema },
+    Parameter { name: "kind", about: "`handshake`, `http/1`, `http/2` or `tunnel`.", schema: String::schema },
+];
+
+fn questions() -> Vec<Endpoint> {
+    let read = Endpoint::reading;
+    vec![
+        read("/v1/status", "status", Status::schema, || get(handlers::status)).about("The state of the process.").tagged(),
+        read("/v1/listeners", "listeners", Listeners::schema, || get(handlers::listeners))
+            .about("Listening addresses, and how many connections each has."),
+        read("/v1/connections", "connections", Connections::schema, || get(handlers::connections))
+            .about("Open connections of clients, the oldest first. Filters see the 10000 oldest.")
+            .asking(CONNECTION_FILTERS),
+        read("/v1/certificates", "certificates", Certificates::schema, || get(handlers::certificates))
+            .about("The certificates that sites answer with."),
+        read("/v1/pools", "pools", Pools::schema, || get(handlers::pools)).about("Pools and their servers.").tagged(),
+        read("/v1/pools/{name}", "pool", Pool::schema, || get(handlers::pool)).about("One pool.").tagged().refusing(&[404]),
+        read("/v1/generations", "generations", Generations::schema, || get(handlers::generations))
+            .about("The configurations that ran, the newest last: at most 20.")
+            .tagged(),
+        read("/v1/generations/{n}", "generation", Generation::schema, || get(handlers::generation))
+            .about("One configuration that ran. Its text may hold secrets and is not in the answer.")
+            .tagged()
+            .refusing(&[404]),
+        read("/v1/generations/{from}/difference/{to}", "difference", Difference::schema, || get(handlers::difference))
+            .about("What is different between two configurations that ran.")
+            .refusing(&[404, 422]),
+        read("/v1/requests/{id}", "pastRequest", PastRequest::schema, || get(handlers::past_request))
+            .about(
+                "A request that has ended, by its id: each worker keeps the last 512 that failed and the last 512 that did not.",
+            )
+            .refusing(&[404]),
+        read("/v1/openapi.json", "description", |_| serde_json::json!({ "type": "object" }), || get(handlers::description))
+            .about("This document."),
+    ]
+}
+
+fn changes() -> Vec<Endpoint> {
+    let change = Endpoint::changing;
+    vec![
+        change("/v1/plan", "plan", PlanRequest::schema, Planned::schema, || post(handlers::plan))
+            .about("What a configuration would change. Nothing happens.")
+            .refusing(&[422]),
+        change("/v1/apply", "apply", ApplyRequest::schema, Applied::schema, || post(handlers::apply))
+            .about("Takes on a configuration, as a whole or not at all.")
+            .refusing(&[409, 412, 422]),
+        change("/v1/confirm", "confirm", NoOptions::schema, Confirmed::schema, || post(handlers::confirm))
+            .about("Keeps the change that waits for it.")
+            .refusing(&[409, 412]),
+        change("/v1/generations/{n}/rollback", "rollback", NoOptions::schema, Applied::schema, || post(handlers::roll_back))
+            .about("Goes back to a configuration that ran, as a new generation.")
+            .refusing(&[404, 409, 412, 422]),
+        change("/v1/pools/{name}/servers/{address}/drain", "drain", NoOptions::schema, Server::schema, || post(handlers::drain))
+            .about("Takes a server out of use; requests that it has go on."),
+        change("/v1/pools/{name}/servers/{address}/undrain", "undrain", NoOptions::schema, Server::schema, || {
+            post(handlers::undrain)
+        })
+        .about("Takes a server back into use."),
+        change("/v1/explain", "explain", ExplainRequest::schema, Explanation::schema, || post(handlers::explain))
+            .about("Where a request would go, and why not elsewhere. Nothing is sent.")
+            .untagged()
+            .refusing(&[]),
+        change("/v1/upgrade", "upgrade", UpgradeRequest::schema, Upgraded::schema, || post(handlers::upgrade))
+            .about("Starts a new process that takes over; answers when it has, or has failed to.")
+            .untagged()
+            .refusing(&[409, 412, 422]),
+    ]
+}
+
+/// The API behind its access check. Anything else below `/v1` is a problem, too.
+pub fn router(access: Access) -> Router<ControlHandle> {
+    let mut router = Router::new();
+    for endpoint in endpoints() {
+        router = router.route(endpoint.path, (endpoint.handler)());
+    }
+    router
+        .route("/v1", axum::routing::any(unknown))
+        .route("/v1/{*rest}", axum::routing::any(unknown))
+        .method_not_allowed_fallback(wrong_method)
+        .layer(axum::middleware::from_fn_with_state(access, access::check))
+}
+
+async fn unknown(uri: Uri) -> Problem {
+    not_found(format!("the API has nothing at {}", uri.path().escape_debug())).with_help("/v1/openapi.json lists what there is")
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{} cannot be asked with {}", uri.path().escape_debug(), method.as_str().escape_debug());
+    Problem::new(405, "wrong-method", "The address has no such method", detail).with_help("`Allow` has those that there are")
+}

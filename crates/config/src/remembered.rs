@@ -1,0 +1,104 @@
+//! What one site or pool adds to a configuration, apart from all others: it is lowered by itself, and merged into the whole.
+//! Where that follows from its text and the names of pools alone, it is kept for the next load; `pieces` holds it.
+
+use crate::diagnostics::{Diagnostic, Label, Location};
+use crate::lowering::Lowering;
+use crate::pieces::Placement;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tidegate_model::{Pool, PoolName, Site, SiteAddress, UpstreamAddress};
+
+#[derive(Debug)]
+pub struct Lowered {
+    diagnostics: Vec<Diagnostic>,
+    sites: Vec<Arc<Site>>,
+    pools: Vec<Pool>,
+    pools_used: Vec<String>,
+    pools_in_place: Vec<(PoolName, Pool)>,
+    addresses: Vec<(SiteAddress, Location)>,
+    files: Vec<(PathBuf, Location)>,
+    servers: Vec<(UpstreamAddress, Location)>,
+    files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
+    read_files: Vec<PathBuf>,
+}
+
+impl Lowered {
+    /// Lowers with nothing in view but the names of pools, so that the rest of the configuration cannot have a say in what comes out.
+    /// The second value is `false` when anything besides its text had one: the environment, a file, a pool that is not there.
+    pub fn apart(lowering: &mut Lowering<'_>, lower: impl FnOnce(&mut Lowering<'_>)) -> (Lowered, bool) {
+        let mut alone = Lowering::new(lowering.sources, lowering.environment);
+        alone.pools_written = std::mem::take(&mut lowering.pools_written);
+        lower(&mut alone);
+        lowering.pools_written = std::mem::take(&mut alone.pools_written);
+        let is_by_text = alone.is_by_text;
+        let lowered = Lowered {
+            diagnostics: alone.diagnostics,
+            sites: alone.configuration.sites,
+            pools: alone.configuration.pools,
+            pools_used: alone.pools_used.into_iter().collect(),
+            pools_in_place: alone.pools_in_place.into_iter().collect(),
+            addresses: alone.spans.addresses,
+            files: alone.spans.files,
+            servers: alone.spans.servers,
+            files_of_sites: alone.spans.files_of_sites,
+            read_files: alone.read_files,
+        };
+        (lowered, is_by_text)
+    }
+
+    /// Whether it would come out the same again, as far as other pools decide that.
+    pub fn holds(&self, lowering: &Lowering<'_>) -> bool {
+        self.pools_used.iter().all(|name| lowering.pools_written.contains_key(name))
+    }
+
+    pub fn merge(&self, lowering: &mut Lowering<'_>, place: &dyn Fn(&Location) -> Location) {
+        lowering.diagnostics.extend(self.diagnostics.iter().map(|diagnostic| relocated(diagnostic, place)));
+        lowering.configuration.sites.extend(self.sites.iter().cloned());
+        lowering.configuration.pools.extend(self.pools.iter().cloned());
+        for name in &self.pools_used {
+            if !lowering.pools_used.contains(name) {
+                lowering.pools_used.insert(name.clone());
+            }
+        }
+        for (name, pool) in &self.pools_in_place {
+            if !lowering.pools_in_place.contains_key(name) {
+                lowering.pools_in_place.insert(name.clone(), pool.clone());
+            }
+        }
+        let spans = &mut lowering.spans;
+        let first_file = spans.files.len();
+        let files_of_sites = |(addresses, files): &(Vec<SiteAddress>, Range<usize>)| {
+            (addresses.clone(), files.start + first_file..files.end + first_file)
+        };
+        spans.files_of_sites.extend(self.files_of_sites.iter().map(files_of_sites));
+        spans.addresses.extend(self.addresses.iter().map(|(address, at)| (address.clone(), place(at))));
+        spans.files.extend(self.files.iter().map(|(path, at)| (path.clone(), place(at))));
+        spans.servers.extend(self.servers.iter().map(|(address, at)| (address.clone(), place(at))));
+        lowering.read_files.extend(self.read_files.iter().cloned());
+    }
+
+    /// The same with places that count from the start of the piece; `None` when one lies outside of it.
+    pub fn relative(mut self, placement: Placement) -> Option<Lowered> {
+        let diagnostics = &mut self.diagnostics;
+        let labels = diagnostics.iter_mut().flat_map(|one| std::iter::once(&mut one.primary).chain(&mut one.labels));
+        let locations = labels
+            .map(|label| &mut label.location)
+            .chain(self.addresses.iter_mut().map(|(_, at)| at))
+            .chain(self.files.iter_mut().map(|(_, at)| at))
+            .chain(self.servers.iter_mut().map(|(_, at)| at));
+        for at in locations {
+            *at = placement.relative(at)?;
+        }
+        Some(self)
+    }
+}
+
+fn relocated(diagnostic: &Diagnostic, place: &dyn Fn(&Location) -> Location) -> Diagnostic {
+    let label = |label: &Label| Label { location: place(&label.location), text: label.text.clone() };
+    Diagnostic {
+        primary: label(&diagnostic.primary),
+        labels: diagnostic.labels.iter().map(label).collect(),
+        ..diagnostic.clone()
+    }
+}

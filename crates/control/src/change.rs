@@ -1,0 +1,406 @@
+//! The life of a change: read → check → compile → find sockets, logs and certificates for it → publish → leave what is gone. Until it is published
+//! everything may fail, and then nothing has happened; from then on nothing can.
+
+use crate::background::in_background;
+use crate::bind::BindFault;
+use crate::compile::{Material, Numbers, gather};
+use crate::confirm::{Pending, RISE_MAX_DEFAULT};
+use crate::control::{Control, Refused};
+use crate::endpoint::AdminListener;
+use crate::fault::StartFault;
+use crate::generations::{Generation, Origin};
+use crate::plan::{Effect, Plan, plan};
+use crate::sockets::{Given, Inherited, Spare};
+use crate::source::{Proposal, Read, Source, read};
+use crate::tag::Tag;
+use crate::workers::{ChangeParts, worker_count};
+use jiff::Timestamp;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tidegate_config::LoadMemory;
+use tidegate_model::{Admin, Configuration};
+use tidegate_proxy::command::OldSocket;
+use tidegate_telemetry::{ChangeResult, ReadinessState, access_log, events};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ApplyOptions {
+    /// Taken back after this unless somebody confirms it.
+    pub confirm_within: Option<Duration>,
+    /// By how many percentage points, as a fraction, errors may rise until it is confirmed.
+    pub rise_max: Option<f64>,
+    /// Refused unless this runs.
+    pub expected: Option<Tag>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Applied {
+    pub generation: u64,
+    /// False when it said what the running one says.
+    pub changed: bool,
+    pub plan: Plan,
+    /// Rendered; empty when there are none.
+    pub warnings: String,
+    pub confirm_within: Option<Duration>,
+}
+
+/// What a proposal would do.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    pub plan: Plan,
+    /// Rendered; empty when there are none.
+    pub warnings: String,
+    /// Open connections that would be drained, by the listening address that they came in on.
+    pub connections_drained: Vec<(SocketAddr, usize)>,
+}
+
+/// Why the configuration did not change.
+#[derive(Debug)]
+pub enum ChangeFault {
+    /// Everything that is wrong with the text, rendered.
+    Configuration(String),
+    /// It cannot run on this machine.
+    Start(StartFault),
+    /// Another change waits for its confirmation.
+    AwaitsConfirmation {
+        generation: u64,
+    },
+    /// Another generation runs than the one that was to be changed.
+    Conflict {
+        expected: Tag,
+        running: Tag,
+    },
+    NoSuchGeneration(u64),
+    /// A file was edited since it was applied, and a change through the API would overwrite that.
+    FileChanged {
+        file: String,
+    },
+    /// Something of that name is there already; a sentence.
+    Taken(String),
+    NothingToConfirm,
+    /// The process is about to end, or a successor takes over.
+    Leaving,
+    /// What was asked for does not exist; a sentence.
+    NotFound(String),
+    /// What was asked for makes no sense; a sentence with a remedy.
+    Bad(String),
+}
+
+impl fmt::Display for ChangeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChangeFault::Configuration(diagnostics) => f.write_str(diagnostics.trim_end()),
+            ChangeFault::Start(fault) => fault.fmt(f),
+            ChangeFault::AwaitsConfirmation { generation } => write!(
+                f,
+                "generation {generation} waits for its confirmation\n  help: `tidegate confirm` keeps it, `tidegate rollback` takes it back"
+            ),
+            ChangeFault::Conflict { expected, running } => write!(
+                f,
+                "the configuration has changed meanwhile: `{running}` runs, and not `{expected}`\n  help: read it again and repeat the change"
+            ),
+            ChangeFault::NoSuchGeneration(number) => {
+                write!(f, "generation {number} is not known\n  help: `tidegate history` lists those that are")
+            }
+            ChangeFault::FileChanged { file } => write!(
+                f,
+                "{file} was edited since it was applied\n  help: apply it with `tidegate apply {file}`, or undo the edit; then repeat the change"
+            ),
+            ChangeFault::NothingToConfirm => f.write_str("no change waits for a confirmation"),
+            ChangeFault::Leaving => f.write_str("the process is ending, or a successor takes over, and takes on no changes now"),
+            ChangeFault::NotFound(what) | ChangeFault::Taken(what) | ChangeFault::Bad(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ChangeFault {}
+
+impl From<StartFault> for ChangeFault {
+    fn from(fault: StartFault) -> ChangeFault {
+        ChangeFault::Start(fault)
+    }
+}
+
+impl From<Vec<BindFault>> for ChangeFault {
+    fn from(faults: Vec<BindFault>) -> ChangeFault {
+        ChangeFault::Start(StartFault::Bind(faults))
+    }
+}
+
+impl Control {
+    /// What a proposal would change, without changing anything.
+    pub fn plan(&self, proposal: &Proposal) -> Result<Planned, ChangeFault> {
+        let read = self.read(proposal)?;
+        let running = self.configuration();
+        let plan = in_background(|| plan(running, &read.configuration));
+        let open = if plan.listeners.is_empty() { Vec::new() } else { self.status().listeners };
+        let connections_of = |address| {
+            open.iter()
+                .filter(|listener| listener.address == address)
+                .map(|listener| listener.connections.iter().sum::<usize>())
+                .sum()
+        };
+        let drained = plan.listeners.iter().filter(|listener| listener.effect == Effect::ClientConnectionsDrained);
+        let connections_drained = drained.map(|listener| (listener.address, connections_of(listener.address))).collect();
+        Ok(Planned { plan, warnings: read.warnings, connections_drained })
+    }
+
+    fn read(&self, proposal: &Proposal) -> Result<Read, ChangeFault> {
+        let (source, mut memory) = (&self.source, self.memory.borrow_mut());
+        let memory: &mut LoadMemory = &mut memory;
+        in_background(move || read(proposal.load(source, memory))).map_err(ChangeFault::Configuration)
+    }
+
+    /// Takes on a configuration, as a whole or not at all.
+    pub fn apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
+        let by = origin.to_string();
+        // Whoever asks the API is told; a file that does not run has to be found in the log, in `status` and in a metric.
+        let is_of_source = match proposal {
+            Proposal::Source => true,
+            Proposal::File(path) => matches!(&self.source, Source::File(source) if source == path),
+            Proposal::Text { .. } | Proposal::Written(_) => false,
+        };
+        let outcome = self.try_apply(proposal, origin, options);
+        let metrics = self.process.registry.configuration();
+        match &outcome {
+            Ok(applied) => {
+                metrics.note(if applied.changed { ChangeResult::Applied } else { ChangeResult::Unchanged });
+                if is_of_source {
+                    metrics.set_refused(false);
+                    self.refused = None;
+                }
+            }
+            Err(fault) => {
+                metrics.note(ChangeResult::Refused);
+                if is_of_source {
+                    metrics.set_refused(true);
+                    self.refused = Some(Refused { at: Timestamp::now(), by: by.clone(), why: fault.to_string() });
+                }
+                tracing::error!(by, why = %fault, "the configuration was not applied; the running one stays");
+            }
+        }
+        self.note_drift();
+        outcome
+    }
+
+    fn try_apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
+        let began = Instant::now();
+        self.may_change(&options)?;
+        let Read { configuration, warnings, files, watched } = self.read(proposal)?;
+        let running = self.configuration().clone();
+        let (plan, is_same) = in_background(|| (plan(&running, &configuration), configuration == *running));
+        let is_emptied = configuration.sites.is_empty() && !running.sites.is_empty();
+        if is_emptied && !matches!(proposal, Proposal::Written(_)) {
+            return Err(ChangeFault::Bad(format!(
+                "{} has no site, and {} run: an empty file is more likely a save that is not finished\n  help: write the sites, or stop the process; `tidegate history` has what ran",
+                files.first().map_or("it", |file| &file.name),
+                running.sites.len()
+            )));
+        }
+        // Watched before it is known to run, too: the next save may be what mends it. Of another file than that of the process a change is not
+        // applied by itself, so it is not looked at.
+        let is_of_source = *proposal == Proposal::Source;
+        if is_of_source {
+            self.watch_files(watched.clone());
+        }
+        let generation = self.generation();
+        if is_same {
+            if let Some(newest) = self.generations.newest_mut() {
+                newest.files = files;
+            }
+            return Ok(Applied { generation, changed: false, plan, warnings, confirm_within: None });
+        }
+        let (at_change, normal) = (self.registry().traffic(), self.baseline.until(self.registry().traffic()));
+        self.take_on(Arc::new(configuration), generation + 1)?;
+        // Once more, with the certificates that it names.
+        let watched = if is_of_source { watched } else { self.watch.configuration.clone() };
+        self.watch_files(watched);
+        let number = self.generation();
+        let summary = plan.summary();
+        tracing::info!(generation = number, by = %origin, summary, took = ?began.elapsed(), "configuration applied");
+        self.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
+        self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
+        self.pending = options.confirm_within.map(|within| Pending {
+            generation: number,
+            back_to: generation,
+            until: Instant::now() + within,
+            rise_max: options.rise_max.unwrap_or(RISE_MAX_DEFAULT),
+            before: normal,
+            at_change,
+        });
+        Ok(Applied { generation: number, changed: true, plan, warnings, confirm_within: options.confirm_within })
+    }
+
+    fn may_change(&self, options: &ApplyOptions) -> Result<(), ChangeFault> {
+        if self.readiness.state() == ReadinessState::Draining || self.succession.is_under_way() {
+            return Err(ChangeFault::Leaving);
+        }
+        if let Some(pending) = &self.pending {
+            return Err(ChangeFault::AwaitsConfirmation { generation: pending.generation });
+        }
+        self.check_expected(options.expected)
+    }
+
+    /// Makes the configuration the running one.
+    fn take_on(&mut self, configuration: Arc<Configuration>, generation: u64) -> Result<(), ChangeFault> {
+        let wanted = worker_count(configuration.threads);
+        let indices = self.workers.indices();
+        let staying: Vec<usize> = indices.iter().copied().take(wanted).collect();
+        let leaving: Vec<usize> = indices.iter().copied().skip(wanted).collect();
+        let coming = self.workers.free_indices(wanted.saturating_sub(indices.len()));
+        let all: Vec<usize> = staying.iter().chain(&coming).copied().collect();
+        let index_bound = coming.iter().map(|index| index + 1).max().unwrap_or(0).max(self.workers.index_bound());
+        let numbers = self.numbers(generation, index_bound);
+        let (before, survivors) = (&self.running, self.survivors());
+        let material = in_background(move || gather(configuration, Some(before), survivors, numbers, Timestamp::now()))?;
+        let admin = self.prepare_admin(&material.configuration.admin)?;
+        let target = self.prepare_log(&material.configuration)?;
+        // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
+        let prepared = self.sockets.prepare(&material.snapshot.listeners, &all, &mut Inherited::default())?;
+        let old_sockets = prepared.moved();
+        self.start_workers(&coming, &material)?;
+        let sockets = match self.sockets.adopt(prepared) {
+            Ok(sockets) => sockets,
+            Err(error) => {
+                self.workers.retire(&coming, &[]);
+                return Err(StartFault::Internal(error.to_string()).into());
+            }
+        };
+        // From here on it happens.
+        if let Some(target) = target {
+            self.log.retarget(target);
+        }
+        self.publish(material, sockets, old_sockets, &staying, &leaving);
+        if let Some(admin) = admin {
+            self.move_admin(admin);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn numbers(&mut self, generation: u64, workers: usize) -> Numbers {
+        self.serial += 1;
+        Numbers { generation, serial: self.serial, workers }
+    }
+
+    /// Without sockets at first: a thread that cannot be started must not leave any behind that nobody accepts from.
+    fn start_workers(&mut self, coming: &[usize], material: &Material) -> Result<(), ChangeFault> {
+        let log = &material.configuration.access_log;
+        let parts = coming
+            .iter()
+            .map(|index| (*index, Some(self.log.add_worker(log, &self.process.registry, *index)), Vec::new()))
+            .collect();
+        let started = self.workers.start(parts, &material.snapshot, &self.process);
+        started.map_err(|error| StartFault::Internal(format!("a worker thread cannot be started: {error}")).into())
+    }
+
+    fn publish(
+        &mut self,
+        material: Material,
+        mut sockets: Vec<Given>,
+        mut old_sockets: Vec<OldSocket>,
+        staying: &[usize],
+        leaving: &[usize],
+    ) {
+        let configuration = &material.configuration;
+        let retiring = match self.sockets.move_from(leaving, staying) {
+            Ok((moved, left)) => {
+                sockets.extend(moved);
+                Some(left)
+            }
+            Err(error) => {
+                tracing::error!(%error, "workers too many go on, since their sockets cannot be passed on");
+                None
+            }
+        };
+        let unlisted = self.sockets.take_unlisted(&material.snapshot.listeners);
+        let handed_on =
+            crate::sharing::offer_all(self.succession.name(), &unlisted.iter().map(Spare::socket).collect::<Vec<_>>());
+        old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));
+        let is_log_changed = configuration.access_log != self.running.configuration.access_log;
+        events::set_level(configuration.log.level);
+        self.workers.change(ChangeParts {
+            snapshot: Some(material.snapshot.clone()),
+            sockets,
+            old_sockets,
+            access_log: is_log_changed.then(|| configuration.access_log.clone()),
+            is_drained_changed: false,
+        });
+        if let Some(left) = retiring {
+            self.workers.retire(leaving, &left);
+        }
+        self.process.registry.configuration().set_workers(self.workers.indices().len());
+        self.supersede(material);
+        self.store_sockets();
+    }
+
+    fn prepare_log(&self, configuration: &Configuration) -> Result<Option<access_log::OpenTarget>, StartFault> {
+        let target = &configuration.access_log.target;
+        if *target == self.running.configuration.access_log.target {
+            return Ok(None);
+        }
+        let opened = access_log::OpenTarget::open(target);
+        opened.map(Some).map_err(|error| StartFault::AccessLog { target: target.clone(), error })
+    }
+
+    fn prepare_admin(&self, admin: &Admin) -> Result<Option<AdminListener>, StartFault> {
+        if *admin == self.running.configuration.admin {
+            return Ok(None);
+        }
+        let listener = AdminListener::bind(admin).map_err(|error| StartFault::Admin { admin: admin.clone(), error })?;
+        Ok(Some(listener))
+    }
+
+    fn move_admin(&mut self, listener: AdminListener) {
+        match listener.try_clone() {
+            Ok(own) => {
+                let _ = self.admin.serve.send(listener);
+                std::mem::replace(&mut self.admin.listener, own).remove_file();
+            }
+            Err(error) => tracing::error!(%error, "the admin endpoint stays where it was"),
+        }
+    }
+
+    /// Keeps the change that waits for it.
+    pub fn confirm(&mut self) -> Result<u64, ChangeFault> {
+        let pending = self.pending.take().ok_or(ChangeFault::NothingToConfirm)?;
+        tracing::info!(generation = pending.generation, "configuration confirmed");
+        if std::mem::take(&mut self.succession.reload_wanted) {
+            self.reload(Origin::Signal);
+        }
+        Ok(pending.generation)
+    }
+
+    /// Goes back to an earlier generation, or without a number to the one before.
+    pub fn roll_back(&mut self, to: Option<u64>, why: &str) -> Result<Applied, ChangeFault> {
+        let running = self.generation();
+        let no_previous = || ChangeFault::NoSuchGeneration(running.saturating_sub(1));
+        let to = to.or_else(|| self.previous_generation()).ok_or_else(no_previous)?;
+        let files = self.generations.of_number(to).ok_or(ChangeFault::NoSuchGeneration(to))?.files.clone();
+        let pending = self.pending.take();
+        let origin = Origin::RolledBack { from: running, to, why: why.to_owned() };
+        let outcome = self.apply(&Proposal::Written(files), origin, ApplyOptions::default());
+        match &outcome {
+            Ok(_) => self.write_back_what_runs(),
+            // It still waits: the clock goes on.
+            Err(_) => self.pending = pending,
+        }
+        outcome
+    }
+
+    /// A change that was to be confirmed did harm, or nobody confirmed it.
+    pub(crate) fn take_back(&mut self, why: &str) {
+        let Some(pending) = &self.pending else { return };
+        let (from, back_to) = (pending.generation, pending.back_to);
+        tracing::warn!(generation = from, back_to, why, "the configuration is taken back");
+        match self.roll_back(Some(back_to), why) {
+            Ok(_) => self.process.registry.configuration().note(ChangeResult::RolledBack),
+            // Another process is about to take over, or to fail to. It is looked at again in a second.
+            Err(ChangeFault::Leaving) => {}
+            Err(fault) => {
+                tracing::error!(%fault, "the configuration before does not run any more; the new one stays");
+                self.pending = None;
+            }
+        }
+    }
+}

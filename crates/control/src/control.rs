@@ -1,0 +1,279 @@
+//! The state of the control thread: what runs, what it came from, and what it is made of. Everything that changes it happens on that thread, one
+//! after the other. How a change goes is in `change`, what can be asked in `report`, the events that drive it in `run`.
+
+use crate::background::in_background;
+use crate::change::ChangeFault;
+use crate::compile::{Material, Survivors, gather};
+use crate::confirm::{Baseline, Pending};
+use crate::edit::OnDisk;
+use crate::endpoint::AdminListener;
+use crate::generations::Generations;
+use crate::sockets::SocketTable;
+use crate::source::{Source, Watched};
+use crate::watch::FileWatch;
+use crate::workers::{ChangeParts, Workers};
+use jiff::Timestamp;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+use tidegate_certs::{Renewal, TlsSurvivors};
+use tidegate_config::LoadMemory;
+use tidegate_model::{Configuration, TlsSource};
+use tidegate_proxy::snapshot::Snapshot;
+use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
+use tokio::sync::mpsc;
+
+pub struct Control {
+    pub(crate) source: Source,
+    /// What the last load read, so that the next costs what changed. Planning reads as well, hence the cell.
+    pub(crate) memory: RefCell<LoadMemory>,
+    pub(crate) running: Material,
+    pub(crate) process: Arc<ProcessSurvivors>,
+    pub(crate) tls: TlsSurvivors,
+    pub(crate) workers: Workers,
+    pub(crate) sockets: SocketTable,
+    pub(crate) log: AccessLogWriter,
+    pub(crate) admin: AdminPlace,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) generations: Generations,
+    /// By the name of the file.
+    pub(crate) on_disk: BTreeMap<String, OnDisk>,
+    pub(crate) serial: u64,
+    pub(crate) baseline: Baseline,
+    pub(crate) pending: Option<Pending>,
+    /// Why the last attempt to change was refused, unless one went well since.
+    pub(crate) refused: Option<Refused>,
+    /// Snapshots that workers may still hold. The last holder frees them, and that should be this thread: it takes milliseconds when there
+    /// are ten thousand sites.
+    pub(crate) superseded: Vec<Arc<Snapshot>>,
+    /// Certificates in use whose files are not what could be used.
+    pub(crate) unfit_certificates: Vec<String>,
+    /// When systemd is given the sockets once more.
+    pub(crate) store_again_at: Option<Instant>,
+    pub(crate) watch: Watching,
+    pub(crate) started: Timestamp,
+    pub(crate) succession: crate::succession::Stage,
+    pub(crate) names: crate::names::Names,
+}
+
+/// Where the admin endpoint is; `admin` is told of each new place.
+pub(crate) struct AdminPlace {
+    /// Ours, so that it can be handed on.
+    pub listener: AdminListener,
+    pub serve: mpsc::UnboundedSender<AdminListener>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Refused {
+    pub at: Timestamp,
+    pub by: String,
+    pub why: String,
+}
+
+/// Files that the running configuration depends on.
+pub(crate) struct Watching {
+    pub watch: Option<FileWatch>,
+    /// `run --watch`: a changed file of the configuration is applied.
+    pub applies_configuration: bool,
+    pub configuration: Watched,
+    pub certificates: Vec<PathBuf>,
+}
+
+impl Control {
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.process.registry
+    }
+
+    pub(crate) fn survivors(&self) -> Survivors<'_> {
+        Survivors { process: &self.process, tls: &self.tls, names: &self.names }
+    }
+
+    pub fn configuration(&self) -> &Arc<Configuration> {
+        &self.running.configuration
+    }
+
+    /// Where state that outlives the process is kept.
+    pub fn state_dir(&self) -> &std::path::Path {
+        self.tls.state_dir()
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.running.snapshot.generation
+    }
+
+    /// Once a second.
+    pub(crate) fn tick(&mut self) {
+        let now = Instant::now();
+        let traffic = self.registry().traffic();
+        if let Some(harm) = self.pending.as_ref().and_then(|pending| pending.judge(now, traffic)) {
+            self.take_back(&harm.to_string());
+        }
+        self.baseline.add(now, traffic);
+        if self.store_again_at.is_some_and(|at| now >= at) {
+            self.store_again_at = None;
+            self.store_sockets();
+        }
+        let held = |snapshot: &Arc<Snapshot>| Arc::strong_count(snapshot) > 1;
+        let (held, free): (Vec<_>, Vec<_>) = std::mem::take(&mut self.superseded).into_iter().partition(held);
+        self.superseded = held;
+        if !free.is_empty() {
+            in_background(move || drop(free));
+        }
+        self.look_for_names_again();
+    }
+
+    /// Certificates that are due, by their files or by their age. Says what it took over and what it could not.
+    pub(crate) fn renew_certificates(&mut self) {
+        let mut unfit = Vec::new();
+        for (site, tls) in self.running.configuration.sites.iter().zip(&self.running.certificates) {
+            let Some(tls) = tls else { continue };
+            let site = &site.addresses[0];
+            match tls.certificates.renew_if_due(Timestamp::now()) {
+                Ok(Renewal::NotDue) => {}
+                Ok(Renewal::Replaced { not_after }) => tracing::info!(%site, %not_after, "a certificate was renewed"),
+                Err(errors) => {
+                    for error in errors {
+                        let help = error.help();
+                        tracing::error!(%site, error = error.message(), help, "a certificate was not renewed; the one before stays in use");
+                        unfit.push(format!(
+                            "the certificate files of {site} do not fit, and a restart would fail: {}",
+                            error.message()
+                        ));
+                    }
+                }
+            }
+        }
+        self.unfit_certificates = unfit;
+        self.note_drift();
+    }
+
+    /// Files changed on disk, whatever changed them.
+    pub(crate) fn files_changed(&mut self, changed: &[PathBuf]) {
+        if changed.iter().any(|path| self.watch.certificates.contains(path)) {
+            self.renew_certificates();
+            self.renew_upstream_trust();
+        }
+        // What was refused before has to be looked at as a whole.
+        let is_news = |path: &PathBuf| self.refused.is_some() || !self.is_own_writing(path);
+        let is_configuration = |path: &PathBuf| !self.watch.certificates.contains(path) && is_news(path);
+        if self.watch.applies_configuration && changed.iter().any(is_configuration) {
+            self.reload(crate::generations::Origin::Watch);
+        }
+        self.note_drift();
+    }
+
+    /// Bundles and client certificates of pools are part of what is compiled: new contents are a new snapshot of the same generation.
+    fn renew_upstream_trust(&mut self) {
+        let configuration = self.running.configuration.clone();
+        let numbers = self.numbers(self.generation(), self.workers.index_bound());
+        let (before, survivors) = (&self.running, self.survivors());
+        match in_background(move || gather(configuration, Some(before), survivors, numbers, Timestamp::now())) {
+            Ok(material) => {
+                let same = |(before, now): (&Option<Arc<_>>, &Option<Arc<_>>)| match (before, now) {
+                    (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                    (None, None) => true,
+                    (Some(_), None) | (None, Some(_)) => false,
+                };
+                if !self.running.snapshot.pools.iter().zip(&material.snapshot.pools).all(same) {
+                    tracing::info!("certificates for upstream servers were renewed");
+                    self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
+                    self.supersede(material);
+                }
+            }
+            Err(fault) => tracing::error!(%fault, "certificates for upstream servers were not renewed; those before stay in use"),
+        }
+    }
+
+    pub(crate) fn supersede(&mut self, material: Material) {
+        let before = std::mem::replace(&mut self.running, material);
+        take_back_into_use(&before.snapshot, &self.running.snapshot);
+        self.superseded.push(before.snapshot);
+    }
+
+    /// Applies what the process was started with, as it is now.
+    pub(crate) fn reload(&mut self, origin: crate::generations::Origin) {
+        let by = origin.to_string();
+        if self.succession.is_undecided() {
+            tracing::info!(by, "a successor is starting with the configuration as it is now; should it fail, it is applied here");
+            self.succession.reload_wanted = true;
+            return;
+        }
+        if let Some(pending) = &self.pending {
+            tracing::info!(
+                by,
+                generation = pending.generation,
+                "a change waits for its confirmation; the configuration is applied after that"
+            );
+            self.succession.reload_wanted = true;
+            return;
+        }
+        match self.apply(&crate::source::Proposal::Source, origin, crate::change::ApplyOptions::default()) {
+            Ok(applied) if applied.changed => {}
+            Ok(_) => tracing::info!(by, "the configuration is the same as before"),
+            // Logged where it was refused.
+            Err(ChangeFault::Configuration(_) | ChangeFault::Start(_) | ChangeFault::AwaitsConfirmation { .. }) => {}
+            Err(fault) => tracing::error!(%fault, by, "the configuration was not applied"),
+        }
+    }
+
+    /// What is to be looked at from now on: after a change of the configuration.
+    pub(crate) fn watch_files(&mut self, watched: Watched) {
+        let certificates = certificate_files(&self.running.configuration);
+        if watched == self.watch.configuration && certificates == self.watch.certificates {
+            return;
+        }
+        let mut files = watched.files.clone();
+        files.extend(certificates.iter().cloned());
+        files.sort();
+        files.dedup();
+        self.watch.certificates = certificates;
+        if let Some(watch) = &self.watch.watch
+            && let Err(error) = watch.set_paths(&files, &watched.patterns)
+        {
+            tracing::error!(%error, "changes of files will not be noticed");
+        }
+        self.watch.configuration = watched;
+    }
+}
+
+/// A server that leaves its pool is not drained any more: when it comes back, it is a new one.
+fn take_back_into_use(before: &Snapshot, now: &Snapshot) {
+    for (slot, pool) in before.pools.iter().enumerate() {
+        let Some(pool) = pool else { continue };
+        let kept = now.pools.get(slot).and_then(Option::as_ref).filter(|kept| kept.name == pool.name);
+        if kept.is_some_and(|kept| Arc::ptr_eq(kept, pool)) {
+            continue;
+        }
+        for server in &pool.servers {
+            let stays = kept.is_some_and(|kept| kept.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
+            if !stays {
+                server.shared.set_drained(false);
+            }
+        }
+    }
+}
+
+/// Every file that a certificate, a key or trusted roots are read from.
+fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for site in &configuration.sites {
+        if let TlsSource::Files(certificates) = &site.tls.source {
+            for certificate in certificates {
+                files.push(certificate.cert.clone());
+                files.extend(certificate.key.clone());
+            }
+        }
+    }
+    for pool in &configuration.pools {
+        files.extend(pool.tls.ca.clone());
+        if let Some((cert, key)) = &pool.tls.client_certificate {
+            files.extend([cert.clone(), key.clone()]);
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
+}

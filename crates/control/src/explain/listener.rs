@@ -1,0 +1,137 @@
+//! The listening address that a request comes to, and what happens to its head there before anything is matched.
+
+use super::{ExplainRequest, ListenerSeen};
+use crate::wording;
+use ipnet::IpNet;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use tidegate_model::listening::{Answering, Listening, shown_address, trusted_proxies};
+use tidegate_model::{Configuration, HostPattern};
+use tidegate_routing::{Router, SiteId};
+use tidegate_wire::head::{HeaderId, RequestHead};
+
+/// What an untrusted client says of itself; the proxy takes it off every request on arrival.
+const CLAIMS: [(HeaderId, &str); 6] = [
+    (HeaderId::XForwardedFor, "X-Forwarded-For"),
+    (HeaderId::XForwardedProto, "X-Forwarded-Proto"),
+    (HeaderId::XForwardedHost, "X-Forwarded-Host"),
+    (HeaderId::XForwardedPort, "X-Forwarded-Port"),
+    (HeaderId::Forwarded, "Forwarded"),
+    (HeaderId::XRealIp, "X-Real-IP"),
+];
+
+pub struct Place<'a> {
+    pub address: SocketAddr,
+    pub listening: &'a Listening<'a>,
+    pub router: Router,
+    /// The address that the client connected to: sites that are named by one answer there only.
+    pub local_ip: IpAddr,
+    trusted_proxies: Vec<IpNet>,
+    sites: usize,
+    /// The name leads to one of several addresses, and which is not known here.
+    is_guess: bool,
+}
+
+impl<'a> Place<'a> {
+    /// As the kernel finds the socket: that of the very address, else the one that listens everywhere. `None`: nobody listens there.
+    pub fn find(
+        configuration: &Configuration,
+        listening: &'a BTreeMap<SocketAddr, Listening<'a>>,
+        request: &ExplainRequest,
+    ) -> Option<Place<'a>> {
+        let places = listening.iter().filter(|(address, _)| address.port() == request.port).map(|(address, listening)| {
+            let sites = configuration.sites.len();
+            let hosts = listening.hosts.iter().map(|(answering, host)| (site_id(*answering, sites), *host));
+            Place {
+                address: *address,
+                listening,
+                router: Router::new(hosts),
+                local_ip: address.ip(),
+                trusted_proxies: trusted_proxies(configuration, *address),
+                sites,
+                is_guess: false,
+            }
+        });
+        let mut places: Vec<Place<'a>> = places.collect();
+        let everywhere = places.iter().position(|place| place.address.ip().is_unspecified());
+        if let Some(ip) = request.host_ip() {
+            let exact = places.iter().position(|place| place.address.ip().to_canonical() == ip);
+            let place = places.swap_remove(exact.or(everywhere)?);
+            return Some(Place { local_ip: ip, ..place });
+        }
+        if let Some(everywhere) = everywhere {
+            return Some(places.swap_remove(everywhere));
+        }
+        let names_it = |place: &Place<'_>| place.listening.hosts.iter().any(|(_, host)| !matches!(host, HostPattern::Ip(_)));
+        let chosen = places.iter().position(names_it).unwrap_or(0);
+        (chosen < places.len()).then(|| Place { is_guess: true, ..places.swap_remove(chosen) })
+    }
+
+    pub fn seen(&self) -> ListenerSeen {
+        ListenerSeen {
+            address: self.address,
+            scheme: self.listening.scheme,
+            implied: self.listening.implied,
+            trusted_proxies: self.trusted_proxies.iter().map(|network| wording::networks(&[*network])).collect(),
+        }
+    }
+
+    pub fn note(&self) -> Option<String> {
+        self.is_guess
+            .then(|| format!("the host is taken to lead to {}, since nothing listens on every address", self.address.ip()))
+    }
+
+    pub fn shown(&self) -> String {
+        shown_address(self.address)
+    }
+
+    pub fn site_id(&self, answering: Answering) -> SiteId {
+        site_id(answering, self.sites)
+    }
+
+    /// The site of the name in the handshake; without a name that of the address or the catch-all, else the first.
+    pub fn tls_site(&self, request: &ExplainRequest) -> Option<SiteId> {
+        if self.listening.scheme != tidegate_model::Scheme::Https {
+            return None;
+        }
+        match request.host_ip() {
+            None => self.router.find_site(request.host.as_bytes(), self.local_ip),
+            Some(_) => {
+                let first = self.listening.hosts.first().map(|(answering, _)| self.site_id(*answering));
+                self.router.find_site(b"", self.local_ip).or(first)
+            }
+        }
+    }
+
+    /// What the proxy takes off a head on arrival, and what is to be said about it.
+    pub fn arrive(&self, head: &mut RequestHead, client_ip: IpAddr) -> Vec<String> {
+        head.fields.remove_hop_by_hop();
+        let mut notes = Vec::new();
+        let client_ip = client_ip.to_canonical();
+        if self.trusted_proxies.iter().any(|network| network.contains(&client_ip)) {
+            if head.fields.has(HeaderId::XForwardedFor) {
+                notes.push(format!(
+                    "{client_ip} is a trusted proxy here, but X-Forwarded-For is not evaluated: the address given is taken as it is"
+                ));
+            }
+            return notes;
+        }
+        let removed: Vec<&str> = CLAIMS.iter().filter(|(id, _)| head.fields.remove_id(*id)).map(|(_, name)| *name).collect();
+        if !removed.is_empty() {
+            let names = removed.join(", ");
+            notes.push(format!(
+                "{names} is not believed and removed: {client_ip} is none of the trusted-proxies of {}",
+                self.shown()
+            ));
+        }
+        notes
+    }
+}
+
+/// The redirect stands behind all sites, as it does in what runs.
+fn site_id(answering: Answering, sites: usize) -> SiteId {
+    match answering {
+        Answering::Site(position) => SiteId(position as u32),
+        Answering::Redirect => SiteId(sites as u32),
+    }
+}

@@ -1,0 +1,54 @@
+//! Sites beyond the one that answers: whose certificate the handshake gets, and why the others are not asked.
+
+use super::listener::Place;
+use super::{CertificateSeen, CertificateSource, SitePassed, WhyNotSite};
+use crate::wording;
+use std::collections::BTreeMap;
+use tidegate_model::listening::{redirect_site, site_name};
+use tidegate_model::{Configuration, HostPattern, Site, TlsSource};
+use tidegate_routing::{Router, SiteId};
+
+/// More are counted and not listed: nobody reads a thousand sites to find out why a request is not theirs.
+const OTHER_SITES_MAX: usize = 30;
+
+/// `None`: it has no TLS.
+pub fn certificate(site: &Site) -> Option<CertificateSeen> {
+    let source = match &site.tls.source {
+        TlsSource::Off => return None,
+        TlsSource::Automatic | TlsSource::Internal => CertificateSource::InternalCa,
+        TlsSource::Files(certificates) => {
+            CertificateSource::Files(certificates.iter().map(|certificate| certificate.cert.display().to_string()).collect())
+        }
+    };
+    Some(CertificateSeen { site: site_name(site), source, min_version: site.tls.min_version, alpn: wording::alpn(&site.tls) })
+}
+
+/// A connection made for one site may carry requests for another only then.
+pub fn have_same_tls_policy(a: &Site, b: &Site) -> bool {
+    a.tls.min_version == b.tls.min_version && a.tls.ciphers == b.tls.ciphers
+}
+
+/// The sites of the listening address but the one that was found, in file order, and how many more there are.
+pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, found: Option<SiteId>) -> (Vec<SitePassed>, usize) {
+    let mut hosts_of: BTreeMap<SiteId, Vec<&HostPattern>> = BTreeMap::new();
+    for (answering, pattern) in &place.listening.hosts {
+        hosts_of.entry(place.site_id(*answering)).or_default().push(pattern);
+    }
+    hosts_of.retain(|id, _| Some(*id) != found);
+    let left_out = hosts_of.len().saturating_sub(OTHER_SITES_MAX);
+    let redirect = redirect_site();
+    let entry = |(id, patterns): (SiteId, Vec<&HostPattern>)| {
+        let site = configuration.sites.get(id.0 as usize).map_or(&redirect, |site| &**site);
+        let fits = |pattern: &&HostPattern| Router::new([(id, *pattern)]).find_site(host.as_bytes(), place.local_ip).is_some();
+        let why = if patterns.iter().any(fits) { WhyNotSite::LessSpecific } else { WhyNotSite::Host };
+        SitePassed { site: site_name(site), hosts: patterns.iter().map(|pattern| shown_host(pattern)).collect(), why }
+    };
+    (hosts_of.into_iter().take(OTHER_SITES_MAX).map(entry).collect(), left_out)
+}
+
+fn shown_host(pattern: &HostPattern) -> String {
+    match pattern {
+        HostPattern::Any => "*".to_owned(),
+        HostPattern::Exact(_) | HostPattern::Wildcard(_) | HostPattern::Ip(_) => pattern.to_string(),
+    }
+}

@@ -1,0 +1,281 @@
+//! Questions and the lines of their answers that matter.
+
+use super::{ExplainRequest, Explanation, explain};
+use std::path::Path;
+use tidegate_config::load_text;
+use tidegate_model::Configuration;
+
+fn configuration(text: &str) -> Configuration {
+    let loaded = load_text("test.kdl", text, Path::new("."));
+    loaded.configuration.unwrap_or_else(|| panic!("{text}: {:?}", loaded.diagnostics))
+}
+
+fn explained(text: &str, question: &str) -> Explanation {
+    let mut words = question.split(' ');
+    let (method, url) = (words.next().unwrap(), words.next().unwrap());
+    let (mut headers, mut from) = (Vec::new(), None);
+    while let Some(word) = words.next() {
+        match word {
+            "from" => from = words.next(),
+            header => headers.push(header.replace(':', ": ")),
+        }
+    }
+    let request = ExplainRequest::parse(method, url, &headers, from).unwrap_or_else(|error| panic!("{question}: {error}"));
+    explain(&configuration(text), &request).unwrap_or_else(|error| panic!("{question}: {error}"))
+}
+
+/// A question is `METHOD URL [Name:value]… [from IP]`. Each expected line stands in the answer, in this order.
+fn check(text: &str, question: &str, expected: &[&str]) {
+    let rendered = explained(text, question).render();
+    let mut lines = rendered.lines();
+    for line in expected {
+        assert!(lines.any(|seen| seen == *line), "no line {line:?} for {question} in\n{rendered}");
+    }
+    assert!(rendered.lines().all(|line| line.chars().count() <= 100), "{rendered}");
+}
+
+fn check_without(text: &str, question: &str, absent: &str) {
+    let rendered = explained(text, question).render();
+    assert!(!rendered.contains(absent), "{absent:?} for {question} in\n{rendered}");
+}
+
+const SHOP: &str = r#"
+pool "api" {
+    server "10.0.0.4:8080" weight=2
+    server "10.0.0.5:8080"
+    server "10.0.0.6:8080" backup=#true
+    balance "least-conn"
+    timeout connect="2s"
+}
+site "https://shop.test" {
+    tls "internal"
+    header remove="Server"
+    route "/admin/*" {
+        match client="10.0.0.0/8" method="GET"
+        match header="X-Key: sesame"
+        respond 200 body="admin"
+    }
+    route "/api/*" {
+        match not method="DELETE"
+        strip-prefix "/api"
+        body-limit "1MB"
+        proxy "api"
+    }
+    route "/api/v1" { respond 204 }
+    route "/old" { redirect "https://shop.test/new" status=301 }
+}
+site "https://*.test" { tls "internal" { min "1.3" }; respond 200 }
+site "https://other.example" { tls "internal"; respond 200 }
+"#;
+
+#[test]
+fn the_whole_of_an_answer() {
+    let rendered = explained(SHOP, "GET https://shop.test/api/./v1?x=1 from 192.0.2.9").render();
+    let expected = r#"request      GET https://shop.test/api/./v1?x=1 from 192.0.2.9
+outcome      handed to the pool api
+listener     :443, https
+certificate  by the internal CA, of the site https://shop.test; TLS 1.2 and newer, alpn h2,http/1.1
+host         shop.test
+path         /api/v1?x=1
+site         https://shop.test
+route        2: route "/api/*" match not method="DELETE" → pool api
+steps        response-header remove="Server"   (of the site)
+             strip-prefix "/api"
+             body-limit "1MB"
+answer       proxy "api"
+pool         api, balance least-conn
+servers      10.0.0.4:8080, weight 2
+             10.0.0.5:8080, weight 1
+             10.0.0.6:8080, weight 1, backup
+             timeout connect 2s, timeout first-byte 1m, timeout idle 1h, max-connections no limit,
+             protocol auto
+limits       header-bytes 64KiB, request-line 16KiB, header-count 128, connections-per-ip 10000,
+             header-timeout 10s, keep-alive 75s, body-rate 100B/s, h2-streams 256, body-limit 1MB
+
+Other routes of the site:
+  1: route "/admin/*" match client="10.0.0.0/8" method="GET" or match header="x-key: …" → respond
+    200
+     the path does not fit
+  3: route "/api/v1" → respond 204
+     it fits, but route 2 is before it
+  4: route "/old" → redirect https://shop.test/new
+     the path does not fit
+
+Other sites on :443:
+  https://*.test (*.test): its host fits, but a more specific one goes first
+  https://other.example (other.example): it has another host
+"#;
+    assert_eq!(rendered, expected);
+}
+
+#[test]
+fn each_match_line_says_where_it_fails() {
+    check(
+        SHOP,
+        "GET https://shop.test/admin/x from 192.0.2.9",
+        &[
+            "outcome      refused with 404 no_route: no route of this site matches the request",
+            "     match client=\"10.0.0.0/8\" method=\"GET\" fails at client=\"10.0.0.0/8\"",
+            "     match header=\"x-key: …\" fails at header=\"x-key: …\"",
+        ],
+    );
+    check(
+        SHOP,
+        "POST https://shop.test/admin/x from 10.1.2.3",
+        &["     match client=\"10.0.0.0/8\" method=\"GET\" fails at method=\"GET\""],
+    );
+    check(
+        SHOP,
+        "DELETE https://shop.test/api/v1",
+        &["outcome      answered here with 204", "     match not method=\"DELETE\" fails at not method=\"DELETE\""],
+    );
+    check(SHOP, "GET https://shop.test/admin X-Key:sesame", &["outcome      answered here with 200"]);
+    check(SHOP, "GET https://shop.test/admin from ::ffff:10.1.2.3", &["outcome      answered here with 200"]);
+    check(SHOP, "GET https://shop.test/old", &["outcome      redirected with 301 to https://shop.test/new"]);
+}
+
+#[test]
+fn hosts_that_no_site_has() {
+    check(
+        SHOP,
+        "GET https://nobody.example/",
+        &[
+            "outcome      the TLS handshake is refused: no site with TLS has this host name",
+            "Hosts that are known on :443:",
+            "  shop.test (site https://shop.test)",
+            "  other.example (site https://other.example)",
+        ],
+    );
+    check(
+        "site \"http://a.test:8080\" { respond 200 }",
+        "GET http://b.test:8080/",
+        &[
+            "outcome      refused with 421 unknown_host: no site has this host name",
+            "Hosts that are known on :8080:",
+            "  a.test (site http://a.test:8080)",
+        ],
+    );
+    check(SHOP, "GET https://shop.test:8443/", &["outcome      the connection is refused: no site listens there"]);
+    check(
+        SHOP,
+        "GET http://shop.test:443/",
+        &["outcome      refused with 400 plain_http_to_tls: plain HTTP was sent to a port that speaks TLS"],
+    );
+}
+
+#[test]
+fn the_name_of_the_handshake_and_that_of_the_request() {
+    check(
+        SHOP,
+        "GET https://shop.test/ Host:www.test",
+        &[
+            "outcome      refused with 421 misdirected: the name of the handshake belongs to a site with other",
+            "             TLS settings",
+            "certificate  by the internal CA, of the site https://shop.test; TLS 1.2 and newer, alpn h2,http/1.1",
+            "site         https://*.test",
+        ],
+    );
+    check(
+        SHOP,
+        "GET https://shop.test/ Host:other.example",
+        &["outcome      answered here with 200", "site         https://other.example"],
+    );
+    check(
+        SHOP,
+        "GET https://127.0.0.1/ Host:other.example",
+        &["certificate  by the internal CA, of the site https://shop.test; TLS 1.2 and newer, alpn h2,http/1.1"],
+    );
+}
+
+#[test]
+fn bare_addresses_redirect_on_port_80() {
+    check(
+        "site \"a.test\" { respond 200 }",
+        "GET http://a.test/x",
+        &[
+            "outcome      redirected with 308 to https://{host}{uri}",
+            "listener     :80, http, there for redirects to HTTPS",
+            "site         redirect-to-https",
+        ],
+    );
+}
+
+#[test]
+fn addresses_of_this_machine() {
+    let text = "site \"http://127.0.0.1:8080\" { respond 201 }\nsite \"http://:8080\" { respond 202 }\nsite \"http://127.0.0.2:8081\" { respond 203 }";
+    let outcome = |question: &str, expected: &str| check(text, question, &[&format!("outcome      {expected}")]);
+    outcome("GET http://127.0.0.1:8080/", "answered here with 201");
+    outcome("GET http://127.0.0.3:8080/", "answered here with 202");
+    outcome("GET http://a.test:8080/", "answered here with 202");
+    outcome("GET http://127.0.0.1:8081/", "the connection is refused: no site listens there");
+    check(
+        text,
+        "GET http://a.test:8081/",
+        &[
+            "outcome      answered here with 203",
+            "note         the host is taken to lead to 127.0.0.2, since nothing listens on every address",
+        ],
+    );
+}
+
+#[test]
+fn heads_that_the_proxy_refuses() {
+    let text = "site \"http://:8080\" { respond 200 }\nlimits { header-count 8; request-line 256; }";
+    check(
+        text,
+        "GET http://a.test:8080/../x",
+        &["outcome      refused with 400 path_escapes_root: the path leads above the root"],
+    );
+    let outcome = |question: &str, expected: &str| {
+        let seen = explained(text, question).render();
+        assert!(seen.contains(&format!("outcome      refused with {expected}")), "{question}: {seen}");
+    };
+    outcome(&format!("GET http://a.test:8080/{}", "a".repeat(300)), "414 request_line_too_long");
+    outcome("GET http://a.test:8080/ A:1 B:2 C:3 D:4 E:5 F:6 G:7 H:8", "431 too_many_fields");
+    outcome("GET http://a.test:8080/%zz", "400 bad_percent_encoding");
+    outcome("CONNECT http://a.test:8080/", "405 connect_method");
+}
+
+#[test]
+fn what_clients_say_of_themselves() {
+    let text = "listener \":8080\" { trusted-proxies \"10.0.0.0/8\"; }\n\
+                site \"http://:8080\" { route { match header=\"X-Forwarded-Proto: https\"; respond 201 }; respond 200 }";
+    check(
+        text,
+        "GET http://a.test:8080/ X-Forwarded-Proto:https from 192.0.2.1",
+        &[
+            "outcome      answered here with 200",
+            "note         X-Forwarded-Proto is not believed and removed: 192.0.2.1 is none of the trusted-proxies",
+            "             of :8080",
+        ],
+    );
+    check(
+        text,
+        "GET http://a.test:8080/ X-Forwarded-Proto:https X-Forwarded-For:192.0.2.1 from 10.0.0.1",
+        &[
+            "outcome      answered here with 201",
+            "listener     :8080, http, trusted-proxies 10.0.0.0/8",
+            "note         10.0.0.1 is a trusted proxy here, but X-Forwarded-For is not evaluated: the address",
+            "             given is taken as it is",
+        ],
+    );
+    check_without(text, "GET http://a.test:8080/", "note");
+}
+
+fn numbered(count: usize, line: &str) -> String {
+    (0..count).map(|number| line.replace("{number}", &number.to_string())).collect()
+}
+
+#[test]
+fn long_lists_are_cut() {
+    let sites: String = numbered(50, "site \"http://s{number}.test:8080\" { respond 200 }\n");
+    check(&sites, "GET http://s7.test:8080/", &["  http://s30.test:8080 (s30.test): it has another host", "  and 19 more sites"]);
+    let routes: String = numbered(150, "route \"/r{number}\" { respond 200 }\n");
+    let shadowed = "route \"/first\" { respond 200 }\nroute \"/first\" { match method=\"GET\"; respond 201 }\n";
+    let text = format!("site \"http://:8080\" {{\n{shadowed}{routes}}}");
+    check(
+        &text,
+        "GET http://a.test:8080/first",
+        &["  2: route \"/first\" match method=\"GET\" → respond 201", "  and 51 more routes"],
+    );
+}

@@ -1,0 +1,56 @@
+//! How the admin endpoint reaches the control thread's state: by a function that runs there, between two events.
+
+use crate::control::Control;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tidegate_telemetry::{Readiness, Registry};
+use tidegate_transport::handover;
+use tokio::sync::{mpsc, oneshot};
+
+/// Events that may wait for the control thread.
+pub(crate) const EVENTS_MAX: usize = 256;
+
+/// What moves the control thread.
+pub(crate) enum Event {
+    Ask(Box<dyn FnOnce(&mut Control) + Send>),
+    FilesChanged(Vec<PathBuf>),
+    /// Another process of ours wants something.
+    Peer(handover::Request),
+    Successor {
+        pid: u32,
+        news: crate::succession::News,
+    },
+}
+
+#[derive(Clone)]
+pub struct ControlHandle {
+    pub(crate) events: mpsc::Sender<Event>,
+    pub registry: Arc<Registry>,
+    pub readiness: Arc<Readiness>,
+}
+
+/// The control thread has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the process is ending")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl ControlHandle {
+    /// Runs the question on the control thread and brings its answer. It must be quick: nothing else happens there meanwhile.
+    pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Control) -> T + Send + 'static) -> Result<T, Stopped> {
+        let (answer, answered) = oneshot::channel();
+        let run = move |control: &mut Control| {
+            // Nobody waits any more when the client has left.
+            let _ = answer.send(question(control));
+        };
+        self.events.send(Event::Ask(Box::new(run))).await.map_err(|_| Stopped)?;
+        answered.await.map_err(|_| Stopped)
+    }
+}

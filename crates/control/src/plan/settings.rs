@@ -1,0 +1,58 @@
+//! Settings with a name and a value: those of the process here, and how any of them are compared.
+
+use super::{Effect, HIDDEN_VALUE, SettingChange};
+use crate::wording::{self, Setting};
+use tidegate_model::{Configuration, Log, Threads};
+
+/// Settings of the process that differ, in the order in which they are documented.
+pub fn changes(before: &Configuration, after: &Configuration) -> Vec<SettingChange> {
+    let mut changes = Vec::new();
+    if before.edition != after.edition {
+        changes.push(change("edition", before.edition.as_str(), after.edition.as_str()));
+    }
+    if before.admin != after.admin {
+        changes.push(change("admin", &wording::admin(&before.admin), &wording::admin(&after.admin)));
+    }
+    if before.admin_token != after.admin_token {
+        changes.push(change("admin token", "", ""));
+    }
+    if before.access_log != after.access_log {
+        changes.extend(different(wording::access_log(&before.access_log), wording::access_log(&after.access_log)));
+    }
+    let (Log { level: old_level }, Log { level: new_level }) = (&before.log, &after.log);
+    if old_level != new_level {
+        changes.push(change("log level", wording::log_level(*old_level), wording::log_level(*new_level)));
+    }
+    if before.threads != after.threads {
+        let threads = change("threads", &wording::threads(before.threads), &wording::threads(after.threads));
+        changes.push(SettingChange { effect: effect_of_threads(before.threads, after.threads), ..threads });
+    }
+    if before.drain != after.drain {
+        changes.push(change("drain", &wording::duration(before.drain), &wording::duration(after.drain)));
+    }
+    if before.limits != after.limits {
+        let limits = different(wording::limits(&before.limits), wording::limits(&after.limits));
+        changes.extend(limits.into_iter().map(|limit| SettingChange { name: format!("limits {}", limit.name), ..limit }));
+    }
+    changes
+}
+
+fn effect_of_threads(before: Threads, after: Threads) -> Effect {
+    match (before, after) {
+        (Threads::Count(before), Threads::Count(after)) if after >= before => Effect::Untouched,
+        (Threads::Auto, Threads::Auto) => Effect::Untouched,
+        (Threads::Count(_) | Threads::Auto, Threads::Count(_) | Threads::Auto) => Effect::WorkersLeave,
+    }
+}
+
+/// Those of two lists of the same settings that have another value.
+pub fn different<const N: usize>(before: [Setting; N], after: [Setting; N]) -> Vec<SettingChange> {
+    let pairs = before.into_iter().zip(after).filter(|(old, new)| old.value != new.value);
+    pairs.map(|(old, new)| change(new.name, &old.value, &new.value)).collect()
+}
+
+/// A setting that touches no connection. The one place where values enter a plan, and so where secret ones stay out.
+pub fn change(name: &str, before: &str, after: &str) -> SettingChange {
+    let shown = |value: &str| if wording::is_secret(name) { HIDDEN_VALUE.to_owned() } else { value.to_owned() };
+    SettingChange { name: name.to_owned(), before: shown(before), after: shown(after), effect: Effect::Untouched }
+}

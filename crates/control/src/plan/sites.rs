@@ -1,0 +1,109 @@
+//! Sites: recognised by their first address. Their addresses, TLS and steps are compared here, their routes in `routes`.
+
+use super::settings::{change, different};
+use super::{Change, Effect, LineChange, SettingChange, SiteChange, SiteDifference, matched, routes, without_common_ends};
+use crate::wording;
+use std::sync::Arc;
+use tidegate_model::listening::site_name;
+use tidegate_model::{HostPattern, Scheme, Site, SiteAddress, Step};
+
+pub fn changes(before: &[Arc<Site>], after: &[Arc<Site>]) -> Vec<SiteChange> {
+    let found = matched(before, after, |site| site.addresses.first().map(place));
+    let mut changes: Vec<SiteChange> = found.removed.iter().map(|site| entry(site, Change::Removed)).collect();
+    for (old, new) in found.others {
+        let Some(old) = old else {
+            changes.push(entry(new, Change::Added));
+            continue;
+        };
+        let difference = difference(old, new);
+        if difference != SiteDifference::default() {
+            changes.push(entry(new, Change::Changed(difference)));
+        }
+    }
+    changes
+}
+
+/// What a site does to connections it does through its listening address, which has an entry of its own.
+fn entry(site: &Site, change: Change<SiteDifference>) -> SiteChange {
+    SiteChange { site: site_name(site), change, effect: Effect::Untouched }
+}
+
+/// What no two addresses have in common; whether port 80 redirects there is a setting.
+fn place(address: &SiteAddress) -> (Scheme, &HostPattern, u16) {
+    (address.scheme, &address.host, address.port)
+}
+
+fn difference(old: &Site, new: &Site) -> SiteDifference {
+    let Site { addresses, tls, steps, routes } = old;
+    let mut settings = Vec::new();
+    let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
+    if *tls != new.tls {
+        settings.extend(different(wording::tls(tls), wording::tls(&new.tls)));
+    }
+    SiteDifference {
+        addresses_added,
+        addresses_removed,
+        settings,
+        steps: line_changes(&step_lines(steps), &step_lines(&new.steps)),
+        routes: routes::changes(routes, &new.routes),
+    }
+}
+
+/// The addresses that came and those that went.
+fn address_changes(
+    before: &[SiteAddress],
+    after: &[SiteAddress],
+    settings: &mut Vec<SettingChange>,
+) -> (Vec<String>, Vec<String>) {
+    let found = matched(before, after, place);
+    let mut added = Vec::new();
+    for (old, new) in found.others {
+        match old {
+            None => added.push(new.to_string()),
+            Some(old) => {
+                let shown = |address: &SiteAddress| wording::yes_or_no(address.redirect_from_http);
+                settings.push(change(&format!("{new} redirected to from port 80"), shown(old), shown(new)));
+            }
+        }
+    }
+    (added, found.removed.iter().map(ToString::to_string).collect())
+}
+
+/// A line of a block: what it is, and how it reads. Two that read the same may differ in what is not shown.
+#[derive(Debug, PartialEq)]
+pub struct BlockLine {
+    content: String,
+    text: String,
+}
+
+impl BlockLine {
+    pub fn new(content: &impl std::fmt::Debug, text: String) -> BlockLine {
+        BlockLine { content: format!("{content:?}"), text }
+    }
+}
+
+pub fn step_lines(steps: &[Step]) -> Vec<BlockLine> {
+    steps.iter().map(|step| BlockLine::new(step, wording::step(step))).collect()
+}
+
+/// The lines that went, then those that came; a line that changed places is both.
+pub fn line_changes(before: &[BlockLine], after: &[BlockLine]) -> Vec<LineChange> {
+    let (before, after) = without_common_ends(before, after);
+    let mut went: Vec<Option<&BlockLine>> = before.iter().map(Some).collect();
+    let mut came: Vec<Option<&BlockLine>> = after.iter().map(Some).collect();
+    for (old, new) in routes::kept_in_order(before, after, |line| &line.content) {
+        went[old] = None;
+        came[new] = None;
+    }
+    let mut hidden = Vec::new();
+    for new in &mut came {
+        let reads_the_same = |old: &BlockLine| new.is_some_and(|new| new.text == old.text && new.content != old.content);
+        if let Some(old) = went.iter_mut().find(|old| old.is_some_and(reads_the_same)) {
+            *old = None;
+            hidden.extend(new.take().map(|line| LineChange::Hidden(line.text.clone())));
+        }
+    }
+    let went = went.into_iter().flatten().map(|line| LineChange::Removed(line.text.clone()));
+    let came = came.into_iter().flatten().map(|line| LineChange::Added(line.text.clone()));
+    went.chain(hidden).chain(came).collect()
+}

@@ -1,0 +1,317 @@
+//! Every listening socket of the process, and which worker accepts from it. The control thread keeps a descriptor of its own of each, so that a
+//! socket outlives the worker that used it: it can be given to another worker, to another process or to the next binary, with what waits in its
+//! queue. How an address is bound is in `bind`.
+
+use crate::bind::{BindFault, bind_one, is_shared};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use tidegate_proxy::command::{NewSocket, OldSocket, SocketId};
+use tidegate_proxy::snapshot::Listener;
+
+/// Sockets that the process may have: 1,024 workers on some tens of addresses, and those that others have left behind.
+pub const SOCKETS_MAX: usize = 65_536;
+
+#[derive(Debug)]
+struct Entry {
+    id: SocketId,
+    /// As the snapshot's listener has it; what the socket is bound to may be its IPv4 form.
+    address: SocketAddr,
+    socket: TcpListener,
+    worker: usize,
+}
+
+#[derive(Debug, Default)]
+pub struct SocketTable {
+    entries: Vec<Entry>,
+    next: u64,
+}
+
+/// A socket, and the index of the worker that is to accept from it.
+pub type Given = (usize, NewSocket);
+
+/// A socket that stays in use here: its listener's address, and the worker that accepts from it.
+pub type Duplicate = (SocketAddr, usize, TcpListener);
+
+/// Sockets that came from elsewhere and nobody accepts from yet.
+#[derive(Debug, Default)]
+pub struct Inherited(Vec<TcpListener>);
+
+impl Inherited {
+    pub fn new(sockets: Vec<TcpListener>) -> Inherited {
+        Inherited(sockets)
+    }
+
+    /// One that listens where the listener does.
+    fn take(&mut self, address: SocketAddr) -> Option<TcpListener> {
+        let fits = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| is_same_address(local, address));
+        let position = self.0.iter().position(fits)?;
+        Some(self.0.swap_remove(position))
+    }
+
+    pub fn into_rest(self) -> Vec<TcpListener> {
+        self.0
+    }
+}
+
+/// `[::]:443` is bound as `0.0.0.0:443` on a machine without IPv6.
+pub fn is_same_address(bound: SocketAddr, listener: SocketAddr) -> bool {
+    bound.port() == listener.port()
+        && (bound.ip().to_canonical() == listener.ip().to_canonical()
+            || bound.ip().is_unspecified() && listener.ip().is_unspecified())
+}
+
+/// Sockets that were opened for a change and are not in use yet: dropped, they leave no trace.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    fresh: Vec<Entry>,
+    /// Sockets of workers that have more than one, and which worker is to have them.
+    moves: Vec<(SocketId, usize)>,
+}
+
+impl Prepared {
+    /// What workers that have it now are to leave to others.
+    pub fn moved(&self) -> Vec<OldSocket> {
+        self.moves.iter().map(|(id, _)| OldSocket { id: *id, is_handed_on: true }).collect()
+    }
+}
+
+impl SocketTable {
+    /// Opens what the listeners need so that each of these workers accepts on every address; takes inherited sockets first. All faults are
+    /// reported; a fault of an implied listener is only a warning in the log.
+    pub fn prepare(
+        &mut self,
+        listeners: &[impl AsRef<Listener>],
+        workers: &[usize],
+        inherited: &mut Inherited,
+    ) -> Result<Prepared, Vec<BindFault>> {
+        let mut prepared = Prepared::default();
+        let mut faults = Vec::new();
+        // New addresses first: on them nobody waits when another turns out to be taken. One more socket of an address in use gets its part of the
+        // connections at once.
+        let is_known = |address: SocketAddr| self.entries.iter().any(|entry| entry.address == address);
+        let (known, new): (Vec<&Listener>, Vec<&Listener>) =
+            listeners.iter().map(AsRef::as_ref).partition(|listener| is_known(listener.address));
+        for listener in new.into_iter().chain(known) {
+            if let Err(error) = self.prepare_one(listener.address, workers, inherited, &mut prepared) {
+                if listener.implied {
+                    tracing::warn!(address = %listener.address, %error, "plain HTTP is not redirected to HTTPS: its port cannot be listened on");
+                } else {
+                    faults.push(BindFault { address: listener.address, error });
+                }
+            }
+        }
+        if faults.is_empty() { Ok(prepared) } else { Err(faults) }
+    }
+
+    fn prepare_one(
+        &mut self,
+        address: SocketAddr,
+        workers: &[usize],
+        inherited: &mut Inherited,
+        prepared: &mut Prepared,
+    ) -> io::Result<()> {
+        let Prepared { fresh, moves } = prepared;
+        let begin = fresh.len();
+        let is_known = self.entries.iter().any(|entry| entry.address == address);
+        let mut is_announced = is_known;
+        for worker in workers.iter().copied() {
+            if self.entries.iter().any(|entry| entry.address == address && entry.worker == worker) {
+                continue;
+            }
+            // Workers that left have given theirs to those that stayed; another one here would be one more with each turn.
+            if let Some(id) = self.surplus(address, moves) {
+                moves.push((id, worker));
+                continue;
+            }
+            let socket = match inherited.take(address) {
+                Some(socket) => {
+                    is_announced = true;
+                    socket
+                }
+                None => {
+                    if !std::mem::replace(&mut is_announced, true) && is_shared(address) {
+                        tracing::warn!(%address, "another process listens on this address as well; the system gives each of them a part of the connections");
+                    }
+                    match bind_one(address) {
+                        Ok(socket) => socket,
+                        // A socket that systemd opened is another user's, and the kernel lets nobody bind beside it: workers share it.
+                        Err(error) => {
+                            let own = || self.entries.iter().find(|entry| entry.address == address);
+                            match fresh.get(begin).or_else(own).filter(|_| error.kind() == io::ErrorKind::AddrInUse) {
+                                Some(entry) => entry.socket.try_clone()?,
+                                None => {
+                                    fresh.truncate(begin);
+                                    return Err(error);
+                                }
+                            }
+                        }
+                    }
+                }
+            };
+            fresh.push(self.entry(address, socket, worker));
+        }
+        // More of them than workers: each of the first few has two.
+        let mut turn = workers.iter().copied().cycle();
+        while let Some((socket, worker)) = inherited.take(address).zip(turn.next()) {
+            fresh.push(self.entry(address, socket, worker));
+        }
+        Ok(())
+    }
+
+    /// A socket on the address whose worker has another one there.
+    fn surplus(&self, address: SocketAddr, moves: &[(SocketId, usize)]) -> Option<SocketId> {
+        let stays = |entry: &&Entry| entry.address == address && !moves.iter().any(|(id, _)| *id == entry.id);
+        let has_another =
+            |entry: &&Entry| self.entries.iter().filter(stays).any(|other| other.worker == entry.worker && other.id != entry.id);
+        self.entries.iter().filter(stays).find(has_another).map(|entry| entry.id)
+    }
+
+    fn entry(&mut self, address: SocketAddr, socket: TcpListener, worker: usize) -> Entry {
+        self.next += 1;
+        Entry { id: SocketId(self.next), address, socket, worker }
+    }
+
+    /// Puts prepared sockets into use: what each worker is to accept from besides. Fails when the process has no descriptor left.
+    pub fn adopt(&mut self, prepared: Prepared) -> io::Result<Vec<Given>> {
+        let mut given = Vec::with_capacity(prepared.fresh.len());
+        for entry in &prepared.fresh {
+            given.push((entry.worker, entry.for_worker()?));
+        }
+        for (id, worker) in &prepared.moves {
+            if let Some(entry) = self.entries.iter().find(|entry| entry.id == *id) {
+                given.push((*worker, entry.for_worker()?));
+            }
+        }
+        // Nothing can fail any more.
+        let moved = given.iter_mut().skip(prepared.fresh.len());
+        for ((id, worker), (_, socket)) in prepared.moves.iter().zip(moved) {
+            if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == *id) {
+                // Every worker is told to leave the socket of the old name, the one that has it now as well.
+                self.next += 1;
+                entry.id = SocketId(self.next);
+                entry.worker = *worker;
+                socket.id = entry.id;
+            }
+        }
+        self.entries.extend(prepared.fresh);
+        Ok(given)
+    }
+
+    /// Sockets of workers that leave go to those that stay, in turn: whom to tell, and which to leave.
+    pub fn move_from(&mut self, leaving: &[usize], staying: &[usize]) -> io::Result<(Vec<Given>, Vec<SocketId>)> {
+        let (mut given, mut left) = (Vec::new(), Vec::new());
+        let mut turn = staying.iter().copied().cycle();
+        // All or none: one without a worker would be a hole that connections fall into.
+        for entry in self.entries.iter().filter(|entry| leaving.contains(&entry.worker)) {
+            let Some(worker) = turn.next() else { break };
+            given.push((worker, entry.for_worker()?));
+            left.push(entry.id);
+        }
+        for ((worker, _), id) in given.iter().zip(&left) {
+            if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == *id) {
+                entry.worker = *worker;
+            }
+        }
+        Ok((given, left))
+    }
+
+    /// Sockets whose address is no listener's any more.
+    pub fn take_unlisted(&mut self, listeners: &[impl AsRef<Listener>]) -> Vec<Spare> {
+        let is_listed = |entry: &Entry| listeners.iter().any(|listener| listener.as_ref().address == entry.address);
+        let (stay, leave) = std::mem::take(&mut self.entries).into_iter().partition(is_listed);
+        self.entries = stay;
+        leave.into_iter().map(Entry::into_spare).collect()
+    }
+
+    /// Takes sockets of other processes that listen where this one does; gives back those that it has no use for.
+    pub fn take_in(&mut self, sockets: Vec<TcpListener>, workers: &[usize]) -> (Prepared, Vec<TcpListener>) {
+        let (mut prepared, mut unwanted) = (Prepared::default(), Vec::new());
+        for socket in sockets {
+            let address = socket.local_addr().ok().and_then(|local| {
+                self.entries.iter().map(|entry| entry.address).find(|address| is_same_address(local, *address))
+            });
+            // The worker that has the fewest gets it.
+            let count = |worker: &usize| {
+                let of_worker = |entry: &&Entry| entry.worker == *worker;
+                self.entries.iter().filter(of_worker).count() + prepared.fresh.iter().filter(of_worker).count()
+            };
+            let worker = workers.iter().copied().min_by_key(count);
+            match address.zip(worker).filter(|_| self.entries.len() + prepared.fresh.len() < SOCKETS_MAX) {
+                Some((address, worker)) => {
+                    let entry = self.entry(address, socket, worker);
+                    prepared.fresh.push(entry);
+                }
+                None => unwanted.push(socket),
+            }
+        }
+        (prepared, unwanted)
+    }
+
+    /// Sockets beyond one per worker and address, of the addresses asked for: for a process that starts beside this one.
+    pub fn take_surplus(&mut self, addresses: &[SocketAddr]) -> Vec<Spare> {
+        let mut surplus = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        let mut kept = Vec::with_capacity(self.entries.len());
+        for entry in std::mem::take(&mut self.entries) {
+            let is_first = seen.insert((entry.address, entry.worker));
+            let is_wanted = addresses.iter().any(|address| is_same_address(*address, entry.address));
+            if !is_first && is_wanted {
+                surplus.push(entry.into_spare());
+            } else {
+                kept.push(entry);
+            }
+        }
+        self.entries = kept;
+        surplus
+    }
+
+    /// Puts sockets back that nobody wanted.
+    pub fn put_back(&mut self, spares: Vec<Spare>) {
+        self.entries.extend(spares.into_iter().map(|spare| spare.0));
+    }
+
+    /// All of them, to be given away as the process leaves.
+    pub fn take_all(&mut self) -> Vec<Spare> {
+        std::mem::take(&mut self.entries).into_iter().map(Entry::into_spare).collect()
+    }
+
+    /// Descriptors of all of them, which stay in use here.
+    pub fn duplicates(&self) -> io::Result<Vec<Duplicate>> {
+        self.entries.iter().map(|entry| Ok((entry.address, entry.worker, entry.socket.try_clone()?))).collect()
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses: Vec<_> = self.entries.iter().map(|entry| entry.address).collect();
+        addresses.sort();
+        addresses.dedup();
+        addresses
+    }
+
+    pub fn count(&self, address: SocketAddr) -> usize {
+        self.entries.iter().filter(|entry| entry.address == address).count()
+    }
+}
+
+/// A socket that is leaving this process, or an address of it.
+#[derive(Debug)]
+pub struct Spare(Entry);
+
+impl Spare {
+    pub fn socket(&self) -> &TcpListener {
+        &self.0.socket
+    }
+
+    pub fn left(&self, is_handed_on: bool) -> OldSocket {
+        OldSocket { id: self.0.id, is_handed_on }
+    }
+}
+
+impl Entry {
+    fn for_worker(&self) -> io::Result<NewSocket> {
+        Ok(NewSocket { id: self.id, address: self.address, socket: self.socket.try_clone()? })
+    }
+
+    fn into_spare(self) -> Spare {
+        Spare(self)
+    }
+}

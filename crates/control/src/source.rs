@@ -1,0 +1,115 @@
+//! Where a configuration comes from: the file that the process was started with, another file, a text, or an old generation. Read here, parsed
+//! by `config`; what becomes of it is in `change`.
+
+use crate::generations::WrittenFile;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tidegate_config::{LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render};
+use tidegate_model::Configuration;
+
+/// What the process was started with, and what a reload reads again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    File(PathBuf),
+    /// Standard input, or a command line.
+    Text {
+        name: String,
+        text: String,
+        directory: PathBuf,
+    },
+}
+
+/// What is to run instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proposal {
+    /// What the process was started with, as it is now.
+    Source,
+    File(PathBuf),
+    Text {
+        name: String,
+        text: String,
+        directory: PathBuf,
+    },
+    /// Files as they were; nothing of them is read from disk.
+    Written(Vec<WrittenFile>),
+}
+
+/// A configuration that was read without an error.
+pub struct Read {
+    pub configuration: Configuration,
+    /// Rendered; empty when there are none.
+    pub warnings: String,
+    /// The main file first.
+    pub files: Vec<WrittenFile>,
+    /// What it depends on, to be watched.
+    pub watched: Watched,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watched {
+    pub files: Vec<PathBuf>,
+    pub patterns: Vec<PathBuf>,
+}
+
+impl Source {
+    /// A file that relative names do not move.
+    pub fn file(path: &Path) -> Source {
+        Source::File(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+    }
+
+    /// For the start, when a pipe on the command line is waited for as by any other command.
+    pub fn load(&self, memory: &mut LoadMemory) -> Loaded {
+        match self {
+            Source::File(path) => load_path_again(path, MainFile::AnyKind, memory),
+            Source::Text { name, text, directory } => load_text_again(name, text, directory, memory),
+        }
+    }
+
+    /// As messages name it.
+    pub fn name(&self) -> String {
+        match self {
+            Source::File(path) => path.display().to_string(),
+            Source::Text { name, .. } => name.clone(),
+        }
+    }
+}
+
+impl Proposal {
+    /// At the cost of what has changed since the last load with this memory. For the running process: it takes regular files only.
+    pub fn load(&self, source: &Source, memory: &mut LoadMemory) -> Loaded {
+        match (self, source) {
+            (Proposal::Source, Source::File(path)) | (Proposal::File(path), _) => {
+                load_path_again(path, MainFile::Regular, memory)
+            }
+            (Proposal::Source, Source::Text { name, text, directory }) | (Proposal::Text { name, text, directory }, _) => {
+                load_text_again(name, text, directory, memory)
+            }
+            (Proposal::Written(files), _) => load_files(files, true, memory),
+        }
+    }
+}
+
+/// The first of these is the main file. Unless they are all that there is, files that are not among them are read from disk.
+pub(crate) fn load_files(files: &[WrittenFile], is_complete: bool, memory: &mut LoadMemory) -> Loaded {
+    let by_path: BTreeMap<_, _> = files.iter().skip(1).map(|file| (PathBuf::from(&file.name), file.text.to_string())).collect();
+    match files.first() {
+        Some(main) => load_instead(&main.name, &main.text, &main.directory, &Texts { by_path, is_complete }, memory),
+        // A generation has its main file at least.
+        None => load_text("<nothing>", "", Path::new("/")),
+    }
+}
+
+/// `Err` is everything that is wrong with it, rendered.
+pub fn read(loaded: Loaded) -> Result<Read, String> {
+    let diagnostics = render(&loaded.diagnostics, &loaded.files, false);
+    let files = loaded
+        .files
+        .iter()
+        .map(|file| WrittenFile { name: file.name.clone(), directory: file.directory.clone(), text: file.text.as_str().into() })
+        .collect();
+    let watched = Watched { files: loaded.read_files, patterns: loaded.include_patterns };
+    match loaded.configuration {
+        Some(configuration) => Ok(Read { configuration, warnings: diagnostics, files, watched }),
+        None => Err(diagnostics),
+    }
+}

@@ -1,0 +1,437 @@
+//! A new binary takes over: it is started beside this process, is given every listening socket, and when it accepts connections this process
+//! drains. Until then nothing has changed here, so a binary that does not start harms nobody. How the sockets travel is in
+//! `transport::handover::succession`.
+
+use crate::control::Control;
+use crate::endpoint::AdminListener;
+use crate::generations::Origin;
+use crate::handle::Event;
+use crate::init;
+use crate::sharing::{open_rendezvous, receive_peers};
+use crate::sockets::Duplicate;
+use crate::source::Source;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+use tidegate_transport::handover::{self, Handed, Inherited, Lent, Listener, Outcome, Purpose, Serving, Succession, Upgrade};
+use tokio::sync::{mpsc, oneshot};
+
+/// Names the predecessor to its successor.
+pub const PREDECESSOR: &str = "TIDEGATE_PREDECESSOR";
+/// A successor that is not ready by then never will be.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// How often a successor is looked at while it starts.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+
+/// How this process is started again.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub binary: PathBuf,
+    pub arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// As this process was started. To be asked when it starts: later the binary may have been replaced, and the system then knows no path.
+    pub fn current() -> Program {
+        let mut arguments = std::env::args_os();
+        let called = arguments.next().unwrap_or_else(|| "tidegate".into());
+        // What was typed names the file that an update replaces; the system's answer may be the versioned file behind a link.
+        let typed = PathBuf::from(&called);
+        let binary = if typed.components().count() > 1 { std::path::absolute(&typed).unwrap_or(typed) } else { found(&typed) };
+        Program { binary, arguments: arguments.collect() }
+    }
+}
+
+fn found(name: &Path) -> PathBuf {
+    let in_path = std::env::var_os("PATH")
+        .and_then(|path| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file()));
+    in_path.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| name.to_owned())
+}
+
+/// Why nobody took over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UpgradeFault {
+    UnderWay,
+    /// The change would stay without a word, since the successor knows nothing of it.
+    AwaitsConfirmation,
+    CannotStart {
+        binary: PathBuf,
+        error: String,
+    },
+    Ended {
+        code: String,
+    },
+    Failed {
+        reason: String,
+    },
+    TimedOut,
+    Unavailable,
+}
+
+impl fmt::Display for UpgradeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpgradeFault::UnderWay => f.write_str("an upgrade is under way already"),
+            UpgradeFault::AwaitsConfirmation => f.write_str(
+                "a change of the configuration waits for its confirmation\n  help: `tidegate confirm` keeps it, `tidegate rollback` takes it back; then repeat the upgrade",
+            ),
+            UpgradeFault::CannotStart { binary, error } => write!(
+                f,
+                "the new binary {} cannot be started: {error}\n  help: this process goes on; name another file with `tidegate upgrade --binary FILE`",
+                binary.display()
+            ),
+            UpgradeFault::Ended { code } => write!(
+                f,
+                "the new process ended ({code}) before it was ready\n  help: this process goes on; its output, in the same log, says why"
+            ),
+            UpgradeFault::Failed { reason } => write!(f, "the new process gave up: {reason}\n  help: this process goes on"),
+            UpgradeFault::TimedOut => {
+                write!(f, "the new process was not ready within {READY_LIMIT:?}, and was ended\n  help: this process goes on")
+            }
+            UpgradeFault::Unavailable => f.write_str("processes cannot find each other here: there are no abstract unix sockets"),
+        }
+    }
+}
+
+impl std::error::Error for UpgradeFault {}
+
+/// What is heard of a successor.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It accepts connections.
+    Ready,
+    NotReady(UpgradeFault),
+}
+
+type Reply = oneshot::Sender<Result<u32, UpgradeFault>>;
+
+/// Where this process is in handing over.
+pub(crate) struct Stage {
+    program: Program,
+    /// Answers other processes until this one leaves.
+    serving: Option<Serving>,
+    events: mpsc::Sender<Event>,
+    successor: Option<Successor>,
+    is_replaced: bool,
+    /// The configuration was to be applied while a successor started.
+    pub(crate) reload_wanted: bool,
+}
+
+struct Successor {
+    pid: u32,
+    reply: Option<Reply>,
+}
+
+impl Stage {
+    pub(crate) fn new(program: Program, events: mpsc::Sender<Event>) -> Stage {
+        Stage { program, serving: None, events, successor: None, is_replaced: false, reload_wanted: false }
+    }
+
+    /// From here on other processes can hand sockets over, and ask for some. Not before: they would wait for an answer from a process that starts.
+    pub(crate) fn answer_peers(&mut self) {
+        let Some(rendezvous) = open_rendezvous() else { return };
+        match rendezvous.serve(handover::PATIENCE, receive_peers(self.events.clone())) {
+            Ok(serving) => self.serving = Some(serving),
+            Err(error) => tracing::warn!(%error, "other processes cannot reach this one"),
+        }
+    }
+
+    /// This process's name among its peers; empty where there is none.
+    pub(crate) fn name(&self) -> &str {
+        self.serving.as_ref().map_or("", Serving::name)
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.successor.is_some() || self.is_replaced
+    }
+
+    /// A successor starts, and it is not known yet whether it will take over.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.successor.is_some() && !self.is_replaced
+    }
+
+    /// This process ends for good: one that was to take over must not go on without it.
+    pub(crate) fn abandon_successor(&mut self) {
+        if self.is_undecided()
+            && let Some(successor) = self.successor.take()
+        {
+            tracing::info!(pid = successor.pid, "the successor is ended, too");
+            init::hand_on(successor.pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// A successor accepts from our sockets: who it is.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        self.successor.as_ref().filter(|_| self.is_replaced).map(|successor| successor.pid)
+    }
+
+    /// Nobody is to offer sockets to a process that leaves. Gives the name that it had.
+    pub(crate) fn stop_answering(&mut self) -> String {
+        self.serving.take().map_or_else(String::new, |serving| serving.name().to_owned())
+    }
+}
+
+impl Control {
+    /// Starts the binary that this process was started from, or another, and lets it take over. The reply comes when it has, or has failed to.
+    pub fn upgrade(&mut self, binary: Option<PathBuf>, reply: oneshot::Sender<Result<u32, UpgradeFault>>) {
+        if let Err(fault) = self.try_upgrade(binary, reply) {
+            tracing::error!(%fault, "upgrade");
+        }
+    }
+
+    fn try_upgrade(&mut self, binary: Option<PathBuf>, reply: Reply) -> Result<(), UpgradeFault> {
+        let refuse = |reply: Reply, fault: UpgradeFault| {
+            let _ = reply.send(Err(fault.clone()));
+            Err(fault)
+        };
+        if self.succession.is_under_way() || self.readiness.state() == tidegate_telemetry::ReadinessState::Draining {
+            return refuse(reply, UpgradeFault::UnderWay);
+        }
+        if self.pending.is_some() {
+            return refuse(reply, UpgradeFault::AwaitsConfirmation);
+        }
+        if self.succession.name().is_empty() {
+            return refuse(reply, UpgradeFault::Unavailable);
+        }
+        for difference in self.drift() {
+            tracing::warn!(difference, "the successor reads the files anew");
+        }
+        let binary = binary.unwrap_or_else(|| self.succession.program.binary.clone());
+        let child = Command::new(&binary)
+            .arg0(&self.succession.program.binary)
+            .args(&self.succession.program.arguments)
+            .env(PREDECESSOR, self.succession.name())
+            .envs(init::hands_signals_on().then_some((init::FIRST_PROCESS, "1")))
+            // It is for this process alone; the successor finds its own.
+            .env_remove("WATCHDOG_PID")
+            .spawn();
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => return refuse(reply, UpgradeFault::CannotStart { binary, error: error.to_string() }),
+        };
+        tracing::info!(pid = child.id(), binary = %binary.display(), "a successor starts");
+        self.succession.successor = Some(Successor { pid: child.id(), reply: Some(reply) });
+        let events = self.succession.events.clone();
+        watch_child(child, events);
+        Ok(())
+    }
+
+    /// The successor asks for everything.
+    pub(crate) fn hand_over(&mut self, upgrade: Upgrade) {
+        let Some(pid) = self.succession.successor.as_ref().map(|successor| successor.pid) else {
+            let _ = upgrade.refuse("no upgrade is under way");
+            return;
+        };
+        let outcome = self.lend_everything().and_then(|(sockets, admin)| {
+            let mut lent = Vec::with_capacity(sockets.len() + 1);
+            for (_, worker, socket) in &sockets {
+                lent.push(Lent::tcp(socket, Purpose::Site, u16::try_from(*worker).ok())?);
+            }
+            match &admin {
+                AdminListener::Off => {}
+                AdminListener::Tcp(listener) => lent.push(Lent::tcp(listener, Purpose::Admin, None)?),
+                AdminListener::Unix { listener, .. } => lent.push(Lent::unix(listener, Purpose::Admin)?),
+            }
+            let state = self.carried_over().encode();
+            upgrade.hand_over(pid, &lent, &state, handover::PATIENCE).map_err(|fault| io::Error::other(fault.to_string()))
+        });
+        match outcome {
+            Ok(verdict) => {
+                let events = self.succession.events.clone();
+                let waiting = std::thread::Builder::new().name("succession".into()).spawn(move || {
+                    let news = match verdict.outcome(READY_LIMIT) {
+                        Ok(Outcome::Ready) => News::Ready,
+                        Ok(Outcome::Failed { reason }) => News::NotReady(UpgradeFault::Failed { reason }),
+                        // Its end is noticed by whoever waits for the process.
+                        Ok(Outcome::Gone) => return,
+                        Err(fault) => News::NotReady(UpgradeFault::Failed { reason: fault.to_string() }),
+                    };
+                    let _ = events.blocking_send(Event::Successor { pid, news });
+                });
+                if let Err(error) = waiting {
+                    tracing::error!(%error, "a successor cannot be waited for");
+                }
+            }
+            Err(error) => tracing::error!(%error, "the listening sockets could not be given to the successor"),
+        }
+    }
+
+    fn lend_everything(&self) -> io::Result<(Vec<Duplicate>, AdminListener)> {
+        Ok((self.sockets.duplicates()?, self.admin.listener.try_clone()?))
+    }
+
+    fn carried_over(&self) -> CarriedOver {
+        let source = matches!(self.source, Source::Text { .. }).then(|| self.source.clone());
+        CarriedOver { generation: self.generation(), drained: self.drained_servers(), source }
+    }
+
+    /// True when the successor has taken over, and this process is to drain.
+    pub(crate) fn hear_of_successor(&mut self, pid: u32, news: News) -> bool {
+        // The end of one that had given up may be heard of when the next has been started.
+        let Some(successor) = self.succession.successor.as_mut().filter(|successor| successor.pid == pid) else { return false };
+        let reply = successor.reply.take();
+        match news {
+            News::Ready => {
+                tracing::info!(pid, "a successor has taken over");
+                self.succession.is_replaced = true;
+                if let Some(reply) = reply {
+                    let _ = reply.send(Ok(pid));
+                }
+                true
+            }
+            News::NotReady(_) if self.succession.is_replaced => false,
+            News::NotReady(fault) => {
+                tracing::error!(pid, %fault, "the upgrade failed; this process goes on");
+                // It may still hang; one that has ended is not hurt.
+                if let Some(pid) = rustix::process::Pid::from_raw(pid.cast_signed()) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+                self.succession.successor = None;
+                if let Some(reply) = reply {
+                    let _ = reply.send(Err(fault));
+                }
+                if std::mem::take(&mut self.succession.reload_wanted) {
+                    self.reload(Origin::Signal);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Tells when the child ends, or is not ready in time.
+fn watch_child(mut child: Child, events: mpsc::Sender<Event>) {
+    let pid = child.id();
+    let watching = std::thread::Builder::new().name("successor".into()).spawn(move || {
+        let until = Instant::now() + READY_LIMIT;
+        let mut is_late = false;
+        loop {
+            let news = match child.try_wait() {
+                Ok(Some(status)) => Some(UpgradeFault::Ended { code: status.to_string() }),
+                Ok(None) if !is_late && Instant::now() >= until => {
+                    is_late = true;
+                    Some(UpgradeFault::TimedOut)
+                }
+                Ok(None) => None,
+                Err(error) => Some(UpgradeFault::Failed { reason: error.to_string() }),
+            };
+            let has_ended = matches!(news, Some(UpgradeFault::Ended { .. } | UpgradeFault::Failed { .. }));
+            if let Some(fault) = news
+                && events.blocking_send(Event::Successor { pid, news: News::NotReady(fault) }).is_err()
+            {
+                return;
+            }
+            // Nobody listens in a process that has been replaced; as the first of a container it takes leave of its children itself.
+            if has_ended || events.is_closed() {
+                return;
+            }
+            std::thread::sleep(LOOK_PERIOD);
+        }
+    });
+    if let Err(error) = watching {
+        tracing::error!(%error, "a successor cannot be watched");
+    }
+}
+
+/// What a successor begins with besides sockets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CarriedOver {
+    pub generation: u64,
+    /// Pool and address of servers that were taken out of use.
+    pub drained: Vec<(String, String)>,
+    /// A configuration that was not read from a file: nobody can read it a second time.
+    pub source: Option<Source>,
+}
+
+impl CarriedOver {
+    /// A line each; names of pools and addresses have no line ends.
+    fn encode(&self) -> Vec<u8> {
+        let mut text = format!("generation\t{}\n", self.generation);
+        for (pool, server) in &self.drained {
+            text.push_str(&format!("drained\t{pool}\t{server}\n"));
+        }
+        if let Some(Source::Text { name, text: written, directory }) = &self.source {
+            // Last, since it may be anything.
+            text.push_str(&format!("source\t{name}\t{}\n{written}", directory.display()));
+        }
+        text.into_bytes()
+    }
+
+    /// Lines that a later version may write are left out.
+    fn decode(state: &[u8]) -> CarriedOver {
+        let mut carried = CarriedOver::default();
+        let state = String::from_utf8_lossy(state);
+        let mut rest = &*state;
+        while let Some((line, behind)) = rest.split_once('\n') {
+            rest = behind;
+            match line.split('\t').collect::<Vec<_>>()[..] {
+                ["generation", number] => carried.generation = number.parse().unwrap_or_default(),
+                ["source", name, directory] => {
+                    carried.source =
+                        Some(Source::Text { name: name.to_owned(), text: rest.to_owned(), directory: directory.into() });
+                    return carried;
+                }
+                ["drained", pool, server] => carried.drained.push((pool.to_owned(), server.to_owned())),
+                _ => {}
+            }
+        }
+        carried
+    }
+}
+
+/// What a process that takes over begins with.
+pub struct Inheritance {
+    pub sockets: Vec<std::net::TcpListener>,
+    pub admin: Option<AdminListener>,
+    pub carried: CarriedOver,
+    pub succession: Succession,
+}
+
+/// Takes everything over from the predecessor that the environment names, if it names one.
+pub fn inherit() -> Result<Option<Inheritance>, String> {
+    let Some(name) = std::env::var_os(PREDECESSOR) else { return Ok(None) };
+    let name = name.to_string_lossy();
+    let (inherited, succession) = handover::take_over(&name, handover::PATIENCE)
+        .map_err(|fault| format!("the sockets of the process before cannot be taken over: {fault}"))?;
+    let Inherited { sockets, rejected, state } = inherited;
+    for rejected in rejected {
+        tracing::error!(%rejected, "a socket of the process before is not used");
+    }
+    let (admin, sites): (Vec<Handed>, Vec<Handed>) =
+        sockets.into_iter().partition(|handed| handed.announced.purpose == Purpose::Admin);
+    Ok(Some(Inheritance {
+        sockets: crate::sharing::tcp_sockets(sites),
+        admin: admin.into_iter().next().map(admin_listener),
+        carried: CarriedOver::decode(&state),
+        succession,
+    }))
+}
+
+fn admin_listener(handed: Handed) -> AdminListener {
+    match (handed.listener, handed.announced.place) {
+        (Listener::Tcp(listener), _) => AdminListener::Tcp(listener),
+        (Listener::Unix(listener), handover::Place::Unix { path }) => AdminListener::Unix { listener, path },
+        (Listener::Unix(_), handover::Place::Tcp { .. }) => AdminListener::Off,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CarriedOver, Source};
+
+    #[test]
+    fn what_is_carried_over_reads_back() {
+        let drained = vec![("api".into(), "10.0.0.4:80".into())];
+        let source =
+            Source::Text { name: "<stdin>".into(), text: "drain \"1s\"\n\ndrained\ta\tb\n".into(), directory: "/etc".into() };
+        for source in [None, Some(source)] {
+            let carried = CarriedOver { generation: 7, drained: drained.clone(), source };
+            assert_eq!(CarriedOver::decode(&carried.encode()), carried);
+        }
+        assert_eq!(CarriedOver::decode(b"later\tx\n\xff\ngeneration\tmany\n"), CarriedOver::default());
+    }
+}

@@ -1,0 +1,480 @@
+//! A part of a configuration in the words of its file: routes, conditions, steps, settings. For `plan` and `explain`, which compare and
+//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody.
+
+use ipnet::IpNet;
+use std::time::Duration;
+use tidegate_model::{
+    AccessLog, AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Field, HeaderChange, HeaderOperation,
+    Limits, LogLevel, LogTarget, MatchLine, PathPattern, Protocol, Route, Step, Template, Terminal, TextPattern, Threads,
+    Timeouts, Tls, TlsSource, TlsVersion, UpstreamTls,
+};
+
+/// What stands where a secret would.
+pub const HIDDEN: &str = "…";
+
+/// A longer text is cut: a page as the body of a `respond` must not bury the route it stands in.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// Words in the name of a header, cookie or setting whose value is nobody's business.
+const SECRET_WORDS: [&str; 13] = [
+    "token",
+    "authorization",
+    "auth",
+    "cookie",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "credentials",
+    "key",
+    "apikey",
+    "session",
+    "signature",
+];
+
+/// A setting with its value, as the file would have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub name: &'static str,
+    pub value: String,
+}
+
+fn setting(name: &'static str, value: impl Into<String>) -> Setting {
+    Setting { name, value: value.into() }
+}
+
+/// Whether values of that name stay unsaid. What comes from `{env.X}` and `{file.X}` is plain text in the model, so the name decides.
+pub fn is_secret(name: &str) -> bool {
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| SECRET_WORDS.iter().any(|secret| word.eq_ignore_ascii_case(secret)))
+}
+
+/// `route "/api/*" match method="POST" → pool api`, on one line.
+pub fn route_title(route: &Route) -> String {
+    let mut title = "route".to_owned();
+    for pattern in &route.paths {
+        title.push_str(&format!(" {}", quoted(&path_pattern(pattern))));
+    }
+    for (position, line) in route.matches.iter().enumerate() {
+        title.push_str(if position == 0 { " " } else { " or " });
+        title.push_str(&match_line(line));
+    }
+    title.push_str(" → ");
+    title.push_str(&match &route.terminal {
+        Terminal::Respond { status, .. } => format!("respond {status}"),
+        Terminal::Redirect { to, .. } => format!("redirect {}", shortened(&to.to_string())),
+        Terminal::Proxy { pool } => format!("pool {pool}"),
+    });
+    title
+}
+
+/// `/a/*`, `~^/v[0-9]+/`
+pub fn path_pattern(pattern: &PathPattern) -> String {
+    match pattern {
+        PathPattern::Exact(path) => path.clone(),
+        PathPattern::Prefix(path) => format!("{path}*"),
+        PathPattern::Regex(regex) => format!("~{regex}"),
+    }
+}
+
+/// `match method="GET,POST" not client="10.0.0.0/8"`
+pub fn match_line(line: &MatchLine) -> String {
+    let conditions: Vec<String> = line.conditions.iter().map(condition).collect();
+    format!("match {}", conditions.join(" "))
+}
+
+/// `not header="x-channel: beta*"`
+pub fn condition(condition: &Condition) -> String {
+    let (name, value) = match &condition.kind {
+        ConditionKind::Method(methods) => ("method", methods.join(",")),
+        ConditionKind::Path(patterns) => ("path", joined(patterns, path_pattern)),
+        ConditionKind::Header(field) => ("header", field_pattern(field, ": ")),
+        ConditionKind::Query(field) => ("query", field_pattern(field, "=")),
+        ConditionKind::Cookie(field) => ("cookie", field_pattern(field, "=")),
+        ConditionKind::Client(networks) => ("client", joined(networks, network)),
+        ConditionKind::Host(hosts) => ("host", joined(hosts, ToString::to_string)),
+        ConditionKind::Scheme(scheme) => ("scheme", scheme.as_str().to_owned()),
+    };
+    format!("{}{name}={}", if condition.negated { "not " } else { "" }, quoted(&value))
+}
+
+fn field_pattern(field: &Field, between: &str) -> String {
+    let name = &field.name;
+    let value = match &field.value {
+        TextPattern::Present => return name.clone(),
+        _ if is_secret(name) => HIDDEN.to_owned(),
+        TextPattern::Exact(text) => text.clone(),
+        TextPattern::Prefix(text) => format!("{text}*"),
+        TextPattern::Suffix(text) => format!("*{text}"),
+        TextPattern::Regex(regex) => format!("~{regex}"),
+    };
+    format!("{name}{between}{value}")
+}
+
+fn joined<T>(parts: &[T], show: impl Fn(&T) -> String) -> String {
+    parts.iter().map(show).collect::<Vec<_>>().join(",")
+}
+
+/// A single address without its prefix length, as it may be written.
+fn network(network: &IpNet) -> String {
+    if network.prefix_len() == network.max_prefix_len() { network.addr().to_string() } else { network.to_string() }
+}
+
+/// `none`, or the networks as they stand in `trusted-proxies`.
+pub fn networks(networks: &[IpNet]) -> String {
+    if networks.is_empty() { "none".to_owned() } else { networks.iter().map(network).collect::<Vec<_>>().join(" ") }
+}
+
+/// `strip-prefix "/api"`
+pub fn step(step: &Step) -> String {
+    match step {
+        Step::RequestHeader(changes) => format!("request-header {}", header_changes(changes)),
+        Step::ResponseHeader(changes) => format!("response-header {}", header_changes(changes)),
+        Step::Rewrite { pattern: Some(pattern), to } => format!("rewrite {} {}", quoted(&format!("~{pattern}")), template(to)),
+        Step::Rewrite { pattern: None, to } => format!("rewrite {}", template(to)),
+        Step::StripPrefix(prefix) => format!("strip-prefix {}", quoted(prefix)),
+        Step::AddPrefix(prefix) => format!("add-prefix {}", quoted(prefix)),
+        Step::BodyLimit { bytes_max } => format!("body-limit {}", quoted(&size(*bytes_max))),
+    }
+}
+
+fn header_changes(changes: &[HeaderChange]) -> String {
+    let change = |change: &HeaderChange| {
+        let name = &change.name;
+        let value = if is_secret(name) { HIDDEN.to_owned() } else { change.value.to_string() };
+        match change.operation {
+            HeaderOperation::Set => format!("{} {}", quoted(name), quoted(&value)),
+            HeaderOperation::Add => format!("add={}", quoted(&format!("{name}: {value}"))),
+            HeaderOperation::Default => format!("default={}", quoted(&format!("{name}: {value}"))),
+            HeaderOperation::Remove => format!("remove={}", quoted(name)),
+        }
+    };
+    changes.iter().map(change).collect::<Vec<_>>().join(" ")
+}
+
+/// `respond 200 body="ok"`
+pub fn terminal(terminal: &Terminal) -> String {
+    match terminal {
+        Terminal::Respond { status, body, content_type } => {
+            let body = if body.parts.is_empty() { String::new() } else { format!(" body={}", template(body)) };
+            let content_type = content_type.as_ref().map(|text| format!(" content-type={}", quoted(text))).unwrap_or_default();
+            format!("respond {status}{body}{content_type}")
+        }
+        Terminal::Redirect { to, status } => format!("redirect {} status={status}", template(to)),
+        Terminal::Proxy { pool } => format!("proxy {}", quoted(&pool.0)),
+    }
+}
+
+fn template(template: &Template) -> String {
+    quoted(&template.to_string())
+}
+
+/// A KDL string, cut where it is long.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in shortened(text).chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // A terminal acts on these.
+            c if c.is_control() => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The start of a long text, and a mark that something is missing.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// In the largest unit that leaves a whole number: `75s`, `90m`, `1h`.
+pub fn duration(duration: Duration) -> String {
+    let milliseconds = duration.as_millis();
+    if milliseconds == 0 {
+        return "0s".to_owned();
+    }
+    for (factor, unit) in [(3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
+        if milliseconds.is_multiple_of(factor) {
+            return format!("{}{unit}", milliseconds / factor);
+        }
+    }
+    format!("{milliseconds}ms")
+}
+
+/// In the largest unit that leaves a whole number: `64KiB`, `10MB`, `100B`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 8] = [
+        (1 << 40, "TiB"),
+        (1_000_000_000_000, "TB"),
+        (1 << 30, "GiB"),
+        (1_000_000_000, "GB"),
+        (1 << 20, "MiB"),
+        (1_000_000, "MB"),
+        (1 << 10, "KiB"),
+        (1_000, "KB"),
+    ];
+    for (factor, unit) in UNITS {
+        if bytes >= factor && bytes.is_multiple_of(factor) {
+            return format!("{}{unit}", bytes / factor);
+        }
+    }
+    format!("{bytes}B")
+}
+
+pub fn admin(admin: &Admin) -> String {
+    match admin {
+        Admin::Off => "off".to_owned(),
+        Admin::Tcp(address) => address.to_string(),
+        Admin::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+pub fn access_log(access_log: &AccessLog) -> [Setting; 4] {
+    let AccessLog { target, format } = access_log;
+    let (target, rotation) = match target {
+        LogTarget::Off => ("off".to_owned(), None),
+        LogTarget::Stdout => ("stdout".to_owned(), None),
+        LogTarget::Stderr => ("stderr".to_owned(), None),
+        LogTarget::File { path, rotation } => (path.display().to_string(), *rotation),
+    };
+    let format = match format {
+        AccessLogFormat::Json => "json".to_owned(),
+        AccessLogFormat::Common => "common".to_owned(),
+        AccessLogFormat::Template(text) => template(text),
+    };
+    let off = || "off".to_owned();
+    [
+        setting("access-log", target),
+        setting("access-log format", format),
+        setting("access-log rotate", rotation.map_or_else(off, |rotation| size(rotation.size_bytes))),
+        setting("access-log keep", rotation.map_or_else(off, |rotation| rotation.keep.to_string())),
+    ]
+}
+
+pub fn log_level(level: LogLevel) -> &'static str {
+    name_of(LogLevel::NAMES, &level)
+}
+
+pub fn threads(threads: Threads) -> String {
+    match threads {
+        Threads::Auto => "auto".to_owned(),
+        Threads::Count(count) => count.to_string(),
+    }
+}
+
+/// Each bound by its name in `limits`.
+pub fn limits(limits: &Limits) -> [Setting; 8] {
+    // Named one by one, so that a new bound is missed by nobody.
+    let Limits {
+        header_bytes,
+        request_line_bytes,
+        header_count,
+        connections_per_ip,
+        header_timeout,
+        keep_alive,
+        body_rate_bytes,
+        h2_streams,
+    } = limits;
+    [
+        setting("header-bytes", size(*header_bytes as u64)),
+        setting("request-line", size(*request_line_bytes as u64)),
+        setting("header-count", header_count.to_string()),
+        setting("connections-per-ip", connections_per_ip.to_string()),
+        setting("header-timeout", duration(*header_timeout)),
+        setting("keep-alive", duration(*keep_alive)),
+        setting("body-rate", if *body_rate_bytes == 0 { "off".to_owned() } else { format!("{}/s", size(*body_rate_bytes)) }),
+        setting("h2-streams", h2_streams.to_string()),
+    ]
+}
+
+/// The settings of a site's `tls`.
+pub fn tls(tls: &Tls) -> [Setting; 5] {
+    let Tls { source, min_version, ciphers, alpn: _, tickets } = tls;
+    let ciphers = joined(ciphers, |cipher| name_of(CipherName::NAMES, cipher).to_owned());
+    [
+        setting("tls", tls_source(source)),
+        setting("tls min", tls_version(*min_version)),
+        setting("tls ciphers", if ciphers.is_empty() { "all".to_owned() } else { ciphers }),
+        setting("tls alpn", alpn(tls)),
+        setting("tls tickets", yes_or_no(*tickets)),
+    ]
+}
+
+/// The protocols that are offered, the default ones spelled out.
+pub fn alpn(tls: &Tls) -> String {
+    if tls.alpn.is_empty() { "h2,http/1.1".to_owned() } else { tls.alpn.join(",") }
+}
+
+fn tls_source(source: &TlsSource) -> String {
+    match source {
+        TlsSource::Automatic => "not written".to_owned(),
+        TlsSource::Internal => "internal".to_owned(),
+        TlsSource::Off => "off".to_owned(),
+        TlsSource::Files(certificates) => {
+            let certificate = |certificate: &tidegate_model::Certificate| match &certificate.key {
+                Some(key) => format!("cert={} key={}", certificate.cert.display(), key.display()),
+                None => format!("cert={}", certificate.cert.display()),
+            };
+            certificates.iter().map(certificate).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+pub fn tls_version(version: TlsVersion) -> &'static str {
+    name_of(TlsVersion::NAMES, &version)
+}
+
+pub fn balance(balance: &Balance) -> String {
+    match balance {
+        Balance::P2c => "p2c".to_owned(),
+        Balance::RoundRobin => "round-robin".to_owned(),
+        Balance::LeastConn => "least-conn".to_owned(),
+        Balance::Random => "random".to_owned(),
+        Balance::Hash { key } => format!("hash key={}", template(key)),
+    }
+}
+
+pub fn timeouts(timeouts: &Timeouts) -> [Setting; 3] {
+    let Timeouts { connect, first_byte, idle } = timeouts;
+    [
+        setting("timeout connect", duration(*connect)),
+        setting("timeout first-byte", duration(*first_byte)),
+        setting("timeout idle", duration(*idle)),
+    ]
+}
+
+pub fn max_connections(count: Option<u32>) -> String {
+    count.map_or_else(|| "no limit".to_owned(), |count| count.to_string())
+}
+
+pub fn protocol(protocol: Protocol) -> &'static str {
+    name_of(Protocol::NAMES, &protocol)
+}
+
+/// The settings of a pool's `tls`.
+pub fn upstream_tls(tls: &UpstreamTls) -> [Setting; 4] {
+    let UpstreamTls { ca, sni, client_certificate, verify } = tls;
+    let client_certificate = client_certificate
+        .as_ref()
+        .map_or_else(|| "none".to_owned(), |(cert, key)| format!("cert={} key={}", cert.display(), key.display()));
+    [
+        setting("tls ca", ca.as_ref().map_or_else(|| "the system's".to_owned(), |path| path.display().to_string())),
+        setting("tls sni", sni.clone().unwrap_or_else(|| "the server's host".to_owned())),
+        setting("tls client certificate", client_certificate),
+        setting("tls verify", yes_or_no(*verify)),
+    ]
+}
+
+pub fn yes_or_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
+
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], wanted: &T) -> &'static str {
+    names.iter().find(|(_, value)| value == wanted).map_or("", |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{condition, duration, is_secret, quoted, route_title, size, step, terminal};
+    use std::path::Path;
+    use std::time::Duration;
+    use tidegate_config::load_text;
+    use tidegate_model::Route;
+
+    fn route(text: &str) -> Route {
+        let loaded = load_text("test.kdl", &format!("site \"http://:80\" {{\n{text}\n}}\n"), Path::new("."));
+        let configuration = loaded.configuration.unwrap_or_else(|| panic!("{text}: {:?}", loaded.diagnostics));
+        configuration.sites[0].routes[0].clone()
+    }
+
+    #[test]
+    fn conditions_read_as_they_are_written() {
+        let check = |text: &str, expected: &str| {
+            let route = route(&format!("route {{ match {text}; respond 200 }}"));
+            let seen: Vec<String> = route.matches[0].conditions.iter().map(condition).collect();
+            assert_eq!(seen.join(" "), expected, "for {text}");
+        };
+        let as_written = |text: &str| check(text, text);
+        as_written(r#"method="GET,POST""#);
+        as_written(r#"not header="x-channel: beta*""#);
+        as_written(r#"header="x-a: ~^b" header="x-c: *d" header="x-e""#);
+        as_written(r#"path="/a/*" not path="~^/v[0-9]+""#);
+        as_written(r#"query="a=b c" cookie="theme""#);
+        as_written(r#"client="10.0.0.0/8,192.0.2.7" not host="*.example.com,a.test" scheme="https""#);
+        check(r#"header="X-Api-Key: 12345""#, r#"header="x-api-key: …""#);
+        check(r#"cookie="session=12345""#, r#"cookie="session=…""#);
+    }
+
+    #[test]
+    fn steps_read_as_they_are_written() {
+        let check = |text: &str, expected: &str| {
+            let route = route(&format!("route {{ {text}; respond 200 }}"));
+            assert_eq!(step(&route.steps[0]), expected, "for {text}");
+        };
+        let as_written = |text: &str| check(text, text);
+        as_written(r#"strip-prefix "/api""#);
+        as_written(r#"add-prefix "/v1""#);
+        as_written(r#"rewrite "/new{path}""#);
+        as_written(r#"rewrite "~^/old/(.*)" "/new/$1""#);
+        as_written(r#"body-limit "10MB""#);
+        as_written(r#"request-header "Host" "a.internal" add="X-B: {client.ip}" default="X-C: d" remove="X-E""#);
+        check(r#"header "A" "b""#, r#"response-header "A" "b""#);
+        check(r#"request-header "Authorization" "Bearer 12345""#, r#"request-header "Authorization" "…""#);
+    }
+
+    #[test]
+    fn answers_and_titles() {
+        let check = |text: &str, expected_terminal: &str, expected_title: &str| {
+            let route = route(text);
+            assert_eq!((terminal(&route.terminal).as_str(), route_title(&route).as_str()), (expected_terminal, expected_title));
+        };
+        check(r#"respond 200 body="a\"b\n""#, r#"respond 200 body="a\"b\n""#, "route → respond 200");
+        check(
+            r#"route "/a" "/b/*" { match method="GET"; match client="10.0.0.0/8"; redirect "https://x.test{uri}" }"#,
+            r#"redirect "https://x.test{uri}" status=302"#,
+            r#"route "/a" "/b/*" match method="GET" or match client="10.0.0.0/8" → redirect https://x.test{uri}"#,
+        );
+        check(r#"proxy "10.0.0.4:80""#, r#"proxy "10.0.0.4:80""#, "route → pool 10.0.0.4:80");
+    }
+
+    #[test]
+    fn amounts_have_units_that_can_be_read_again() {
+        let check = |milliseconds: u64, expected: &str| assert_eq!(duration(Duration::from_millis(milliseconds)), expected);
+        check(0, "0s");
+        check(250, "250ms");
+        check(75_000, "75s");
+        check(5_400_000, "90m");
+        check(3_600_000, "1h");
+        let check = |bytes: u64, expected: &str| assert_eq!(size(bytes), expected);
+        check(100, "100B");
+        check(64 << 10, "64KiB");
+        check(10_000_000, "10MB");
+    }
+
+    #[test]
+    fn names_of_secrets() {
+        let check = |name: &str, expected: bool| assert_eq!(is_secret(name), expected, "{name}");
+        check("admin token", true);
+        check("Authorization", true);
+        check("X-Api-Key", true);
+        check("session_id", true);
+        check("X-Keyboard", false);
+        check("limits keep-alive", false);
+    }
+
+    #[test]
+    fn long_and_odd_texts() {
+        assert_eq!(quoted(&"a".repeat(70)), format!("\"{}…\"", "a".repeat(60)));
+        assert_eq!(quoted("\u{1b}[31m"), "\"\\u{1b}[31m\"");
+    }
+}

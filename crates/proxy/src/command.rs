@@ -1,0 +1,59 @@
+//! What the control plane asks of a worker. Everything that can fail has been tried before a command is sent.
+
+use crate::snapshot::Snapshot;
+use crate::worker::Worker;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_model::AccessLog;
+use tidegate_transport::TokioSock;
+
+pub enum Command {
+    Change(Box<Change>),
+    /// Runs on the worker's thread between two polls of its tasks; for `status` and the API, so it must be quick.
+    Look(Look),
+    /// Take no new connections, end the idle ones, and finish when the last has ended.
+    Drain {
+        /// Sockets that somebody else accepts from; of the others the queue is emptied first.
+        sockets: Vec<SocketId>,
+        /// After this what is left is cut, by [`Command::Abort`]; `None` lets it end by itself.
+        limit: Option<Duration>,
+    },
+    /// Finish now; what is on its way is cut.
+    Abort,
+}
+
+/// A question to a worker; it sends its own answer.
+pub type Look = Box<dyn FnOnce(&Worker<TokioSock>) + Send>;
+
+/// A new configuration, or a part of one. Applied as a whole between two polls of a worker's tasks.
+pub struct Change {
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Sockets to accept from besides.
+    pub sockets: Vec<NewSocket>,
+    /// Sockets to leave.
+    pub old_sockets: Vec<OldSocket>,
+    pub access_log: Option<AccessLog>,
+    /// Servers were drained, or are in use again.
+    pub is_drained_changed: bool,
+    /// Told the worker's index when it is done.
+    pub done: std::sync::mpsc::Sender<usize>,
+}
+
+/// A listening socket's name within the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId(pub u64);
+
+pub struct NewSocket {
+    pub id: SocketId,
+    /// As the snapshot's listener has it.
+    pub address: SocketAddr,
+    pub socket: TcpListener,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct OldSocket {
+    pub id: SocketId,
+    /// Another worker or process accepts from it: what waits in its queue is not ours any more.
+    pub is_handed_on: bool,
+}

@@ -1,0 +1,260 @@
+//! A listening address as one worker has it: the sockets it accepts from, the connections that came in through it, and how these are ended
+//! when the address, the worker or the process goes. What the address serves is in `snapshot`; requests are lived in `request`.
+
+use crate::snapshot::Listener;
+use crate::worker::WorkerSnapshot;
+use slab::Slab;
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tidegate_model::Scheme;
+use tidegate_transport::rt::{self, Signal, Task};
+use tidegate_transport::{Sock, Stream};
+
+/// A connection that served a request a moment ago is likely to bring the next one now; closing it would cross that on the way. So long it is
+/// waited for, and answered with `Connection: close`.
+pub const IDLE_GRACE: Duration = Duration::from_secs(1);
+/// Idle connections are ended one after the other, so that their clients do not all come back in the same moment.
+const IDLE_PACE: Duration = Duration::from_millis(2);
+/// After the drain time what is left has this long until it is cut: tunnels have said goodbye by then.
+pub const CUT_GRACE: Duration = Duration::from_secs(1);
+
+/// What the connections of one listening address have in common, until the address is left.
+pub struct ListenerState<S: Sock> {
+    pub address: SocketAddr,
+    pub scheme: Scheme,
+    /// Set when no request should come any more on these connections.
+    pub draining: Signal,
+    /// Set when what is left will be cut at some moment. Not always with the draining: a worker too many waits for its last connection, until its
+    /// listener or the process is left.
+    pub closing: Signal,
+    /// Of a listener that is drained: when what is left is cut. `None`: when it ends by itself.
+    cut_at: Cell<Option<Instant>>,
+    /// How far apart idle connections are ended.
+    spread: Cell<Duration>,
+    /// Of a listener that is no longer in the configuration: the last snapshot that had it.
+    last: RefCell<Option<(Rc<WorkerSnapshot<S>>, usize)>>,
+    connections: RefCell<Slab<Entry<S>>>,
+}
+
+struct Entry<S: Sock> {
+    facts: Rc<ConnectionFacts>,
+    stream: Weak<Stream<S>>,
+    task: Option<Task>,
+}
+
+/// What `status` and the API can say of a connection without asking it.
+#[derive(Debug)]
+pub struct ConnectionFacts {
+    pub id: u64,
+    pub client: SocketAddr,
+    pub opened: SystemTime,
+    pub kind: Cell<ConnectionKind>,
+    pub requests: Cell<u64>,
+    /// Of the request that it served last, or serves.
+    pub site: RefCell<Option<Arc<str>>>,
+    /// The configuration's generation with which its last request began.
+    pub generation: Cell<u64>,
+    /// Requests on their way.
+    pub active: Cell<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionKind {
+    Handshake,
+    Http1,
+    Http2,
+    /// After `101 Switching Protocols`.
+    Tunnel,
+}
+
+impl ConnectionKind {
+    pub const ALL: [ConnectionKind; 4] =
+        [ConnectionKind::Handshake, ConnectionKind::Http1, ConnectionKind::Http2, ConnectionKind::Tunnel];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ConnectionKind::Handshake => "handshake",
+            ConnectionKind::Http1 => "http/1",
+            ConnectionKind::Http2 => "http/2",
+            ConnectionKind::Tunnel => "tunnel",
+        }
+    }
+}
+
+impl ConnectionFacts {
+    /// A request begins.
+    #[inline]
+    pub fn begin(&self, generation: u64) {
+        self.requests.set(self.requests.get() + 1);
+        self.active.set(self.active.get() + 1);
+        self.generation.set(generation);
+    }
+
+    #[inline]
+    pub fn end(&self) {
+        self.active.set(self.active.get() - 1);
+    }
+
+    /// The request is for that site. A shared name is written only when it is another one than before, since workers share its count.
+    #[inline]
+    pub fn at_site(&self, name: &Arc<str>) {
+        let is_known = self.site.borrow().as_ref().is_some_and(|known| Arc::ptr_eq(known, name));
+        if !is_known {
+            *self.site.borrow_mut() = Some(name.clone());
+        }
+    }
+}
+
+/// A connection's place in the list of its listener; it leaves when dropped.
+pub struct Registered<S: Sock> {
+    listener: Rc<ListenerState<S>>,
+    key: usize,
+    pub facts: Rc<ConnectionFacts>,
+}
+
+impl<S: Sock> Drop for Registered<S> {
+    fn drop(&mut self) {
+        self.listener.connections.borrow_mut().try_remove(self.key);
+    }
+}
+
+impl<S: Sock> ListenerState<S> {
+    pub fn new(listener: &Listener) -> Rc<ListenerState<S>> {
+        Rc::new(ListenerState {
+            address: listener.address,
+            scheme: listener.scheme,
+            draining: Signal::default(),
+            closing: Signal::default(),
+            cut_at: Cell::new(None),
+            spread: Cell::new(Duration::ZERO),
+            last: RefCell::new(None),
+            connections: RefCell::default(),
+        })
+    }
+
+    pub fn register(self: &Rc<Self>, facts: ConnectionFacts, stream: &Rc<Stream<S>>) -> Registered<S> {
+        let facts = Rc::new(facts);
+        let entry = Entry { facts: facts.clone(), stream: Rc::downgrade(stream), task: None };
+        let key = self.connections.borrow_mut().insert(entry);
+        Registered { listener: self.clone(), key, facts }
+    }
+
+    /// The task that serves the connection, so that it can be cut.
+    pub fn served_by(&self, key: usize, task: Task) {
+        // A task that has ended already has taken its entry along.
+        if let Some(entry) = self.connections.borrow_mut().get_mut(key) {
+            entry.task = Some(task);
+        }
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_set()
+    }
+
+    pub fn connection_count(&self) -> usize {
+        self.connections.borrow().len()
+    }
+
+    pub fn each_connection(&self, mut see: impl FnMut(&ConnectionFacts)) {
+        self.connections.borrow().iter().for_each(|(_, entry)| see(&entry.facts));
+    }
+
+    /// The snapshot and place that its connections go on with after it has left the configuration.
+    pub fn last_snapshot(&self) -> Option<(Rc<WorkerSnapshot<S>>, usize)> {
+        self.last.borrow().clone()
+    }
+
+    /// It is not in the configuration any more: its connections keep the last snapshot that had it.
+    pub fn leave_configuration(&self, last: Rc<WorkerSnapshot<S>>, position: usize) {
+        *self.last.borrow_mut() = Some((last, position));
+    }
+
+    /// Ends its connections gently: idle ones one after the other, those with a request after its answer. Tunnels and whatever else is left have
+    /// until `limit`; without one they end by themselves.
+    pub fn drain(&self, limit: Option<Duration>, random: &mut dyn FnMut() -> u64) {
+        let now = rt::now();
+        if let Some(limit) = limit {
+            self.cut_at.set(Some(now + limit));
+            self.closing.set();
+        }
+        if self.draining.is_set() {
+            return;
+        }
+        let connections = self.connections.borrow();
+        let pace = IDLE_GRACE + IDLE_PACE * u32::try_from(connections.len()).unwrap_or(u32::MAX);
+        self.spread.set(limit.map_or(pace, |limit| pace.min(limit / 2)));
+        for (_, entry) in connections.iter() {
+            if let Some(stream) = entry.stream.upgrade() {
+                stream.sock.end_idle_by(now + self.idle_time(random()));
+            }
+        }
+        drop(connections);
+        self.draining.set();
+    }
+
+    /// How long an idle connection of a draining listener still waits for a request.
+    pub fn idle_time(&self, random: u64) -> Duration {
+        let grace = IDLE_GRACE.min(self.cut_at.get().map_or(IDLE_GRACE, |at| at.saturating_duration_since(rt::now()) / 2));
+        grace + fraction(self.spread.get(), random)
+    }
+
+    /// When a tunnel of a draining listener says goodbye: at some moment of the second half of what is left. `None`: never.
+    pub fn goodbye_at(&self, random: u64) -> Option<Instant> {
+        let now = rt::now();
+        let left = self.cut_at.get()?.saturating_duration_since(now);
+        Some(now + left / 2 + fraction(left / 2, random))
+    }
+
+    /// Ends what is left, at once.
+    pub fn cut(&self) {
+        for (_, entry) in self.connections.borrow().iter() {
+            if let Some(task) = &entry.task {
+                task.abort();
+            }
+        }
+    }
+
+    /// Waits until the last connection has ended; what is left when the time is up is cut.
+    pub async fn cut_when_due(self: Rc<Self>) {
+        loop {
+            let Some(at) = self.cut_at.get() else { return };
+            let left = (at + CUT_GRACE).saturating_duration_since(rt::now());
+            if left.is_zero() || self.connection_count() == 0 {
+                break;
+            }
+            rt::sleep(left.min(CUT_GRACE)).await;
+        }
+        self.cut();
+    }
+}
+
+impl<S: Sock> Registered<S> {
+    pub fn key(&self) -> usize {
+        self.key
+    }
+}
+
+/// A part of a duration; `random` is uniform over all its bits.
+fn fraction(of: Duration, random: u64) -> Duration {
+    of.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fraction;
+    use std::time::Duration;
+
+    #[test]
+    fn a_fraction_is_never_more_than_the_whole() {
+        let whole = Duration::from_secs(30);
+        for random in [0, 1, u64::MAX / 2, u64::MAX] {
+            assert!(fraction(whole, random) <= whole);
+        }
+        assert_eq!(fraction(whole, 0), Duration::ZERO);
+        assert!(fraction(whole, u64::MAX) > whole * 9 / 10);
+        assert_eq!(fraction(Duration::ZERO, u64::MAX), Duration::ZERO);
+    }
+}

@@ -1,0 +1,411 @@
+//! Clients in a closed loop on a thread of their own, for tests that change the proxy meanwhile: each sends its next request when it has the last
+//! answer, looks at every byte of it, and counts what went wrong by what a user would have noticed. No latencies; those are the lab's.
+//! Exchanges that last for the whole test are in `lasting`.
+
+use crate::client::{Client, tls_socket};
+use crate::connection::End;
+use crate::proxy::Proxy;
+use crate::{http2, pattern, tls};
+use bytes::Bytes;
+use h2::client::SendRequest;
+use rustls::ClientConfig;
+use std::cell::RefCell;
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+
+/// No single exchange takes longer on a machine that works, however busy.
+const EXCHANGE_BOUND: Duration = Duration::from_secs(20);
+/// Between two requests of a client: tests share the machine, and what they are about is not throughput.
+const PAUSE: Duration = Duration::from_millis(4);
+/// More of them say nothing new.
+const FAULTS_SHOWN_MAX: usize = 12;
+
+/// Where the clients go.
+#[derive(Clone)]
+pub struct Goal {
+    pub host: String,
+    pub plain: SocketAddr,
+    pub secure: SocketAddr,
+    pub tls: Arc<ClientConfig>,
+    pub tls_h2: Arc<ClientConfig>,
+}
+
+impl Goal {
+    /// `{port}` without TLS and `{port:tls}` with a certificate of the main authority.
+    pub fn of(proxy: &mut Proxy, host: &str) -> Result<Goal, String> {
+        let port = proxy.places.fill("{port:tls}")?.parse().map_err(|_| "no port")?;
+        let root = proxy.places.authority("main")?.root().clone();
+        let config = |alpn: &str| {
+            let options = tls::ClientOptions { alpn: vec![alpn.into()], send_sni: true, ..Default::default() };
+            tls::client_config(Some(&root), &options).map(Arc::new)
+        };
+        let (tls, tls_h2) = (config("http/1.1")?, config("h2")?);
+        Ok(Goal { host: host.to_owned(), plain: proxy.address, secure: SocketAddr::new(proxy.address.ip(), port), tls, tls_h2 })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One connection for as long as the proxy keeps it.
+    KeepAlive,
+    KeepAliveTls,
+    Http2,
+    /// A new connection for each request.
+    Fresh,
+    FreshTls,
+}
+
+/// What a client asks for, and what it has to be given.
+#[derive(Debug, Clone)]
+pub enum Order {
+    /// `/bytes/N` of an upstream that answers by path.
+    Pattern(u64),
+    /// A path whose answer is the text `vN`, with a number that was right at some moment between question and answer.
+    Numbered { path: String, window: Arc<Window> },
+    /// A path whose answer is this text.
+    Text { path: String, body: String },
+}
+
+/// The numbers that an answer may have now, while what it says is being changed.
+#[derive(Debug, Default)]
+pub struct Window {
+    pub lowest: AtomicU64,
+    pub highest: AtomicU64,
+}
+
+/// What became of all requests.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    pub done: u64,
+    /// Another status or body than expected.
+    pub wrong: u64,
+    /// No connection, or no handshake.
+    pub refused: u64,
+    /// A RST, or a write that failed.
+    pub reset: u64,
+    /// Closed within an answer, or on a fresh connection before one.
+    pub cut: u64,
+    /// Closed before an answer began on a connection that had served others, or a stream that the proxy says it has not begun: clients repeat these
+    /// without telling their user, if the request allows it.
+    pub sent_again: u64,
+    /// No answer in time.
+    pub late: u64,
+    /// Connections that ended as an answer or GOAWAY had announced.
+    pub announced_ends: u64,
+    pub faults: Vec<String>,
+}
+
+impl Tally {
+    /// Nobody noticed anything.
+    pub fn is_clean(&self) -> bool {
+        self.wrong + self.refused + self.reset + self.cut + self.sent_again + self.late == 0
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { done, wrong, refused, reset, cut, sent_again, late, announced_ends, faults } = self;
+        write!(
+            f,
+            "{done} answered, {wrong} wrong, {refused} refused, {reset} reset, {cut} cut, {sent_again} sent again, {late} late; {announced_ends} announced ends\n{}",
+            faults.join("\n")
+        )
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    Wrong,
+    Refused,
+    Reset,
+    Cut,
+    SentAgain,
+    Late,
+}
+
+type Fault = (Trouble, String);
+
+#[derive(Default)]
+struct Shared {
+    is_over: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Tally)) {
+        add(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn note(&self, kind: Kind, (trouble, text): Fault) {
+        self.count(|tally| {
+            match trouble {
+                Trouble::Wrong => tally.wrong += 1,
+                Trouble::Refused => tally.refused += 1,
+                Trouble::Reset => tally.reset += 1,
+                Trouble::Cut => tally.cut += 1,
+                Trouble::SentAgain => tally.sent_again += 1,
+                Trouble::Late => tally.late += 1,
+            }
+            if tally.faults.len() < FAULTS_SHOWN_MAX {
+                tally.faults.push(format!("{kind:?}: {trouble:?}: {text}"));
+            }
+        });
+    }
+}
+
+/// Running clients.
+pub struct Load {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl Load {
+    pub fn start(goal: &Goal, clients: &[(Kind, usize)], orders: &[Order]) -> Result<Load, String> {
+        let shared = Arc::new(Shared::default());
+        let (goal, clients, orders) = (goal.clone(), clients.to_vec(), Arc::<[Order]>::from(orders));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        let of_clients = shared.clone();
+        let run = move || {
+            let all = async {
+                let mut tasks = Vec::new();
+                for kind in clients.iter().flat_map(|(kind, count)| std::iter::repeat_n(*kind, *count)) {
+                    let (goal, orders, shared) = (goal.clone(), orders.clone(), of_clients.clone());
+                    tasks.push(spawn_local(run_client(OneClient { kind, goal, orders, shared, turn: tasks.len() })));
+                }
+                for task in tasks {
+                    if let Err(error) = task.await {
+                        of_clients.note(Kind::Fresh, (Trouble::Wrong, error.to_string()));
+                    }
+                }
+            };
+            LocalSet::new().block_on(&runtime, all);
+        };
+        let thread = thread::Builder::new().name("load".into()).spawn(run).map_err(|error| error.to_string())?;
+        Ok(Load { shared, thread })
+    }
+
+    pub fn tally(&self) -> Tally {
+        self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until so many more requests were answered than now; says so when something went wrong instead.
+    pub fn go_on_for(&self, requests: u64) -> Result<(), String> {
+        let until = self.tally().done + requests;
+        let begin = std::time::Instant::now();
+        while self.tally().done < until {
+            if begin.elapsed() > EXCHANGE_BOUND {
+                return Err(format!("not {requests} more requests within {EXCHANGE_BOUND:?}: {}", self.tally()));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Ends after the exchanges that are on their way.
+    pub fn finish(self) -> Tally {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        if self.thread.join().is_err() {
+            self.shared.note(Kind::Fresh, (Trouble::Wrong, "the clients panicked".to_owned()));
+        }
+        self.shared.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+struct OneClient {
+    kind: Kind,
+    goal: Goal,
+    orders: Arc<[Order]>,
+    shared: Arc<Shared>,
+    turn: usize,
+}
+
+async fn run_client(mut client: OneClient) {
+    while !client.shared.is_over() {
+        let outcome = match client.kind {
+            Kind::KeepAlive | Kind::KeepAliveTls | Kind::Fresh | Kind::FreshTls => client.http1_connection().await,
+            Kind::Http2 => client.http2_connection().await,
+        };
+        if let Err(fault) = outcome {
+            client.shared.note(client.kind, fault);
+        }
+    }
+}
+
+impl OneClient {
+    fn next_order(&mut self) -> Order {
+        self.turn += 1;
+        self.orders[self.turn % self.orders.len()].clone()
+    }
+
+    /// One connection, to its announced end.
+    async fn http1_connection(&mut self) -> Result<(), Fault> {
+        let connecting = async {
+            match self.kind {
+                Kind::KeepAliveTls | Kind::FreshTls => {
+                    Client::connect_tls(self.goal.secure, self.goal.tls.clone(), &self.goal.host).await
+                }
+                Kind::KeepAlive | Kind::Fresh | Kind::Http2 => Client::connect(self.goal.plain).await,
+            }
+        };
+        let mut client = in_time(connecting).await?.map_err(|error| (Trouble::Refused, error))?;
+        let is_for_one = matches!(self.kind, Kind::Fresh | Kind::FreshTls);
+        let mut is_reused = false;
+        while !self.shared.is_over() {
+            let order = self.next_order();
+            let ends = in_time(http1_exchange(&mut client, &self.goal.host, &order, is_reused)).await??;
+            self.shared.count(|tally| tally.done += 1);
+            sleep(PAUSE).await;
+            if ends {
+                self.shared.count(|tally| tally.announced_ends += 1);
+                return Ok(());
+            }
+            if is_for_one {
+                return Ok(());
+            }
+            is_reused = true;
+        }
+        Ok(())
+    }
+
+    async fn http2_connection(&mut self) -> Result<(), Fault> {
+        let connecting = async {
+            let socket = tls_socket(self.goal.secure, self.goal.tls_h2.clone(), &self.goal.host).await?;
+            h2::client::handshake(socket).await.map_err(|error| error.to_string())
+        };
+        let (sender, connection) = in_time(connecting).await?.map_err(|error| (Trouble::Refused, error))?;
+        let end: Rc<RefCell<Option<String>>> = Rc::default();
+        let noted = end.clone();
+        let driver = spawn_local(async move {
+            let outcome = connection.await;
+            // Without GOAWAY the end was not announced.
+            *noted.borrow_mut() = outcome.err().filter(|error| !error.is_go_away()).map(|error| error.to_string());
+        });
+        let outcome = self.http2_streams(sender).await;
+        driver.abort();
+        if outcome.is_ok()
+            && let Some(error) = end.borrow_mut().take()
+        {
+            return Err((Trouble::Reset, format!("between two streams: {error}")));
+        }
+        outcome
+    }
+
+    async fn http2_streams(&mut self, mut sender: SendRequest<Bytes>) -> Result<(), Fault> {
+        while !self.shared.is_over() {
+            let order = self.next_order();
+            sender = match in_time(sender.ready()).await? {
+                Ok(sender) => sender,
+                Err(_) => {
+                    self.shared.count(|tally| tally.announced_ends += 1);
+                    return Ok(());
+                }
+            };
+            in_time(http2_exchange(&mut sender, &self.goal.host, &order)).await??;
+            self.shared.count(|tally| tally.done += 1);
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+}
+
+async fn in_time<T>(future: impl Future<Output = T>) -> Result<T, Fault> {
+    timeout(EXCHANGE_BOUND, future).await.map_err(|_| (Trouble::Late, format!("not done within {EXCHANGE_BOUND:?}")))
+}
+
+/// Says whether the answer announced the connection's end.
+async fn http1_exchange(client: &mut Client, host: &str, order: &Order, is_reused: bool) -> Result<bool, Fault> {
+    let begun = order.begin();
+    if let Err(error) = client.send("GET", host, &order.path(), &[]).await {
+        return Err((Trouble::Reset, error));
+    }
+    let head = match client.connection.read_head().await {
+        Ok(head) => head,
+        Err(error) => return Err((before_answer(client, is_reused), format!("{}: {error}", order.path()))),
+    };
+    let body = client.connection.read_body().await.map_err(|error| {
+        let trouble = if client.connection.end == Some(End::Reset) { Trouble::Reset } else { Trouble::Cut };
+        (trouble, format!("{}: {error}", order.path()))
+    })?;
+    order.check(begun, head.status(), &body).map_err(|error| (Trouble::Wrong, error))?;
+    Ok(head.value("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close")))
+}
+
+fn before_answer(client: &Client, is_reused: bool) -> Trouble {
+    match &client.connection.end {
+        Some(End::Reset) => Trouble::Reset,
+        Some(End::Closed) if is_reused && client.connection.received.is_empty() => Trouble::SentAgain,
+        Some(End::Closed | End::Broken(_)) => Trouble::Cut,
+        None => Trouble::Wrong,
+    }
+}
+
+async fn http2_exchange(sender: &mut SendRequest<Bytes>, host: &str, order: &Order) -> Result<(), Fault> {
+    let begun = order.begin();
+    let trouble = |error: h2::Error| {
+        let is_untouched = error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM));
+        let kind = if is_untouched { Trouble::SentAgain } else { Trouble::Reset };
+        (kind, format!("{}: {error}", order.path()))
+    };
+    let uri = format!("https://{host}{}", order.path());
+    let request = http::Request::get(uri).body(()).map_err(|error| (Trouble::Wrong, error.to_string()))?;
+    let (response, _) = sender.send_request(request, true).map_err(trouble)?;
+    let response = response.await.map_err(trouble)?;
+    let status = response.status().as_u16();
+    let mut stream = response.into_body();
+    let mut body = Vec::new();
+    while let Some(piece) = http2::receive_data(&mut stream).await {
+        body.extend_from_slice(&piece.map_err(trouble)?);
+    }
+    order.check(begun, Some(status), &body).map_err(|error| (Trouble::Wrong, error))
+}
+
+impl Order {
+    fn path(&self) -> String {
+        match self {
+            Order::Pattern(bytes) => format!("/bytes/{bytes}"),
+            Order::Numbered { path, .. } | Order::Text { path, .. } => path.clone(),
+        }
+    }
+
+    fn begin(&self) -> u64 {
+        match self {
+            Order::Numbered { window, .. } => window.lowest.load(Ordering::SeqCst),
+            Order::Pattern(_) | Order::Text { .. } => 0,
+        }
+    }
+
+    fn check(&self, begun: u64, status: Option<u16>, body: &[u8]) -> Result<(), String> {
+        let text = || String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        if status != Some(200) {
+            return Err(format!("{}: status {status:?}: {}", self.path(), text()));
+        }
+        match self {
+            Order::Pattern(bytes) if body.len() as u64 != *bytes => Err(format!("{} bytes of {bytes}", body.len())),
+            Order::Pattern(_) => pattern::check(0, body).map_err(|place| format!("{}: wrong byte at {place}", self.path())),
+            Order::Numbered { window, path } => {
+                let number: Option<u64> = text().strip_prefix('v').and_then(|number| number.parse().ok());
+                let highest = window.highest.load(Ordering::SeqCst);
+                let fits = number.is_some_and(|number| (begun..=highest).contains(&number));
+                if fits { Ok(()) } else { Err(format!("{path}: {:?} instead of v{begun} to v{highest}", text())) }
+            }
+            Order::Text { path, body: expected } => {
+                if text() == *expected {
+                    Ok(())
+                } else {
+                    Err(format!("{path}: {:?} instead of {expected:?}", text()))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `tidegate explain`: where a request would go by a configuration file, and why not elsewhere. Nothing is sent and nothing needs to run.
+
+use super::{fail, load, report};
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_control::{ExplainRequest, explain};
+
+/// Exit code of a request that no site or no route takes.
+const NOBODY: u8 = 2;
+
+pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Option<&str>) -> ExitCode {
+    let request = match ExplainRequest::parse(method, url, headers, from) {
+        Ok(request) => request,
+        Err(message) => return fail(&message),
+    };
+    let loaded = load(config);
+    report(&loaded);
+    let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
+    match explain(&configuration, &request) {
+        Ok(explanation) => {
+            print!("{}", explanation.render());
+            if explanation.has_route() { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }
+        }
+        Err(message) => fail(&message),
+    }
+}

@@ -1,0 +1,49 @@
+//! `tidegate explain --running` and `--request`: the same as `explain`, said by the process that runs, of what it runs or ran.
+
+use super::{fail, reach};
+use crate::cli::{DEFAULT_CONFIG, Reach, Running};
+use std::path::Path;
+use std::process::ExitCode;
+use tidegate_admin::api::{ExplainRequest, Explanation, PastRequest};
+use tidegate_admin::client::Client;
+
+/// Exit code of a request that no site or no route takes, as `explain` has it.
+const NOBODY: u8 = 2;
+
+pub fn run(config: &Path, reach: &Reach, method: String, url: String, headers: Vec<String>, from: Option<String>) -> ExitCode {
+    let client = match client(config, reach) {
+        Ok(client) => client,
+        Err(message) => return fail(&message),
+    };
+    let request = ExplainRequest { method, url, headers: Some(headers), from };
+    match client.post::<Explanation>("/v1/explain", &request, None) {
+        Ok(explanation) => {
+            print!("{}", explanation.text);
+            if explanation.has_route { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }
+        }
+        // 2 says that nobody takes the request, so a process that is not there is 1 as every other fault.
+        Err(fault) => fail(&fault.to_string()),
+    }
+}
+
+/// What became of a request that has ended.
+pub fn past(config: &Path, reach: &Reach, id: &str) -> ExitCode {
+    // Digits alone: nothing in it can change the path that is asked for.
+    if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return fail(&format!(
+            "`{id}` is not a request id\n  help: an id has 32 hexadecimal digits, as `request_id` in the access log"
+        ));
+    }
+    reach::with(client(config, reach), |client| {
+        let past: PastRequest = client.fetch(&format!("/v1/requests/{id}"))?;
+        print!("{}", past.text);
+        Ok(())
+    })
+}
+
+fn client(config: &Path, reach: &Reach) -> Result<Client, String> {
+    // The default names a file only where it is installed.
+    let config = (config != Path::new(DEFAULT_CONFIG)).then(|| config.to_owned());
+    let reach = Reach { admin: reach.admin.clone(), token_file: reach.token_file.clone() };
+    reach::running(&Running { config, reach })
+}

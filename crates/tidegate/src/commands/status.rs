@@ -1,0 +1,275 @@
+//! `tidegate status`: how the running process is, on a page of 100 columns, or as the API has it.
+
+use super::plural;
+use super::reach;
+use super::table::{labelled, table};
+use crate::cli::Running;
+use jiff::Timestamp;
+use std::process::ExitCode;
+use tidegate_admin::api::{Certificates, Pools, ServerState, Status};
+
+/// Certificates that end sooner are pointed out: renewals are done long before.
+const DAYS_WARNED: i64 = 14;
+
+pub fn run(json: bool, running: &Running) -> ExitCode {
+    reach::with(reach::running(running), |client| {
+        if json {
+            println!("{}", client.fetch_text("/v1/status")?);
+            return Ok(());
+        }
+        let (status, pools, certificates) =
+            (client.fetch("/v1/status")?, client.fetch("/v1/pools")?, client.fetch("/v1/certificates")?);
+        print!("{}", render(&status, &pools, &certificates, Timestamp::now()));
+        Ok(())
+    })
+}
+
+fn render(status: &Status, pools: &Pools, certificates: &Certificates, now: Timestamp) -> String {
+    let mut page = process(status);
+    page.push_str(&listeners(status));
+    page.push_str(&servers(pools));
+    page.push_str(&expiries(certificates, now));
+    page
+}
+
+fn process(status: &Status) -> String {
+    let mut page = String::new();
+    let mut row = |label: &str, text: String| page.push_str(&labelled(label, &text));
+    let readiness = status.readiness.as_str();
+    row("process", format!("{}, tidegate {}, {readiness}, started {}", status.process_id, status.version, time(&status.started)));
+    row("configuration", format!("generation {}, by {}, since {}", status.generation, status.origin, time(&status.applied)));
+    if let Some(awaits) = &status.awaits_confirmation {
+        let (generation, back_to, left) = (awaits.generation, awaits.back_to, awaits.seconds_left);
+        row("confirm", format!("generation {generation} goes back to {back_to} in {left} s; `tidegate confirm` keeps it"));
+    }
+    for drift in &status.drift {
+        row("drift", format!("after a restart: {drift}"));
+    }
+    if let Some(refused) = &status.refused {
+        row("refused", format!("{} by {}: {}", time(&refused.at), refused.by, refused.why));
+    }
+    let leaving = match status.workers_leaving {
+        0 => String::new(),
+        leaving => format!(", and {leaving} that end with their connections"),
+    };
+    row("workers", format!("{}{leaving}", status.workers));
+    let traffic = &status.traffic;
+    row(
+        "traffic",
+        format!(
+            "{} requests, {} answers from 500 on, {} handshakes, {} failed",
+            traffic.requests, traffic.server_errors, traffic.handshakes, traffic.handshake_failures
+        ),
+    );
+    for old in status.requests_by_generation.iter().filter(|old| old.generation != status.generation && old.requests > 0) {
+        row("on their way", format!("{} request{} of generation {}", old.requests, plural(old.requests), old.generation));
+    }
+    page
+}
+
+fn listeners(status: &Status) -> String {
+    let row = |listener: &tidegate_admin::api::Listener| {
+        let connections = &listener.connections;
+        let counts = [connections.handshake, connections.http1, connections.http2, connections.tunnel];
+        let mut row = vec![listener.address.clone(), listener.scheme.clone()];
+        row.extend(counts.map(|count| count.to_string()));
+        row.push(if listener.draining { "ends" } else { "" }.to_owned());
+        row
+    };
+    let rows: Vec<Vec<String>> = status.listeners.iter().map(row).collect();
+    section(&["LISTENER", "SCHEME", "HANDSHAKE", "HTTP/1", "HTTP/2", "TUNNEL", ""], &rows)
+}
+
+fn servers(pools: &Pools) -> String {
+    let mut rows = Vec::new();
+    for pool in &pools.pools {
+        for server in &pool.servers {
+            let backup = if server.backup { ", backup" } else { "" };
+            rows.push(vec![
+                format!("{}/{}", pool.name, server.address),
+                format!("{}{backup}", state(server.state)),
+                server.requests_in_flight.to_string(),
+                server.connections.to_string(),
+                pool.requests.to_string(),
+                pool.errors.to_string(),
+            ]);
+        }
+    }
+    section(&["POOL/SERVER", "STATE", "IN FLIGHT", "OPEN", "REQUESTS (POOL)", "ERRORS (POOL)"], &rows)
+}
+
+/// As it is pointed out on a page.
+pub fn state(state: ServerState) -> &'static str {
+    match state {
+        ServerState::Available => "available",
+        ServerState::Drained => "DRAINED",
+        ServerState::Cooling => "COOLING",
+    }
+}
+
+fn expiries(certificates: &Certificates, now: Timestamp) -> String {
+    let row = |certificate: &tidegate_admin::api::Certificate| {
+        let expiry = match certificate.not_after.parse::<Timestamp>() {
+            Err(_) => String::new(),
+            Ok(end) if end <= now => "EXPIRED".to_owned(),
+            Ok(end) => {
+                let days = (end.as_second() - now.as_second()) / 86_400;
+                let warning = if days < DAYS_WARNED { "EXPIRES " } else { "" };
+                format!("{warning}in {days} day{}", plural(days as usize))
+            }
+        };
+        vec![certificate.names.join(" "), certificate.source.clone(), time(&certificate.not_after), expiry]
+    };
+    let rows: Vec<Vec<String>> = certificates.certificates.iter().map(row).collect();
+    section(&["CERTIFICATE", "FROM", "VALID UNTIL (UTC)", ""], &rows)
+}
+
+fn section(headings: &[&str], rows: &[Vec<String>]) -> String {
+    if rows.is_empty() { String::new() } else { format!("\n{}", table(headings, rows)) }
+}
+
+/// Seconds are enough for people. What is no time stays as it is.
+pub fn time(text: &str) -> String {
+    text.parse::<Timestamp>().map_or_else(|_| text.to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::render;
+    use jiff::Timestamp;
+    use tidegate_admin::api::{
+        AwaitsConfirmation, Certificate, Certificates, ConnectionCounts, GenerationRequests, Listener, Pool, Pools, Readiness,
+        Refused, Server, ServerState, Status, Traffic,
+    };
+
+    pub fn status() -> Status {
+        Status {
+            version: "0.1.0".into(),
+            process_id: 4711,
+            started: "2026-11-20T10:00:00.123Z".into(),
+            readiness: Readiness::Ready,
+            generation: 5,
+            applied: "2026-11-20T11:00:00Z".into(),
+            origin: "apply /etc/tidegate/tidegate.kdl".into(),
+            source: "/etc/tidegate/tidegate.kdl".into(),
+            workers: 2,
+            workers_leaving: 0,
+            awaits_confirmation: None,
+            refused: None,
+            drift: Vec::new(),
+            listeners: vec![Listener {
+                address: "0.0.0.0:443".into(),
+                scheme: "https".into(),
+                sockets: 2,
+                draining: false,
+                connections: ConnectionCounts { handshake: 1, http1: 20, http2: 300, tunnel: 4 },
+            }],
+            requests_by_generation: vec![GenerationRequests { generation: 5, requests: 9 }],
+            traffic: Traffic { requests: 1234, server_errors: 5, handshakes: 60, handshake_failures: 7 },
+        }
+    }
+
+    pub fn pools() -> Pools {
+        let server = |address: &str, state: ServerState, requests_in_flight: u32| Server {
+            address: address.into(),
+            addresses: vec![address.into()],
+            weight: 1,
+            backup: state == ServerState::Drained,
+            state,
+            requests_in_flight,
+            connections: requests_in_flight + 1,
+        };
+        let servers = vec![
+            server("10.0.0.1:80", ServerState::Available, 7),
+            server("10.0.0.2:80", ServerState::Drained, 2),
+            server("10.0.0.3:80", ServerState::Cooling, 0),
+        ];
+        Pools {
+            generation: 5,
+            pools: vec![Pool {
+                name: "app".into(),
+                balance: "p2c".into(),
+                servers,
+                requests: 1000,
+                retries: 1,
+                errors: 3,
+                errors_by_reason: Vec::new(),
+                connections_opened: 10,
+                connections_reused: 990,
+                connections_active: 9,
+                connections_idle: 3,
+            }],
+        }
+    }
+
+    fn certificate(name: &str, not_after: &str) -> Certificate {
+        Certificate {
+            site: format!("https://{name}"),
+            source: "files".into(),
+            files: Vec::new(),
+            names: vec![name.into(), format!("www.{name}")],
+            not_before: "2026-01-01T00:00:00Z".into(),
+            not_after: not_after.into(),
+            key: "ECDSA P-256".into(),
+        }
+    }
+
+    fn page(status: &Status) -> String {
+        let certificates = vec![
+            certificate("a.example", "2027-03-01T12:00:00Z"),
+            certificate("b.example", "2026-11-29T12:00:00Z"),
+            certificate("c.example", "2026-11-01T00:00:00Z"),
+        ];
+        let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
+        let page = render(status, &pools(), &Certificates { certificates }, now);
+        assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+        page
+    }
+
+    #[test]
+    fn a_page_of_a_quiet_process() {
+        assert_eq!(
+            page(&status()),
+            "\
+process       4711, tidegate 0.1.0, ready, started 2026-11-20 10:00:00
+configuration generation 5, by apply /etc/tidegate/tidegate.kdl, since 2026-11-20 11:00:00
+workers       2
+traffic       1234 requests, 5 answers from 500 on, 60 handshakes, 7 failed
+
+LISTENER     SCHEME  HANDSHAKE  HTTP/1  HTTP/2  TUNNEL
+0.0.0.0:443  https           1      20     300       4
+
+POOL/SERVER      STATE            IN FLIGHT  OPEN  REQUESTS (POOL)  ERRORS (POOL)
+app/10.0.0.1:80  available                7     8             1000              3
+app/10.0.0.2:80  DRAINED, backup          2     3             1000              3
+app/10.0.0.3:80  COOLING                  0     1             1000              3
+
+CERTIFICATE              FROM   VALID UNTIL (UTC)
+a.example www.a.example  files  2027-03-01 12:00:00  in 101 days
+b.example www.b.example  files  2026-11-29 12:00:00  EXPIRES in 9 days
+c.example www.c.example  files  2026-11-01 00:00:00  EXPIRED
+"
+        );
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_said() {
+        let mut status = status();
+        status.awaits_confirmation = Some(AwaitsConfirmation { generation: 5, back_to: 4, seconds_left: 43 });
+        status.drift = vec!["/etc/tidegate/tidegate.kdl has another text than generation 5 that runs ".repeat(2)];
+        let why = "error: the site has no address\n  help: give it one".to_owned();
+        status.refused = Some(Refused { at: "2026-11-20T11:30:00Z".into(), by: "SIGHUP".into(), why });
+        status.requests_by_generation.insert(0, GenerationRequests { generation: 3, requests: 1 });
+        status.workers_leaving = 1;
+        let page = page(&status);
+        for expected in [
+            "confirm       generation 5 goes back to 4 in 43 s; `tidegate confirm` keeps it",
+            "drift         after a restart: /etc/tidegate/tidegate.kdl has",
+            "refused       2026-11-20 11:30:00 by SIGHUP: error: the site has no address help: give it one",
+            "on their way  1 request of generation 3",
+            "workers       2, and 1 that end with their connections",
+        ] {
+            assert!(page.contains(expected), "{expected} in\n{page}");
+        }
+    }
+}
