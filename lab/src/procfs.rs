@@ -1,10 +1,16 @@
 //! What the kernel says about processes: CPU time, memory, children, the machine itself.
-//! CPU time is the scheduler's own count in nanoseconds, user and system together; the clock-tick figures of `stat` are too coarse for one-second rounds.
+//! CPU time is the scheduler's own count in nanoseconds, user and system together; the clock-tick figures of `stat` are too coarse for one-second rounds and serve for what has ended alone.
 
 use std::fs;
 use std::io;
 
 pub type ProcessId = u32;
+
+/// What Linux counts in where it tells programs of time; the same on all common processors.
+const TICKS_PER_SECOND: u64 = 100;
+/// Fields of `stat` between the name and the times of the process itself, its ended threads among them, and those of children that have ended.
+const OWN_TICKS: usize = 11;
+const ENDED_CHILDREN_TICKS: usize = 13;
 
 /// CPU time that the living threads of these processes have used, in nanoseconds.
 pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
@@ -28,6 +34,42 @@ pub fn machine_cpu_us() -> f64 {
 /// Resident memory of these processes together, in bytes. Pages that they share are counted in each.
 pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     sum_of_status(processes, "VmRSS:")
+}
+
+/// The same with pages that several processes share divided among them, so that each is counted once.
+pub fn proportional_bytes(processes: &[ProcessId]) -> io::Result<u64> {
+    let of = |process: &ProcessId| {
+        let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
+        parse_kib(&text, "Pss:").ok_or_else(|| io::Error::other("no Pss:"))
+    };
+    processes.iter().map(of).sum()
+}
+
+/// CPU time of a process, of all that descend from it, and of threads and processes of them that have ended, in nanoseconds. Of what has ended
+/// it is known in hundredths of a second only.
+pub fn family_cpu_ns(root: ProcessId) -> io::Result<u64> {
+    let mut sum = 0;
+    for process in with_descendants(root)? {
+        // One that ends between the listing and the reading is in the time of its parent, at the next reading.
+        sum += process_cpu_ns(process) + ended_children_cpu_ns(process).unwrap_or(0);
+    }
+    Ok(sum)
+}
+
+/// The time of its living threads is exact and lacks those that have ended; that of the process has them, rounded down.
+fn process_cpu_ns(process: ProcessId) -> u64 {
+    cpu_ns(&[process]).unwrap_or(0).max(stat_cpu_ns(process, OWN_TICKS).unwrap_or(0))
+}
+
+/// CPU time of the children of a process that it has waited for, with theirs.
+pub fn ended_children_cpu_ns(process: ProcessId) -> io::Result<u64> {
+    stat_cpu_ns(process, ENDED_CHILDREN_TICKS)
+}
+
+fn stat_cpu_ns(process: ProcessId, skipped: usize) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let ticks = parse_ticks(&stat, skipped).ok_or_else(|| io::Error::other("no time of the process"))?;
+    Ok(ticks * (1_000_000_000 / TICKS_PER_SECOND))
 }
 
 fn sum_of_status(processes: &[ProcessId], field: &str) -> io::Result<u64> {
@@ -135,11 +177,10 @@ fn parse_schedstat(text: &str) -> Option<u64> {
 
 /// The first line is `cpu user nice system idle iowait irq softirq steal …` in ticks; guests are within user already.
 fn parse_machine_cpu_us(stat: &str) -> Option<f64> {
-    const TICKS_PER_SECOND: f64 = 100.0;
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<f64> = line.split_ascii_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
     let [user, nice, system, _idle, _iowait, irq, softirq, steal] = ticks[..] else { return None };
-    Some((user + nice + system + irq + softirq + steal) * 1e6 / TICKS_PER_SECOND)
+    Some((user + nice + system + irq + softirq + steal) * 1e6 / TICKS_PER_SECOND as f64)
 }
 
 fn parse_kib(status: &str, field: &str) -> Option<u64> {
@@ -163,6 +204,12 @@ fn parse_parent(stat: &str) -> Option<ProcessId> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// User and system time, which stand side by side behind `skipped` fields.
+fn parse_ticks(stat: &str, skipped: usize) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(skipped);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +224,18 @@ mod tests {
         assert_eq!(parse_kib("Name:\tx\nVmRSS:\t    1234 kB\nRssAnon:\t 1 kB\n", "VmRSS:"), Some(1234 * 1024));
         assert_eq!(parse_kib("Name:\tkthreadd\n", "VmRSS:"), None);
         assert_eq!(parse_parent("12 (a) b) (c) S 7 12 12 0"), Some(7));
+        let stat = "12 (a) b) (c) S 7 12 12 0 -1 4194560 1 2 3 4 100 200 30 5 20 0 1 0 99 1000 10";
+        assert_eq!(parse_ticks(stat, ENDED_CHILDREN_TICKS), Some(35));
+        assert_eq!(parse_ticks(stat, OWN_TICKS), Some(300));
+        assert_eq!(parse_ticks("12 (a) S 7 12", OWN_TICKS), None);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_in_the_time_of_its_process() {
+        let of_this_thread = || parse_schedstat(&fs::read_to_string("/proc/thread-self/schedstat").unwrap()).unwrap();
+        let before = family_cpu_ns(std::process::id()).unwrap();
+        std::thread::spawn(move || while of_this_thread() < 50_000_000 {}).join().unwrap();
+        assert!(family_cpu_ns(std::process::id()).unwrap() - before >= 30_000_000);
     }
 
     #[test]
@@ -196,15 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn this_process_uses_time_and_memory() {
+    fn this_process_uses_memory() {
         let own = [std::process::id()];
-        let before = cpu_ns(&own).unwrap();
-        let spun = (0..5_000_000u64).fold(0u64, |sum, step| sum.wrapping_mul(31).wrapping_add(step));
-        std::hint::black_box(spun);
-        // The scheduler writes the time down when the thread yields.
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        assert!(cpu_ns(&own).unwrap() > before);
         assert!(resident_bytes(&own).unwrap() > 100_000);
+        assert!((100_000..=resident_bytes(&own).unwrap() * 2).contains(&proportional_bytes(&own).unwrap()));
     }
 
     #[test]

@@ -1,24 +1,23 @@
 //! E3: under change. Five instances behind one port get a steady load while two more come and go, three times, and while CORS headers and a
 //! redirect are added and removed. What is counted is what clients see, phase by phase: any wrong answer, any connection refused or reset.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::experiments::grid;
+use crate::experiments::phased::PhasedLoad;
 use crate::experiments::round;
 use crate::experiments::session::{Session, note_configuration};
 use crate::net::Error;
-use crate::peers::{self, NotChanged, Program, Setup};
+use crate::peers::{self, Program, Setup};
 use crate::procfs::ProcessId;
 use crate::results::figure::Figure;
 use crate::results::{Cell, ExperimentRecord, Flavour, Outcome, Placement};
+use crate::stage::free_address;
 use crate::stage::interrupt::Interrupted;
 use crate::stage::probe::Probe;
 use crate::stage::running::{Participant, Running};
-use crate::stage::{free_address, read_report};
 
 const INSTANCES: usize = 5;
 const MORE: usize = 2;
@@ -98,13 +97,16 @@ fn status_of(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
 
-const FAIRNESS: [&str; 8] = [
+const FAIRNESS: [&str; 9] = [
     "Instances are processes that share one port by SO_REUSEPORT, for every peer; the study had pods behind a Kubernetes service. A process that \
      stops takes connections that wait in its accept queue with it, unless it hands them over: here the client sees that, behind a service it mostly \
      would not.",
     "Each peer is started, changed and stopped as its own documentation says: haproxy as master-worker, SIGUSR2 to reload, SIGUSR1 to stop; nginx \
      SIGHUP and SIGQUIT; Envoy routes from a watched file, drained over its admin port before it is stopped; Caddy its reload command and SIGTERM; \
-     Traefik a watched file and SIGTERM; Tidegate SIGTERM.",
+     Traefik a watched file and SIGTERM; Tidegate SIGHUP and SIGTERM.",
+    "Tidegate applies a changed configuration in the running process and keeps its connections; haproxy and nginx start workers with it, and the old ones \
+     leave. A Tidegate that stops hands its listening sockets, with what waits in them, to the others on the port. That is its default, and \
+     none of the others has it between processes that were started independently.",
     "The load is a closed loop over HTTP/1.1 as hey makes it, 250 connections from one thread or from five that know nothing of each other. The backend \
      answers 11 bytes instead of an echo.",
     "A request on a kept connection that is closed before a byte of the answer came is sent again once on a new one, as Go's client and browsers do; \
@@ -201,15 +203,13 @@ impl Fleet {
     }
 
     /// All instances at once: one after the other, the last would wait for the first.
-    fn change(&mut self, session: &Session, change: Change) -> Result<(), NotChanged> {
+    fn change(&mut self, session: &Session, change: Change) -> Result<(), String> {
         change.apply(&mut self.setup);
         let templates = session.stage.templates();
         std::thread::scope(|scope| {
             let order = |running| scope.spawn(move || Running::reconfigure(running, templates, |setup| change.apply(setup)));
             let orders: Vec<_> = self.instances.iter_mut().map(order).collect();
-            let done = orders
-                .into_iter()
-                .map(|order| order.join().unwrap_or_else(|_| Err(NotChanged::Failed("could not be told to change".into()))));
+            let done = orders.into_iter().map(|order| order.join().unwrap_or_else(|_| Err("could not be told to change".into())));
             // All are waited for before the first failure is told.
             done.collect::<Vec<_>>().into_iter().collect()
         })
@@ -251,7 +251,8 @@ struct Told {
     seconds_to_take_effect: Option<f64>,
     /// Probes that got no answer or a wrong one.
     failed_probes: u64,
-    not_changed: Option<NotChanged>,
+    /// Why the instances do not have the changed configuration.
+    not_changed: Option<String>,
     remarks: Vec<String>,
 }
 
@@ -279,13 +280,8 @@ fn add_cells(session: &Session, record: &mut ExperimentRecord, mut cells: Vec<Ce
                 *round.figures.entry(Figure::Failed).or_default() += told.failed_probes as f64;
             }
         }
-        match told.not_changed {
-            None => {}
-            Some(NotChanged::Unavailable(reason)) => {
-                cell.rounds.clear();
-                cell.outcome = Outcome::Unavailable { reason };
-            }
-            Some(NotChanged::Failed(reason)) => cell.outcome = Outcome::Failed { reason },
+        if let Some(reason) = told.not_changed {
+            cell.outcome = Outcome::Failed { reason };
         }
         for remark in told.remarks {
             session.remark(record, format!("{} in {}: {remark}", cell.participant, cell.case));
@@ -301,7 +297,7 @@ fn lead(session: &mut Session, fleet: &mut Fleet, load: &mut Load, probe: &Probe
     let mut phase = |session: &mut Session, title: &str, act: &mut dyn FnMut(&Session, &mut Told) -> Result<(), Error>| {
         session.check().map_err(|Interrupted| "interrupted")?;
         session.progress.spend(time.as_secs_f64() + 0.7, &format!("{name}: {title}"));
-        load.begin_phase(title)?;
+        load.phased.begin(title)?;
         told.push(Told::default());
         act(session, told.last_mut().expect("just pushed"))?;
         session.pause(time).map_err(|Interrupted| Error::from("interrupted"))
@@ -369,11 +365,9 @@ fn await_effect(session: &Session, change: Change, probe: &Probe, began: Instant
     Ok(())
 }
 
-/// A generator that is told its phases.
+/// The load of a variant, told its phases.
 struct Load {
-    child: Child,
-    phases: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    phased: PhasedLoad,
     variant: Variant,
     cell: Cell,
 }
@@ -381,37 +375,20 @@ struct Load {
 impl Load {
     fn start(session: &Session, fleet: &Fleet, variant: Variant) -> Result<Load, Error> {
         let words = format!(
-            "--path / --phases --connections {} --threads {} --timeout {REQUEST_TIMEOUT}",
+            "--path / --connections {} --threads {} --timeout {REQUEST_TIMEOUT}",
             variant.connections, variant.generators
         );
         let arguments: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let one = &fleet.instances[0];
         let mut command = session.stage.generator("load", one, &arguments)?;
         command.args(session.stage.observe_processes(&fleet.processes())?);
-        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let cell = grid::cell("", one.participant(), session.stage.placement(), &arguments);
-        let mut output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut ready = String::new();
-        output.read_line(&mut ready)?;
-        if ready.trim() != "ready" {
-            read_report(child.wait_with_output()?)?;
-            return Err("the generator did not begin".into());
-        }
-        Ok(Load { phases: child.stdin.take(), output, child, variant, cell })
-    }
-
-    fn begin_phase(&mut self, name: &str) -> Result<(), Error> {
-        let phases = self.phases.as_mut().ok_or("the generator has ended")?;
-        writeln!(phases, "{name}").map_err(|error| format!("the generator has ended: {error}").into())
+        Ok(Load { phased: PhasedLoad::start(command)?, variant, cell })
     }
 
     /// One cell for each phase.
-    fn finish(mut self) -> Result<Vec<Cell>, Error> {
-        drop(self.phases.take());
-        let mut text = Vec::new();
-        self.output.read_to_end(&mut text)?;
-        let output = self.child.wait_with_output()?;
-        let report = read_report(Output { stdout: text, ..output })?;
+    fn finish(self) -> Result<Vec<Cell>, Error> {
+        let report = self.phased.finish()?;
         let cell = |phase: &crate::load::PhaseReport| Cell {
             case: format!("{} | {}", self.variant.name, phase.name),
             rounds: vec![round::round(phase)],

@@ -1,6 +1,7 @@
 //! The experiments, one file each: what is set up, which loads it gets, in which order. How they are led is in `session`,
 //! how a grid of cases is measured in rounds is in `grid`; what comes out is `results`.
 
+mod change;
 mod compression;
 mod e1;
 mod e2;
@@ -8,6 +9,7 @@ mod e3;
 mod grid;
 mod memory;
 mod options;
+mod phased;
 mod plain;
 mod progress;
 mod round;
@@ -34,6 +36,8 @@ pub enum Experiment {
     E2,
     /// Under change: instances come and go, the configuration changes.
     E3,
+    /// What a change costs: start, time until it is seen, latency meanwhile, with one site and with thousands.
+    Change,
     /// New connections: full and resumed TLS handshakes.
     Handshake,
     /// HTTP/2 with several streams on a connection.
@@ -51,11 +55,12 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    pub const ALL: [Experiment; 11] = [
+    pub const ALL: [Experiment; 12] = [
         Experiment::E1,
         Experiment::E1Nginx,
         Experiment::E2,
         Experiment::E3,
+        Experiment::Change,
         Experiment::Handshake,
         Experiment::Http2,
         Experiment::Sizes,
@@ -71,6 +76,7 @@ impl Experiment {
             Experiment::E1Nginx => "e1-nginx",
             Experiment::E2 => "e2",
             Experiment::E3 => "e3",
+            Experiment::Change => "change",
             Experiment::Handshake => "handshake",
             Experiment::Http2 => "http2",
             Experiment::Sizes => "sizes",
@@ -87,6 +93,7 @@ impl Experiment {
             Experiment::E1Nginx => "out of the box again: nginx as its users tuned it",
             Experiment::E2 => "equalised, with and without compression",
             Experiment::E3 => "under change",
+            Experiment::Change => "what a change costs, with one site and with thousands",
             Experiment::Handshake => "new connections, full and resumed handshakes",
             Experiment::Http2 => "several streams on a connection",
             Experiment::Sizes => "answers from 1 KB to 10 MB",
@@ -104,6 +111,7 @@ impl Experiment {
             Experiment::E1Nginx => e1::seconds_nginx(session),
             Experiment::E2 => e2::seconds(session),
             Experiment::E3 => e3::seconds(session),
+            Experiment::Change => change::seconds(session),
             Experiment::Handshake => plain::seconds(&plain::handshake_cases(), session),
             Experiment::Http2 => plain::seconds(&plain::http2_cases(), session),
             Experiment::Sizes => plain::seconds(&plain::sizes_cases(), session),
@@ -120,6 +128,7 @@ impl Experiment {
             Experiment::E1Nginx => e1::run_nginx(session, record),
             Experiment::E2 => e2::run(session, record),
             Experiment::E3 => e3::run(session, record),
+            Experiment::Change => change::run(session, record),
             Experiment::Handshake => plain::handshake(session, record),
             Experiment::Http2 => plain::http2(session, record),
             Experiment::Sizes => plain::sizes(session, record),

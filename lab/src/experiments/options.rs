@@ -34,6 +34,9 @@ pub struct RunOptions {
     /// The rates of E1, in requests per second, if not as the preset has it.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub rates: Vec<u32>,
+    /// How many sites a proxy has whose changes are measured, if not as the preset has it.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub sites: Vec<u32>,
     /// Worker threads of equalised proxies; by default one for each processor of the proxy.
     #[arg(long)]
     pub threads: Option<NonZeroUsize>,
@@ -148,6 +151,26 @@ impl RunOptions {
             (Preset::Full, Size::Large) => Duration::from_secs(60),
         };
         self.round_time.map_or(preset, |time| time.max(RATE_TIME_MIN))
+    }
+
+    /// The counts of sites with which changes are measured.
+    pub fn sites(&self) -> Vec<u32> {
+        if !self.sites.is_empty() {
+            return self.sites.clone();
+        }
+        match self.preset {
+            Preset::Quick => vec![1, 1_000],
+            Preset::Full => vec![1, 10_000],
+        }
+    }
+
+    /// How long a proxy is changed again and again under load, and left alone before: a hundred changes with `full`.
+    pub fn change_time(&self) -> Duration {
+        let preset = match self.preset {
+            Preset::Quick => Duration::from_secs(2),
+            Preset::Full => Duration::from_secs(10),
+        };
+        self.round_time.unwrap_or(preset)
     }
 
     /// How long each phase of E3 is measured; the study measured 30 s.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::bounded;
 use super::kind::{PeerKind, Program};
 use super::render::{check_command, render, variants};
-use super::setup::{Places, Setup, codecs};
+use super::setup::{Places, Setup, Sites, codecs};
 use crate::certificates;
 use crate::net::Error;
 use crate::results::Flavour;
@@ -41,6 +41,7 @@ pub fn setups(kind: PeerKind) -> Vec<(String, Setup)> {
             setups.push((name, Setup { compression: Some(compression), ..plain.clone() }));
         }
     }
+    setups.push(("many sites".to_owned(), Setup::of_sites(Sites { count: 3, revision: 1 }, 1)));
     for variant in variants(kind, Flavour::Tuned) {
         setups.push(((*variant).to_owned(), Setup { variant: Some((*variant).to_owned()), ..Setup::of(Flavour::Tuned) }));
     }

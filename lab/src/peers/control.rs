@@ -1,8 +1,9 @@
 //! Stopping a peer gracefully and changing its configuration while it runs, each as the peer's own documentation says.
 //! Waiting for the end, and killing what does not end, is for whoever started it.
 
+use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -15,6 +16,9 @@ use crate::procfs::ProcessId;
 
 /// `caddy reload` returns when the new configuration is in use.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// What Tidegate has not applied by then, it has not heard of.
+const TIDEGATE_APPLY_TIME_MAX: Duration = Duration::from_secs(10);
+const TIDEGATE_POLL: Duration = Duration::from_millis(2);
 /// A little more than the drain time that Envoy is started with.
 const ENVOY_DRAINED_AFTER: Duration = Duration::from_secs(6);
 
@@ -57,57 +61,84 @@ pub fn stop(kind: PeerKind, pid: ProcessId, places: &Places) -> Result<(), Strin
     }
 }
 
-/// Why a running peer does not have its new configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotChanged {
-    /// This version of it cannot be changed while it runs; nobody tried.
-    Unavailable(String),
-    /// It should have worked.
-    Failed(String),
-}
-
-impl From<String> for NotChanged {
-    fn from(reason: String) -> NotChanged {
-        NotChanged::Failed(reason)
+/// Has a running peer take up the new files, and waits until it has where it says so: Caddy's command does, and Tidegate counts the
+/// configurations that it has applied. HAProxy and nginx are told by signal, and Traefik may take two seconds; there the first answers tell.
+pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), String> {
+    if program.kind != PeerKind::Tidegate || old.files == new.files {
+        return order_change(program, places, old, new, pid);
+    }
+    let before = TidegateChanges::read(places.admin)?;
+    order_change(program, places, old, new, pid)?;
+    let deadline = Instant::now() + TIDEGATE_APPLY_TIME_MAX;
+    loop {
+        let now = TidegateChanges::read(places.admin)?;
+        if now.generation > before.generation {
+            return Ok(());
+        }
+        if now.refused > before.refused {
+            return Err("tidegate refused the changed configuration; its log says why".to_owned());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("tidegate did not apply the changed configuration within {TIDEGATE_APPLY_TIME_MAX:?}"));
+        }
+        std::thread::sleep(TIDEGATE_POLL);
     }
 }
 
-/// Puts the new files into the place of the old ones and has the running peer take them up. Returns when it has been told.
-/// Only Caddy says when it is done; Traefik may take two seconds.
-pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), NotChanged> {
+/// Puts the files that differ into the place of the old ones and tells the running peer. Asks nothing of it but that, so that what a change
+/// costs can be measured; returns when it has been told.
+pub fn order_change(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), String> {
     let kind = program.kind;
+    let write = || new.write_what_differs(old, &places.folder);
     match kind {
-        // Becomes SIGHUP with the version that can; its note.md and the fairness notes of E3 say what it does then.
-        PeerKind::Tidegate => Err(NotChanged::Unavailable(
-            "this version of Tidegate cannot change its configuration while it runs (it comes with a later one)".to_owned(),
-        )),
         PeerKind::Haproxy if !old.arguments.iter().any(|argument| argument == "-W") => {
-            let reason = "haproxy was not started as a master process, which alone can load a changed configuration";
-            Err(NotChanged::Failed(reason.to_owned()))
+            Err("haproxy was not started as a master process, which alone can load a changed configuration".to_owned())
         }
         PeerKind::Haproxy => {
-            new.write(&places.folder)?;
-            Ok(signal(pid, Signal::USR2)?)
+            write()?;
+            signal(pid, Signal::USR2)
         }
-        PeerKind::Nginx | PeerKind::Angie => {
-            new.write(&places.folder)?;
-            Ok(signal(pid, Signal::HUP)?)
+        PeerKind::Tidegate | PeerKind::Nginx | PeerKind::Angie => {
+            write()?;
+            signal(pid, Signal::HUP)
         }
         PeerKind::Envoy => {
             only_these_differ(kind, &["routes.yaml"], old, new)?;
-            Ok(new.write(&places.folder)?)
+            write()
         }
         PeerKind::Traefik => {
-            only_these_differ(kind, &["dynamic/routes.yml"], old, new)?;
-            Ok(new.write(&places.folder)?)
+            only_these_differ(kind, &["dynamic/routes.yml", "dynamic/changing.yml"], old, new)?;
+            write()
         }
         PeerKind::Caddy => {
-            new.write(&places.folder)?;
+            write()?;
             let mut command = Command::new(&program.path);
             command.args(["reload", "--adapter", "caddyfile", "--address", &places.admin.to_string(), "--config"]);
             command.arg(places.folder.join("Caddyfile")).envs(new.environment.iter().cloned());
-            bounded::output(&mut command, RELOAD_TIME_MAX).map(drop).map_err(|reason| format!("`caddy reload`: {reason}").into())
+            bounded::output(&mut command, RELOAD_TIME_MAX).map(drop).map_err(|reason| format!("`caddy reload`: {reason}"))
         }
+    }
+}
+
+/// What Tidegate's metrics say of the configurations that it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TidegateChanges {
+    /// Number of the one that runs.
+    generation: u64,
+    refused: u64,
+}
+
+impl TidegateChanges {
+    fn read(admin: SocketAddr) -> Result<TidegateChanges, String> {
+        let metrics = http::request("GET", admin, "/metrics")?;
+        let sample = |name: &str| {
+            let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| format!("tidegate's metrics have no {name}"))
+        };
+        Ok(TidegateChanges {
+            generation: sample("tidegate_configuration_generation")?,
+            refused: sample("tidegate_configuration_changes_total{result=\"refused\"}")?,
+        })
     }
 }
 

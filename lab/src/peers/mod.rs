@@ -17,8 +17,8 @@ mod tests;
 mod traefik;
 
 pub use commands::{PeersOptions, Whereabouts, run};
-pub use control::{NotChanged, reconfigure, stop};
+pub use control::{order_change, reconfigure, stop};
 pub use find::Search;
 pub use kind::{PeerKind, Program};
 pub use render::{Rendered, render, variants};
-pub use setup::{Codec, Compression, Places, Setup, codecs, fastest_compression};
+pub use setup::{Codec, Compression, Places, Setup, Sites, codecs, fastest_compression};

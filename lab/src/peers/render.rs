@@ -15,6 +15,8 @@ use crate::net::Error;
 use crate::results::Flavour;
 
 static TEMPLATES: Dir = include_dir!("$CARGO_MANIFEST_DIR/peers");
+/// The folder of the configurations for [`Setup::sites`].
+const MANY_SITES: &str = "many-sites";
 /// Not for the peer but for the reader of a report.
 const NOTE: &str = "note.md";
 /// Envoy gives clients this long to leave when it drains; its default of ten minutes is longer than any experiment.
@@ -34,7 +36,12 @@ pub struct Rendered {
 impl Rendered {
     /// Puts the files into the peer's folder. Each appears at once and whole, so that a peer that watches them never reads half of one.
     pub fn write(&self, folder: &Path) -> Result<(), String> {
-        for (name, text) in &self.files {
+        self.write_what_differs(&Rendered::default(), folder)
+    }
+
+    /// The same without the files that stand there already, as nobody would save them again.
+    pub fn write_what_differs(&self, old: &Rendered, folder: &Path) -> Result<(), String> {
+        for (name, text) in self.files.iter().filter(|file| !old.files.contains(file)) {
             let path = folder.join(name);
             let write = || {
                 fs::create_dir_all(path.parent().unwrap_or(folder))?;
@@ -64,7 +71,10 @@ pub fn variants(kind: PeerKind, flavour: Flavour) -> &'static [&'static str] {
 /// Fills in the templates: those within this program, or those of the folder `templates`, which is laid out as `lab/peers` is.
 pub fn render(program: &Program, places: &Places, setup: &Setup, templates: Option<&Path>) -> Result<Rendered, Error> {
     let kind = program.kind;
-    let folder = flavour_folder(setup.flavour).ok_or("a floor is not a peer and has no configuration")?;
+    let folder = match setup.sites {
+        Some(_) => MANY_SITES,
+        None => flavour_folder(setup.flavour).ok_or("a floor is not a peer and has no configuration")?,
+    };
     check_variant(kind, setup)?;
     let sources = match templates {
         None => embedded(&format!("{kind}/{folder}")),
@@ -127,6 +137,9 @@ fn arguments(kind: PeerKind, places: &Places, setup: &Setup) -> Vec<OsString> {
     match kind {
         PeerKind::Tidegate => words(&["run", "--config"], &[file]),
         // Only the master process of `-W` can load a changed configuration.
+        PeerKind::Haproxy if setup.sites.is_some() => {
+            [words(&["-W", "-f"], &[file]), words(&["-f"], &[places.folder.join("changing.cfg")])].concat()
+        }
         PeerKind::Haproxy if setup.shared_port => words(&["-W", "-f"], &[file]),
         PeerKind::Haproxy => words(&["-db", "-f"], &[file]),
         PeerKind::Nginx | PeerKind::Angie => {
@@ -217,6 +230,9 @@ fn variables(program: &Program, places: &Places, setup: &Setup) -> Value {
         redirect => setup.redirect,
         shared_port => setup.shared_port,
         access_log => setup.access_log,
+        sites => setup.sites.map(|sites| {
+            context! { revision => sites.revision, others => (2..=sites.count).collect::<Vec<u32>>() }
+        }),
         // Started by root, nginx would hand its workers to another user, who cannot reach the folder.
         root => rustix::process::geteuid().is_root(),
     }

@@ -26,6 +26,17 @@ pub struct Setup {
     pub shared_port: bool,
     /// The log is on. When false it is off, but out of the box as the peer has it by default.
     pub access_log: bool,
+    /// Many hosts on plain HTTP instead of one with a certificate, equalised, and changed while they are served. The flags above are not for it.
+    pub sites: Option<Sites>,
+}
+
+/// Hosts that are served beside `localhost`: `site-1.test`, `site-2.test`, ….
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sites {
+    /// From one on.
+    pub count: u32,
+    /// Answers of the first site carry it as `X-Revision`. The others, and `localhost`, never change.
+    pub revision: u32,
 }
 
 /// Addresses and files that a configuration names. The folder holds `cert.pem`, `key.pem`, `combined.pem` and `ca.pem`, and is the peer's own.
@@ -72,8 +83,19 @@ impl Setup {
             redirect: false,
             shared_port: false,
             access_log: false,
+            sites: None,
         }
     }
+
+    pub fn of_sites(sites: Sites, threads: usize) -> Setup {
+        Setup { threads: Some(threads), sites: Some(sites), ..Setup::of(Flavour::Equalised) }
+    }
+}
+
+impl Sites {
+    /// Asked under load, whatever happens to the others.
+    pub const UNCHANGING: &str = "localhost";
+    pub const CHANGING: &str = "site-1.test";
 }
 
 impl Codec {

@@ -85,6 +85,32 @@ fn every_configuration_is_whole_and_names_its_places() {
 }
 
 #[test]
+fn many_sites_differ_by_one_file_when_one_changes() {
+    let places = places(Path::new("/srv/folder"));
+    for kind in PeerKind::ALL {
+        let of = |count, revision| render(&program(kind), &places, &Setup::of_sites(Sites { count, revision }, 1), None).unwrap();
+        for count in [1, 2, 300] {
+            let (first, second) = (of(count, 1), of(count, 2));
+            let text: String = first.files.iter().map(|(_, text)| text.as_str()).collect();
+            let last = format!("site-{count}.test");
+            assert!(
+                text.contains("localhost") && text.contains(&last) && text.contains("41001") && text.contains("41003"),
+                "{kind}: {text}"
+            );
+            assert!(!text.contains(&format!("site-{}.test", count + 1)), "{kind} {count}");
+            assert_eq!(text.matches('{').count(), text.matches('}').count(), "{kind}: {text}");
+            assert!(!text.contains("cert") && !text.contains("{%"), "{kind}: {text}");
+            let changed: Vec<_> = first.files.iter().zip(&second.files).filter(|(left, right)| left != right).collect();
+            let [((name, before), (_, after))] = changed.as_slice() else { panic!("{kind}: {changed:?}") };
+            assert_eq!(name.contains("changing"), kind != PeerKind::Envoy, "{kind}: {name}");
+            assert_eq!(before.lines().zip(after.lines()).filter(|(left, right)| left != right).count(), 1, "{kind}");
+            assert!((2..=7).contains(&(first.note.matches(". ").count() + first.note.matches(".\n").count() + 1)), "{kind}");
+            assert!(kind != PeerKind::Haproxy || first.arguments.iter().any(|argument| argument == "-W"));
+        }
+    }
+}
+
+#[test]
 fn every_flavour_says_what_is_equal_in_it() {
     let places = places(Path::new("/srv/folder"));
     for kind in PeerKind::ALL {
@@ -283,18 +309,76 @@ fn what_is_not_watched_is_not_changed() {
         let plain = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
         let setup_of = |setup: &Setup| render(&program(kind), &places, setup, None).unwrap();
         let old = setup_of(&plain);
+        old.write(folder.path()).unwrap();
         let routes = setup_of(&Setup { cors: true, redirect: true, ..plain.clone() });
         assert_eq!(reconfigure(&program(kind), &places, &old, &routes, nobody), Ok(()), "{kind}");
         for (name, text) in &routes.files {
             assert_eq!(&fs::read_to_string(folder.path().join(name)).unwrap(), text, "{kind} {name}");
         }
+        let [first, second] = [1, 2].map(|revision| setup_of(&Setup::of_sites(Sites { count: 2, revision }, 1)));
+        assert_eq!(order_change(&program(kind), &places, &first, &second, nobody), Ok(()), "{kind}");
         let log = setup_of(&Setup { access_log: true, ..plain });
         let refused = reconfigure(&program(kind), &places, &old, &log, nobody).unwrap_err();
-        assert!(matches!(refused, NotChanged::Failed(reason) if reason.contains("only when it starts")), "{kind}");
+        assert!(refused.contains("only when it starts"), "{kind}: {refused}");
     }
     let haproxy = render(&program(PeerKind::Haproxy), &places, &Setup::of(Flavour::OutOfTheBox), None).unwrap();
     let refused = reconfigure(&program(PeerKind::Haproxy), &places, &haproxy, &haproxy, nobody).unwrap_err();
-    assert!(matches!(refused, NotChanged::Failed(reason) if reason.contains("master")));
+    assert!(refused.contains("master"), "{refused}");
+}
+
+/// `/metrics` of a Tidegate whose configuration changed so often, and was refused so often.
+fn metrics_of(generation: u64, refused: u64) -> String {
+    format!(
+        "# TYPE tidegate_configuration_generation gauge\ntidegate_configuration_generation {generation}\n\
+         tidegate_configuration_changes_total{{result=\"applied\"}} {generation}\n\
+         tidegate_configuration_changes_total{{result=\"refused\"}} {refused}\n"
+    )
+}
+
+/// Answers one request after the other with these texts, then is gone.
+fn admin_that_says(answers: Vec<String>) -> (std::net::SocketAddr, std::thread::JoinHandle<()>) {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        for answer in answers {
+            let mut socket = listener.accept().unwrap().0;
+            let count = socket.read(&mut [0; 1024]).unwrap();
+            assert!(count > 0);
+            socket.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{answer}").as_bytes()).unwrap();
+        }
+    });
+    (address, server)
+}
+
+#[test]
+fn tidegate_is_waited_for_until_it_has_applied_or_refused() {
+    let check = |answers: &[String], expected: Result<(), &str>| {
+        let folder = tempfile::tempdir().unwrap();
+        let (admin, server) = admin_that_says(answers.to_vec());
+        let places = Places { admin, ..places(folder.path()) };
+        let plain = Setup { shared_port: true, ..Setup::of(Flavour::OutOfTheBox) };
+        let of = |setup: &Setup| render(&program(PeerKind::Tidegate), &places, setup, None).unwrap();
+        let (old, new) = (of(&plain), of(&Setup { cors: true, ..plain.clone() }));
+        // SIGHUP is for this one, and is its end.
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let outcome = reconfigure(&program(PeerKind::Tidegate), &places, &old, &new, sleeper.id());
+        match expected {
+            Ok(()) => assert_eq!(outcome, Ok(())),
+            Err(part) => assert!(outcome.as_ref().is_err_and(|error| error.contains(part)), "{outcome:?}"),
+        }
+        server.join().unwrap();
+        if expected.is_err_and(|error| error.contains("have no")) {
+            sleeper.kill().unwrap();
+        } else {
+            let text = fs::read_to_string(folder.path().join("tidegate.kdl")).unwrap();
+            assert!(text.contains("Access-Control-Allow-Origin"), "{text}");
+        }
+        assert!(!sleeper.wait().unwrap().success());
+    };
+    check(&[metrics_of(1, 0), metrics_of(1, 0), metrics_of(2, 0)], Ok(()));
+    check(&[metrics_of(7, 3), metrics_of(7, 3), metrics_of(7, 4)], Err("refused the changed configuration"));
+    check(&["tidegate_configuration_generations 1\n".to_owned()], Err("have no tidegate_configuration_generation"));
 }
 
 #[test]

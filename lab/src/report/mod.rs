@@ -1,6 +1,7 @@
 //! What people read of a run: one HTML page, the same as Markdown, the table of the README. Figures come from `results` and are not
 //! changed here. `section` says which experiment has which layout, `document` what both renderers are given.
 
+mod change;
 mod chart;
 mod document;
 mod equalised;
@@ -12,7 +13,7 @@ mod html;
 mod json;
 mod ladder;
 mod markdown;
-mod number;
+pub mod number;
 pub mod published;
 mod readme;
 mod section;

@@ -58,7 +58,7 @@ pub fn percent(share: f64) -> String {
 pub fn figure(figure: Figure, value: f64) -> String {
     match figure {
         Figure::ResumedShare => percent(value),
-        Figure::Requests | Figure::Failed | Figure::Dropped | Figure::SentAgain => whole(value),
+        Figure::Requests | Figure::Failed | Figure::Dropped | Figure::SentAgain | Figure::ChangesMade => whole(value),
         Figure::CpuUsPerRequest
         | Figure::RequestsPerSecond
         | Figure::LatencyMeanUs
@@ -84,7 +84,13 @@ pub fn figure(figure: Figure, value: f64) -> String {
         | Figure::IdleKibPerConnection
         | Figure::SocketCallsPerRequest
         | Figure::SystemCallsPerRequest
-        | Figure::SecondsToTakeEffect => short(value),
+        | Figure::SecondsToTakeEffect
+        | Figure::StartMs
+        | Figure::SharedOnceAtStartMb
+        | Figure::ChangeSeenMs
+        | Figure::CpuMsPerChange
+        | Figure::LatencyP50Ratio
+        | Figure::LatencyP99Ratio => short(value),
     }
 }
 

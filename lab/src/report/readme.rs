@@ -6,6 +6,7 @@ use crate::report::standing::{OURS, Place, Standing, standings};
 use crate::report::{grid, head, under_change};
 use crate::results::figure::Better;
 use crate::results::{PeerState, Report};
+use std::collections::BTreeMap;
 
 pub fn readme(report: &Report) -> String {
     let all = standings(report);
@@ -48,16 +49,37 @@ fn setting(report: &Report) -> String {
     let once = head::once(report);
     let once = if once.is_empty() { once } else { format!("; {}", once.trim_end_matches('.')) };
     format!(
-        "One run on {}, {} cores, Linux {}, {}; preset {}, began {}. {}. Less is better unless it says more. Medians over interleaved rounds \
+        "{} on {}, {} cores, Linux {}, {}; preset {}, {}. {}. Less is better unless it says more. Medians over interleaved rounds \
          where there were several{once}.",
+        if begins(report).len() > 1 { "Several runs" } else { "One run" },
         machine.cpu,
         machine.cores,
         machine.kernel,
         machine.system,
         report.preset,
-        report.began,
+        when(report),
         versions.join(", ")
     )
+}
+
+/// An updated report has experiments of earlier runs in it, and they may have measured an earlier Tidegate.
+fn when(report: &Report) -> String {
+    let begins = begins(report);
+    match (begins.first(), begins.last()) {
+        (Some(first), Some(last)) if first != last => {
+            format!("the first experiment begun {first}, the last {last}; the report says of each when, and with which command")
+        }
+        _ => format!("began {}", report.began),
+    }
+}
+
+/// When the commands were given whose experiments the report has, the earliest first.
+fn begins(report: &Report) -> Vec<&str> {
+    let commands: BTreeMap<&str, &str> =
+        report.experiments.iter().rev().map(|experiment| (experiment.command.as_str(), experiment.began.as_str())).collect();
+    let mut begins: Vec<_> = commands.into_values().collect();
+    begins.sort_unstable();
+    begins
 }
 
 fn row(standing: &Standing, names: &[&str]) -> String {

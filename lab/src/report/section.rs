@@ -4,7 +4,7 @@
 use crate::report::chart::{Bar, Bars, Chart};
 use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
-use crate::report::{equalised, ladder, number, targets, under_change};
+use crate::report::{change, equalised, ladder, number, targets, under_change};
 use crate::results::figure::{Better, Figure};
 use crate::results::{Configuration, ExperimentRecord, Flavour, Outcome, PeerState, Report};
 
@@ -48,6 +48,7 @@ pub fn of(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
             "e1" | "e1-nginx" => ladder::layout(report, experiment),
             "e2" => equalised::layout(report, experiment),
             "e3" => under_change::layout(report, experiment),
+            "change" => change::layout(report, experiment),
             "targets" => targets::layout(report, experiment),
             _ => generic(report, experiment),
         });

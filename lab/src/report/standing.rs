@@ -1,5 +1,5 @@
 //! Who is the best at what, and where Tidegate is not: what the top of a report and the README say. Pure.
-//! It covers what costs something (CPU time, memory), what breaks (E1, E3), and latency under a given rate.
+//! It covers what costs something (CPU time, memory, a start, a change), what breaks (E1, E3), and latency under a given rate.
 
 use crate::report::grid::{self, Grid, Row};
 use crate::report::{ladder, number, under_change};
@@ -75,6 +75,9 @@ pub fn standings(report: &Report) -> Vec<Standing> {
                 Figure::ResidentAtStartMb,
                 Figure::ResidentPeakMb,
                 Figure::LatencyP99Us,
+                Figure::StartMs,
+                Figure::ChangeSeenMs,
+                Figure::CpuMsPerChange,
             ] {
                 let rows = grid.rows.iter().filter(|row| belongs(experiment, row, figure));
                 all.extend(rows.filter_map(|row| of_row(report, experiment, flavour, &grid, row, figure)));

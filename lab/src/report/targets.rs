@@ -6,13 +6,17 @@ use crate::results::judgement::{Judgement, Verdict};
 use crate::results::{ExperimentRecord, Report};
 
 pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    if !experiment.judgements.is_empty() {
-        blocks.push(Block::Paragraph(summary(&experiment.judgements)));
-        blocks.push(Block::Table(table(&experiment.judgements)));
-    }
+    let mut blocks = judgements(experiment);
     blocks.extend(section::generic(report, experiment));
     blocks
+}
+
+/// Nothing where there are none.
+pub fn judgements(experiment: &ExperimentRecord) -> Vec<Block> {
+    if experiment.judgements.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Paragraph(summary(&experiment.judgements)), Block::Table(table(&experiment.judgements))]
 }
 
 fn summary(judgements: &[Judgement]) -> String {

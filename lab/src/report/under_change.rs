@@ -268,7 +268,7 @@ fn wrong_by_phase(grid: &Grid, variant: &str) -> Table {
     table
 }
 
-fn wrong_entry(cell: &Cell, notes: &mut Notes) -> Entry {
+pub fn wrong_entry(cell: &Cell, notes: &mut Notes) -> Entry {
     match &cell.outcome {
         // Who was slow does not change which answers were wrong.
         Outcome::Measured | Outcome::Limited { .. } => {

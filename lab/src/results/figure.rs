@@ -54,6 +54,19 @@ pub enum Figure {
     SystemCallsPerRequest,
     /// From the order to change until every new connection saw the change.
     SecondsToTakeEffect,
+    /// From the start of the process to its first right answer.
+    StartMs,
+    /// Resident memory of the freshly started proxy, with what its processes share counted once.
+    SharedOnceAtStartMb,
+    /// From the writing of a changed route to the first answer that shows it, to a new connection.
+    ChangeSeenMs,
+    /// CPU time of a change: of all processes of the proxy, those that end by it included, and of the command that orders it.
+    CpuMsPerChange,
+    /// Changes that were made and seen within the phase.
+    ChangesMade,
+    /// While the configuration is changed again and again, to the calm phase before.
+    LatencyP50Ratio,
+    LatencyP99Ratio,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +112,13 @@ impl Figure {
             Figure::SocketCallsPerRequest => "socket calls/request",
             Figure::SystemCallsPerRequest => "system calls/request",
             Figure::SecondsToTakeEffect => "seconds to take effect",
+            Figure::StartMs => "ms to the first answer",
+            Figure::SharedOnceAtStartMb => "MB at start, shared pages once",
+            Figure::ChangeSeenMs => "ms until a change is seen",
+            Figure::CpuMsPerChange => "CPU ms/change",
+            Figure::ChangesMade => "changes made",
+            Figure::LatencyP50Ratio => "p50, × calm",
+            Figure::LatencyP99Ratio => "p99, × calm",
         }
     }
 
@@ -122,7 +142,13 @@ impl Figure {
             | Figure::IdleKibPerConnection
             | Figure::SocketCallsPerRequest
             | Figure::SystemCallsPerRequest
-            | Figure::SecondsToTakeEffect => Better::Lower,
+            | Figure::SecondsToTakeEffect
+            | Figure::StartMs
+            | Figure::SharedOnceAtStartMb
+            | Figure::ChangeSeenMs
+            | Figure::CpuMsPerChange
+            | Figure::LatencyP50Ratio
+            | Figure::LatencyP99Ratio => Better::Lower,
             Figure::RequestsPerSecond | Figure::Requests | Figure::HandshakesPerSecond => Better::Higher,
             Figure::SentLateP99Us
             | Figure::ResumedShare
@@ -132,7 +158,8 @@ impl Figure {
             | Figure::ProxyCoresBusy
             | Figure::GeneratorCoresBusy
             | Figure::BackendCoresBusy
-            | Figure::OtherCoresBusy => Better::Neither,
+            | Figure::OtherCoresBusy
+            | Figure::ChangesMade => Better::Neither,
         }
     }
 
@@ -150,7 +177,9 @@ impl Figure {
             | Figure::LatencyP99Us
             | Figure::LatencyP999Us
             | Figure::LatencyMaxUs
-            | Figure::HandshakesPerSecond => true,
+            | Figure::HandshakesPerSecond
+            | Figure::LatencyP50Ratio
+            | Figure::LatencyP99Ratio => true,
             Figure::CpuUsPerRequest
             | Figure::Failed
             | Figure::SentAgain
@@ -169,7 +198,12 @@ impl Figure {
             | Figure::IdleKibPerConnection
             | Figure::SocketCallsPerRequest
             | Figure::SystemCallsPerRequest
-            | Figure::SecondsToTakeEffect => false,
+            | Figure::SecondsToTakeEffect
+            | Figure::StartMs
+            | Figure::SharedOnceAtStartMb
+            | Figure::ChangeSeenMs
+            | Figure::CpuMsPerChange
+            | Figure::ChangesMade => false,
         }
     }
 }

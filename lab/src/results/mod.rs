@@ -1,6 +1,7 @@
 //! What a run found, as `report.json` keeps it: the shape only, written by the experiments and read by the report, `compare` and `readme`.
 //! Nothing here measures or renders. Summaries over rounds are in `summary`, what figures there are in `figure`.
 
+pub mod change;
 pub mod compare;
 pub mod figure;
 pub mod judgement;
@@ -100,7 +101,7 @@ pub struct ExperimentRecord {
     pub cells: Vec<Cell>,
     /// What happened on the way: a peer that ended half-way, a case that was left out.
     pub remarks: Vec<String>,
-    /// Bounds that the project has set itself; only `targets` has them.
+    /// Bounds that the project has set itself; `targets` has them, and `change`.
     pub judgements: Vec<Judgement>,
 }
 

@@ -1,4 +1,4 @@
-//! Which processors each part of a run gets. Pure, but for asking the kernel which there are.
+//! Which processors each part of a run gets. Pure, but for asking the kernel which there are, and for this program itself.
 
 use std::str::FromStr;
 
@@ -27,6 +27,26 @@ pub fn set_of(cores: &[usize]) -> CpuSet {
         set.set(*core);
     }
     set
+}
+
+/// This thread, and what it starts, on these processors for as long as this lives.
+pub struct OnCores {
+    before: CpuSet,
+}
+
+impl OnCores {
+    pub fn pin(cores: &[usize]) -> Result<OnCores, Error> {
+        let before = rustix::thread::sched_getaffinity(None)?;
+        rustix::thread::sched_setaffinity(None, &set_of(cores))?;
+        Ok(OnCores { before })
+    }
+}
+
+impl Drop for OnCores {
+    fn drop(&mut self) {
+        // They were allowed before; if they are not any more, somebody else wants it so.
+        rustix::thread::sched_setaffinity(None, &self.before).ok();
+    }
 }
 
 /// The proxy takes the last ones, since the first serve most interrupts. A generator works about as hard as a proxy, a backend far less.
@@ -113,6 +133,15 @@ fn parse_range(text: &str) -> Result<std::ops::RangeInclusive<usize>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_is_put_back_where_it_was() {
+        let before = allowed().unwrap();
+        let pinned = OnCores::pin(&before[..1]).unwrap();
+        assert_eq!(allowed().unwrap(), before[..1]);
+        drop(pinned);
+        assert_eq!(allowed().unwrap(), before);
+    }
 
     #[test]
     fn cores_are_shared_out() {

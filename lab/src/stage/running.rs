@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::certificates;
 use crate::net::Error;
-use crate::peers::{self, NotChanged, Places, Program, Rendered, Setup};
+use crate::peers::{self, Places, Program, Rendered, Setup};
 use crate::procfs::{self, ProcessId};
 use crate::results::{Configuration, Flavour};
 use crate::stage::cgroup::Cgroup;
@@ -16,6 +16,8 @@ use crate::stage::{START_POLL, START_TIME_MAX, Stage, free_address};
 
 /// A freshly started process may still be busy with itself when its port opens.
 const SETTLE_TIME: Duration = Duration::from_millis(150);
+/// Between two requests to a peer that does not answer yet.
+const ANSWER_POLL: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub enum Participant {
@@ -76,6 +78,35 @@ impl Running {
 
     /// On an address that others may listen on, too.
     pub fn start_on(stage: &Stage, participant: Participant, listen: Option<SocketAddr>) -> Result<Running, Error> {
+        let mut running = Running::set_up(stage, participant, listen)?;
+        running.launch(stage)?;
+        Ok(running)
+    }
+
+    /// Starts a peer and returns it at its first right answer, with the time since its process began.
+    pub fn start_until(
+        stage: &Stage,
+        participant: Participant,
+        mut is_answered: impl FnMut(SocketAddr) -> bool,
+        time_max: Duration,
+    ) -> Result<(Running, Duration), Error> {
+        let mut running = Running::set_up(stage, participant, None)?;
+        running.rendered.write(&running.places.folder)?;
+        let began = Instant::now();
+        let mut child = running.spawn(stage)?.ok_or("the backend is not started by an experiment")?;
+        while !is_answered(running.places.listen) {
+            child.check_alive()?;
+            if began.elapsed() > time_max {
+                return Err(format!("{} gave no right answer within {time_max:?}", running.name).into());
+            }
+            std::thread::sleep(ANSWER_POLL);
+        }
+        let time = began.elapsed();
+        running.adopt(child)?;
+        Ok((running, time))
+    }
+
+    fn set_up(stage: &Stage, participant: Participant, listen: Option<SocketAddr>) -> Result<Running, Error> {
         let name = participant.name();
         let listen = match (&participant, listen) {
             (Participant::Backend, _) => stage.backend_address(),
@@ -91,33 +122,39 @@ impl Running {
             Participant::Peer { program, setup } => peers::render(program, &places, setup, stage.templates())?,
             Participant::Relay | Participant::Backend => Rendered::default(),
         };
-        let mut running =
-            Running { name, participant, places, rendered, child: None, processes: Vec::new(), resident_bytes_at_start: 0 };
-        running.launch(stage)?;
-        Ok(running)
+        Ok(Running { name, participant, places, rendered, child: None, processes: Vec::new(), resident_bytes_at_start: 0 })
     }
 
     fn launch(&mut self, stage: &Stage) -> Result<(), Error> {
+        self.rendered.write(&self.places.folder)?;
+        let Some(mut child) = self.spawn(stage)? else { return Ok(()) };
+        wait_until_it_listens(&mut child, self.places.listen)?;
+        std::thread::sleep(SETTLE_TIME);
+        child.check_alive()?;
+        self.adopt(child)
+    }
+
+    /// The backend stands already.
+    fn spawn(&self, stage: &Stage) -> Result<Option<Child>, Error> {
         let cgroup = stage.cgroup().map(Cgroup::path);
         let command = match &self.participant {
-            Participant::Backend => return Ok(()),
+            Participant::Backend => return Ok(None),
             Participant::Relay => {
                 let mut command = child::pinned(&stage.cores().proxy, &std::env::current_exe()?)?;
                 command.args(["relay", "--listen", &self.places.listen.to_string(), "--to", &self.places.backend.to_string()]);
                 command
             }
             Participant::Peer { program, .. } => {
-                self.rendered.write(&self.places.folder)?;
                 let mut command = child::pinned_within(&stage.cores().proxy, cgroup, &program.path)?;
                 command.args(&self.rendered.arguments).envs(self.rendered.environment.iter().cloned());
                 command.current_dir(&self.places.folder);
                 command
             }
         };
-        let mut child = Child::spawn(&self.name, command, &self.log())?;
-        wait_until_it_listens(&mut child, self.places.listen)?;
-        std::thread::sleep(SETTLE_TIME);
-        child.check_alive()?;
+        Child::spawn(&self.name, command, &self.log()).map(Some)
+    }
+
+    fn adopt(&mut self, child: Child) -> Result<(), Error> {
         self.processes = child.processes()?;
         self.resident_bytes_at_start = procfs::resident_bytes(&self.processes)?;
         self.child = Some(child);
@@ -172,18 +209,42 @@ impl Running {
     }
 
     pub fn speaks_tls(&self) -> bool {
-        matches!(self.participant, Participant::Peer { .. })
+        matches!(&self.participant, Participant::Peer { setup, .. } if setup.sites.is_none())
+    }
+
+    /// The configuration for another setup, to be had at hand when it is needed.
+    pub fn prepare(&self, templates: Option<&Path>, setup: &Setup) -> Result<Rendered, Error> {
+        match &self.participant {
+            Participant::Peer { program, .. } => peers::render(program, &self.places, setup, templates),
+            Participant::Relay | Participant::Backend => Err(format!("{} cannot be configured", self.name).into()),
+        }
+    }
+
+    /// Writes a prepared configuration and tells the process, without waiting for it. What it had before is not kept: see [`Running::replaced`].
+    pub fn order(&self, prepared: &Rendered) -> Result<(), String> {
+        match (&self.participant, &self.child) {
+            (Participant::Peer { program, .. }, Some(child)) => {
+                peers::order_change(program, &self.places, &self.rendered, prepared, child.process_id())
+            }
+            (Participant::Peer { .. } | Participant::Relay | Participant::Backend, _) => {
+                Err(format!("{} cannot be configured", self.name))
+            }
+        }
+    }
+
+    /// An ordered configuration is the present one from now on, and the one before is at hand again.
+    pub fn replaced(&mut self, prepared: &mut Rendered) {
+        std::mem::swap(&mut self.rendered, prepared);
     }
 
     /// Changes the configuration while it runs, as its own documentation says.
-    pub fn reconfigure(&mut self, templates: Option<&Path>, change: impl FnOnce(&mut Setup)) -> Result<(), NotChanged> {
+    pub fn reconfigure(&mut self, templates: Option<&Path>, change: impl FnOnce(&mut Setup)) -> Result<(), String> {
         let (Participant::Peer { program, setup }, Some(child)) = (&mut self.participant, &self.child) else {
-            return Err(NotChanged::Failed(format!("{} cannot be configured", self.name)));
+            return Err(format!("{} cannot be configured", self.name));
         };
         let mut changed = setup.clone();
         change(&mut changed);
-        let rendered =
-            peers::render(program, &self.places, &changed, templates).map_err(|error| NotChanged::Failed(error.to_string()))?;
+        let rendered = peers::render(program, &self.places, &changed, templates).map_err(|error| error.to_string())?;
         peers::reconfigure(program, &self.places, &self.rendered, &rendered, child.process_id())?;
         *setup = changed;
         self.rendered = rendered;
