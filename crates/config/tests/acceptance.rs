@@ -177,7 +177,7 @@ fn routes_in_file_order_with_site_steps_first() {
     assert_eq!(paths[2], [PathPattern::Exact("/a".into()), PathPattern::Regex("^/v[0-9]{1,2}/".into())]);
     assert!(paths[3].is_empty());
     assert_eq!(site.routes[0].steps, [Step::StripPrefix("/api".into())]);
-    let Terminal::Proxy { pool } = &site.routes[3].terminal else { panic!("a proxy") };
+    let Terminal::Proxy { pool, .. } = &site.routes[3].terminal else { panic!("a proxy") };
     assert_eq!(&*pool.0, "web");
     let redirect = Terminal::Redirect {
         to: Template { parts: vec![literal("https://new.example.com"), placeholder(Placeholder::Path)] },
@@ -305,16 +305,19 @@ fn pools_with_all_their_settings() {
     );
     let pool = &configuration.pools[0];
     let servers: Vec<(String, u32, bool)> =
-        pool.servers.iter().map(|server| (server.address.to_string(), server.weight, server.backup)).collect();
+        pool.servers.iter().map(|server| (server.address.to_string(), server.weight, server.priority > 0)).collect();
     assert_eq!(
         servers,
         [("10.0.0.4:8080".to_string(), 2, false), ("10.0.0.5:8080".into(), 1, false), ("https://10.0.0.6:8443".into(), 1, true)]
     );
-    assert_eq!(pool.balance, Balance::Hash { key: Template { parts: vec![placeholder(Placeholder::ClientIp)] } });
+    assert_eq!(
+        pool.balance,
+        Balance::Hash { key: Template { parts: vec![placeholder(Placeholder::ClientIp)] }, load_percent_max: None }
+    );
     assert_eq!(pool.timeouts.connect, Duration::from_secs(2));
     assert_eq!(pool.timeouts.first_byte, Duration::from_secs(60));
     assert_eq!(pool.timeouts.idle, Duration::from_secs(3600));
-    assert_eq!(pool.max_connections, Some(1000));
+    assert_eq!(pool.bounds.connections_per_server, Some(1000));
     assert_eq!(pool.protocol, Protocol::Http1);
     assert_eq!(pool.tls.sni.as_deref(), Some("api.internal"));
     assert!(pool.tls.verify && pool.tls.ca.is_some() && pool.tls.client_certificate.is_some());
@@ -339,7 +342,7 @@ fn pools_written_in_place_are_shared_when_they_are_equal() {
         .routes
         .iter()
         .map(|route| match &route.terminal {
-            Terminal::Proxy { pool } => &*pool.0,
+            Terminal::Proxy { pool, .. } => &*pool.0,
             other => panic!("{other:?} is no proxy"),
         })
         .collect();

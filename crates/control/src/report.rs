@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_config::read_regular;
-use tidegate_model::{Balance, PoolName, Scheme, TlsSource};
+use tidegate_model::{PoolName, Scheme, TlsSource};
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::{PoolTotals, ReadinessState, Traffic};
@@ -206,7 +206,7 @@ impl Control {
         let mut pools: Vec<_> = compiled
             .map(|pool| PoolReport {
                 name: pool.name.to_string(),
-                balance: balance_name(&pool.model.balance),
+                balance: pool.model.balance.name(),
                 totals: self.registry().pool_totals(&pool.name.0),
                 servers: pool
                     .servers
@@ -218,7 +218,7 @@ impl Control {
                             address: pool.model.servers[position].address.to_string(),
                             addresses: server.addresses.clone(),
                             weight: server.weight,
-                            is_backup: server.backup,
+                            is_backup: server.priority > 0,
                             is_drained: server.shared.is_drained(),
                             is_cooling: seen.is_cooling,
                             requests_in_flight: seen.in_flight,
@@ -318,16 +318,6 @@ impl Control {
 
     pub(crate) fn note_drift(&self) {
         self.registry().configuration().set_drifted(!self.drift().is_empty());
-    }
-}
-
-fn balance_name(balance: &Balance) -> &'static str {
-    match balance {
-        Balance::P2c => "p2c",
-        Balance::RoundRobin => "round-robin",
-        Balance::LeastConn => "least-conn",
-        Balance::Random => "random",
-        Balance::Hash { .. } => "hash",
     }
 }
 

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
     AccessLog, AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Field, HeaderChange, HeaderOperation,
-    Limits, LogLevel, LogTarget, MatchLine, PathPattern, Protocol, Route, Step, Template, Terminal, TextPattern, Threads,
+    Limits, LogLevel, LogTarget, MatchLine, Memory, PathPattern, Protocol, Route, Step, Template, Terminal, TextPattern, Threads,
     Timeouts, Tls, TlsSource, TlsVersion, UpstreamTls,
 };
 
@@ -63,7 +63,7 @@ pub fn route_title(route: &Route) -> String {
     title.push_str(&match &route.terminal {
         Terminal::Respond { status, .. } => format!("respond {status}"),
         Terminal::Redirect { to, .. } => format!("redirect {}", shortened(&to.to_string())),
-        Terminal::Proxy { pool } => format!("pool {pool}"),
+        Terminal::Proxy { pool, .. } => format!("pool {pool}"),
     });
     title
 }
@@ -161,7 +161,7 @@ pub fn terminal(terminal: &Terminal) -> String {
             format!("respond {status}{body}{content_type}")
         }
         Terminal::Redirect { to, status } => format!("redirect {} status={status}", template(to)),
-        Terminal::Proxy { pool } => format!("proxy {}", quoted(&pool.0)),
+        Terminal::Proxy { pool, .. } => format!("proxy {}", quoted(&pool.0)),
     }
 }
 
@@ -272,6 +272,14 @@ pub fn threads(threads: Threads) -> String {
     }
 }
 
+pub fn memory(memory: Memory) -> String {
+    match memory {
+        Memory::Auto => "auto".to_owned(),
+        Memory::Bytes(bytes) => size(bytes),
+        Memory::Off => "off".to_owned(),
+    }
+}
+
 /// Each bound by its name in `limits`.
 pub fn limits(limits: &Limits) -> [Setting; 8] {
     // Named one by one, so that a new bound is missed by nobody.
@@ -336,11 +344,9 @@ pub fn tls_version(version: TlsVersion) -> &'static str {
 
 pub fn balance(balance: &Balance) -> String {
     match balance {
-        Balance::P2c => "p2c".to_owned(),
-        Balance::RoundRobin => "round-robin".to_owned(),
-        Balance::LeastConn => "least-conn".to_owned(),
-        Balance::Random => "random".to_owned(),
-        Balance::Hash { key } => format!("hash key={}", template(key)),
+        Balance::Hash { key, load_percent_max: None } => format!("hash key={}", template(key)),
+        Balance::Hash { key, load_percent_max: Some(percent) } => format!("hash key={} load-max={percent}%", template(key)),
+        Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => balance.name().to_owned(),
     }
 }
 

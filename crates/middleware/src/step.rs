@@ -94,7 +94,7 @@ impl CompiledTerminal {
                 CompiledTerminal::Respond(Respond::new(*status, body, content_type.as_deref()))
             }
             Terminal::Redirect { to, status } => CompiledTerminal::Redirect(Redirect::new(to, *status)),
-            Terminal::Proxy { pool } => CompiledTerminal::Proxy { pool: pool.clone() },
+            Terminal::Proxy { pool, .. } => CompiledTerminal::Proxy { pool: pool.clone() },
         }
     }
 }
@@ -165,7 +165,7 @@ mod tests {
         assert!(matches!(CompiledTerminal::compile(&respond), CompiledTerminal::Respond(_)));
         let redirect = Terminal::Redirect { to: template("/x"), status: 302 };
         assert!(matches!(CompiledTerminal::compile(&redirect), CompiledTerminal::Redirect(_)));
-        let proxy = Terminal::Proxy { pool: PoolName("p".into()) };
+        let proxy = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
         assert!(matches!(CompiledTerminal::compile(&proxy), CompiledTerminal::Proxy { pool } if &*pool.0 == "p"));
     }
 }

@@ -3,24 +3,28 @@
 
 pub mod address;
 pub mod balance;
+pub mod discover;
 pub mod listening;
 pub mod matching;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
+pub mod resilience;
 pub mod site;
 pub mod step;
 
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
-pub use balance::Balance;
+pub use balance::{Balance, Sticky};
+pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
-pub use pool::{Pool, PoolName, Protocol, Server, Timeouts, UpstreamTls};
+pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
-    AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Rotation, Secret, Threads,
+    AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads,
 };
+pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, StatusRange};
 pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};
-pub use step::{HeaderChange, HeaderOperation, Step, Terminal};
+pub use step::{HeaderChange, HeaderOperation, RouteRetry, Step, Terminal};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +45,7 @@ pub struct Configuration {
     pub access_log: AccessLog,
     pub log: Log,
     pub threads: Threads,
+    pub memory: Memory,
     /// How long requests in flight may go on after a stop was asked for.
     pub drain: Duration,
     pub limits: Limits,
@@ -58,6 +63,7 @@ impl Default for Configuration {
             access_log: AccessLog::default(),
             log: Log::default(),
             threads: Threads::Auto,
+            memory: Memory::default(),
             drain: Duration::from_secs(30),
             limits: Limits::default(),
         }

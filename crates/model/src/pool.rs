@@ -1,7 +1,10 @@
-//! A pool: the servers a `proxy` step chooses from, and how connections to them are made and kept.
+//! A pool: the servers a `proxy` step chooses from, and how connections to them are made and kept. How servers are found that nobody wrote is
+//! in `discover`; how one that fails is noticed, left and tried again, in `resilience`.
 
 use crate::address::UpstreamAddress;
-use crate::balance::Balance;
+use crate::balance::{Balance, Sticky};
+use crate::discover::Discover;
+use crate::resilience::{Health, Hedge, Outlier, Retry};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,15 +23,56 @@ impl fmt::Display for PoolName {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     pub name: PoolName,
-    /// In file order; at least one.
+    /// In file order. Empty only where `discover` is not.
     pub servers: Vec<Server>,
+    /// Where more servers come from, in file order.
+    pub discover: Vec<Discover>,
     pub balance: Balance,
+    /// Where this proxy stands: servers of the same zone are preferred.
+    pub zone: Option<Arc<str>>,
+    pub sticky: Option<Sticky>,
+    /// `None`: servers are not asked.
+    pub health: Option<Health>,
+    /// `None`: what servers do with requests is not held against them.
+    pub outlier: Option<Outlier>,
+    /// How long a server that comes into use takes to its full share; zero is none.
+    pub slow_start: Duration,
     pub timeouts: Timeouts,
-    /// Connections to each server, over all workers; `None` is unbounded.
-    pub max_connections: Option<u32>,
+    /// `None`: a request is sent once.
+    pub retry: Option<Retry>,
+    pub hedge: Option<Hedge>,
+    pub bounds: Bounds,
+    pub keep_alive: KeepAlive,
     pub protocol: Protocol,
     /// How servers with an `https` address are spoken to.
     pub tls: UpstreamTls,
+    /// The header that each connection begins with, to say whose it is.
+    pub send_proxy_protocol: Option<ProxyProtocol>,
+}
+
+impl Pool {
+    /// Servers with every setting as it is when nothing is written.
+    pub fn new(name: PoolName, servers: Vec<Server>) -> Pool {
+        Pool {
+            name,
+            servers,
+            discover: Vec::new(),
+            balance: Balance::default(),
+            zone: None,
+            sticky: None,
+            health: None,
+            outlier: Some(Outlier::default()),
+            slow_start: Duration::ZERO,
+            timeouts: Timeouts::default(),
+            retry: Some(Retry::default()),
+            hedge: None,
+            bounds: Bounds::default(),
+            keep_alive: KeepAlive::default(),
+            protocol: Protocol::default(),
+            tls: UpstreamTls::default(),
+            send_proxy_protocol: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,8 +80,22 @@ pub struct Server {
     pub address: UpstreamAddress,
     /// Share of the traffic, 1 to 256.
     pub weight: u32,
-    /// Used only when no other server can be.
-    pub backup: bool,
+    /// Servers of a higher number are used only when none of a lower one can be. 0 to [`Server::PRIORITY_MAX`]; a backup is 1.
+    pub priority: u8,
+    /// Where it stands.
+    pub zone: Option<Arc<str>>,
+}
+
+impl Server {
+    pub const WEIGHT_MAX: u32 = 256;
+    pub const PRIORITY_MAX: u8 = 7;
+    /// What `backup=#true` means.
+    pub const BACKUP: u8 = 1;
+
+    /// A server as an address alone means it.
+    pub fn new(address: UpstreamAddress) -> Server {
+        Server { address, weight: 1, priority: 0, zone: None }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +113,77 @@ impl Default for Timeouts {
     }
 }
 
+/// How much a server is asked to do at a time, over all workers, and what happens to requests beyond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Connections to each server; `None` is unbounded.
+    pub connections_per_server: Option<u32>,
+    /// Requests in flight at each server; `None` is unbounded.
+    pub requests_per_server: Option<u32>,
+    /// Requests in flight in the whole pool; `None` is unbounded.
+    pub requests_per_pool: Option<u32>,
+    /// Requests that wait in the pool when a bound is reached; those beyond are refused at once.
+    pub queue: u32,
+    /// How long one waits.
+    pub queue_timeout: Duration,
+    /// Learns from latency how many requests each server can have in flight.
+    pub adaptive: Option<Adaptive>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            connections_per_server: None,
+            requests_per_server: None,
+            requests_per_pool: None,
+            queue: 1024,
+            queue_timeout: Duration::from_secs(5),
+            adaptive: None,
+        }
+    }
+}
+
+impl Bounds {
+    /// Whether requests in flight have to be counted over all workers.
+    pub fn counts_requests(&self) -> bool {
+        self.requests_per_server.is_some() || self.requests_per_pool.is_some() || self.adaptive.is_some()
+    }
+}
+
+/// The bound of requests in flight at a server that is learnt stays between these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adaptive {
+    pub least: u32,
+    pub most: u32,
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        Adaptive { least: 4, most: 1000 }
+    }
+}
+
+/// How long connections to servers are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Without a request for so long, a connection is closed; what a server announces or is seen to do may make it less.
+    pub idle: Duration,
+    /// Requests on one connection, less up to a tenth by chance so that not all end at once; `None` is unbounded.
+    pub requests: Option<u32>,
+    /// Age of a connection after which it gets no new request, less up to a tenth by chance; `None` is unbounded.
+    pub age: Option<Duration>,
+    /// Connections that each worker holds open to each server before they are needed.
+    pub warm: u32,
+    /// A silent HTTP/2 connection with requests on it is asked for a sign of life after so long, and given up after as long again; `None` is never.
+    pub ping: Option<Duration>,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        KeepAlive { idle: Duration::from_secs(55), requests: None, age: None, warm: 0, ping: Some(Duration::from_secs(30)) }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// Over TLS what ALPN settles; in plain text HTTP/1.1, and h2c for gRPC requests, which nothing else can carry.
@@ -68,6 +197,17 @@ pub enum Protocol {
 impl Protocol {
     pub const NAMES: &'static [(&'static str, Protocol)] =
         &[("auto", Protocol::Auto), ("http1", Protocol::Http1), ("h2", Protocol::H2), ("h2c", Protocol::H2c)];
+}
+
+/// A connection begins with who the client is, so connections are not shared by clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    V1,
+    V2,
+}
+
+impl ProxyProtocol {
+    pub const NAMES: &'static [(&'static str, ProxyProtocol)] = &[("v1", ProxyProtocol::V1), ("v2", ProxyProtocol::V2)];
 }
 
 /// Verified by default, against the system's roots and the server's own name.

@@ -159,3 +159,14 @@ impl Default for Limits {
         }
     }
 }
+
+/// What the process may use of the machine's memory. Near the bound new requests are refused, so that those on their way are finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Memory {
+    /// What the cgroup allows; without such a bound, what the machine has.
+    #[default]
+    Auto,
+    Bytes(u64),
+    /// No request is refused for want of memory.
+    Off,
+}

@@ -2,6 +2,7 @@
 
 use crate::placeholder::Template;
 use crate::pool::PoolName;
+use crate::resilience::Retry;
 
 /// A step that goes on to the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +26,17 @@ pub enum Step {
 pub enum Terminal {
     Respond { status: u16, body: Template, content_type: Option<String> },
     Redirect { to: Template, status: u16 },
-    Proxy { pool: PoolName },
+    Proxy { pool: PoolName, retry: RouteRetry },
+}
+
+/// What a route says of sending its requests again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum RouteRetry {
+    /// What the pool says.
+    #[default]
+    OfPool,
+    Off,
+    Own(Retry),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -79,7 +79,8 @@ fn choose_among<S: AsRef<ServerState>>(
         return candidates().next();
     }
     match balance {
-        Balance::P2c => {
+        // Latency is not measured yet.
+        Balance::P2c | Balance::Ewma => {
             let first = weighted(candidates(), state, draw.random & 0xffff_ffff)?;
             let Some(second) = weighted(candidates().filter(|position| *position != first), state, draw.random >> 32) else {
                 return Some(first);
@@ -197,7 +198,7 @@ mod tests {
     }
 
     fn hash() -> Balance {
-        Balance::Hash { key: Template::default() }
+        Balance::Hash { key: Template::default(), load_percent_max: None }
     }
 
     #[test]

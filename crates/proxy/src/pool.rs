@@ -40,7 +40,7 @@ impl<S: Sock> WorkerPool<S> {
             .map(|server| {
                 let known = stays(server).cloned().unwrap_or_else(|| Rc::new(Server::new(server, metrics.clone())));
                 known.state.weight.set(server.weight);
-                known.state.backup.set(server.backup);
+                known.state.backup.set(server.priority > 0);
                 known.state.drained.set(server.shared.is_drained());
                 known
             })
@@ -129,7 +129,7 @@ impl<S: Sock> H1Connection<S> {
 impl<S: Sock> Server<S> {
     fn new(compiled: &CompiledServer, metrics: Arc<PoolMetrics>) -> Server<S> {
         Server {
-            state: ServerState::new(compiled.weight, compiled.backup, hash_bytes(compiled.authority.as_bytes())),
+            state: ServerState::new(compiled.weight, compiled.priority > 0, hash_bytes(compiled.authority.as_bytes())),
             authority: compiled.authority.clone(),
             idle: RefCell::default(),
             idle_max: Cell::new(IDLE_DEFAULT),

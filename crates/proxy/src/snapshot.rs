@@ -129,7 +129,7 @@ pub struct CompiledServer {
     /// The name to ask for and to verify; `None` speaks plain text.
     pub tls_name: Option<ServerName<'static>>,
     pub weight: u32,
-    pub backup: bool,
+    pub priority: u8,
     pub shared: Arc<ServerShared>,
 }
 
@@ -290,7 +290,9 @@ fn compile_site(
     for route in &site.routes {
         let steps = compile_steps(&site.steps, &route.steps).map_err(|error| fault(&error))?;
         let pool = match &route.terminal {
-            Terminal::Proxy { pool } => Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?),
+            Terminal::Proxy { pool, .. } => {
+                Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?)
+            }
             Terminal::Respond { .. } | Terminal::Redirect { .. } => None,
         };
         compiled_routes.push(CompiledRoute {
@@ -316,13 +318,13 @@ fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {
             addresses,
             tls_name,
             weight: server.weight,
-            backup: server.backup,
+            priority: server.priority,
             shared,
         });
     }
     let hash_key = match &pool.balance {
-        Balance::Hash { key } => Some(CompiledTemplate::new(key, Target::Text)),
-        Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Random => None,
+        Balance::Hash { key, .. } => Some(CompiledTemplate::new(key, Target::Text)),
+        Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
     };
     CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash_key, tls: parts.tls }
 }

@@ -230,7 +230,7 @@ fn ip() -> impl Strategy<Value = IpAddr> {
 fn route() -> impl Strategy<Value = Route> {
     let line = vec(condition(), 1..3).prop_map(|conditions| MatchLine { conditions });
     (vec(path_pattern(), 0..3), prop_oneof![1 => Just(Vec::new()), 1 => vec(line, 1..3)]).prop_map(|(paths, matches)| {
-        let terminal = Terminal::Proxy { pool: PoolName("p".into()) };
+        let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
         Route { paths, matches, steps: Vec::new(), terminal }
     })
 }
@@ -298,7 +298,7 @@ fn route_of(paths: &[PathPattern], lines: &[&[(bool, ConditionKind)]]) -> Route 
         paths: paths.to_vec(),
         matches: lines.iter().map(line).collect(),
         steps: Vec::new(),
-        terminal: Terminal::Proxy { pool: PoolName("p".into()) },
+        terminal: Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool },
     }
 }
 

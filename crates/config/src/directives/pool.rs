@@ -269,11 +269,6 @@ pub fn lower_children(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, childr
     }
 }
 
-/// A server as an address alone means it.
-pub fn plain_server(address: UpstreamAddress) -> Server {
-    Server { address, weight: 1, backup: false }
-}
-
 pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Server, at: Location) {
     if let Some(known) = draft.by_address.get(&server.address) {
         let first = &draft.servers[*known].1;
@@ -298,7 +293,12 @@ fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<
         return;
     };
     match parse_upstream(&text.value) {
-        Ok(address) => add_server(lowering, draft, Server { address, weight, backup }, text.location),
+        Ok(address) => add_server(
+            lowering,
+            draft,
+            Server { weight, priority: if backup { Server::BACKUP } else { 0 }, ..Server::new(address) },
+            text.location,
+        ),
         Err(reason) => {
             draft.faulty = true;
             lowering.report(text.error("bad-address", reason));
@@ -320,7 +320,7 @@ fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
     let method = match method {
         Some(Read::Choice(method, _)) => method,
         Some(Read::Text(text)) => {
-            lowering.report(other_word(&text, "balance", Balance::NAMES, "ewma"));
+            lowering.report(other_word(&text, "balance", Balance::NAMES, ""));
             return;
         }
         _ => return,
@@ -336,6 +336,7 @@ fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
         "round-robin" => Balance::RoundRobin,
         "least-conn" => Balance::LeastConn,
         "random" => Balance::Random,
+        "ewma" => Balance::Ewma,
         "hash" => match key {
             Some(key) => {
                 if key.as_literal().is_some()
@@ -347,7 +348,7 @@ fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
                             .help("use a placeholder, as in `{client.ip}`"),
                     );
                 }
-                Balance::Hash { key }
+                Balance::Hash { key, load_percent_max: None }
             }
             None => {
                 if line.property("key").is_none() {
@@ -454,7 +455,7 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: PoolDraft, name: PoolName, at:
     if draft.servers.is_empty() {
         return None;
     }
-    if !draft.faulty && draft.servers.iter().all(|(server, _)| server.backup) {
+    if !draft.faulty && draft.servers.iter().all(|(server, _)| server.priority > 0) {
         let diagnostic = Diagnostic::error("only-backups", at.clone(), "every server of this pool is a backup")
             .label(draft.servers[0].1.clone(), "a backup")
             .help("remove `backup=#true` from one of them");
@@ -469,15 +470,14 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: PoolDraft, name: PoolName, at:
             .help("write `https://` in front of the server's address");
         lowering.report(diagnostic);
     }
-    Some(Pool {
-        name,
-        servers: draft.servers.into_iter().map(|(server, _)| server).collect(),
-        balance: draft.balance,
-        timeouts: draft.timeouts,
-        max_connections: draft.max_connections,
-        protocol: draft.protocol,
-        tls: draft.tls,
-    })
+    let servers = draft.servers.into_iter().map(|(server, _)| server).collect();
+    let mut pool = Pool::new(name, servers);
+    pool.balance = draft.balance;
+    pool.timeouts = draft.timeouts;
+    pool.bounds.connections_per_server = draft.max_connections;
+    pool.protocol = draft.protocol;
+    pool.tls = draft.tls;
+    Some(pool)
 }
 
 fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {

@@ -6,7 +6,7 @@ use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::hash::Hasher;
-use tidegate_model::{Balance, Pool, PoolName, Protocol, Terminal, Timeouts, UpstreamTls};
+use tidegate_model::{Pool, PoolName, RouteRetry, Server, Terminal};
 
 pub static PROXY: Directive = Directive {
     name: "proxy",
@@ -49,7 +49,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     draft.faulty = !all_read;
     for text in addresses {
         match pool::parse_upstream(&text.value) {
-            Ok(address) => pool::add_server(lowering, &mut draft, pool::plain_server(address), text.location.clone()),
+            Ok(address) => pool::add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
             Err(reason) => {
                 draft.faulty = true;
                 lowering.report(text.error("bad-address", reason));
@@ -65,7 +65,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         return None;
     }
     let pool = pool::finish(lowering, draft, PoolName("".into()), line.location()).filter(|_| all_read)?;
-    Some(Terminal::Proxy { pool: share(lowering, pool) })
+    Some(Terminal::Proxy { pool: share(lowering, pool), retry: RouteRetry::OfPool })
 }
 
 fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Text]) -> Option<Terminal> {
@@ -98,7 +98,7 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
         });
         return None;
     }
-    Some(Terminal::Proxy { pool: PoolName(name.value.as_str().into()) })
+    Some(Terminal::Proxy { pool: PoolName(name.value.as_str().into()), retry: RouteRetry::OfPool })
 }
 
 /// Names a pool by what it contains, and keeps one of those that are equal.
@@ -113,12 +113,8 @@ fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
 fn content_name(pool: &Pool) -> PoolName {
     let addresses: Vec<String> = pool.servers.iter().map(|server| server.address.to_string()).collect();
     let addresses = addresses.join(",");
-    let is_plain = pool.servers.iter().all(|server| server.weight == 1 && !server.backup)
-        && pool.balance == Balance::default()
-        && pool.timeouts == Timeouts::default()
-        && pool.max_connections.is_none()
-        && pool.protocol == Protocol::default()
-        && pool.tls == UpstreamTls::default();
+    let addresses_alone = pool.servers.iter().map(|server| Server::new(server.address.clone())).collect();
+    let is_plain = *pool == Pool::new(pool.name.clone(), addresses_alone);
     if is_plain {
         return PoolName(addresses.into());
     }

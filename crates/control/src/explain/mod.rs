@@ -344,7 +344,7 @@ impl Explanation {
         self.outcome = match &route.terminal {
             Terminal::Respond { status, .. } => Outcome::Responds { status: *status },
             Terminal::Redirect { to, status } => Outcome::Redirects { status: *status, to: to.to_string() },
-            Terminal::Proxy { pool } => {
+            Terminal::Proxy { pool, .. } => {
                 self.pool = configuration.pools.iter().find(|known| known.name == *pool).map(pool::seen);
                 Outcome::Proxied { pool: pool.to_string() }
             }

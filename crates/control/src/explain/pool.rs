@@ -5,9 +5,9 @@ use crate::wording;
 use tidegate_model::{Pool, Scheme};
 
 pub fn seen(pool: &Pool) -> PoolSeen {
-    let Pool { name, servers, balance, timeouts, max_connections, protocol, tls } = pool;
+    let Pool { name, servers, balance, timeouts, bounds, protocol, tls, .. } = pool;
     let mut settings: Vec<Setting> = wording::timeouts(timeouts).into();
-    settings.push(Setting { name: "max-connections", value: wording::max_connections(*max_connections) });
+    settings.push(Setting { name: "max-connections", value: wording::max_connections(bounds.connections_per_server) });
     settings.push(Setting { name: "protocol", value: wording::protocol(*protocol).to_owned() });
     if servers.iter().any(|server| server.address.scheme == Scheme::Https) {
         settings.extend(wording::upstream_tls(tls));
@@ -15,7 +15,7 @@ pub fn seen(pool: &Pool) -> PoolSeen {
     let server = |server: &tidegate_model::Server| ServerSeen {
         address: server.address.to_string(),
         weight: server.weight,
-        backup: server.backup,
+        backup: server.priority > 0,
         live: None,
     };
     PoolSeen {

@@ -157,6 +157,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         access_log: _,
         log: _,
         threads: _,
+        memory: _,
         drain: _,
         limits: _,
     } = before;

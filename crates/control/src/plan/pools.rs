@@ -28,15 +28,16 @@ fn entry(pool: &Pool, change: Change<PoolDifference>, effect: Effect) -> PoolCha
 
 fn difference(old: &Pool, new: &Pool) -> PoolDifference {
     // Named one by one, so that a new setting cannot be forgotten.
-    let Pool { name: _, servers, balance, timeouts, max_connections, protocol, tls } = old;
+    let Pool { name: _, servers, balance, timeouts, bounds, protocol, tls, .. } = old;
+    let max_connections = &bounds.connections_per_server;
     let mut settings = Vec::new();
     if *balance != new.balance {
         settings.push(change("balance", &wording::balance(balance), &wording::balance(&new.balance)));
     }
     settings.extend(different(wording::timeouts(timeouts), wording::timeouts(&new.timeouts)));
-    if *max_connections != new.max_connections {
+    if *max_connections != new.bounds.connections_per_server {
         let shown = wording::max_connections;
-        settings.push(change("max-connections", &shown(*max_connections), &shown(new.max_connections)));
+        settings.push(change("max-connections", &shown(*max_connections), &shown(new.bounds.connections_per_server)));
     }
     if *protocol != new.protocol {
         settings.push(change("protocol", wording::protocol(*protocol), wording::protocol(new.protocol)));
@@ -60,13 +61,13 @@ fn server_changes(before: &[Server], after: &[Server]) -> Vec<ServerChange> {
 }
 
 fn server_settings(old: &Server, new: &Server) -> Vec<SettingChange> {
-    let Server { address: _, weight, backup } = old;
+    let Server { address: _, weight, priority, zone: _ } = old;
     let mut settings = Vec::new();
     if *weight != new.weight {
         settings.push(change("weight", &weight.to_string(), &new.weight.to_string()));
     }
-    if *backup != new.backup {
-        settings.push(change("backup", wording::yes_or_no(*backup), wording::yes_or_no(new.backup)));
+    if *priority != new.priority {
+        settings.push(change("backup", wording::yes_or_no(*priority > 0), wording::yes_or_no(new.priority > 0)));
     }
     settings
 }

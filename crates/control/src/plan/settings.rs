@@ -27,6 +27,9 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<SettingChan
         let threads = change("threads", &wording::threads(before.threads), &wording::threads(after.threads));
         changes.push(SettingChange { effect: effect_of_threads(before.threads, after.threads), ..threads });
     }
+    if before.memory != after.memory {
+        changes.push(change("memory", &wording::memory(before.memory), &wording::memory(after.memory)));
+    }
     if before.drain != after.drain {
         changes.push(change("drain", &wording::duration(before.drain), &wording::duration(after.drain)));
     }

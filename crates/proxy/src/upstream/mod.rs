@@ -188,7 +188,7 @@ async fn wait_for_slot<S: Sock>(
     want: Wanted,
     until: Instant,
 ) -> Result<Slot<S>, Failure> {
-    let max = pool.compiled.model.max_connections;
+    let max = pool.compiled.model.bounds.connections_per_server;
     if let Some(slot) = compiled.shared.try_open(max) {
         return Ok(Slot::Free(slot));
     }

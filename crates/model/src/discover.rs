@@ -1,0 +1,82 @@
+//! Where servers come from that nobody wrote. Who asks, and what the answers mean, is in the crate `discovery`.
+
+use crate::address::Scheme;
+use crate::process::Secret;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Discover {
+    Dns(DnsDiscover),
+    /// Read again when it changes.
+    File {
+        path: PathBuf,
+    },
+    Docker(DockerDiscover),
+    Consul(ConsulDiscover),
+}
+
+impl Discover {
+    /// The property that names the kind in the configuration.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Discover::Dns(_) => "dns",
+            Discover::File { .. } => "file",
+            Discover::Docker(_) => "docker",
+            Discover::Consul(_) => "consul",
+        }
+    }
+}
+
+/// Looked up again by the TTL of its records; the last good answer is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DnsDiscover {
+    pub scheme: Scheme,
+    pub question: DnsQuestion,
+    /// Asked instead of those of `/etc/resolv.conf`.
+    pub resolver: Option<SocketAddr>,
+    /// A TTL below or above is taken as this.
+    pub ttl_least: Duration,
+    pub ttl_most: Duration,
+}
+
+impl DnsDiscover {
+    pub const TTL_LEAST: Duration = Duration::from_secs(1);
+    pub const TTL_MOST: Duration = Duration::from_secs(300);
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DnsQuestion {
+    /// A and AAAA: each address is a server on this port.
+    Addresses { name: String, port: u16 },
+    /// SRV: each record is a server, with its port, weight and priority.
+    Services { name: String },
+}
+
+/// Running containers with the label `tidegate.pool` of this value, told by the engine as they start and stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DockerDiscover {
+    pub label: String,
+    /// The engine's socket; `None` looks for Docker's, then for Podman's.
+    pub socket: Option<PathBuf>,
+    /// The network whose addresses are used; `None` takes one that can be reached.
+    pub network: Option<String>,
+    /// `None`: the label `tidegate.port`, or the only port that the container exposes.
+    pub port: Option<u16>,
+}
+
+/// Healthy instances of a service, told as they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsulDiscover {
+    pub service: String,
+    /// The agent, `http://host:port`.
+    pub agent: String,
+    pub tag: Option<String>,
+    pub datacenter: Option<String>,
+    pub token: Option<Secret>,
+}
+
+impl ConsulDiscover {
+    pub const AGENT: &'static str = "http://127.0.0.1:8500";
+}
