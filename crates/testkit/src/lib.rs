@@ -1,12 +1,16 @@
-//! Development only: what the tests of the whole program stand on. Scripted clients and upstreams, a tiny CA, a guard around the
-//! proxy's process, and the case files of `tests/cases` (see tests/README.md).
+//! Development only: what the tests of the whole program stand on. Scripted clients and upstreams, name servers and engines that
+//! tell of servers, a tiny CA, a guard around the proxy's process, and the case files of `tests/cases` (see tests/README.md).
 //! Nothing here is in the program.
 
 pub mod admin;
+mod api;
 pub mod authority;
 pub mod case;
 pub mod client;
 pub mod connection;
+pub mod consul;
+pub mod dns;
+pub mod docker;
 pub mod head;
 pub mod http2;
 pub mod lasting;
@@ -15,6 +19,7 @@ pub mod pattern;
 pub mod ports;
 pub mod program;
 pub mod proxy;
+pub mod server;
 pub mod tls;
 pub mod upstream;
 

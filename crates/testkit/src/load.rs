@@ -1,5 +1,6 @@
-//! Clients in a closed loop on a thread of their own, for tests that change the proxy meanwhile: each sends its next request when it has the last
-//! answer, looks at every byte of it, and counts what went wrong by what a user would have noticed. No latencies; those are the lab's.
+//! Clients on a thread of their own, for tests that change the proxy meanwhile. Each sends its next request when it has the last answer, or all
+//! together as a timetable says; looks at every byte of the answer, and counts what went wrong by what a user would have noticed. No latencies;
+//! those are the lab's.
 //! Exchanges that last for the whole test are in `lasting`.
 
 use crate::client::{Client, tls_socket};
@@ -16,7 +17,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -71,6 +72,8 @@ pub enum Order {
     Numbered { path: String, window: Arc<Window> },
     /// A path whose answer is this text.
     Text { path: String, body: String },
+    /// A path whose answer is one of these texts.
+    OneOf { path: String, bodies: Arc<[String]> },
 }
 
 /// The numbers that an answer may have now, while what it says is being changed.
@@ -136,11 +139,53 @@ type Fault = (Trouble, String);
 struct Shared {
     is_over: AtomicBool,
     tally: Mutex<Tally>,
+    /// `None`: each client goes at its own pace.
+    timetable: Option<Timetable>,
+}
+
+/// When requests are due, whatever became of those before: an open loop. Those that find no free client when they are due are sent as soon as
+/// there is one, so a slow machine is late and leaves nothing out.
+struct Timetable {
+    begin: Instant,
+    per_second: u32,
+    taken: AtomicU64,
+    /// It ends with this request.
+    last: AtomicU64,
+}
+
+impl Timetable {
+    fn new(per_second: u32) -> Timetable {
+        Timetable { begin: Instant::now(), per_second, taken: AtomicU64::new(0), last: AtomicU64::new(u64::MAX) }
+    }
+
+    /// How many requests are due by now.
+    fn due(&self) -> u64 {
+        (self.begin.elapsed().as_micros() * u128::from(self.per_second) / 1_000_000) as u64
+    }
+
+    /// Until it is time for the next request.
+    async fn next(&self) {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        let at = self.begin + Duration::from_micros(number * 1_000_000 / u64::from(self.per_second));
+        tokio::time::sleep_until(at.into()).await;
+    }
 }
 
 impl Shared {
     fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+        match &self.timetable {
+            Some(timetable) => timetable.taken.load(Ordering::Relaxed) >= timetable.last.load(Ordering::Relaxed),
+            None => self.is_over.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Before a request; `is_first` of its connection.
+    async fn wait_for_turn(&self, is_first: bool) {
+        match &self.timetable {
+            Some(timetable) => timetable.next().await,
+            None if is_first => {}
+            None => sleep(PAUSE).await,
+        }
     }
 
     fn count(&self, add: impl FnOnce(&mut Tally)) {
@@ -172,7 +217,21 @@ pub struct Load {
 
 impl Load {
     pub fn start(goal: &Goal, clients: &[(Kind, usize)], orders: &[Order]) -> Result<Load, String> {
-        let shared = Arc::new(Shared::default());
+        Load::start_with(goal, clients, orders, None)
+    }
+
+    /// So many requests per second of all clients together, whatever becomes of them.
+    pub fn start_paced(goal: &Goal, clients: &[(Kind, usize)], orders: &[Order], per_second: u32) -> Result<Load, String> {
+        Load::start_with(goal, clients, orders, Some(Timetable::new(per_second)))
+    }
+
+    fn start_with(
+        goal: &Goal,
+        clients: &[(Kind, usize)],
+        orders: &[Order],
+        timetable: Option<Timetable>,
+    ) -> Result<Load, String> {
+        let shared = Arc::new(Shared { timetable, ..Shared::default() });
         let (goal, clients, orders) = (goal.clone(), clients.to_vec(), Arc::<[Order]>::from(orders));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         let of_clients = shared.clone();
@@ -202,7 +261,7 @@ impl Load {
     /// Waits until so many more requests were answered than now; says so when something went wrong instead.
     pub fn go_on_for(&self, requests: u64) -> Result<(), String> {
         let until = self.tally().done + requests;
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         while self.tally().done < until {
             if begin.elapsed() > EXCHANGE_BOUND {
                 return Err(format!("not {requests} more requests within {EXCHANGE_BOUND:?}: {}", self.tally()));
@@ -212,9 +271,17 @@ impl Load {
         Ok(())
     }
 
-    /// Ends after the exchanges that are on their way.
+    /// Requests that the timetable has had until now; 0 without one.
+    pub fn due(&self) -> u64 {
+        self.shared.timetable.as_ref().map_or(0, Timetable::due)
+    }
+
+    /// Ends after the exchanges that are on their way, and with a timetable after all that are due.
     pub fn finish(self) -> Tally {
         self.shared.is_over.store(true, Ordering::Relaxed);
+        if let Some(timetable) = &self.shared.timetable {
+            timetable.last.store(timetable.due(), Ordering::Relaxed);
+        }
         if self.thread.join().is_err() {
             self.shared.note(Kind::Fresh, (Trouble::Wrong, "the clients panicked".to_owned()));
         }
@@ -262,10 +329,10 @@ impl OneClient {
         let is_for_one = matches!(self.kind, Kind::Fresh | Kind::FreshTls);
         let mut is_reused = false;
         while !self.shared.is_over() {
+            self.shared.wait_for_turn(!is_reused).await;
             let order = self.next_order();
             let ends = in_time(http1_exchange(&mut client, &self.goal.host, &order, is_reused)).await??;
             self.shared.count(|tally| tally.done += 1);
-            sleep(PAUSE).await;
             if ends {
                 self.shared.count(|tally| tally.announced_ends += 1);
                 return Ok(());
@@ -302,7 +369,9 @@ impl OneClient {
     }
 
     async fn http2_streams(&mut self, mut sender: SendRequest<Bytes>) -> Result<(), Fault> {
+        let mut is_first = true;
         while !self.shared.is_over() {
+            self.shared.wait_for_turn(std::mem::take(&mut is_first)).await;
             let order = self.next_order();
             sender = match in_time(sender.ready()).await? {
                 Ok(sender) => sender,
@@ -313,7 +382,6 @@ impl OneClient {
             };
             in_time(http2_exchange(&mut sender, &self.goal.host, &order)).await??;
             self.shared.count(|tally| tally.done += 1);
-            sleep(PAUSE).await;
         }
         Ok(())
     }
@@ -374,14 +442,14 @@ impl Order {
     fn path(&self) -> String {
         match self {
             Order::Pattern(bytes) => format!("/bytes/{bytes}"),
-            Order::Numbered { path, .. } | Order::Text { path, .. } => path.clone(),
+            Order::Numbered { path, .. } | Order::Text { path, .. } | Order::OneOf { path, .. } => path.clone(),
         }
     }
 
     fn begin(&self) -> u64 {
         match self {
             Order::Numbered { window, .. } => window.lowest.load(Ordering::SeqCst),
-            Order::Pattern(_) | Order::Text { .. } => 0,
+            Order::Pattern(_) | Order::Text { .. } | Order::OneOf { .. } => 0,
         }
     }
 
@@ -404,6 +472,13 @@ impl Order {
                     Ok(())
                 } else {
                     Err(format!("{path}: {:?} instead of {expected:?}", text()))
+                }
+            }
+            Order::OneOf { path, bodies } => {
+                if bodies.iter().any(|expected| text() == *expected) {
+                    Ok(())
+                } else {
+                    Err(format!("{path}: {:?} instead of one of {bodies:?}", text()))
                 }
             }
         }

@@ -39,10 +39,23 @@ impl Drop for Reservation {
 impl Reservation {
     /// Bound, not listening: whoever connects is refused.
     pub fn new() -> io::Result<Reservation> {
+        Reservation::bind(false)
+    }
+
+    /// The same, and stays when somebody listens there who asks for `SO_REUSEPORT` as well ([`listen_beside`]). For processes that end and come
+    /// back: nobody else gets the port while they are away.
+    pub fn shared() -> io::Result<Reservation> {
+        Reservation::bind(true)
+    }
+
+    fn bind(is_shared: bool) -> io::Result<Reservation> {
         let mut last_error = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..ATTEMPTS_MAX {
             let port = next_candidate();
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+            if is_shared {
+                share(&socket)?;
+            }
             match socket.bind(&SocketAddr::from(([127, 0, 0, 1], port)).into()) {
                 Ok(()) => return Ok(Reservation { socket: Some(socket), port }),
                 Err(error) => last_error = error,
@@ -61,6 +74,21 @@ impl Reservation {
         socket.listen(1024)?;
         Ok(socket.into())
     }
+}
+
+/// Listens on a port that a [`Reservation::shared`] holds, perhaps in another process.
+pub fn listen_beside(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+    share(&socket)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    Ok(socket.into())
+}
+
+fn share(socket: &socket2::Socket) -> io::Result<()> {
+    // What is left of connections of the process before must not keep the port.
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)
 }
 
 /// How many sockets of this machine listen on the port, whosever they are and on whatever address; `None` where the system has no `/proc/net`.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long anything that the proxy does on its own may take; generous, because tests share the machine with compilers.
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Attempts to change the configuration, however they ended.
 const CHANGES: &str = "tidegate_configuration_changes_total";
@@ -53,20 +53,35 @@ impl Proxy {
         Ok(proxy)
     }
 
+    /// Ends the process (SIGTERM) and starts another one on the same configuration, in the same folder.
+    pub fn restart(&mut self, binary: &str) -> Result<(), String> {
+        self.program.signal("TERM")?;
+        self.program.wait_exit(WAIT)?;
+        let arguments = ["run", "--config", &self.places.config_file().display().to_string()].map(str::to_owned);
+        self.program = Program::start_in(Path::new(binary), &arguments, self.places.folder(), &Surroundings::default())?;
+        let admin = self.admin.clone();
+        self.program.wait_until("ready", || matches!(admin::get(&admin, "/readyz"), Ok((200, _))))
+    }
+
     pub fn metrics(&self) -> Result<Metrics, String> {
         Metrics::fetch(&self.admin)
     }
 
     /// Polls a metric until it has the value.
     pub fn wait_for_metric(&self, selector: &str, value: f64) -> Result<(), String> {
+        self.wait_for_metric_from(selector, value, value)
+    }
+
+    /// Polls a metric until its value is one of these, both ends included.
+    pub fn wait_for_metric_from(&self, selector: &str, least: f64, most: f64) -> Result<(), String> {
         let begin = Instant::now();
         loop {
             let metrics = self.metrics()?;
-            if (metrics.sum(selector) - value).abs() < f64::EPSILON {
+            if (least..=most).contains(&metrics.sum(selector)) {
                 return Ok(());
             }
             if begin.elapsed() > WAIT {
-                return Err(format!("{selector} did not become {value}:\n{}", metrics.lines_of(selector)));
+                return Err(format!("{selector} did not become {least} to {most}:\n{}", metrics.lines_of(selector)));
             }
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -3,6 +3,7 @@
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -56,18 +57,31 @@ pub fn root_of_file(path: &Path) -> Result<CertificateDer<'static>, String> {
     CertificateDer::from_pem_file(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A server that shows the certificate of these files.
-pub fn server_config(cert: &Path, key: &Path, alpn: &[Vec<u8>]) -> Result<ServerConfig, String> {
+/// A server that shows the certificate of these files, and with a `client_root` demands one that it signed.
+pub fn server_config(
+    cert: &Path,
+    key: &Path,
+    alpn: &[Vec<u8>],
+    client_root: Option<&CertificateDer<'static>>,
+) -> Result<ServerConfig, String> {
     let chain = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{}: {error}", cert.display()))?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{}: {error}", key.display()))?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
         .map_err(|error| error.to_string())?;
+    let builder = match client_root {
+        None => builder.with_no_client_auth(),
+        Some(root) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(root.clone()).map_err(|error| error.to_string())?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| error.to_string())?)
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| error.to_string())?;
     config.alpn_protocols = alpn.to_vec();
     Ok(config)
 }

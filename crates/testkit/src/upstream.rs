@@ -1,4 +1,5 @@
-//! An upstream that treats every request alike, and counts: connections, requests, how many are open now.
+//! An upstream without a script: what it does with a request it always does with such a request. It counts: connections, requests, how many are
+//! open now.
 //! Scripted upstreams, which follow a case line by line, are in `case/`.
 
 use crate::connection::{Connection, Socket};
@@ -6,6 +7,7 @@ use crate::head::Head;
 use crate::{http2, pattern};
 use bytes::Bytes;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -53,7 +55,14 @@ pub enum Answer {
     Pattern(u64),
     /// What the path asks for: see [`PathOrder`].
     ByPath,
+    /// None: the connection is reset.
+    Reset,
+    /// None: the request is taken, and the connection stays silent until the client goes.
+    Silence,
 }
+
+/// What is done with a request.
+pub type Choose = dyn Fn(&Head) -> Behaviour;
 
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -87,12 +96,12 @@ impl Upstream {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = counters.clone();
         thread::Builder::new().name("upstream".into()).spawn(move || {
-            let behaviour = Arc::new(behaviour);
+            let choose: Rc<Choose> = Rc::new(move |_| behaviour.clone());
             let accepting = async move {
                 let listener = TcpListener::from_std(listener)?;
                 loop {
                     let (tcp, _) = listener.accept().await?;
-                    spawn_local(serve(Socket::Plain(tcp), h2, behaviour.clone(), shared.clone()));
+                    spawn_local(serve(Socket::Plain(tcp), h2, choose.clone(), shared.clone()));
                 }
             };
             let _: io::Result<()> = LocalSet::new().block_on(&runtime, accepting);
@@ -114,18 +123,18 @@ impl Upstream {
 }
 
 /// One connection, until either side ends it. Faults of the peer end it silently: clients of the tests see them.
-pub async fn serve(socket: Socket, h2: bool, behaviour: Arc<Behaviour>, counters: Arc<Counters>) {
+pub async fn serve(socket: Socket, h2: bool, choose: Rc<Choose>, counters: Arc<Counters>) {
     counters.connections.fetch_add(1, Ordering::Relaxed);
     counters.open.fetch_add(1, Ordering::Relaxed);
     if h2 {
-        serve_http2(socket, &behaviour, &counters).await;
+        serve_http2(socket, &choose, &counters).await;
     } else {
-        let _ = serve_http1(Connection::new(socket), &behaviour, &counters).await;
+        let _ = serve_http1(Connection::new(socket), &choose, &counters).await;
     }
     counters.open.fetch_sub(1, Ordering::Relaxed);
 }
 
-async fn serve_http1(mut connection: Connection, behaviour: &Behaviour, counters: &Counters) -> Result<(), String> {
+async fn serve_http1(mut connection: Connection, choose: &Rc<Choose>, counters: &Counters) -> Result<(), String> {
     let mut idle_close = None;
     loop {
         let head = match idle_close {
@@ -136,7 +145,8 @@ async fn serve_http1(mut connection: Connection, behaviour: &Behaviour, counters
         if head.value("expect").is_some() {
             connection.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|error| error.to_string())?;
         }
-        let goes_on = answer_http1(&mut connection, &head, behaviour).await?;
+        let behaviour = choose(&head);
+        let goes_on = answer_http1(&mut connection, &head, &behaviour).await?;
         idle_close = behaviour.idle_close;
         if behaviour.close {
             let _ = connection.close_write().await;
@@ -153,7 +163,7 @@ async fn serve_http1(mut connection: Connection, behaviour: &Behaviour, counters
     }
 }
 
-enum After {
+pub(crate) enum After {
     Keep,
     Close,
     Reset,
@@ -181,10 +191,9 @@ async fn answer_http1(connection: &mut Connection, head: &Head, behaviour: &Beha
             return echo_chunks(connection).await;
         }
         Answer::Pattern(bytes) => return send_pattern(connection, *bytes, is_head, None).await,
-        Answer::ByPath => {
-            let order = PathOrder::read(&head.start);
-            return by_path(connection, order, is_head).await;
-        }
+        Answer::ByPath => return by_path(connection, PathOrder::read(&head.start), is_head).await,
+        Answer::Reset => return by_path(connection, PathOrder::Reset, is_head).await,
+        Answer::Silence => return by_path(connection, PathOrder::Hang, is_head).await,
     };
     let mut answer =
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
@@ -267,7 +276,7 @@ impl PathOrder {
     }
 }
 
-async fn by_path(connection: &mut Connection, order: PathOrder, is_head: bool) -> Result<After, String> {
+pub(crate) async fn by_path(connection: &mut Connection, order: PathOrder, is_head: bool) -> Result<After, String> {
     let text = |error: io::Error| error.to_string();
     if order == PathOrder::Echo {
         connection.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await.map_err(text)?;
@@ -303,7 +312,7 @@ async fn by_path(connection: &mut Connection, order: PathOrder, is_head: bool) -
     }
 }
 
-async fn drip(connection: &mut Connection) -> Result<After, String> {
+pub(crate) async fn drip(connection: &mut Connection) -> Result<After, String> {
     let text = |error: io::Error| error.to_string();
     connection.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await.map_err(text)?;
     let mut sent = 0;
@@ -315,16 +324,16 @@ async fn drip(connection: &mut Connection) -> Result<After, String> {
     }
 }
 
-async fn serve_http2(socket: Socket, behaviour: &Behaviour, counters: &Counters) {
+async fn serve_http2(socket: Socket, choose: &Rc<Choose>, counters: &Counters) {
     let Ok(mut connection) = h2::server::Builder::new().max_concurrent_streams(1000).handshake::<_, Bytes>(socket).await else {
         return;
     };
     while let Some(Ok((request, respond))) = connection.accept().await {
         counters.requests.fetch_add(1, Ordering::Relaxed);
-        let behaviour = behaviour.clone();
+        let choose = choose.clone();
         spawn_local(async move {
             // An error here is the client's going away, which it sees itself.
-            let _ = answer_http2(request, respond, &behaviour).await;
+            let _ = answer_http2(request, respond, &choose).await;
         });
     }
 }
@@ -332,9 +341,10 @@ async fn serve_http2(socket: Socket, behaviour: &Behaviour, counters: &Counters)
 async fn answer_http2(
     request: http::Request<h2::RecvStream>,
     mut respond: h2::server::SendResponse<Bytes>,
-    behaviour: &Behaviour,
+    choose: &Rc<Choose>,
 ) -> Result<(), h2::Error> {
     let head = http2::request_head(&request);
+    let behaviour = choose(&head);
     let mut body = request.into_body();
     let response = http::Response::new(());
     if let Answer::EchoBody = behaviour.answer {
@@ -354,6 +364,11 @@ async fn answer_http2(
         sleep(delay).await;
     }
     let text = match &behaviour.answer {
+        Answer::Reset => {
+            respond.send_reset(h2::Reason::INTERNAL_ERROR);
+            return Ok(());
+        }
+        Answer::Silence => return std::future::pending().await,
         Answer::Fixed(bytes) | Answer::Text(bytes) => bytes.clone(),
         Answer::EchoHead => head.text().into_bytes(),
         Answer::Pattern(bytes) => pattern::pattern(0, *bytes as usize),

@@ -14,20 +14,39 @@ struct Layer {
 const LAYERS: &[Layer] = &[
     Layer { name: "model", may_use: &[] },
     Layer { name: "wire", may_use: &[] },
+    Layer { name: "balancing", may_use: &["model"] },
     Layer { name: "routing", may_use: &["model", "wire"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
     Layer { name: "middleware", may_use: &["model", "wire"] },
-    Layer { name: "proxy", may_use: &["model", "wire", "routing", "telemetry", "transport", "middleware"] },
+    Layer { name: "proxy", may_use: &["model", "wire", "balancing", "routing", "telemetry", "transport", "middleware"] },
     Layer { name: "config", may_use: &["model", "routing"] },
     Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },
-    Layer { name: "control", may_use: &["model", "wire", "routing", "config", "proxy", "certs", "telemetry", "transport"] },
+    Layer { name: "health", may_use: &["model"] },
+    Layer { name: "discovery", may_use: &["model"] },
+    Layer {
+        name: "control",
+        may_use: &[
+            "model",
+            "wire",
+            "routing",
+            "balancing",
+            "config",
+            "proxy",
+            "certs",
+            "health",
+            "discovery",
+            "telemetry",
+            "transport",
+        ],
+    },
     Layer { name: "admin", may_use: &["model", "config", "control", "telemetry"] },
     Layer {
         name: "tidegate",
         may_use: &[
             "model",
             "wire",
+            "balancing",
             "routing",
             "telemetry",
             "transport",
@@ -35,6 +54,8 @@ const LAYERS: &[Layer] = &[
             "proxy",
             "config",
             "certs",
+            "health",
+            "discovery",
             "control",
             "admin",
         ],
@@ -45,13 +66,13 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Pure cores: data and `now` in, decisions out. A runtime anywhere beneath them would be a clock and a socket.
-const WITHOUT_RUNTIME: &[&str] = &["model", "wire", "routing", "middleware", "config"];
+const WITHOUT_RUNTIME: &[&str] = &["model", "wire", "balancing", "routing", "middleware", "config"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
 /// Only these speak JSON or write files for other programs.
-const MAY_SERIALISE: &[&str] = &["config", "admin", "testkit", "lab", "xtask"];
+const MAY_SERIALISE: &[&str] = &["config", "discovery", "admin", "testkit", "lab", "xtask"];
 const SERIALISERS: &[&str] = &["serde", "serde_core", "serde_derive", "serde_json"];
 
 pub fn check(graph: &Graph) -> Vec<Finding> {
@@ -178,7 +199,7 @@ mod tests {
         check_graph("tidegate-config ours serde\nserde 1.0", &[]);
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
-            &["crates/model/Cargo.toml: layer: `model` uses serde; only config, admin, testkit, lab, xtask may"],
+            &["crates/model/Cargo.toml: layer: `model` uses serde; only config, discovery, admin, testkit, lab, xtask may"],
         );
     }
 

@@ -27,7 +27,7 @@ const PORTION_BYTES: u64 = 64 << 10;
 
 /// Where connections of a section come from.
 pub enum Source {
-    Client { to: String, from: Option<String>, tls: Option<ClientTls> },
+    Client { to: String, from: Option<String>, tls: Option<ClientTls>, cookies: Option<String> },
     Upstream { listener: TcpListener, acceptor: Option<TlsAcceptor>, accepted: Arc<AtomicU64> },
 }
 
@@ -108,7 +108,9 @@ impl Peer {
 
     async fn next_socket(&mut self) -> Result<Socket, String> {
         match &self.source {
-            Source::Client { to, from, tls } => connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut self.refused).await,
+            Source::Client { to, from, tls, cookies: _ } => {
+                connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut self.refused).await
+            }
             Source::Upstream { listener, acceptor, accepted } => accept(listener, acceptor.as_ref(), accepted).await,
         }
     }
@@ -125,15 +127,20 @@ impl Peer {
                 self.head = self.connection().await?.read_head().await?;
                 expected.as_ref().map_or(Ok(()), |expected| self.head.check(expected))
             }
-            Message::ExpectStatus(status) => {
+            Message::ExpectStatus(allowed) => {
                 self.head = self.connection().await?.read_head().await?;
-                self.head.check_status(*status)
+                self.keep_cookies();
+                self.head.check_status(allowed)
             }
             Message::ExpectHeader(name, matcher) => self.head.check_header(name, matcher),
             Message::ExpectNoHeader(name) => self.head.check_no_header(name),
             Message::ExpectBody(matcher) => {
                 let body = self.connection().await?.read_body().await?;
                 if matcher.matches(&body) { Ok(()) } else { Err(format!("the body is {}", escape(&body))) }
+            }
+            Message::ExpectBodyAs { name, is_same } => {
+                let body = self.connection().await?.read_body().await?;
+                self.world.compare_body(name, *is_same, &body)
             }
             Message::ExpectBodyLength(length) => {
                 let body = self.connection().await?.read_body().await?;
@@ -177,6 +184,10 @@ impl Peer {
             Wire::Use(name) => {
                 self.current.clone_from(name);
                 Ok(())
+            }
+            Wire::Get(head) => {
+                let head = self.with_cookies(head);
+                self.send(&head).await
             }
             Wire::Send { bytes, times, may_fail } => {
                 let mut all = Vec::with_capacity(bytes.len() * *times as usize);
@@ -224,6 +235,31 @@ impl Peer {
                 Ok(()) => self.expect_late_alert(alert).await,
                 Err(_) => check_alert(self.refused.as_deref(), alert),
             },
+        }
+    }
+
+    /// As a browser does, as far as cases need it: by name, for all paths and for as long as the case lasts.
+    fn keep_cookies(&self) {
+        let Source::Client { cookies: Some(jar), .. } = &self.source else { return };
+        let mut jars = self.world.cookies.borrow_mut();
+        let jar = jars.entry(jar.clone()).or_default();
+        for (_, value) in self.head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
+            let text = String::from_utf8_lossy(value);
+            let pair = text.split(';').next().unwrap_or_default();
+            if let Some((name, value)) = pair.split_once('=') {
+                jar.insert(name.trim().to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+
+    fn with_cookies(&self, head: &[u8]) -> Vec<u8> {
+        let Source::Client { cookies: Some(jar), .. } = &self.source else { return head.to_vec() };
+        let jars = self.world.cookies.borrow();
+        let pairs = jars.get(jar).into_iter().flatten().map(|(name, value)| format!("{name}={value}"));
+        let value = pairs.collect::<Vec<_>>().join("; ");
+        match head.strip_suffix(b"\r\n") {
+            Some(before) if !value.is_empty() => [before, format!("Cookie: {value}\r\n\r\n").as_bytes()].concat(),
+            Some(_) | None => head.to_vec(),
         }
     }
 

@@ -229,16 +229,20 @@ impl Peer {
                 let head = &self.stream()?.head;
                 expected.as_ref().map_or(Ok(()), |expected| head.check(expected))
             }
-            Message::ExpectStatus(status) => {
+            Message::ExpectStatus(allowed) => {
                 let stream = self.stream()?;
-                stream.receive_response((100..200).contains(status)).await?;
-                stream.head.check_status(*status)
+                stream.receive_response(allowed.iter().all(|status| (100..200).contains(status))).await?;
+                stream.head.check_status(allowed)
             }
             Message::ExpectHeader(name, matcher) => self.stream()?.head.check_header(name, matcher),
             Message::ExpectNoHeader(name) => self.stream()?.head.check_no_header(name),
             Message::ExpectBody(matcher) => {
                 let body = self.stream()?.read_body().await?;
                 if matcher.matches(&body) { Ok(()) } else { Err(format!("the body is {}", escape(&body))) }
+            }
+            Message::ExpectBodyAs { name, is_same } => {
+                let body = self.stream()?.read_body().await?;
+                self.world.compare_body(name, *is_same, &body)
             }
             Message::ExpectBodyLength(length) => {
                 let body = self.stream()?.read_body().await?;

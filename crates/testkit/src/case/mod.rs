@@ -1,6 +1,7 @@
 //! End-to-end cases: readable files that hold a configuration, scripted upstreams and clients, and what must come of it.
 //! `text` → `parse` → `script` (what a case means) → `run` (doing it); `suite` runs a folder of them.
 
+mod automatic;
 mod frames;
 mod http1;
 mod http2;

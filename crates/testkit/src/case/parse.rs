@@ -3,7 +3,8 @@
 
 use super::parse_command::{Arguments, steps};
 use super::script::{
-    Act, Case, Client, ClientTls, Config, Matcher, Need, OutputExpectation, ProgramCall, Step, Upstream, UpstreamScript,
+    Act, Case, Client, ClientTls, Conduct, ConductKind, Config, Matcher, Need, OutputExpectation, ProgramCall, Step, Upstream,
+    UpstreamScript,
 };
 use super::text::{RawSection, SyntaxError, split_sections, words};
 use crate::upstream::{Answer, Behaviour};
@@ -72,17 +73,18 @@ fn config(section: &RawSection, mut arguments: Arguments) -> Result<Config, Synt
 fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<Upstream, SyntaxError> {
     let h2 = arguments.flag("h2");
     let tls_certificate = arguments.named("tls");
+    let client_ca = arguments.named_text("client-ca");
     let alpn = list(arguments.named_text("alpn"), if h2 { "h2" } else { "" });
     let ip = arguments.named_text("ip").unwrap_or_else(|| "127.0.0.1".into());
     let name = arguments.optional_text().unwrap_or_default();
     arguments.finish()?;
     let (mut connections, mut requests) = (None, None);
-    let mut automatic = None;
+    let mut automatic = Vec::new();
     let mut script_lines = Vec::new();
     for line in section.lines() {
         let mut arguments = Arguments::new(line.number, words(line.number, &line.text)?);
         let word = arguments.text()?;
-        let answer = match word.as_str() {
+        let kind = match word.as_str() {
             "expect-connections" => {
                 connections = Some(arguments.range()?);
                 continue;
@@ -91,28 +93,47 @@ fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<Upstream, 
                 requests = Some(arguments.range()?);
                 continue;
             }
-            "always" => Answer::Fixed(arguments.bytes()?),
-            "always-text" => Answer::Text(arguments.bytes()?),
-            "always-pattern" => Answer::Pattern(arguments.number()?),
-            "echo-head" => Answer::EchoHead,
-            "echo-body" => Answer::EchoBody,
+            "always-refuse" => ConductKind::Refuse,
+            "always" | "always-text" | "always-status" | "always-pattern" | "always-reset" | "always-silence" | "echo-head"
+            | "echo-body" => ConductKind::Answer(behaviour(&word, &mut arguments)?),
             _ => {
                 script_lines.push(line);
                 continue;
             }
         };
-        let close = arguments.flag("close");
-        let delay = arguments.named_duration("delay")?;
-        let idle_close = arguments.named_duration("idle-close")?;
+        let path = match kind {
+            ConductKind::Answer(_) => arguments.named_text("path"),
+            ConductKind::Refuse => None,
+        };
+        let after = arguments.named_text("after");
         arguments.finish()?;
-        automatic = Some(UpstreamScript::Automatic(Behaviour { answer, close, delay, idle_close }));
+        automatic.push(Conduct { path, after, conduct: kind });
     }
-    let script = match automatic {
-        Some(automatic) if script_lines.is_empty() => automatic,
-        Some(_) => return Err(SyntaxError::new(script_lines[0].number, "an automatic upstream takes no further commands")),
-        None => UpstreamScript::Scripted(steps(&script_lines)?),
+    let script = match (automatic.is_empty(), script_lines.first()) {
+        (false, None) => UpstreamScript::Automatic(automatic),
+        (false, Some(line)) => return Err(SyntaxError::new(line.number, "an automatic upstream takes no further commands")),
+        (true, _) => UpstreamScript::Scripted(steps(&script_lines)?),
     };
-    Ok(Upstream { line: section.number, name, h2, tls_certificate, alpn, ip, script, connections, requests })
+    Ok(Upstream { line: section.number, name, h2, tls_certificate, client_ca, alpn, ip, script, connections, requests })
+}
+
+fn behaviour(word: &str, arguments: &mut Arguments) -> Result<Behaviour, SyntaxError> {
+    let answer = match word {
+        "always" => Answer::Fixed(arguments.bytes()?),
+        "always-text" => Answer::Text(arguments.bytes()?),
+        "always-status" => {
+            Answer::Fixed(format!("HTTP/1.1 {} Always\r\nContent-Length: 0\r\n\r\n", arguments.number()?).into_bytes())
+        }
+        "always-pattern" => Answer::Pattern(arguments.number()?),
+        "always-reset" => Answer::Reset,
+        "always-silence" => Answer::Silence,
+        "echo-head" => Answer::EchoHead,
+        _ => Answer::EchoBody,
+    };
+    let close = arguments.flag("close");
+    let delay = arguments.named_duration("delay")?;
+    let idle_close = arguments.named_duration("idle-close")?;
+    Ok(Behaviour { answer, close, delay, idle_close })
 }
 
 fn client(section: &RawSection, mut arguments: Arguments) -> Result<Client, SyntaxError> {
@@ -121,6 +142,10 @@ fn client(section: &RawSection, mut arguments: Arguments) -> Result<Client, Synt
     let tls = arguments.flag("tls");
     let to = arguments.named("to").unwrap_or_default();
     let from = arguments.named_text("from");
+    let cookies = arguments.named_text("cookies");
+    if h2 && cookies.is_some() {
+        return Err(arguments.error("`cookies=` is for clients without `h2`"));
+    }
     let options = ClientTls {
         sni: arguments.named_text("sni"),
         alpn: list(arguments.named_text("alpn"), if h2 { "h2" } else { "" }),
@@ -133,7 +158,7 @@ fn client(section: &RawSection, mut arguments: Arguments) -> Result<Client, Synt
     let _ = arguments.optional_text();
     arguments.finish()?;
     let steps: Vec<Step> = steps(&section.lines())?;
-    Ok(Client { background, h2, to, from, tls: tls.then_some(options), steps })
+    Ok(Client { background, h2, to, from, tls: tls.then_some(options), cookies, steps })
 }
 
 /// `a,b` as a list; empty text is the empty list.

@@ -86,10 +86,12 @@ fn message(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
         "send-head" => Message::SendHead { end: arguments.flag("end"), lines: field_block(line)? },
         "send-pattern" => Message::SendPattern { bytes: arguments.number()?, pace: arguments.pace()? },
         "recv-head" => Message::ReceiveHead(expected_head(line)?),
-        "expect-status" => Message::ExpectStatus(arguments.number()? as u16),
+        "expect-status" => Message::ExpectStatus(statuses(arguments)?),
         "expect-header" => Message::ExpectHeader(arguments.text()?, arguments.matcher()?),
         "expect-no-header" => Message::ExpectNoHeader(arguments.text()?),
         "expect-body" => Message::ExpectBody(arguments.matcher()?),
+        "expect-body-as" => Message::ExpectBodyAs { name: arguments.text()?, is_same: true },
+        "expect-body-unlike" => Message::ExpectBodyAs { name: arguments.text()?, is_same: false },
         "expect-body-length" => Message::ExpectBodyLength(arguments.number()?),
         "expect-body-pattern" => Message::ExpectBodyPattern { bytes: arguments.number()?, pace: arguments.pace()? },
         "expect-data" => Message::ExpectData(arguments.bytes()?),
@@ -113,7 +115,7 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "connect" => Wire::Connect(arguments.optional_text()),
         "accept" => Wire::Accept(arguments.optional_text().unwrap_or_default()),
         "use" => Wire::Use(arguments.text()?),
-        "get" => Wire::Send { bytes: request_bytes(line, arguments)?, times: 1, may_fail: false },
+        "get" => Wire::Get(request_bytes(line, arguments)?),
         "send" => Wire::Send { may_fail: arguments.flag("may-fail"), bytes: arguments.bytes()?, times: 1 },
         "send-repeat" => {
             Wire::Send { may_fail: arguments.flag("may-fail"), bytes: arguments.bytes()?, times: arguments.number()? }
@@ -131,6 +133,12 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "expect-tls-refused" => Wire::ExpectTlsRefused(arguments.text()?),
         _ => return Ok(None),
     }))
+}
+
+/// `200`, or one of several: `200|503`.
+fn statuses(arguments: &mut Arguments) -> Result<Vec<u16>, SyntaxError> {
+    let text = arguments.text()?;
+    text.split('|').map(|part| part.parse().map_err(|_| arguments.error(format!("`{part}` is no number")))).collect()
 }
 
 /// `get /path`: the head of a request, with `Host` and the fields of the block.

@@ -4,10 +4,10 @@ use super::http1::{self, Peer};
 use super::script::{Act, Case, Client, Config, Flow, Need, Step, Upstream, UpstreamScript};
 use super::text::SyntaxError;
 use super::world::{Places, World};
-use super::{http2, parse, process};
-use crate::connection::Socket;
+use super::{automatic, http2, parse, process};
 use crate::program::Program;
 use crate::{admin, tls, upstream};
+use socket2::SockRef;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -98,7 +98,7 @@ async fn run(case: &Case, mut places: Places, binary: Option<&Path>) -> Result<V
     for (script, listener, acceptor) in upstreams {
         running.push(start_upstream(script, listener, acceptor, &world, &failure)?);
     }
-    let outcome = match start_proxy(case, &world, binary) {
+    let outcome = match start_proxy(case, &world, binary).await {
         Err(error) => Err((1, error)),
         Ok(()) => tokio::select! {
             biased;
@@ -162,7 +162,7 @@ async fn acts(
             Act::Command(call) => {
                 let binary = binary.ok_or((call.line, "no program to run".to_owned()))?.to_owned();
                 let (folder, wait, call) = (world.folder.clone(), world.wait, call.clone());
-                let run = tokio::task::spawn_blocking(move || process::run_command(&binary, &folder, wait, &call));
+                let run = spawn_blocking(move || process::run_command(&binary, &folder, wait, &call));
                 run.await.map_err(|error| (1, error.to_string()))??;
             }
         }
@@ -204,21 +204,26 @@ async fn run_client(client: &Client, world: &Rc<World>) -> Outcome {
     if client.h2 {
         http2::Peer::client(world.clone(), to, client.from.clone(), client.tls.clone()).run(&client.steps).await
     } else {
-        let source = http1::Source::Client { to, from: client.from.clone(), tls: client.tls.clone() };
+        let (from, tls, cookies) = (client.from.clone(), client.tls.clone(), client.cookies.clone());
+        let source = http1::Source::Client { to, from, tls, cookies };
         Peer::new(world.clone(), source).run(&client.steps).await
     }
 }
 
 /// A `process` section: a section without connections.
 async fn run_process(world: &Rc<World>, steps: &[Step]) -> Outcome {
-    let source = http1::Source::Client { to: "this section has no connection".into(), from: None, tls: None };
+    let source = http1::Source::Client { to: "this section has no connection".into(), from: None, tls: None, cookies: None };
     Peer::new(world.clone(), source).run(steps).await
 }
 
 fn acceptor(script: &Upstream, places: &mut Places) -> Result<Option<TlsAcceptor>, String> {
     let Some(name) = &script.tls_certificate else { return Ok(None) };
     let files = places.certificate(&String::from_utf8_lossy(name))?;
-    let config = tls::server_config(&files.cert, &files.key, &script.alpn)?;
+    let client_root = match &script.client_ca {
+        Some(name) => Some(places.authority(name)?.root().clone()),
+        None => None,
+    };
+    let config = tls::server_config(&files.cert, &files.key, &script.alpn, client_root.as_ref())?;
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
 }
 
@@ -233,8 +238,11 @@ fn start_upstream<'a>(
     let listener = TcpListener::from_std(listener).map_err(|error| error.to_string())?;
     let counters = Arc::new(upstream::Counters::default());
     let task = match &script.script {
-        UpstreamScript::Automatic(behaviour) => {
-            spawn_local(serve_automatic(listener, acceptor, script.h2, Arc::new(behaviour.clone()), counters.clone()));
+        UpstreamScript::Automatic(conducts) => {
+            // Before the first connection is there, which else would keep it from listening again after a time without.
+            SockRef::from(&listener).set_reuse_address(true).map_err(|error| error.to_string())?;
+            let server = automatic::Server { acceptor, is_h2: script.h2, conducts: conducts.clone(), counters: counters.clone() };
+            spawn_local(server.run(listener, Rc::downgrade(world)));
             None
         }
         UpstreamScript::Scripted(steps) => {
@@ -275,31 +283,9 @@ fn keep(peer: impl Sized + 'static, world: &Rc<World>) {
     });
 }
 
-async fn serve_automatic(
-    listener: TcpListener,
-    acceptor: Option<TlsAcceptor>,
-    h2: bool,
-    behaviour: Arc<upstream::Behaviour>,
-    counters: Arc<upstream::Counters>,
-) {
-    loop {
-        let Ok((tcp, _)) = listener.accept().await else { return };
-        let (acceptor, behaviour, counters) = (acceptor.clone(), behaviour.clone(), counters.clone());
-        spawn_local(async move {
-            let socket = match acceptor {
-                None => Socket::Plain(tcp),
-                Some(acceptor) => match acceptor.accept(tcp).await {
-                    Ok(stream) => Socket::Tls(Box::new(tokio_rustls::TlsStream::Server(stream))),
-                    Err(_) => return,
-                },
-            };
-            upstream::serve(socket, h2, behaviour, counters).await;
-        });
-    }
-}
-
-/// Writes the configuration and starts the proxy on it, when the case has one and something beside commands to do.
-fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Result<(), String> {
+/// Writes the configuration and starts the proxy on it, when the case has one and something beside commands to do. Upstreams answer meanwhile: the
+/// proxy may ask them how they are before it is ready.
+async fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Result<(), String> {
     let config_file = world.places.borrow().config_file();
     let runs = case.acts.iter().any(|act| matches!(act, Act::Client(_) | Act::Process(_)));
     if let Some(config) = &case.config {
@@ -310,7 +296,7 @@ fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Result<(), 
     if !runs || (case.config.is_none() && case.start.is_none()) {
         return Ok(());
     }
-    let binary = binary.ok_or("no program to run")?;
+    let binary = binary.ok_or("no program to run")?.to_owned();
     let stdin = case.config.as_ref().filter(|config| config.via_stdin).map(|_| std::fs::read(&config_file)).transpose();
     let stdin = stdin.map_err(|error| error.to_string())?;
     let arguments: Vec<String> = match &case.start {
@@ -320,13 +306,19 @@ fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Result<(), 
             vec!["run".to_owned(), "--config".to_owned(), config]
         }
     };
-    let mut program = Program::start(binary, &arguments, &world.folder, stdin.as_deref())?;
     // Started otherwise, the admin endpoint may be anywhere or nowhere; then the site's port tells.
-    let ready = if case.start.is_none() {
-        program.wait_until("ready", || matches!(admin::get(&world.admin, "/readyz"), Ok((200, _))))
-    } else {
-        program.wait_until("listening", || std::net::TcpStream::connect(&world.main).is_ok())
-    };
+    let has_admin = case.start.is_none();
+    let (folder, admin, main) = (world.folder.clone(), world.admin.clone(), world.main.clone());
+    let starting = spawn_blocking(move || {
+        let mut program = Program::start(&binary, &arguments, &folder, stdin.as_deref())?;
+        let ready = if has_admin {
+            program.wait_until("ready", || matches!(admin::get(&admin, "/readyz"), Ok((200, _))))
+        } else {
+            program.wait_until("listening", || std::net::TcpStream::connect(&main).is_ok())
+        };
+        Ok::<_, String>((program, ready))
+    });
+    let (program, ready) = starting.await.map_err(|error| error.to_string())??;
     *world.program.borrow_mut() = Some(program);
     ready
 }
@@ -352,7 +344,11 @@ fn complete(config: &Config, world: &World) -> String {
 pub async fn execute_flow<'a>(world: &World, flow: &'a Flow) -> Result<Option<(u32, &'a [Step])>, String> {
     match flow {
         Flow::Pause(time) => sleep(*time).await,
-        Flow::Mark(name) => world.mark(name),
+        Flow::Mark(name) => {
+            world.mark(name);
+            // Who waits for it goes first, so that an upstream is what it is from now on before the next request comes.
+            yield_now().await;
+        }
         Flow::Await(name) => {
             let waiting = timeout(world.wait, world.wait_for_mark(name)).await;
             waiting.map_err(|_| format!("nobody marked `{name}` within {:?}", world.wait))?;

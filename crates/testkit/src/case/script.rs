@@ -48,6 +48,8 @@ pub struct Upstream {
     pub h2: bool,
     /// Name of the certificate shown, when it speaks TLS.
     pub tls_certificate: Option<Vec<u8>>,
+    /// Name of the authority whose certificates it demands of its clients.
+    pub client_ca: Option<String>,
     pub alpn: Vec<Vec<u8>>,
     pub ip: String,
     pub script: UpstreamScript,
@@ -58,9 +60,26 @@ pub struct Upstream {
 /// How an upstream acts.
 #[derive(Debug, Clone)]
 pub enum UpstreamScript {
-    /// Every connection, every request, the same.
-    Automatic(Behaviour),
+    /// By what is asked for and what was marked; the last that fits is done.
+    Automatic(Vec<Conduct>),
     Scripted(Vec<Step>),
+}
+
+/// What an upstream without a script does with some requests, or from some moment on.
+#[derive(Debug, Clone)]
+pub struct Conduct {
+    /// For requests to this path; for all when it says none.
+    pub path: Option<String>,
+    /// From this mark on; from the start when it says none.
+    pub after: Option<String>,
+    pub conduct: ConductKind,
+}
+
+#[derive(Debug, Clone)]
+pub enum ConductKind {
+    Answer(Behaviour),
+    /// Nobody listens, and connections that there were are closed.
+    Refuse,
 }
 
 #[derive(Debug, Clone)]
@@ -78,6 +97,8 @@ pub struct Client {
     pub to: Vec<u8>,
     pub from: Option<String>,
     pub tls: Option<ClientTls>,
+    /// Where it keeps cookies; clients that name the same share them.
+    pub cookies: Option<String>,
     pub steps: Vec<Step>,
 }
 
@@ -176,10 +197,16 @@ pub enum Message {
         pace: Pace,
     },
     ReceiveHead(Option<ExpectedHead>),
-    ExpectStatus(u16),
+    /// One of them.
+    ExpectStatus(Vec<u16>),
     ExpectHeader(String, Matcher),
     ExpectNoHeader(String),
     ExpectBody(Matcher),
+    /// Equal to the body that was first seen under that name, or another one.
+    ExpectBodyAs {
+        name: String,
+        is_same: bool,
+    },
     ExpectBodyLength(u64),
     ExpectBodyPattern {
         bytes: u64,
@@ -207,6 +234,8 @@ pub enum Wire {
     Connect(Option<String>),
     Accept(String),
     Use(String),
+    /// The head of a request, to which cookies are added.
+    Get(Vec<u8>),
     Send {
         bytes: Vec<u8>,
         times: u64,
@@ -352,8 +381,12 @@ impl Head {
         }
     }
 
-    pub fn check_status(&self, status: u16) -> Result<(), String> {
-        if self.status() == Some(status) { Ok(()) } else { Err(format!("expected status {status}; the head:\n{}", self.text())) }
+    pub fn check_status(&self, allowed: &[u16]) -> Result<(), String> {
+        if self.status().is_some_and(|status| allowed.contains(&status)) {
+            return Ok(());
+        }
+        let expected = allowed.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+        Err(format!("expected status {expected}; the head:\n{}", self.text()))
     }
 
     /// Against the block beneath `recv-head`.

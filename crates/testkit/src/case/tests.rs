@@ -72,6 +72,8 @@ fn http1_messages_are_read_and_checked() {
         ),
         (format!("{first}\n    {second}\n    expect-data \"abc\"\n    expect-data \"def\"\n    expect-end"), ""),
         (first.replace("200", "404"), "expected status 404"),
+        (format!("{first}\n    expect-data \"ok\"\n    {second}").replace("expect-status 200", "expect-status 404|200"), ""),
+        (first.replace("expect-status 200", "expect-status 404|503"), "expected status 404 or 503"),
         (format!("{first}\n    expect-header \"X-A\" \"1\""), "X-A is \"1, 2\", expected \"1\""),
         (format!("{first}\n    expect-no-header \"X-A\""), "X-A: \"1, 2\" is there"),
         (format!("{first}\n    expect-body \"no\""), "the body is \"ok\""),
@@ -115,6 +117,66 @@ fn ends_are_told_apart() {
     ] {
         check(&case(upstream, client), expected);
     }
+}
+
+#[test]
+fn automatic_upstreams_change_with_paths_and_marks() {
+    let case = |upstream: &str, client: &str| {
+        format!("# Text.\nwait 1s\nupstream\n    {upstream}\nclient to=127.0.0.1:{{upstream}}\n    {client}\n")
+    };
+    let switched = "always-text \"a\"\n    always-status 503 path=/healthz\n    always-status 404 after=later\n    always-text \"well\" after=later path=/healthz";
+    let refusing = "always-text \"a\"\n    always-refuse after=down\n    always-text \"b\" after=up";
+    for (upstream, client, expected) in [
+        (
+            switched,
+            "get /\n    expect-status 200\n    get /healthz?x\n    expect-status 503\n    get /healthz/x\n    expect-status 200",
+            "",
+        ),
+        (
+            switched,
+            "mark later\n    get /\n    expect-status 404\n    get /healthz\n    expect-status 200\n    expect-body \"well\"",
+            "",
+        ),
+        (switched, "get /healthz\n    expect-status 200", "expected status 200"),
+        (refusing, "get /\n    expect-status 200\n    expect-body \"a\"\n    mark down\n    expect-closed", ""),
+        (
+            refusing,
+            "get /\n    expect-status 200\n    expect-body \"a\"\n    mark down\n    expect-refused 127.0.0.1:{upstream}\n    mark up\n    connect\n    get /\n    expect-status 200\n    expect-body \"b\"",
+            "",
+        ),
+        (refusing, "expect-refused 127.0.0.1:{upstream}", "takes connections"),
+        ("always-refuse\n    expect-connections 0", "expect-refused 127.0.0.1:{upstream}", ""),
+        ("always-refuse path=/a", "expect-refused 127.0.0.1:{upstream}", "`path=` is not known here"),
+        ("always-reset", "get /\n    expect-reset", ""),
+        ("always-silence\n    expect-requests 1", "get /\n    expect-open", ""),
+    ] {
+        check(&case(upstream, client), expected);
+    }
+}
+
+#[test]
+fn clients_that_share_cookies_send_what_any_of_them_was_given() {
+    let upstream = "upstream\n    recv-head\n        GET /1 HTTP/1.1\n        Host: example.com\n    send \"HTTP/1.1 204 No Content\\r\\nSet-Cookie: b=2; Path=/\\r\\nSet-Cookie: a=1\\r\\n\\r\\n\"\n    accept\n    recv-head\n        GET /2 HTTP/1.1\n        Host: example.com\n        Cookie: a=1; b=2\n    send \"HTTP/1.1 204 No Content\\r\\n\\r\\n\"\n";
+    let client = |jar: &str, path: &str| {
+        format!("client to=127.0.0.1:{{upstream}} cookies={jar}\n    get {path}\n    expect-status 204\n")
+    };
+    check(&format!("# Text.\n{upstream}{}{}", client("one", "/1"), client("one", "/2")), "");
+    check(&format!("# Text.\n{upstream}{}{}", client("one", "/1"), client("two", "/2")), "no Cookie");
+    check("# Text.\nclient h2 cookies=one\n    request GET /\n", "without `h2`");
+}
+
+#[test]
+fn bodies_are_compared_by_name() {
+    let case = |client: &str| {
+        let get = |path: &str, expect: &str| format!("    get {path}\n    expect-status 200\n    {expect}\n");
+        let client: String =
+            client.split(", ").filter_map(|part| part.split_once(' ')).map(|(path, expect)| get(path, expect)).collect();
+        format!("# Text.\nupstream\n    echo-head\nclient to=127.0.0.1:{{upstream}}\n{client}")
+    };
+    check(&case("/a expect-body-as one, /a expect-body-as one, /b expect-body-unlike one, /b expect-body-as two"), "");
+    check(&case("/a expect-body-as one, /b expect-body-as one"), "that of `one` was");
+    check(&case("/a expect-body-as one, /a expect-body-unlike one"), "that of `one` was");
+    check(&case("/a expect-body-unlike one"), "there was no body");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! What the sections of a running case share: its folder, ports and certificates (the placeholders of the file), the proxy, marks.
 
 use super::script::ClientTls;
+use super::text::escape;
 use crate::authority::{Authority, CertificateFiles, KeyKind};
 use crate::ports::Reservation;
 use crate::program::Program;
 use crate::tls;
 use regex::{Captures, Regex};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -145,6 +146,10 @@ pub struct World {
     pub exit_expected: Cell<bool>,
     pub marks: RefCell<HashSet<String>>,
     pub marked: Notify,
+    /// Bodies that others are compared with, by name.
+    bodies: RefCell<HashMap<String, Vec<u8>>>,
+    /// Of clients that keep them, by the name of the jar and their own.
+    pub cookies: RefCell<HashMap<String, BTreeMap<String, String>>>,
     tls_clients: RefCell<HashMap<String, Arc<rustls::ClientConfig>>>,
 }
 
@@ -161,6 +166,8 @@ impl World {
             exit_expected: Cell::new(false),
             marks: RefCell::default(),
             marked: Notify::new(),
+            bodies: RefCell::default(),
+            cookies: RefCell::default(),
             tls_clients: RefCell::default(),
         }))
     }
@@ -177,6 +184,20 @@ impl World {
                 return;
             }
             notified.await;
+        }
+    }
+
+    /// `expect-body-as` keeps the first body of a name, and compares the others with it.
+    pub fn compare_body(&self, name: &str, is_same: bool, body: &[u8]) -> Result<(), String> {
+        let mut bodies = self.bodies.borrow_mut();
+        match bodies.get(name) {
+            None if is_same => {
+                bodies.insert(name.to_owned(), body.to_vec());
+                Ok(())
+            }
+            None => Err(format!("there was no body of the name `{name}` before")),
+            Some(known) if (known == body) == is_same => Ok(()),
+            Some(known) => Err(format!("the body is {}, and that of `{name}` was {}", escape(body), escape(known))),
         }
     }
 

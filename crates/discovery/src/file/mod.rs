@@ -1,0 +1,64 @@
+//! Servers listed in a file, read again when it changes. What the file says is in `list` with one module for each format; when to look is in
+//! `watch`. A file that cannot be read or is half written is a fault, and the next look may be the one that finds it whole.
+
+mod json;
+mod kdl;
+mod list;
+mod watch;
+
+use crate::answer::{Answer, Reporter};
+use crate::{Event, Fault};
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use watch::Watch;
+
+/// What is not told of is found after so long: network file systems, and folders above that were renamed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) -> ! {
+    let hasher = RandomState::new();
+    let mut watch = Watch::new(path);
+    let mut hash_before = None;
+    loop {
+        // The folders come first: a change after that is told of, one before it is read.
+        watch.follow();
+        let (path, hasher) = (path.to_owned(), hasher.clone());
+        let looked = spawn_blocking(move || look(&path, &hasher, hash_before)).await;
+        match looked.unwrap_or_else(|_| Looked::Fault(Fault::new("the file cannot be read"))) {
+            Looked::Same => {}
+            Looked::Members(hash, answer) => {
+                hash_before = Some(hash);
+                reporter.answer(answer);
+            }
+            Looked::Fault(fault) => {
+                hash_before = None;
+                reporter.fault(fault);
+            }
+        }
+        watch.changed(LOOK_AGAIN).await;
+    }
+}
+
+enum Looked {
+    Same,
+    Members(u64, Answer),
+    Fault(Fault),
+}
+
+/// Reads the file, and its text only when that is not the one of before.
+fn look(path: &Path, hasher: &RandomState, hash_before: Option<u64>) -> Looked {
+    let text = match list::read(path) {
+        Ok(text) => text,
+        Err(message) => return Looked::Fault(list::fault(path, &message)),
+    };
+    let hash = hasher.hash_one(&text);
+    if hash_before == Some(hash) {
+        return Looked::Same;
+    }
+    match list::parse(path, &text) {
+        Ok(members) => Looked::Members(hash, Answer::new(members, None)),
+        Err(message) => Looked::Fault(list::fault(path, &message)),
+    }
+}

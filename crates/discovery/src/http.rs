@@ -1,0 +1,208 @@
+//! One GET on a connection of its own, for engines and agents that are asked over a unix socket or over TCP in plain text. Bodies have a bound,
+//! whole or line by line. What was asked for and what it means, the sources know.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::http::HeaderMap;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+
+/// Of a whole answer: ten thousand containers or instances with all that is told of each.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Of one line of a stream.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+/// Of the head of an answer.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Of the body of an answer that is no 200: the reason is in the first words.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// The head of an answer, and the connection that its body comes on.
+pub struct Answered {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    body: Incoming,
+    /// Ends with it.
+    _connection: Connection,
+}
+
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// `Err` completes a sentence: "the engine …".
+pub async fn get<S>(stream: S, host: &str, target: &str, headers: &[(&str, &str)]) -> Result<Answered, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broke = |error: hyper::Error| format!("does not answer as HTTP servers do: {error}");
+    let shaken = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = shaken.map_err(broke)?;
+    let connection = Connection(tokio::spawn(async move {
+        // What goes wrong on it, the request is told.
+        let _ = connection.await;
+    }));
+    let mut request = Request::get(target).header(HOST, host);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Empty::<Bytes>::new()).map_err(|error| format!("cannot be asked: {error}"))?;
+    let (head, body) = sender.send_request(request).await.map_err(broke)?.into_parts();
+    Ok(Answered { status: head.status, headers: head.headers, body, _connection: connection })
+}
+
+impl Answered {
+    /// The whole body, at most [`ANSWER_BYTES_MAX`].
+    pub async fn whole(self) -> Result<Bytes, String> {
+        let body = Limited::new(self.body, ANSWER_BYTES_MAX);
+        match body.collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => Err("answers with more than 16 MiB".into()),
+            Err(error) => Err(format!("breaks off its answer: {error}")),
+        }
+    }
+
+    /// Why it was refused, in the words of the answer: the text, or `message` of an object.
+    pub async fn reason(self) -> String {
+        let Ok(body) = Limited::new(self.body, REASON_BYTES_MAX).collect().await else { return String::new() };
+        let bytes = body.to_bytes();
+        let of_object = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+        let message = of_object.and_then(|object| object.get("message")?.as_str().map(str::to_owned));
+        message.unwrap_or_else(|| String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    pub fn lines(self) -> Lines {
+        Lines { answered: self, buffer: BytesMut::new(), searched: 0 }
+    }
+}
+
+/// A body that goes on, line by line.
+pub struct Lines {
+    answered: Answered,
+    buffer: BytesMut,
+    /// Bytes of the buffer that are known to have no line break.
+    searched: usize,
+}
+
+impl Lines {
+    /// The next line that is not empty, `None` at the end. Nothing is lost when this is dropped half way.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        loop {
+            if let Some(found) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(self.searched + found + 1).freeze();
+                self.searched = 0;
+                if !line.trim_ascii().is_empty() {
+                    return Ok(Some(line));
+                }
+                continue;
+            }
+            self.searched = self.buffer.len();
+            if self.searched > LINE_BYTES_MAX {
+                return Err("sends a line of more than 1 MiB".into());
+            }
+            match self.answered.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(format!("breaks off its stream: {error}")),
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        self.buffer.extend_from_slice(data);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// As a part of a path or of a query may be written (RFC 3986, unreserved).
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte as char),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answered, LINE_BYTES_MAX, get, percent_encoded};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    /// Answers with these pieces, and closes.
+    async fn answered(pieces: Vec<Vec<u8>>) -> Answered {
+        let (ours, mut theirs) = duplex(1 << 16);
+        tokio::spawn(async move {
+            let mut head = vec![0; 4096];
+            let _ = theirs.read(&mut head).await;
+            for piece in pieces {
+                if theirs.write_all(&piece).await.is_err() {
+                    return;
+                }
+            }
+        });
+        get(ours, "a", "/b", &[("x-c", "d")]).await.expect("an answer")
+    }
+
+    fn run<F: Future>(future: F) -> F::Output {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+    }
+
+    #[test]
+    fn lines_come_as_they_end() {
+        let check = |body: &[&[u8]], expected: &[&str], end: &str| {
+            let mut pieces = vec![b"HTTP/1.1 200 OK\r\n\r\n".to_vec()];
+            pieces.extend(body.iter().map(|piece| piece.to_vec()));
+            run(async {
+                let mut lines = answered(pieces).await.lines();
+                let mut seen = Vec::new();
+                let ended = loop {
+                    match lines.next().await {
+                        Ok(Some(line)) => seen.push(String::from_utf8_lossy(&line).trim().to_owned()),
+                        Ok(None) => break String::new(),
+                        Err(message) => break message,
+                    }
+                };
+                assert_eq!(seen, expected);
+                assert_eq!(ended, end);
+            });
+        };
+        check(&[b"one\ntwo\r\n\n", b"thr", b"ee\nno end"], &["one", "two", "three"], "");
+        check(&[b"one\n", &vec![b'a'; LINE_BYTES_MAX + 1]], &["one"], "sends a line of more than 1 MiB");
+    }
+
+    #[test]
+    fn reasons_are_the_words_of_the_answer() {
+        let check = |body: &str, expected: &str| {
+            let answer = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            assert_eq!(run(async { answered(vec![answer.into_bytes()]).await.reason().await }), expected);
+        };
+        check(r#"{"message":"page not found"}"#, "page not found");
+        check("ACL not found\n", "ACL not found");
+        check("{}", "{}");
+        check("", "");
+    }
+
+    #[test]
+    fn an_answer_has_a_bound() {
+        let head = b"HTTP/1.1 200 OK\r\ncontent-length: 16777217\r\n\r\n".to_vec();
+        let pieces = std::iter::once(head).chain(std::iter::repeat_n(vec![b'a'; 1 << 16], 257)).collect();
+        let whole = run(async { answered(pieces).await.whole().await });
+        assert_eq!(whole, Err("answers with more than 16 MiB".into()));
+    }
+
+    #[test]
+    fn names_cannot_leave_their_place() {
+        assert_eq!(percent_encoded("web-1.a_b~"), "web-1.a_b~");
+        assert_eq!(percent_encoded("a/b?c=d&é %"), "a%2Fb%3Fc%3Dd%26%C3%A9%20%25");
+    }
+}
