@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tidegate_control::explain::ExplainRequest as Question;
-use tidegate_control::explain::{Explanation, ServerLive, ServerState};
+use tidegate_control::explain::{Explanation, ServerLive};
 use tidegate_control::report::{CONNECTIONS_LISTED_MAX, PoolReport, ServerReport};
 use tidegate_control::{ApplyOptions, ChangeFault, Control, ControlHandle, Tag, explain as follow};
 use tokio::sync::oneshot;
@@ -215,13 +215,10 @@ fn add_what_runs(explanation: &mut Explanation, pools: Vec<PoolReport>) {
     let Some(seen) = &mut explanation.pool else { return };
     let Some(pool) = pools.into_iter().find(|pool| pool.name == seen.name) else { return };
     for (server, running) in seen.servers.iter_mut().zip(pool.servers) {
-        let ServerReport { is_drained, is_cooling, requests_in_flight, connections, .. } = running;
+        let ServerReport { state, why, requests_in_flight, connections, .. } = running;
         server.live = Some(ServerLive {
-            state: match (is_drained, is_cooling) {
-                (true, _) => ServerState::Drained,
-                (false, true) => ServerState::Cooling,
-                (false, false) => ServerState::Available,
-            },
+            state,
+            why,
             // Of HTTP/2 several requests share one, and fewer are idle than this says; none is then said to be.
             idle_connections: u64::from(connections.saturating_sub(requests_in_flight)),
             requests_in_flight: u64::from(requests_in_flight),

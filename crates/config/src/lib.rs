@@ -13,6 +13,7 @@ mod patterns;
 mod pieces;
 mod placeholders;
 mod reachability;
+mod reading;
 mod reference;
 mod regular;
 mod remembered;

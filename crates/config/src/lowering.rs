@@ -1,13 +1,14 @@
 //! The state of one load while nodes become the model, and the checks that the directive table makes possible for every line:
 //! known words, known properties, arguments that are there, values of the right kind. What a value means is said in `directives`.
 
+pub use crate::reading::{Read, expect_text, read, read_choice_or};
+
 use crate::diagnostics::{Diagnostic, Location, Severity, Sources, nearest, shortened};
 use crate::directives;
 use crate::load::{Environment, Spans};
-use crate::placeholders::{self, Text};
-use crate::syntax::{Entry, Literal, Node, Value};
-use crate::table::{Argument, Block, Count, Directive, Kind, Place, Repeat, Stage};
-use crate::units;
+use crate::placeholders::Text;
+use crate::syntax::{Entry, Node, Value};
+use crate::table::{Argument, Block, Count, Directive, Kind, Place, Repeat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -332,11 +333,12 @@ fn describe_argument(argument: &Argument) -> String {
         Kind::Duration { .. } => "a duration".into(),
         Kind::Size { .. } => "a size".into(),
         Kind::ByteRate { .. } => "a rate".into(),
+        Kind::Percent { .. } => "a share".into(),
         Kind::Switch => "`#true` or `#false`".into(),
     }
 }
 
-fn choice_or(names: &[&str], form: &str) -> String {
+pub fn choice_or(names: &[&str], form: &str) -> String {
     if form.is_empty() { quoted_list(names) } else { format!("{}, or {form}", quoted_list(names)) }
 }
 
@@ -362,238 +364,5 @@ fn listed(names: &[&str], conjunction: &str) -> String {
         None => String::new(),
         Some((last, [])) => (*last).to_string(),
         Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
-    }
-}
-
-/// A value after it was read as the kind its table entry names. The accessor has to fit the kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Read {
-    Text(Text),
-    Template(Template, Location),
-    Choice(&'static str, Location),
-    Number(u64, Location),
-    Duration(Duration),
-    Switch(bool),
-}
-
-impl Read {
-    pub fn text(self) -> Text {
-        let Read::Text(text) = self else { unreachable!("the table says this is no text") };
-        text
-    }
-
-    pub fn template(self) -> Template {
-        let Read::Template(template, _) = self else { unreachable!("the table says this is no template") };
-        template
-    }
-
-    pub fn choice(self) -> &'static str {
-        let Read::Choice(name, _) = self else { unreachable!("the table says this is no choice") };
-        name
-    }
-
-    pub fn number(self) -> u64 {
-        let Read::Number(number, _) = self else { unreachable!("the table says this is no number") };
-        number
-    }
-
-    pub fn duration(self) -> Duration {
-        let Read::Duration(duration) = self else { unreachable!("the table says this is no duration") };
-        duration
-    }
-
-    pub fn switch(self) -> bool {
-        let Read::Switch(switch) = self else { unreachable!("the table says this is no switch") };
-        switch
-    }
-}
-
-/// Reads one value as a kind; what does not fit is reported with `owner`, the name of the directive or property.
-pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str) -> Option<Read> {
-    match kind {
-        Kind::Text(form) | Kind::Secret(form) => {
-            let text = expect_text(lowering, value, owner, form)?;
-            placeholders::resolve_text(lowering, text).map(Read::Text)
-        }
-        Kind::Template(stage) => read_template(lowering, value, stage, owner),
-        Kind::Path => {
-            let text = expect_text(lowering, value, owner, "a path")?;
-            let text = placeholders::resolve_text(lowering, text)?;
-            if text.value.is_empty() {
-                lowering.report(Diagnostic::error("bad-value", value.location.clone(), format!("{owner} is empty")));
-                return None;
-            }
-            Some(Read::Text(text))
-        }
-        Kind::Choice(names) => {
-            let text = expect_text(lowering, value, owner, &format!("one of {}", quoted_list(names)))?;
-            let text = placeholders::resolve_text(lowering, text)?;
-            if let Some(name) = names.iter().find(|name| **name == text.value) {
-                return Some(Read::Choice(name, text.location));
-            }
-            let diagnostic = text.error("bad-value", format!("{owner} cannot be `{}`", text.value));
-            lowering.report(match nearest(&text.value, names.iter().copied()) {
-                Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
-                None => diagnostic.help(format!("it can be {}", quoted_list(names))),
-            });
-            None
-        }
-        Kind::ChoiceOr(names, form) => {
-            let text = expect_text(lowering, value, owner, &choice_or(names, form))?;
-            let text = placeholders::resolve_text(lowering, text)?;
-            match names.iter().find(|name| **name == text.value) {
-                Some(name) => Some(Read::Choice(name, text.location)),
-                None => Some(Read::Text(text)),
-            }
-        }
-        Kind::AutoOrInteger { min, max } => match &value.literal {
-            Literal::Text(raw) if raw == "auto" => Some(Read::Choice("auto", value.location.clone())),
-            _ => read_integer(lowering, value, min, max, owner, "`\"auto\"` or a number"),
-        },
-        Kind::Integer { min, max } => read_integer(lowering, value, min, max, owner, "a number"),
-        Kind::Duration { min, max } => read_duration(lowering, value, min, max, owner),
-        Kind::Size { min, max } => read_bytes(lowering, value, (min, max), owner, "a size, as in `\"64KiB\"`", units::parse_size),
-        Kind::ByteRate { min, max } => {
-            read_bytes(lowering, value, (min, max), owner, "a rate, as in `\"1KiB/s\"`", units::parse_byte_rate)
-        }
-        Kind::Switch => read_switch(lowering, value, owner),
-    }
-}
-
-fn read_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage, owner: &str) -> Option<Read> {
-    let text = expect_text(lowering, value, owner, "a text")?;
-    let template = placeholders::resolve_template(lowering, text, stage, None)?;
-    Some(Read::Template(template, value.location.clone()))
-}
-
-fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, owner: &str, form: &str) -> Option<Read> {
-    let number = match &value.literal {
-        Literal::Integer(number) => *number,
-        // A number in quotes is how `{env.X}` brings one in.
-        Literal::Text(_) => {
-            let text = placeholders::resolve_text(lowering, value)?;
-            match text.value.parse::<i128>() {
-                Ok(number) => number,
-                Err(_) => {
-                    lowering.report(text.error("wrong-type", format!("{owner} is {form}, and `{}` is not", text.value)));
-                    return None;
-                }
-            }
-        }
-        Literal::Float(_) | Literal::Switch(_) | Literal::Null => {
-            lowering.report(wrong_type(value, owner, form));
-            return None;
-        }
-    };
-    if number < i128::from(min) || number > i128::from(max) {
-        let message = format!("{owner} goes from {min} to {max}");
-        lowering.report(Diagnostic::error("out-of-range", value.location.clone(), message));
-        return None;
-    }
-    Some(Read::Number(number as u64, value.location.clone()))
-}
-
-fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max: Duration, owner: &str) -> Option<Read> {
-    if let Literal::Integer(number) = value.literal {
-        let diagnostic =
-            Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a duration and needs a unit"));
-        lowering.report(diagnostic.help(format!("for seconds, write `\"{number}s\"`")));
-        return None;
-    }
-    let text = expect_text(lowering, value, owner, "a duration, as in `\"5s\"`")?;
-    let text = placeholders::resolve_text(lowering, text)?;
-    match units::parse_duration(&text.value) {
-        Ok(duration) if duration < min || duration > max => {
-            let message = format!("{owner} goes from {} to {}", units::show_duration(min), units::show_duration(max));
-            lowering.report(Diagnostic::error("out-of-range", text.location, message));
-            None
-        }
-        Ok(duration) => Some(Read::Duration(duration)),
-        Err(reason) => {
-            lowering.report(text.error("wrong-unit", reason));
-            None
-        }
-    }
-}
-
-fn read_bytes(
-    lowering: &mut Lowering<'_>,
-    value: &Value,
-    (min, max): (u64, u64),
-    owner: &str,
-    form: &str,
-    parse: fn(&str) -> Result<u64, String>,
-) -> Option<Read> {
-    let parsed = match &value.literal {
-        Literal::Integer(number) => u64::try_from(*number).map_err(|_| None),
-        Literal::Text(_) => {
-            let text = placeholders::resolve_text(lowering, value)?;
-            parse(&text.value).map_err(|reason| Some(text.error("wrong-unit", reason)))
-        }
-        Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(Some(wrong_type(value, owner, form))),
-    };
-    let out_of_range = || {
-        let message = format!("{owner} goes from {} to {}", units::show_size(min), units::show_size(max));
-        Diagnostic::error("out-of-range", value.location.clone(), message)
-    };
-    match parsed {
-        Ok(bytes) if (min..=max).contains(&bytes) => Some(Read::Number(bytes, value.location.clone())),
-        Ok(_) | Err(None) => {
-            lowering.report(out_of_range());
-            None
-        }
-        Err(Some(diagnostic)) => {
-            lowering.report(diagnostic);
-            None
-        }
-    }
-}
-
-fn read_switch(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<Read> {
-    let form = "`#true`, `#false`, `\"on\"` or `\"off\"`";
-    if let Literal::Switch(switch) = value.literal {
-        return Some(Read::Switch(switch));
-    }
-    let text = expect_text(lowering, value, owner, form)?;
-    let text = placeholders::resolve_text(lowering, text)?;
-    match text.value.as_str() {
-        "on" => Some(Read::Switch(true)),
-        "off" => Some(Read::Switch(false)),
-        other => {
-            let diagnostic = text.error("wrong-type", format!("{owner} is {form}, and `{other}` is not"));
-            lowering.report(match other {
-                "true" | "yes" | "enabled" => diagnostic.help("write `#true`"),
-                "false" | "no" | "disabled" => diagnostic.help("write `#false`"),
-                _ => diagnostic,
-            });
-            None
-        }
-    }
-}
-
-/// The value when it is a text; otherwise a report.
-pub fn expect_text<'v>(lowering: &mut Lowering<'_>, value: &'v Value, owner: &str, form: &str) -> Option<&'v Value> {
-    if matches!(value.literal, Literal::Text(_)) {
-        return Some(value);
-    }
-    lowering.report(wrong_type(value, owner, form));
-    None
-}
-
-fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {
-    let seen = match value.literal {
-        Literal::Text(_) => "a text",
-        Literal::Integer(_) | Literal::Float(_) => "a number",
-        Literal::Switch(true) => "`#true`",
-        Literal::Switch(false) => "`#false`",
-        Literal::Null => "`#null`",
-    };
-    let diagnostic = Diagnostic::error("wrong-type", value.location.clone(), format!("{owner} is {form}, not {seen}"))
-        .marked(format!("this is {seen}"));
-    match &value.literal {
-        Literal::Integer(port) if form.contains("upstream address") => diagnostic.help(format!("write `\"127.0.0.1:{port}\"`")),
-        Literal::Integer(port) if form.contains("an address") => diagnostic.help(format!("write `\":{port}\"`")),
-        Literal::Integer(number) => diagnostic.help(format!("a text is written in quotes, as in `\"{number}\"`")),
-        _ => diagnostic,
     }
 }

@@ -64,6 +64,7 @@ site "example.com" {
 | duration | `"250ms"`, `"5s"`, `"2m"`, `"1h"`, `"1h30m"`; a unit is required |
 | size | `"64KiB"` (1,024), `"10MB"` (1,000,000), or a number of bytes |
 | rate | `"1KiB/s"` |
+| share | `"20%"` |
 | path of a file | relative to the file it is written in |
 
 In every text, `{env.NAME}` is the environment variable of that name and `{file.PATH}` the content of a file without its last line
@@ -199,6 +200,7 @@ fn describe_kind(kind: Kind) -> String {
         Kind::Duration { min, max } => format!("a duration from {} to {}", show_duration(min), show_duration(max)),
         Kind::Size { min, max } => format!("a size from {} to {}", show_size(min), show_size(max)),
         Kind::ByteRate { min, max } => format!("a rate from {} to {} a second", show_size(min), show_size(max)),
+        Kind::Percent { min, max } => format!("a share from {min}% to {max}%"),
         Kind::Switch => "`#true` or `#false`".into(),
     }
 }
@@ -212,7 +214,5 @@ fn not_available(out: &mut String) {
             let _ = writeln!(out, "- {}: {}", place.describe(), names.join(", "));
         }
     }
-    out.push_str(
-        "- `balance \"ewma\"`, `protocol \"h3\"`, `max-connections … queue=`, `match country=`, `trusted-proxies \"preset:…\"`\n",
-    );
+    out.push_str("- `discover kubernetes=`, `protocol \"h3\"`, `match country=`, `trusted-proxies \"preset:…\"`\n");
 }

@@ -178,6 +178,11 @@ fn kind_schema(kind: Kind) -> Value {
             ],
             "$comment": format!("{} to {} a second", show_size(min), show_size(max)),
         }),
+        Kind::Percent { min, max } => json!({
+            "type": "string",
+            "pattern": format!("^[0-9]+%$|{FILLED_IN}"),
+            "$comment": format!("{min}% to {max}%"),
+        }),
         Kind::Switch => json!({ "anyOf": [{ "type": "boolean" }, { "enum": ["on", "off"] }, filled_in()] }),
     }
 }
@@ -229,7 +234,7 @@ mod tests {
         check("/$defs/top.site/required", json!(["addresses", "steps"]));
         check(
             "/$defs/pool.balance/properties/method/anyOf/0/enum",
-            json!(["p2c", "round-robin", "least-conn", "random", "hash"]),
+            json!(["p2c", "round-robin", "least-conn", "ewma", "random", "hash"]),
         );
         check("/properties/drain", json!({ "$ref": "#/$defs/top.drain" }));
         assert_eq!(schema.pointer("/properties/include"), None);

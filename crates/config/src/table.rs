@@ -92,6 +92,13 @@ pub struct Property {
     pub summary: &'static str,
 }
 
+impl Property {
+    /// One that may be given once.
+    pub const fn once(name: &'static str, kind: Kind, summary: &'static str) -> Property {
+        Property { name, kind, repeat: Repeat::Once, summary }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
     None,
@@ -131,6 +138,11 @@ pub enum Kind {
         max: u64,
     },
     ByteRate {
+        min: u64,
+        max: u64,
+    },
+    /// A share, as in `"20%"`.
+    Percent {
         min: u64,
         max: u64,
     },

@@ -74,6 +74,16 @@ pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `"20%"`: whole percent. A bare number is refused, because a ratio of 1 could be meant.
+pub fn parse_percent(text: &str) -> Result<u64, String> {
+    let Some(number) = text.strip_suffix('%') else { return Err(format!("`{text}` is not a share, as `20%` is")) };
+    let is_whole = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    match number.parse() {
+        Ok(percent) if is_whole => Ok(percent),
+        Ok(_) | Err(_) => Err(format!("`{text}` is not a whole number of percent, as `20%` is")),
+    }
+}
+
 /// Shown in messages and documentation, in the largest unit that leaves a whole number.
 pub fn show_duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
@@ -180,9 +190,25 @@ mod tests {
     }
 
     #[test]
+    fn shares() {
+        let check = |text: &str, expected: Result<u64, &str>| {
+            assert_eq!(parse_percent(text), expected.map_err(str::to_string), "for {text}");
+        };
+        check("20%", Ok(20));
+        check("0%", Ok(0));
+        check("1000%", Ok(1000));
+        check("20", Err("`20` is not a share, as `20%` is"));
+        check("1.5%", Err("`1.5%` is not a whole number of percent, as `20%` is"));
+        check("-5%", Err("`-5%` is not a whole number of percent, as `20%` is"));
+        check("+5%", Err("`+5%` is not a whole number of percent, as `20%` is"));
+        check("%", Err("`%` is not a whole number of percent, as `20%` is"));
+        check("99999999999999999999%", Err("`99999999999999999999%` is not a whole number of percent, as `20%` is"));
+    }
+
+    #[test]
     fn no_text_makes_them_panic() {
         bolero::check!().with_type::<String>().for_each(|text: &String| {
-            let _ = (parse_duration(text), parse_size(text), parse_byte_rate(text));
+            let _ = (parse_duration(text), parse_size(text), parse_byte_rate(text), parse_percent(text));
         });
     }
 }

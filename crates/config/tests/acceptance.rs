@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_config::{Environment, LoadMemory, Loaded, MainFile, load_path, load_path_again, load_with, render};
 use tidegate_model::{
-    AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation,
-    HostPattern, LogLevel, LogTarget, PathPattern, Placeholder, Protocol, Rotation, Scheme, SiteAddress, Step, Template,
-    TemplatePart, Terminal, TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
+    AccessLogFormat, Admin, CipherName, Condition, ConditionKind, Configuration, Edition, Field, HeaderOperation, HostPattern,
+    LogLevel, LogTarget, Memory, PathPattern, Placeholder, Rotation, Scheme, SiteAddress, Step, Template, TemplatePart, Terminal,
+    TextPattern, Threads, TlsSource, TlsVersion, UpstreamAddress,
 };
 
 fn load_text_in(text: &str, directory: &Path, variables: &[(&str, &str)]) -> Loaded {
@@ -289,67 +289,6 @@ fn answers() {
 }
 
 #[test]
-fn pools_with_all_their_settings() {
-    let configuration = loaded(
-        r#"site "localhost" { proxy "api"; }
-        pool "api" {
-            server "10.0.0.4:8080" weight=2
-            server "10.0.0.5:8080"
-            server "https://10.0.0.6:8443" backup=#true
-            balance "hash" key="{client.ip}"
-            timeout connect="2s" first-byte="1m"
-            max-connections 1000
-            protocol "http1"
-            tls ca="pem/cert.pem" sni="API.internal" cert="pem/cert.pem" key="pem/key.pem" verify=#true
-        }"#,
-    );
-    let pool = &configuration.pools[0];
-    let servers: Vec<(String, u32, bool)> =
-        pool.servers.iter().map(|server| (server.address.to_string(), server.weight, server.priority > 0)).collect();
-    assert_eq!(
-        servers,
-        [("10.0.0.4:8080".to_string(), 2, false), ("10.0.0.5:8080".into(), 1, false), ("https://10.0.0.6:8443".into(), 1, true)]
-    );
-    assert_eq!(
-        pool.balance,
-        Balance::Hash { key: Template { parts: vec![placeholder(Placeholder::ClientIp)] }, load_percent_max: None }
-    );
-    assert_eq!(pool.timeouts.connect, Duration::from_secs(2));
-    assert_eq!(pool.timeouts.first_byte, Duration::from_secs(60));
-    assert_eq!(pool.timeouts.idle, Duration::from_secs(3600));
-    assert_eq!(pool.bounds.connections_per_server, Some(1000));
-    assert_eq!(pool.protocol, Protocol::Http1);
-    assert_eq!(pool.tls.sni.as_deref(), Some("api.internal"));
-    assert!(pool.tls.verify && pool.tls.ca.is_some() && pool.tls.client_certificate.is_some());
-}
-
-#[test]
-fn pools_written_in_place_are_shared_when_they_are_equal() {
-    let configuration = loaded(
-        r#"site "localhost" {
-            route "/a" { proxy "10.0.0.4:8080"; }
-            route "/b" { proxy "http://10.0.0.4:8080"; }
-            route "/c" { proxy "10.0.0.4:8080" { balance "random"; }; }
-            route "/d" { proxy { server "10.0.0.4:8080"; balance "random"; }; }
-            route "/e" { proxy "10.0.0.4:8080" { balance "p2c"; }; }
-        }"#,
-    );
-    let names: Vec<&str> = configuration.pools.iter().map(|pool| &*pool.name.0).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert_eq!(names[0], "10.0.0.4:8080");
-    assert!(names[1].starts_with("10.0.0.4:8080#"));
-    let used: Vec<&str> = configuration.sites[0]
-        .routes
-        .iter()
-        .map(|route| match &route.terminal {
-            Terminal::Proxy { pool, .. } => &*pool.0,
-            other => panic!("{other:?} is no proxy"),
-        })
-        .collect();
-    assert_eq!(used, [names[0], names[0], names[1], names[1], names[0]]);
-}
-
-#[test]
 fn settings_of_the_whole_process() {
     let configuration = loaded(
         r#"edition "2026"
@@ -357,6 +296,7 @@ fn settings_of_the_whole_process() {
         access-log "/var/log/access.log" format="{client.ip} {upstream.address} {status} {time}" rotate="100MB"
         log level="warn"
         threads 4
+        memory "512MiB"
         listener ":443" { trusted-proxies "10.0.0.0/8" "private"; }
         drain "1m"
         limits {
@@ -372,6 +312,10 @@ fn settings_of_the_whole_process() {
     assert!(matches!(configuration.access_log.format, AccessLogFormat::Template(_)));
     assert_eq!(configuration.log.level, LogLevel::Warn);
     assert_eq!(configuration.threads, Threads::Count(4));
+    assert_eq!(configuration.memory, Memory::Bytes(512 << 20));
+    assert_eq!(loaded("memory \"off\"").memory, Memory::Off);
+    assert_eq!(loaded("memory \"auto\"").memory, Memory::Auto);
+    assert_eq!(loaded("memory 67108864").memory, Memory::Bytes(64 << 20));
     assert_eq!(configuration.listeners[0].port, 443);
     assert_eq!(configuration.listeners[0].trusted_proxies.len(), 9);
     assert_eq!(configuration.drain, Duration::from_secs(60));

@@ -64,6 +64,34 @@ fn a_configuration_as_json() {
         ] }] }),
     );
     check(
+        r#"pool "api" {
+            discover dns="api.internal:80" ttl-max="5s"; discover consul="api" token="0123456789"; discover consul="b" token="{env.T}"
+            sticky secret="0123456789abcdef"; slow-start "30s"; hedge "200ms"; retry "off"; zone "eu-1"
+            health "/" header="A: b" header="C: d" rise=1; outlier max-ejected="30%" success-rate="off"
+            max-connections 5; max-requests total=9; keep-alive ping="off"; send-proxy-protocol "v2"; adaptive-concurrency
+        }"#,
+        json!({ "pool": [{
+            "name": "api",
+            "discover": [
+                { "dns": "api.internal:80", "ttl-max": "5s" },
+                { "consul": "api", "token": "***" },
+                { "consul": "b", "token": "{env.T}" },
+            ],
+            "sticky": { "secret": "***" },
+            "slow-start": "30s",
+            "hedge": "200ms",
+            "retry": { "mode": "off" },
+            "zone": "eu-1",
+            "health": { "path": "/", "header": ["A: b", "C: d"], "rise": 1 },
+            "outlier": { "max-ejected": "30%", "success-rate": false },
+            "max-connections": { "count": 5 },
+            "max-requests": { "total": 9 },
+            "keep-alive": { "ping": "off" },
+            "send-proxy-protocol": "v2",
+            "adaptive-concurrency": {},
+        }] }),
+    );
+    check(
         "listener \":443\" { trusted-proxies \"10.0.0.0/8\" \"private\"; trusted-proxies \"::1\"; }",
         json!({ "listener": [{ "address": ":443", "trusted-proxies": [["10.0.0.0/8", "private"], ["::1"]] }] }),
     );
@@ -249,7 +277,7 @@ fn values_are_changed_where_they_stand() {
 fn lines_are_added_and_taken_out() {
     check_edit(Edit::Patch(pool("api"), json!({ "balance": null })), &[("    balance \"least-conn\"\n", "")]);
     check_edit(
-        Edit::Patch(pool("api"), json!({ "max-connections": 100, "timeout": { "connect": "1s" } })),
+        Edit::Patch(pool("api"), json!({ "max-connections": { "count": 100 }, "timeout": { "connect": "1s" } })),
         &[("    balance \"least-conn\"\n", "    balance \"least-conn\"\n    timeout connect=\"1s\"\n    max-connections 100\n")],
     );
     check_edit(
@@ -302,6 +330,55 @@ fn a_whole_pool_is_put_line_by_line() {
             ("\"10.0.0.5:8080\"\n", "\"10.0.0.5:8080\" weight=5\n    server \"10.0.0.7:8080\"\n"),
         ],
     );
+}
+
+#[test]
+fn settings_of_a_pool_are_put_and_its_secrets_stay() {
+    let text = "pool \"api\" {\n    server \"a:1\"\n    server \"b:1\"\n    sticky secret=\"0123456789abcdef\"\n    discover consul=\"api\" token=\"hunter2\"\n}\n\
+                site \"http://:80\" { proxy \"api\"; }\n";
+    let check = |settings: Value, expected: &str| {
+        let changed = apply_edits(&load(text), &[Edit::Patch(pool("api"), settings.clone())]);
+        let changed = changed.unwrap_or_else(|errors| panic!("{errors:?} for {settings}"));
+        assert!(changed[0].text.contains(expected), "no {expected:?} in {} for {settings}", changed[0].text);
+        let loaded = load(&changed[0].text);
+        assert!(loaded.configuration.is_some(), "{:?} for {settings}", loaded.diagnostics);
+    };
+    check(
+        json!({ "sticky": { "secret": "***", "cookie": "route" } }),
+        "    sticky cookie=\"route\" secret=\"0123456789abcdef\"\n",
+    );
+    check(
+        json!({ "discover": [{ "consul": "api", "token": "***", "tag": "v2" }, { "dns": "c:1" }] }),
+        "    discover consul=\"api\" tag=\"v2\" token=\"hunter2\"\n    discover dns=\"c:1\"\n",
+    );
+    check(
+        json!({ "health": { "path": "/healthz", "interval": "5s", "header": ["A: b", "C: d"] } }),
+        "    health \"/healthz\" interval=\"5s\" header=\"A: b\" header=\"C: d\"\n",
+    );
+    check(json!({ "retry": { "mode": "off" } }), "    retry \"off\"\n");
+    check(json!({ "retry": { "attempts": 3, "budget": "10%" } }), "    retry attempts=3 budget=\"10%\"\n");
+    check(json!({ "max-requests": { "count": 5, "total": 9 } }), "    max-requests 5 total=9\n");
+}
+
+#[test]
+fn secrets_stay_with_their_line() {
+    let line = |text: &str| format!("    discover {text}\n");
+    let token = |name: &str, secret: &str| line(&format!("consul=\"{name}\" token=\"{secret}\""));
+    let with = |lines: &[String]| {
+        format!("pool \"api\" {{\n    server \"a:1\"\n{}}}\n\nsite \"http://:80\" {{ proxy \"api\"; }}\n", lines.concat())
+    };
+    let before = with(&[line("dns=\"d:1\""), token("a", "secret-of-a"), token("b", "secret-of-b")]);
+    let check = |wanted: Value, expected: Option<&[String]>| {
+        let changed = apply_edits(&load(&before), &[Edit::Patch(pool("api"), json!({ "discover": wanted }))]);
+        let text = changed.ok().map(|changed| changed.first().map_or_else(|| before.clone(), |file| file.text.clone()));
+        assert_eq!(text, expected.map(with), "for {wanted}");
+    };
+    let (dns, a, b) =
+        (json!({ "dns": "d:1" }), json!({ "consul": "a", "token": "***" }), json!({ "consul": "b", "token": "***" }));
+    check(json!([dns, a, b]), Some(&[line("dns=\"d:1\""), token("a", "secret-of-a"), token("b", "secret-of-b")]));
+    check(json!([b]), Some(&[token("b", "secret-of-b")]));
+    check(json!([b, a]), Some(&[token("b", "secret-of-b"), token("a", "secret-of-a")]));
+    check(json!([{ "consul": "c", "token": "***" }]), None);
 }
 
 #[test]

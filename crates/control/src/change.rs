@@ -10,6 +10,7 @@ use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
 use crate::plan::{Effect, Plan, plan};
+use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
 use crate::source::{Proposal, Read, Source, read};
 use crate::tag::Tag;
@@ -212,7 +213,11 @@ impl Control {
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within: None });
         }
         let (at_change, normal) = (self.registry().traffic(), self.baseline.until(self.registry().traffic()));
-        self.take_on(Arc::new(configuration), generation + 1)?;
+        if let Err(fault) = self.take_on(Arc::new(configuration), generation + 1) {
+            // Servers that only this change would have asked.
+            forget_checks(&self.running.snapshot);
+            return Err(fault);
+        }
         // Once more, with the certificates that it names.
         let watched = if is_of_source { watched } else { self.watch.configuration.clone() };
         self.watch_files(watched);
@@ -324,7 +329,6 @@ impl Control {
             sockets,
             old_sockets,
             access_log: is_log_changed.then(|| configuration.access_log.clone()),
-            is_drained_changed: false,
         });
         if let Some(left) = retiring {
             self.workers.retire(leaving, &left);

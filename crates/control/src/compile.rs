@@ -1,16 +1,23 @@
-//! What a configuration needs from outside before it can be compiled: certificates, trusted roots, addresses of names. What an unchanged site or
-//! pool needed before is taken over, so that a change costs what it changes.
+//! What a configuration needs from outside before it can be compiled: certificates, trusted roots, servers that nobody wrote, addresses of names.
+//! What an unchanged site or pool needed before is taken over, so that a change costs what it changes. Who is asked again while it runs is in
+//! `discovery`; how servers do, in `pools`.
 
+use crate::discovery::{Discovered, first_answers};
 use crate::fault::StartFault;
 use crate::names::{Found, Name, Names};
+use crate::pools::{await_checks, first_checks};
+use crate::sticky::CookieKeys;
 use jiff::Timestamp;
 use rustls::ServerConfig;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tidegate_certs::{SiteCertificates, TlsSurvivors, server_config, upstream_client_config, upstream_server_name};
-use tidegate_model::{Configuration, Pool, PoolName, Scheme, Site, SiteAddress, UpstreamAddress};
-use tidegate_proxy::snapshot::{self, Before, CompiledPool, Parts, PoolParts, Snapshot, UpstreamTlsConfigs};
+use tidegate_discovery::Member;
+use tidegate_model::{Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, UpstreamAddress};
+use tidegate_proxy::snapshot::{
+    self, Before, CompiledPool, CompiledServer, Parts, PoolParts, ServerParts, Snapshot, UpstreamTlsConfigs,
+};
 use tidegate_proxy::survivors::ProcessSurvivors;
 
 /// A compiled configuration and what must be looked after while it runs.
@@ -19,6 +26,8 @@ pub struct Material {
     pub snapshot: Arc<Snapshot>,
     /// By site; `None` for plain HTTP.
     pub certificates: Vec<Option<SiteTls>>,
+    /// What the sources of servers said last.
+    pub discovered: Discovered,
 }
 
 /// A site's certificates, to be renewed while running, and the settings that hand them out.
@@ -34,6 +43,28 @@ pub struct Survivors<'a> {
     pub process: &'a ProcessSurvivors,
     pub tls: &'a TlsSurvivors,
     pub names: &'a Names,
+    pub cookie_keys: &'a CookieKeys,
+}
+
+/// What was found out since the last compilation.
+#[derive(Debug, Default, Clone)]
+pub struct News {
+    /// Addresses of names.
+    pub found: Found,
+    /// What sources of servers say now.
+    pub discovered: Discovered,
+}
+
+impl News {
+    /// The other is the newer.
+    pub fn merge(&mut self, newer: &News) {
+        self.found.extend(newer.found.clone());
+        self.discovered.merge(&newer.discovered);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.discovered.is_empty()
+    }
 }
 
 /// Numbers that the new snapshot is to have.
@@ -56,17 +87,17 @@ pub fn gather(
     numbers: Numbers,
     now: Timestamp,
 ) -> Result<Material, StartFault> {
-    gather_with(configuration, before, survivors, numbers, now, &Found::new())
+    gather_with(configuration, before, survivors, numbers, now, &News::default())
 }
 
-/// The same with addresses that were found meanwhile, for servers that have none.
+/// The same with what was found out meanwhile.
 pub(crate) fn gather_with(
     configuration: Arc<Configuration>,
     before: Option<&Material>,
     survivors: Survivors<'_>,
     numbers: Numbers,
     now: Timestamp,
-    found: &Found,
+    news: &News,
 ) -> Result<Material, StartFault> {
     let certificates = gather_certificates(&configuration, before, survivors.tls, now)?;
     let known: HashMap<&PoolName, Known<'_>> = before
@@ -74,11 +105,17 @@ pub(crate) fn gather_with(
         .flat_map(|before| before.snapshot.pools.iter().flatten())
         .map(|compiled| (&compiled.name, (&compiled.model, compiled)))
         .collect();
-    let configs = configuration.pools.iter().map(|pool| upstream_tls(pool, survivors.tls)).collect::<Result<Vec<_>, _>>()?;
-    let mut found = found.clone();
-    found.extend(look_up(&configuration.pools, &known, survivors.names));
-    let parts = |(pool, tls): (&Pool, _)| pool_parts(pool, tls, known.get(&pool.name).copied(), survivors.process, &found);
-    let pools = configuration.pools.iter().zip(configs).map(parts).collect::<Result<Vec<_>, _>>()?;
+    let discovered = discover(&configuration.pools, before, news);
+    let wanted: Vec<WantedPool<'_>> = configuration
+        .pools
+        .iter()
+        .map(|pool| WantedPool { pool, members: members(pool, &discovered), known: known.get(&pool.name).copied() })
+        .collect();
+    let configs = wanted.iter().map(|wanted| upstream_tls(wanted, survivors.tls)).collect::<Result<Vec<_>, _>>()?;
+    let mut found = look_up(&wanted, survivors.names);
+    found.extend(news.found.clone());
+    let parts = |(wanted, tls): (&WantedPool<'_>, _)| pool_parts(wanted, tls, survivors, &news.found, &found);
+    let pools = wanted.iter().zip(configs).map(parts).collect::<Result<Vec<_>, _>>()?;
     let snapshot = snapshot::compile(
         &configuration,
         Parts {
@@ -92,7 +129,64 @@ pub(crate) fn gather_with(
         },
     )
     .map_err(|fault| StartFault::Internal(fault.to_string()))?;
-    Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates })
+    note_leaving(&snapshot, &wanted);
+    if news.is_empty() {
+        first_checks(&snapshot);
+    } else {
+        // Servers that come while it runs have neighbours: they wait for their checker's first answer instead of everybody for them.
+        await_checks(&snapshot);
+    }
+    Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates, discovered })
+}
+
+/// No part of what is compiled: a server that is going away keeps its connections and its requests.
+fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
+    for WantedPool { pool, members, .. } in wanted {
+        let Some(compiled) = snapshot.pool_named(&pool.name) else { continue };
+        for (server, member) in compiled.servers.iter().zip(members) {
+            server.shared.standing.set_leaving(member.is_leaving);
+        }
+    }
+}
+
+/// A pool with the servers that it is to have.
+struct WantedPool<'a> {
+    pool: &'a Pool,
+    /// Those that are written, then those that were found; each once.
+    members: Vec<Member>,
+    known: Option<Known<'a>>,
+}
+
+/// What each source of the configuration says: the news, else what it said before, else its first answer, for which the change waits.
+fn discover(pools: &[Pool], before: Option<&Material>, news: &News) -> Discovered {
+    let mut discovered = Discovered::default();
+    let mut unknown = Vec::new();
+    for (source, pool) in pools.iter().flat_map(|pool| pool.discover.iter().map(move |source| (source, &pool.name))) {
+        let said = news.discovered.of(source).or_else(|| before.and_then(|before| before.discovered.of(source)));
+        match said {
+            Some(members) => discovered.set(source, members.to_vec()),
+            None if unknown.iter().any(|(known, _)| *known == source) => {}
+            None => unknown.push((source, pool)),
+        }
+    }
+    // Who says nothing in time has no servers until then, and is waited for once only: other changes must not wait for it again.
+    for (source, _) in &unknown {
+        discovered.set(source, Vec::new());
+    }
+    for (source, members) in first_answers(&unknown) {
+        discovered.set(&source, members);
+    }
+    discovered
+}
+
+fn members(pool: &Pool, discovered: &Discovered) -> Vec<Member> {
+    let written = |server: &Server| Member { server: server.clone(), addresses: Vec::new(), is_leaving: false };
+    let mut members: Vec<Member> = pool.servers.iter().map(written).collect();
+    // By what servers are known by; plain and TLS on one port are one server, and what is written comes first.
+    let mut seen: BTreeSet<String> = members.iter().map(|member| member.server.address.authority()).collect();
+    let found = pool.discover.iter().filter_map(|source| discovered.of(source)).flatten();
+    members.extend(found.filter(|member| seen.insert(member.server.address.authority())).cloned());
+    members
 }
 
 fn gather_certificates(
@@ -140,16 +234,20 @@ fn load_certificates(site: &Site, survivors: &TlsSurvivors, now: Timestamp) -> R
 
 /// Looks up the names of servers that are new, or have new settings around them and no address so far. A pool that stays as it is has its names
 /// looked up again in the background only.
-fn look_up(pools: &[Pool], known: &HashMap<&PoolName, Known<'_>>, names: &Names) -> Found {
+fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
     let mut wanted = Vec::new();
-    for pool in pools {
-        let known = known.get(&pool.name).copied();
-        if known.is_some_and(|(model, _)| model == pool) {
+    for WantedPool { pool, members, known } in pools {
+        if known.is_some_and(|(model, compiled)| model == *pool && compiled.servers.len() == members.len()) {
             continue;
         }
-        let is_unknown = |address: &UpstreamAddress| known_addresses(address, known).is_none();
-        let unknown = pool.servers.iter().map(|server| &server.address).filter(|address| is_unknown(address));
-        wanted.extend(unknown.filter_map(|address| Some((pool, address, Name::of(address)?))));
+        for Member { server, addresses, .. } in members {
+            if addresses.is_empty()
+                && known_addresses(&server.address, *known).is_none()
+                && let Some(name) = Name::of(&server.address)
+            {
+                wanted.push((&pool.name, &server.address, name));
+            }
+        }
     }
     if wanted.is_empty() {
         return Found::new();
@@ -158,7 +256,7 @@ fn look_up(pools: &[Pool], known: &HashMap<&PoolName, Known<'_>>, names: &Names)
     for (pool, server, name) in wanted {
         // No reason to refuse the configuration: that server is down until its name has an address.
         if let Some(Err(error)) = outcomes.get(&name) {
-            tracing::error!(pool = %pool.name, server = %server, error, "the name of an upstream server has no address; it is looked up again every ten seconds");
+            tracing::error!(%pool, %server, error, "the name of an upstream server has no address; it is looked up again every ten seconds");
         }
     }
     outcomes.into_iter().filter_map(|(name, outcome)| Some((name, outcome.ok()?))).collect()
@@ -174,52 +272,68 @@ fn known_addresses<'k>(address: &UpstreamAddress, known: Option<Known<'k>>) -> O
 
 /// `None` when the pool can stay as it is.
 fn pool_parts(
-    pool: &Pool,
+    wanted: &WantedPool<'_>,
     tls: Option<UpstreamTlsConfigs>,
-    known: Option<Known<'_>>,
-    process: &ProcessSurvivors,
+    survivors: Survivors<'_>,
+    news: &Found,
     found: &Found,
 ) -> Result<Option<PoolParts>, StartFault> {
-    let trusts_the_same = |before: Option<&UpstreamTlsConfigs>| match (before, &tls) {
-        (Some(before), Some(now)) => Arc::ptr_eq(&before.any, &now.any),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
-    };
-    let is_found = |address: &UpstreamAddress| Name::of(address).is_some_and(|name| found.contains_key(&name));
-    let has_news = |compiled: &CompiledPool| {
-        let mut servers = compiled.servers.iter().zip(&compiled.model.servers);
-        servers.any(|(server, written)| server.addresses.is_empty() && is_found(&written.address))
-    };
+    let WantedPool { pool, members, known } = wanted;
+    let shared = survivors.process.pool(&pool.name);
+    let mut servers = Vec::with_capacity(members.len());
+    for Member { server, addresses, .. } in members {
+        let address = &server.address;
+        let name = Name::of(address);
+        servers.push(ServerParts {
+            tls_name: tls_name(pool, address)?,
+            addresses: match (address.host.parse::<IpAddr>(), known_addresses(address, *known)) {
+                (Ok(ip), _) => vec![SocketAddr::new(ip, address.port)],
+                (Err(_), _) if !addresses.is_empty() => addresses.clone(),
+                (Err(_), known) => name
+                    .and_then(|name| news.get(&name).cloned().or_else(|| known.cloned()).or_else(|| found.get(&name).cloned()))
+                    .unwrap_or_default(),
+            },
+            cookie_value: pool.sticky.as_ref().and_then(|sticky| survivors.cookie_keys.value(sticky, &pool.name, address)),
+            model: server.clone(),
+        });
+    }
     if let Some((model, compiled)) = known
         && model == pool
-        && trusts_the_same(compiled.tls.as_ref())
-        && !has_news(compiled)
+        && trusts_the_same(compiled.tls.as_ref(), tls.as_ref())
+        && compiled.servers.len() == servers.len()
+        && compiled.servers.iter().zip(&servers).all(|(before, now)| is_same(before, now))
     {
         return Ok(None);
     }
-    let mut parts = PoolParts { addresses: Vec::new(), tls_names: Vec::new(), tls, shared: Vec::new() };
-    for server in &pool.servers {
-        let address = &server.address;
-        let name = match address.scheme {
-            Scheme::Http => None,
-            Scheme::Https => {
-                Some(upstream_server_name(address, &pool.tls).map_err(|error| upstream_fault(pool, &error.message()))?)
-            }
-        };
-        parts.tls_names.push(name);
-        parts.addresses.push(match (address.host.parse::<IpAddr>(), known_addresses(address, known)) {
-            (Ok(ip), _) => vec![SocketAddr::new(ip, address.port)],
-            (Err(_), Some(addresses)) => addresses.clone(),
-            (Err(_), None) => Name::of(address).and_then(|name| found.get(&name).cloned()).unwrap_or_default(),
-        });
-        parts.shared.push(process.server(&pool.name, &address.authority()));
+    Ok(Some(PoolParts { servers, tls, shared }))
+}
+
+fn is_same(before: &CompiledServer, now: &ServerParts) -> bool {
+    before.model == now.model && before.addresses == now.addresses && before.cookie_value == now.cookie_value
+}
+
+fn trusts_the_same(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTlsConfigs>) -> bool {
+    match (before, now) {
+        (Some(before), Some(now)) => Arc::ptr_eq(&before.any, &now.any),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
-    Ok(Some(parts))
+}
+
+fn tls_name(pool: &Pool, address: &UpstreamAddress) -> Result<Option<rustls_pki_types::ServerName<'static>>, StartFault> {
+    match address.scheme {
+        Scheme::Http => Ok(None),
+        Scheme::Https => {
+            let name = upstream_server_name(address, &pool.tls);
+            name.map(Some).map_err(|error| upstream_fault(pool, &error.message()))
+        }
+    }
 }
 
 /// Settings and files that have not changed give the very same configurations.
-fn upstream_tls(pool: &Pool, tls: &TlsSurvivors) -> Result<Option<UpstreamTlsConfigs>, StartFault> {
-    if !pool.servers.iter().any(|server| server.address.scheme == Scheme::Https) {
+fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsSurvivors) -> Result<Option<UpstreamTlsConfigs>, StartFault> {
+    let WantedPool { pool, members, .. } = wanted;
+    if !members.iter().any(|member| member.server.address.scheme == Scheme::Https) {
         return Ok(None);
     }
     let config =
@@ -233,16 +347,18 @@ fn upstream_fault(pool: &Pool, error: &dyn std::fmt::Display) -> StartFault {
 
 #[cfg(test)]
 mod tests {
-    use super::{Material, Numbers, Survivors, gather, gather_with};
+    use super::{Material, News, Numbers, Survivors, gather, gather_with};
     use crate::names::tests::Resolver;
     use crate::names::{Found, Name};
+    use crate::sticky::CookieKeys;
     use jiff::Timestamp;
     use std::net::SocketAddr;
     use std::path::Path;
     use std::sync::Arc;
     use std::time::Duration;
     use tidegate_certs::TlsSurvivors;
-    use tidegate_model::Configuration;
+    use tidegate_discovery::Member;
+    use tidegate_model::{Configuration, Server, UpstreamAddress};
     use tidegate_proxy::survivors::ProcessSurvivors;
     use tidegate_telemetry::Registry;
 
@@ -264,13 +380,42 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_leaving_when_it_is_found_gets_no_requests() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
+        let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
+        let (names, _events) = Resolver::default().names(Duration::from_secs(60));
+        let cookie_keys = CookieKeys::new(folder.path().to_owned());
+        let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+        let now = Timestamp::UNIX_EPOCH;
+        let configuration = configuration("pool \"a\" { server \"192.0.2.1:80\"; discover file=\"/nowhere/servers.json\"; }");
+        let before = gather(configuration.clone(), None, survivors, NUMBERS, now).expect("it compiles");
+        let gathered = |is_leaving: bool| {
+            let address = UpstreamAddress::parse("192.0.2.2:80").expect("an address");
+            let found = Member { server: Server::new(address), addresses: Vec::new(), is_leaving };
+            let mut news = News::default();
+            news.discovered.set(&configuration.pools[0].discover[0], vec![found]);
+            gather_with(configuration.clone(), Some(&before), survivors, NUMBERS, now, &news).expect("it compiles")
+        };
+        let leaving = |material: &Material| -> Vec<bool> {
+            let servers = material.snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
+            servers.map(|server| server.shared.standing.is_leaving()).collect()
+        };
+        let found = gathered(true);
+        assert_eq!(leaving(&found), [false, true]);
+        assert_eq!(leaving(&gathered(false)), [false, false], "it stays after all");
+        assert_eq!(leaving(&found), [false, false], "the same servers");
+    }
+
+    #[test]
     fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
         let folder = tempfile::tempdir().expect("a folder");
         let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
         let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
         let resolver = Resolver::default();
         let (names, _events) = resolver.names(Duration::from_secs(60));
-        let survivors = Survivors { process: &process, tls: &tls, names: &names };
+        let cookie_keys = CookieKeys::new(folder.path().to_owned());
+        let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
         let now = Timestamp::UNIX_EPOCH;
         let expect = |seen: &Material, a: &[usize], b: &[usize]| {
             assert_eq!(addresses(seen), [("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())]);
@@ -286,8 +431,9 @@ mod tests {
         expect(&second, &[1, 0, 1], &[0, 1]);
         assert_eq!(resolver.take_asked(), ["dead.test", "other.test"]);
         let found = Found::from([(Name { host: "dead.test".into(), port: 80 }, vec![SocketAddr::from(([127, 0, 0, 1], 80))])]);
+        let news = News { found, ..News::default() };
         let third =
-            gather_with(second.configuration.clone(), Some(&second), survivors, NUMBERS, now, &found).expect("it compiles");
+            gather_with(second.configuration.clone(), Some(&second), survivors, NUMBERS, now, &news).expect("it compiles");
         expect(&third, &[1, 1, 1], &[0, 1]);
         assert!(resolver.take_asked().is_empty());
         let pool =

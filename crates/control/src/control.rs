@@ -5,11 +5,14 @@ use crate::background::in_background;
 use crate::change::ChangeFault;
 use crate::compile::{Material, Survivors, gather};
 use crate::confirm::{Baseline, Pending};
+use crate::discovery::Followers;
 use crate::edit::OnDisk;
 use crate::endpoint::AdminListener;
 use crate::generations::Generations;
+use crate::pools::Checkers;
 use crate::sockets::SocketTable;
 use crate::source::{Source, Watched};
+use crate::sticky::CookieKeys;
 use crate::watch::FileWatch;
 use crate::workers::{ChangeParts, Workers};
 use jiff::Timestamp;
@@ -21,7 +24,7 @@ use std::time::Instant;
 use tidegate_certs::{Renewal, TlsSurvivors};
 use tidegate_config::LoadMemory;
 use tidegate_model::{Configuration, TlsSource};
-use tidegate_proxy::snapshot::Snapshot;
+use tidegate_proxy::snapshot::{CompiledServer, Snapshot};
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
 use tokio::sync::mpsc;
@@ -57,6 +60,9 @@ pub struct Control {
     pub(crate) started: Timestamp,
     pub(crate) succession: crate::succession::Stage,
     pub(crate) names: crate::names::Names,
+    pub(crate) cookie_keys: CookieKeys,
+    pub(crate) followers: Followers,
+    pub(crate) checkers: Checkers,
 }
 
 /// Where the admin endpoint is; `admin` is told of each new place.
@@ -82,13 +88,20 @@ pub(crate) struct Watching {
     pub certificates: Vec<PathBuf>,
 }
 
+impl Watching {
+    /// Nothing is watched so far.
+    pub fn new(applies_configuration: bool) -> Watching {
+        Watching { watch: None, applies_configuration, configuration: Watched::default(), certificates: Vec::new() }
+    }
+}
+
 impl Control {
     pub fn registry(&self) -> &Arc<Registry> {
         &self.process.registry
     }
 
     pub(crate) fn survivors(&self) -> Survivors<'_> {
-        Survivors { process: &self.process, tls: &self.tls, names: &self.names }
+        Survivors { process: &self.process, tls: &self.tls, names: &self.names, cookie_keys: &self.cookie_keys }
     }
 
     pub fn configuration(&self) -> &Arc<Configuration> {
@@ -123,6 +136,7 @@ impl Control {
             in_background(move || drop(free));
         }
         self.look_for_names_again();
+        self.look_at_servers();
     }
 
     /// Certificates that are due, by their files or by their age. Says what it took over and what it could not.
@@ -190,7 +204,16 @@ impl Control {
     pub(crate) fn supersede(&mut self, material: Material) {
         let before = std::mem::replace(&mut self.running, material);
         take_back_into_use(&before.snapshot, &self.running.snapshot);
+        begin_slowly(&before.snapshot, &self.running.snapshot);
         self.superseded.push(before.snapshot);
+        self.look_after_pools();
+    }
+
+    /// Everything that goes on beside the requests: sources of servers are followed, and servers are asked how they are.
+    pub(crate) fn look_after_pools(&mut self) {
+        self.follow_sources();
+        self.show_servers();
+        self.check_servers();
     }
 
     /// Applies what the process was started with, as it is now.
@@ -250,8 +273,19 @@ fn take_back_into_use(before: &Snapshot, now: &Snapshot) {
         for server in &pool.servers {
             let stays = kept.is_some_and(|kept| kept.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
             if !stays {
-                server.shared.set_drained(false);
+                server.shared.standing.set_drained(false);
             }
+        }
+    }
+}
+
+/// A server that joins a pool of others gets its share little by little, where the pool says so. Those of a new pool begin together.
+fn begin_slowly(before: &Snapshot, now: &Snapshot) {
+    for pool in now.pools.iter().flatten().filter(|pool| !pool.model.slow_start.is_zero()) {
+        let Some(known) = before.pool_named(&pool.name) else { continue };
+        let is_new = |server: &&CompiledServer| !known.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared));
+        for server in pool.servers.iter().filter(is_new) {
+            server.shared.standing.begin_slowly(Instant::now());
         }
     }
 }

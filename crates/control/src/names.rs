@@ -2,12 +2,9 @@
 //! names together for one bounded time, and what has no address by then is looked up again in the background. Which names a change needs is
 //! decided in `compile`.
 
-use crate::background::in_background;
-use crate::compile::gather_with;
+use crate::compile::News;
 use crate::control::Control;
 use crate::handle::Event;
-use crate::workers::ChangeParts;
-use jiff::Timestamp;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::io;
@@ -233,29 +230,20 @@ impl Control {
     /// Addresses are part of what is compiled: new ones are a new snapshot of the same generation.
     fn take_addresses(&mut self, found: &Found) {
         let missed = without_address(&self.running.snapshot);
-        let names: Vec<String> = missed.iter().filter(|name| found.contains_key(name)).map(ToString::to_string).collect();
-        if names.is_empty() {
-            return;
-        }
-        let configuration = self.running.configuration.clone();
-        let numbers = self.numbers(self.generation(), self.workers.index_bound());
-        let (before, survivors) = (&self.running, self.survivors());
-        match in_background(move || gather_with(configuration, Some(before), survivors, numbers, Timestamp::now(), found)) {
-            Ok(material) => {
-                let names = names.join(", ");
-                tracing::info!(names, "names of upstream servers have an address now");
-                self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
-                self.supersede(material);
-            }
-            Err(fault) => tracing::error!(%fault, "addresses of upstream servers were found and cannot be used"),
+        let found: Found = found
+            .iter()
+            .filter(|(name, _)| missed.contains(name))
+            .map(|(name, addresses)| (name.clone(), addresses.clone()))
+            .collect();
+        if !found.is_empty() {
+            self.take_on_news(&News { found, ..News::default() });
         }
     }
 }
 
 fn without_address(snapshot: &Snapshot) -> BTreeSet<Name> {
-    let pools = snapshot.pools.iter().flatten();
-    let servers = pools.flat_map(|pool| pool.servers.iter().zip(&pool.model.servers));
-    servers.filter(|(compiled, _)| compiled.addresses.is_empty()).filter_map(|(_, server)| Name::of(&server.address)).collect()
+    let servers = snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
+    servers.filter(|server| server.addresses.is_empty()).filter_map(|server| Name::of(&server.model.address)).collect()
 }
 
 #[cfg(test)]

@@ -103,7 +103,14 @@ fn with_port(host: &str, port: u16) -> String {
 
 fn read_back<S: Sock>(id: &[u8], request: &RecentRequest<S>) -> PastRequest {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let server = request.pool.as_ref().zip(request.server);
+    let (name, server) = match (&request.pool, &request.past_pool) {
+        (Some(pool), _) => {
+            let server = request.server.and_then(|server| pool.compiled.servers.get(server));
+            (Some(&pool.compiled.name), server.map(|server| &server.authority))
+        }
+        (None, Some(past)) => (Some(&past.0), past.1.as_ref()),
+        (None, None) => (None, None),
+    };
     PastRequest {
         id: text(id),
         answered: Timestamp::from_second(request.answered_unix_seconds.cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH),
@@ -120,8 +127,8 @@ fn read_back<S: Sock>(id: &[u8], request: &RecentRequest<S>) -> PastRequest {
         generation: request.generation,
         site: request.site.as_ref().map(|site| site.compiled.name.to_string()),
         route: request.route.map(|route| route.0 as usize + 1),
-        pool: request.pool.as_ref().map(|pool| pool.compiled.name.to_string()),
-        server: server.map(|(pool, position)| pool.compiled.servers[position].authority.to_string()),
+        pool: name.map(ToString::to_string),
+        server: server.map(ToString::to_string),
         reason: request.reason,
         setting: request.setting,
         explanation: Err(String::new()),

@@ -1,22 +1,26 @@
 //! What can be asked of a running process: its state as plain data, gathered on the control thread and from the workers. `admin` turns it into
 //! JSON; nothing here decides anything.
 
+mod pools;
+
+pub(crate) use self::pools::word;
+pub use self::pools::{PoolReport, ServerReport, SourceReport};
+
 use crate::change::ChangeFault;
 use crate::control::{Control, Refused};
 use crate::generations::{Generation, Origin};
 use crate::plan::{Plan, plan};
 use crate::source::{Proposal, Source, read};
-use crate::workers::ChangeParts;
 use jiff::Timestamp;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_config::read_regular;
-use tidegate_model::{PoolName, Scheme, TlsSource};
+use tidegate_model::{Scheme, TlsSource};
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;
-use tidegate_telemetry::{PoolTotals, ReadinessState, Traffic};
+use tidegate_telemetry::{ReadinessState, Traffic};
 use tidegate_transport::TokioSock;
 
 /// Connections that one answer lists; the counts are of all.
@@ -86,34 +90,6 @@ pub struct CertificateReport {
     pub not_before: Timestamp,
     pub not_after: Timestamp,
     pub key: String,
-}
-
-#[derive(Debug, Clone)]
-pub struct PoolReport {
-    pub name: String,
-    pub balance: &'static str,
-    pub servers: Vec<ServerReport>,
-    pub totals: PoolTotals,
-}
-
-#[derive(Debug, Clone)]
-pub struct ServerReport {
-    pub address: String,
-    pub addresses: Vec<SocketAddr>,
-    pub weight: u32,
-    pub is_backup: bool,
-    pub is_drained: bool,
-    /// Connecting failed in some worker a moment ago.
-    pub is_cooling: bool,
-    pub requests_in_flight: u32,
-    pub connections: u32,
-}
-
-/// What one worker says of one server.
-#[derive(Debug, Clone, Copy, Default)]
-struct ServerLive {
-    in_flight: u32,
-    is_cooling: bool,
 }
 
 impl Control {
@@ -193,78 +169,6 @@ impl Control {
             }));
         }
         reports
-    }
-
-    pub fn pools(&self) -> Vec<PoolReport> {
-        let mut live: HashMap<(PoolName, usize), ServerLive> = HashMap::new();
-        for (pool, server, seen) in self.workers.ask(servers_of).into_iter().flatten() {
-            let sum = live.entry((pool, server)).or_default();
-            sum.in_flight += seen.in_flight;
-            sum.is_cooling |= seen.is_cooling;
-        }
-        let compiled = self.running.snapshot.pools.iter().flatten();
-        let mut pools: Vec<_> = compiled
-            .map(|pool| PoolReport {
-                name: pool.name.to_string(),
-                balance: pool.model.balance.name(),
-                totals: self.registry().pool_totals(&pool.name.0),
-                servers: pool
-                    .servers
-                    .iter()
-                    .enumerate()
-                    .map(|(position, server)| {
-                        let seen = live.get(&(pool.name.clone(), position)).copied().unwrap_or_default();
-                        ServerReport {
-                            address: pool.model.servers[position].address.to_string(),
-                            addresses: server.addresses.clone(),
-                            weight: server.weight,
-                            is_backup: server.priority > 0,
-                            is_drained: server.shared.is_drained(),
-                            is_cooling: seen.is_cooling,
-                            requests_in_flight: seen.in_flight,
-                            connections: server.shared.open_connections(),
-                        }
-                    })
-                    .collect(),
-            })
-            .collect();
-        pools.sort_by(|a, b| a.name.cmp(&b.name));
-        pools
-    }
-
-    /// Takes a server out of use, or back into it. Requests that it has go on. Outlives reloads for as long as the server is in the pool.
-    pub fn set_drained(&mut self, pool: &str, server: &str, drained: bool) -> Result<(), ChangeFault> {
-        let known = || {
-            let names: Vec<_> = self.running.snapshot.pools.iter().flatten().map(|pool| pool.name.to_string()).take(20).collect();
-            format!("there is no pool `{pool}`\n  help: the pools are {}", names.join(", "))
-        };
-        let compiled = self.running.snapshot.pool_named(&PoolName(pool.into())).ok_or_else(|| ChangeFault::NotFound(known()))?;
-        let position = compiled.model.servers.iter().position(|known| {
-            [known.address.to_string(), known.address.authority()]
-                .iter()
-                .any(|name| name == server || format!("http://{name}") == server)
-        });
-        let Some(position) = position else {
-            let names: Vec<_> = compiled.model.servers.iter().map(|server| server.address.to_string()).collect();
-            return Err(ChangeFault::NotFound(format!(
-                "the pool `{pool}` has no server `{server}`\n  help: its servers are {}",
-                names.join(", ")
-            )));
-        };
-        compiled.servers[position].shared.set_drained(drained);
-        let what = if drained { "a server is drained" } else { "a server is in use again" };
-        tracing::info!(pool, server, "{what}");
-        self.workers.change(ChangeParts { is_drained_changed: true, ..ChangeParts::default() });
-        Ok(())
-    }
-
-    pub(crate) fn drained_servers(&self) -> Vec<(String, String)> {
-        let pools = self.running.snapshot.pools.iter().flatten();
-        pools
-            .flat_map(|pool| pool.servers.iter().map(move |server| (pool, server)))
-            .filter(|(_, server)| server.shared.is_drained())
-            .map(|(pool, server)| (pool.name.to_string(), server.authority.to_string()))
-            .collect()
     }
 
     /// The newest last.
@@ -356,17 +260,4 @@ fn connections_of(worker: &Worker<TokioSock>) -> Vec<ConnectionReport> {
         });
     });
     connections
-}
-
-fn servers_of(worker: &Worker<TokioSock>) -> Vec<(PoolName, usize, ServerLive)> {
-    let now = Instant::now();
-    let mut servers = Vec::new();
-    worker.each_pool(|pool| {
-        for (position, server) in pool.servers.iter().enumerate() {
-            let state = server.state();
-            let seen = ServerLive { in_flight: state.in_flight.get(), is_cooling: state.is_cooling(now) };
-            servers.push((pool.compiled.name.clone(), position, seen));
-        }
-    });
-    servers
 }

@@ -3,15 +3,19 @@
 use crate::compile::{Material, Numbers, Survivors, gather};
 use crate::confirm::{Baseline, SAMPLE_PERIOD};
 use crate::control::{AdminPlace, Control, Watching};
+use crate::discovery::Followers;
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::init;
+use crate::memory;
 use crate::names::{self, Names};
+use crate::pools::Checkers;
 use crate::sharing::{ask_for_spares, offer_all};
 use crate::sockets::{Inherited, SocketTable, Spare};
-use crate::source::{Read, Source, Watched};
+use crate::source::{Read, Source};
+use crate::sticky::CookieKeys;
 use crate::succession::{Inheritance, Program, Stage};
 use crate::systemd::{self, ActivationSockets};
 use crate::watch::{DEBOUNCE, FileWatch};
@@ -106,7 +110,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let (events_sender, events) = mpsc::channel(EVENTS_MAX);
     let names = Names::new(names::of_system, names::CHANGE_LIMIT, events_sender.clone());
-    let survivors = Survivors { process: &process, tls: &tls, names: &names };
+    let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
+    let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let running = gather(configuration.clone(), None, survivors, numbers, Timestamp::now())?;
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
@@ -148,15 +153,13 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         superseded: Vec::new(),
         store_again_at: None,
         unfit_certificates: Vec::new(),
-        watch: Watching {
-            watch: None,
-            applies_configuration: watch,
-            configuration: Watched::default(),
-            certificates: Vec::new(),
-        },
+        watch: Watching::new(watch),
         started,
         succession: Stage::new(Program::current(), events_sender.clone()),
         names,
+        cookie_keys,
+        followers: Followers::default(),
+        checkers: Checkers::default(),
     };
     control.watch.watch = start_watch(events_sender);
     control.watch_files(read.watched);
@@ -186,7 +189,7 @@ fn set_drained(running: &Material, drained: &[(String, String)]) {
     for (pool, server) in drained {
         let Some(pool) = running.snapshot.pool_named(&PoolName(pool.as_str().into())) else { continue };
         if let Some(server) = pool.servers.iter().find(|known| *known.authority == **server) {
-            server.shared.set_drained(true);
+            server.shared.standing.set_drained(true);
         }
     }
 }
@@ -273,6 +276,7 @@ impl Prepared {
             control.workers.start(workers, &control.running.snapshot, &control.process)?;
             borrowed.keep();
             control.succession.answer_peers();
+            control.look_after_pools();
             control.readiness.set(ReadinessState::Ready);
             let sites = control.configuration().sites.len();
             tracing::info!(workers = control.workers.indices().len(), sites, generation = control.generation(), "ready");
@@ -300,6 +304,8 @@ impl Control {
         let mut renewal = tokio::time::interval(RENEWAL_PERIOD);
         let mut seconds = tokio::time::interval(SAMPLE_PERIOD);
         let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
+        let mut memory = tokio::time::interval(memory::SAMPLE_PERIOD);
+        let heard = self.followers.heard();
         renewal.tick().await;
         loop {
             tokio::select! {
@@ -316,6 +322,8 @@ impl Control {
                 }
                 _ = signals.upgrade.recv() => self.upgrade(None, oneshot::channel().0),
                 _ = renewal.tick() => self.renew_certificates(),
+                _ = memory.tick() => self.look_at_memory(),
+                () = heard.wait() => self.take_news(),
                 () = next_tick(&mut watchdog) => notify(systemd::notify_watchdog()),
                 event = events.recv() => {
                     let is_over = match event {

@@ -46,7 +46,6 @@ pub struct ChangeParts {
     pub sockets: Vec<(usize, NewSocket)>,
     pub old_sockets: Vec<OldSocket>,
     pub access_log: Option<AccessLog>,
-    pub is_drained_changed: bool,
 }
 
 impl Workers {
@@ -115,7 +114,6 @@ impl Workers {
                 sockets: own.into_iter().map(|(_, socket)| socket).collect(),
                 old_sockets: parts.old_sockets.clone(),
                 access_log: parts.access_log.clone(),
-                is_drained_changed: parts.is_drained_changed,
                 done: done.clone(),
             };
             told += usize::from(worker.send(Command::Change(Box::new(change))));

@@ -166,7 +166,9 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
         }
     } else {
         match text.split_once(':') {
-            Some((_, port)) if port.contains(':') => return Err(format!("write an IPv6 address in brackets, as in `[{text}]`")),
+            Some((_, port)) if port.contains(':') => {
+                return Err("write an IPv6 address in brackets, as in `[2001:db8::1]:8080`".into());
+            }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         }
@@ -268,7 +270,7 @@ mod tests {
         check_site("example.com/api", "error: an address has no path; put `/api` into a route");
         check_site("example.com:http", "error: `http` is not a port number");
         check_site("example.com:99999", "error: `99999` is not a port; ports go from 1 to 65535");
-        check_site("2001:db8::1", "error: write an IPv6 address in brackets, as in `[2001:db8::1]`");
+        check_site("2001:db8::1", "error: write an IPv6 address in brackets, as in `[2001:db8::1]:8080`");
         check_site("a.*.com", "error: `*` may only stand as the whole first label, as in `*.example.com`");
         check_site("exa mple.com", "error: ` ` cannot stand in a host name");
         check_site("300.1.1.1", "error: `300.1.1.1` is neither a name nor a valid IPv4 address");

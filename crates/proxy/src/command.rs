@@ -34,8 +34,6 @@ pub struct Change {
     /// Sockets to leave.
     pub old_sockets: Vec<OldSocket>,
     pub access_log: Option<AccessLog>,
-    /// Servers were drained, or are in use again.
-    pub is_drained_changed: bool,
     /// Told the worker's index when it is done.
     pub done: std::sync::mpsc::Sender<usize>,
 }

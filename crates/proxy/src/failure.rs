@@ -44,6 +44,8 @@ impl Refusal {
             (431, _) => "the request head is too large",
             (400, "plain_http_to_tls") => "plain HTTP was sent to a port that speaks TLS; use https:// in the address",
             (400, "tls_to_plain_http") => "TLS was sent to a port that speaks plain HTTP; use http:// in the address",
+            (503, "pool_full" | "queue_timeout") => "every upstream server has as many requests as it may",
+            (503, "overloaded") => "the proxy is near its memory bound",
             (503, _) => "no upstream server can take the request now",
             (504, _) => "the upstream server did not answer in time",
             (502, "connect_failed" | "connect_timeout" | "resolve_failed" | "tls_failed") => {
@@ -64,8 +66,10 @@ impl From<HeadError> for Refusal {
 impl From<UpstreamError> for Refusal {
     fn from(error: UpstreamError) -> Refusal {
         let (status, setting) = match error {
-            UpstreamError::NoServer => (503, None),
-            UpstreamError::PoolFull => (503, Some("max-connections")),
+            UpstreamError::NoServer | UpstreamError::BadStatus => (503, None),
+            UpstreamError::PoolFull => (503, Some("queue")),
+            UpstreamError::QueueTimeout => (503, Some("queue-timeout")),
+            UpstreamError::Overloaded => (503, Some("memory")),
             UpstreamError::FirstByteTimeout => (504, Some("timeout first-byte")),
             UpstreamError::IdleTimeout => (504, Some("timeout idle")),
             UpstreamError::ConnectTimeout => (502, Some("timeout connect")),
@@ -158,5 +162,26 @@ pub fn upstream_read_error(error: &io::Error) -> UpstreamError {
         io::ErrorKind::InvalidData => UpstreamError::TlsFailed,
         io::ErrorKind::UnexpectedEof => UpstreamError::ClosedEarly,
         _ => UpstreamError::Reset,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+    use tidegate_telemetry::UpstreamError;
+
+    #[test]
+    fn what_an_answer_says_when_nobody_takes_the_request() {
+        let check = |error: UpstreamError, setting: Option<&str>, sentence: &str| {
+            let refusal = Refusal::from(error);
+            assert_eq!((refusal.status, refusal.reason), (503, error.reason()));
+            assert_eq!((refusal.setting, refusal.sentence()), (setting, sentence));
+        };
+        let as_many = "every upstream server has as many requests as it may";
+        check(UpstreamError::PoolFull, Some("queue"), as_many);
+        check(UpstreamError::QueueTimeout, Some("queue-timeout"), as_many);
+        check(UpstreamError::Overloaded, Some("memory"), "the proxy is near its memory bound");
+        check(UpstreamError::BadStatus, None, "no upstream server can take the request now");
+        check(UpstreamError::NoServer, None, "no upstream server can take the request now");
     }
 }

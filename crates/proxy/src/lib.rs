@@ -10,14 +10,15 @@ pub mod failure;
 pub mod forward;
 pub mod tunnel;
 
-pub mod balance;
 pub mod pool;
 pub mod upstream;
 
 pub mod command;
+pub mod line;
 pub mod listening;
 pub mod recent;
 pub mod snapshot;
+pub mod standing;
 pub mod survivors;
 pub mod worker;
 

@@ -1,23 +1,25 @@
 //! A pool as one worker has it: its servers with their open connections, the last used first, and what was learnt about how long a
-//! server keeps an idle connection. Which server to take is decided in `balance`; how a connection is opened, in `upstream`.
+//! server keeps an idle connection. Which server to take is decided in `balancing`; how a connection is opened, in `upstream`.
 
-use crate::balance::{ServerState, hash_bytes};
 use crate::snapshot::{CompiledPool, CompiledServer, UpstreamTlsConfigs};
-use crate::survivors::OpenSlot;
+use crate::survivors::{OpenSlot, PoolShared, ServerShared};
 use crate::upstream::h2::H2Connections;
-use crate::upstream::waiting::WaitingLine;
+use crate::upstream::lifespan::Lifespan;
+use crate::upstream::warm::{self, Warming};
+use crate::upstream::{Client, Fresh, Owner, log_given_up, serves};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_telemetry::{PoolMetrics, WorkerMetrics};
+use tidegate_balancing::retry_budget::RetryBudget;
+use tidegate_balancing::{Candidate, ServerState, Standing, adaptive, mix, slow_start};
+use tidegate_model::{Bounds, KeepAlive};
+use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, WorkerMetrics};
 use tidegate_transport::{Sock, Stream};
 
 /// Idle connections a worker keeps to one server.
 pub const IDLE_MAX: usize = 512;
-/// How long an idle connection is kept where nothing else is known. Below the 60 s and more that servers commonly have.
-const IDLE_DEFAULT: Duration = Duration::from_secs(55);
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
 const IDLE_LEAST: Duration = Duration::from_millis(5);
 
@@ -25,12 +27,25 @@ pub struct WorkerPool<S: Sock> {
     pub compiled: Arc<CompiledPool>,
     pub servers: Vec<Rc<Server<S>>>,
     pub metrics: Arc<PoolMetrics>,
+    /// How many requests may be sent again.
+    pub budget: Rc<RetryBudget>,
+}
+
+/// Whose pool it is.
+#[derive(Clone, Copy)]
+pub struct Of<'w> {
+    pub worker: usize,
+    pub registry: &'w Registry,
+    /// Uniform bits: workers that begin in step would take the servers in step.
+    pub random: u64,
 }
 
 impl<S: Sock> WorkerPool<S> {
     /// `before` is the pool of the same name in the snapshot before. Servers that stay keep their connections and what was learnt about them;
     /// of those that left the idle connections are closed, and the others end with the requests on them.
-    pub fn new(compiled: Arc<CompiledPool>, before: Option<&WorkerPool<S>>, metrics: Arc<PoolMetrics>) -> WorkerPool<S> {
+    pub fn new(compiled: Arc<CompiledPool>, before: Option<&WorkerPool<S>>, of: Of<'_>) -> WorkerPool<S> {
+        let name = &compiled.name.0;
+        let metrics = before.map_or_else(|| of.registry.pool(of.worker, name), |before| before.metrics.clone());
         let stays = |server: &CompiledServer| {
             before.and_then(|pool| pool.servers.iter().find(|known| known.is_same(server, &pool.compiled, &compiled)))
         };
@@ -38,10 +53,12 @@ impl<S: Sock> WorkerPool<S> {
             .servers
             .iter()
             .map(|server| {
-                let known = stays(server).cloned().unwrap_or_else(|| Rc::new(Server::new(server, metrics.clone())));
-                known.state.weight.set(server.weight);
-                known.state.backup.set(server.priority > 0);
-                known.state.drained.set(server.shared.is_drained());
+                let known = stays(server).cloned().unwrap_or_else(|| Rc::new(Server::new(server, &compiled, &metrics, of)));
+                known.take_terms(server, &compiled);
+                if before.is_some_and(|before| known.has_lost_an_address(server, &before.compiled)) {
+                    known.let_connections_go();
+                }
+                known.keep_idle_for(compiled.model.keep_alive.idle);
                 known
             })
             .collect();
@@ -50,20 +67,38 @@ impl<S: Sock> WorkerPool<S> {
                 gone.leave();
             });
         }
-        WorkerPool { compiled, servers, metrics }
+        let budget = before.map_or_else(Rc::default, |before| before.budget.clone());
+        WorkerPool { compiled, servers, metrics, budget }
     }
 
     /// The pool is not in the configuration any more.
     pub fn leave(&self) {
         self.servers.iter().for_each(|server| server.leave());
     }
+}
 
-    /// Somebody drained servers of this pool, or took that back.
-    pub fn look_for_drained(&self) {
-        for (server, compiled) in self.servers.iter().zip(&self.compiled.servers) {
-            server.state.drained.set(compiled.shared.is_drained());
-        }
+/// Counts a request in line.
+pub struct Queued(Arc<PoolMetrics>);
+
+impl Queued {
+    pub fn new(metrics: &Arc<PoolMetrics>) -> Queued {
+        metrics.queued.increment();
+        Queued(metrics.clone())
     }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.queued.decrement();
+    }
+}
+
+/// What the configuration says of a server, as far as its choice depends on it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Terms {
+    slow_start: Duration,
+    bounds: Bounds,
+    has_address: bool,
 }
 
 /// One server of one worker.
@@ -73,9 +108,17 @@ pub struct Server<S: Sock> {
     idle: RefCell<VecDeque<Idle<S>>>,
     /// Connections idle for longer than this are not used any more: the server is likely to be closing them.
     idle_max: Cell<Duration>,
+    /// The pool's setting, which what is learnt never exceeds.
+    idle_most: Cell<Duration>,
     pub h2: H2Connections,
-    /// Requests of this worker that wait for a connection to become free.
-    pub waiting: WaitingLine,
+    pub shared: Arc<ServerShared>,
+    pool_shared: Arc<PoolShared>,
+    terms: Cell<Terms>,
+    /// What was learnt of how many requests it can have in flight; looked at where the pool asks for that.
+    pub adaptive: adaptive::Limit,
+    worker: usize,
+    pub own_metrics: Arc<ServerMetrics>,
+    pub warming: Warming,
     /// The position among the addresses to try first.
     pub address_turn: Cell<usize>,
     /// It is in no pool any more: nothing is kept for it.
@@ -105,40 +148,96 @@ pub struct H1Connection<S: Sock> {
     pub stream: Box<Stream<S>>,
     /// How long it had been idle when it was taken; `None` for a fresh one.
     pub idle_before: Option<Duration>,
-    slot: OpenSlot,
+    _slot: OpenSlot,
+    lifespan: Lifespan,
+    /// Where connections are not shared by clients.
+    owner: Option<Box<Owner>>,
 }
 
 struct Idle<S: Sock> {
-    stream: Box<Stream<S>>,
+    connection: H1Connection<S>,
     since: Instant,
-    slot: OpenSlot,
+    /// Opened in advance, and nothing was sent on it yet.
+    is_unused: bool,
 }
 
-impl<S: Sock> AsRef<ServerState> for Rc<Server<S>> {
-    fn as_ref(&self) -> &ServerState {
+impl<S: Sock> Candidate for Server<S> {
+    #[inline]
+    fn state(&self) -> &ServerState {
         &self.state
+    }
+
+    #[inline]
+    fn standing(&self, now: Instant) -> Standing {
+        let standing = self.shared.standing.tier(now);
+        let terms = self.terms.get();
+        if standing == Standing::Serving && !terms.has_address {
+            return Standing::Shunned;
+        }
+        if terms.bounds.counts_requests() && self.is_full(&terms.bounds) { Standing::Closed } else { standing }
+    }
+
+    #[inline]
+    fn share(&self, now: Instant) -> u32 {
+        let slow_start = self.terms.get().slow_start;
+        if slow_start.is_zero() { slow_start::WHOLE_SHARE } else { self.shared.standing.share(slow_start, now) }
     }
 }
 
 impl<S: Sock> H1Connection<S> {
-    pub fn fresh(stream: Stream<S>, slot: OpenSlot) -> H1Connection<S> {
-        H1Connection { stream: Box::new(stream), idle_before: None, slot }
+    pub fn fresh(fresh: Fresh<S>) -> H1Connection<S> {
+        let Fresh { stream, slot, lifespan, owner } = fresh;
+        H1Connection { stream: Box::new(stream), idle_before: None, _slot: slot, lifespan, owner }
     }
 }
 
 impl<S: Sock> Server<S> {
-    fn new(compiled: &CompiledServer, metrics: Arc<PoolMetrics>) -> Server<S> {
+    fn new(compiled: &CompiledServer, pool: &CompiledPool, metrics: &Arc<PoolMetrics>, of: Of<'_>) -> Server<S> {
         Server {
-            state: ServerState::new(compiled.weight, compiled.priority > 0, hash_bytes(compiled.authority.as_bytes())),
+            state: ServerState::new(
+                compiled.model.weight,
+                compiled.model.priority,
+                compiled.identity,
+                mix(of.random ^ compiled.identity),
+            ),
             authority: compiled.authority.clone(),
             idle: RefCell::default(),
-            idle_max: Cell::new(IDLE_DEFAULT),
+            idle_max: Cell::new(KeepAlive::default().idle),
+            idle_most: Cell::new(KeepAlive::default().idle),
             h2: H2Connections::default(),
-            waiting: WaitingLine::default(),
+            shared: compiled.shared.clone(),
+            pool_shared: pool.shared.clone(),
+            terms: Cell::default(),
+            adaptive: adaptive::Limit::new(pool.model.bounds.adaptive.unwrap_or_default()),
+            worker: of.worker,
+            own_metrics: of.registry.server(of.worker, &pool.name.0, &compiled.authority),
+            warming: Warming::default(),
             address_turn: Cell::new(0),
             gone: Cell::new(false),
-            metrics,
+            metrics: metrics.clone(),
         }
+    }
+
+    /// What a configuration says of it, which may be another one than before.
+    fn take_terms(&self, server: &CompiledServer, pool: &CompiledPool) {
+        self.state.weight.set(server.model.weight);
+        self.state.priority.set(server.model.priority);
+        self.state.is_local.set(server.is_local);
+        let (slow_start, bounds) = (pool.model.slow_start, pool.model.bounds);
+        self.terms.set(Terms { slow_start, bounds, has_address: !server.addresses.is_empty() });
+        if let Some(adaptive) = bounds.adaptive {
+            self.adaptive.set_bounds(adaptive);
+        }
+    }
+
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// Whether one more request would be beyond a bound.
+    pub fn is_full(&self, bounds: &Bounds) -> bool {
+        let has_learnt = bounds.adaptive.is_some() && self.state.in_flight.get() >= self.adaptive.now();
+        has_learnt || self.pool_shared.is_full(&self.shared, bounds)
     }
 
     /// Whether connections made for this server serve the other as well.
@@ -147,12 +246,23 @@ impl<S: Sock> Server<S> {
         self.authority == other.authority
             && same_tls(before.tls.as_ref(), now.tls.as_ref())
             && before.model.protocol == now.model.protocol
-            && known.is_some_and(|known| known.tls_name == other.tls_name && known.addresses == other.addresses)
+            && before.model.send_proxy_protocol == now.model.send_proxy_protocol
+            && known.is_some_and(|known| known.tls_name == other.tls_name)
     }
 
     /// Closes what is idle. Requests that are with the server finish, and their connections close behind them.
     fn leave(&self) {
         self.gone.set(true);
+        self.let_connections_go();
+    }
+
+    /// Connections are made to any of a server's addresses: when one of them is gone, so may be what they lead to.
+    fn has_lost_an_address(&self, now: &CompiledServer, before: &CompiledPool) -> bool {
+        let known = before.servers.iter().find(|server| server.authority == self.authority);
+        known.is_some_and(|known| known.addresses.iter().any(|address| !now.addresses.contains(address)))
+    }
+
+    fn let_connections_go(&self) {
         let idle = self.idle.take();
         self.metrics.connections_idle.add(-(idle.len() as i64));
         self.h2.leave();
@@ -162,41 +272,103 @@ impl<S: Sock> Server<S> {
         &self.state
     }
 
-    /// An idle connection that is believed to be alive. `certain` asks the kernel: for requests that must not be sent twice.
-    pub fn take_idle(&self, now: Instant, certain: bool, metrics: &PoolMetrics) -> Option<H1Connection<S>> {
+    /// The pool's setting. What was learnt stays, within it.
+    fn keep_idle_for(&self, idle: Duration) {
+        let most = idle.max(IDLE_LEAST);
+        let before = self.idle_most.replace(most);
+        if self.idle_max.get() == before || self.idle_max.get() > most {
+            self.idle_max.set(most);
+        }
+    }
+
+    /// An idle connection that is believed to be alive. `certain` asks the kernel: for requests that must not be sent twice. `client` is whose it
+    /// must be, where connections are not shared by clients.
+    pub fn take_idle(
+        &self,
+        now: Instant,
+        certain: bool,
+        client: Option<&Client>,
+        metrics: &PoolMetrics,
+    ) -> Option<H1Connection<S>> {
         let idle_max = self.idle_max.get();
         let mut idle = self.idle.borrow_mut();
-        while let Some(entry) = idle.pop_back() {
+        while let Some(Idle { mut connection, since, .. }) = pop_idle(&mut idle, client) {
             metrics.connections_idle.decrement();
-            let age = now.saturating_duration_since(entry.since);
+            let age = now.saturating_duration_since(since);
             if age >= idle_max {
-                // All others have been idle for longer.
-                metrics.connections_idle.add(-(idle.len() as i64));
-                idle.clear();
+                // All others have been idle for longer, or are of other clients.
+                if client.is_none() {
+                    metrics.connections_idle.add(-(idle.len() as i64));
+                    idle.clear();
+                }
                 return None;
             }
-            let stale = if certain { entry.stream.sock.stale_now() } else { entry.stream.sock.stale() };
+            if connection.lifespan.is_over(now) {
+                continue;
+            }
+            let sock = &connection.stream.sock;
+            let stale = if certain { sock.stale_now() } else { sock.stale() };
             if !stale {
-                return Some(H1Connection { stream: entry.stream, idle_before: Some(age), slot: entry.slot });
+                connection.idle_before = Some(age);
+                return Some(connection);
             }
             self.learn_closed_after(age);
         }
         None
     }
 
-    /// Keeps a connection for the next request, unless another worker waits for the place it takes.
-    pub fn put_idle(&self, connection: H1Connection<S>, now: Instant, wanted: bool, metrics: &PoolMetrics) {
+    /// Keeps a connection for the next request, unless it has served long enough, or the next in line for one lives in another worker: then it is
+    /// closed, to make room.
+    pub fn put_idle(&self, mut connection: H1Connection<S>, now: Instant, metrics: &PoolMetrics) {
         if let Some(age) = connection.idle_before {
             self.learn_reused_after(age);
         }
-        let mut idle = self.idle.borrow_mut();
-        // Our own waiters take it from here; only another worker's need the place.
-        if (wanted && self.waiting.is_empty()) || idle.len() >= IDLE_MAX || self.gone.get() {
+        if !connection.lifespan.count_request() || connection.lifespan.is_over(now) {
             return;
         }
+        if self.is_wanted_elsewhere() || self.gone.get() {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= IDLE_MAX {
+            // Nobody but its client takes an older one, who may be gone for long.
+            let Some(_) = connection.owner.as_ref().and_then(|_| idle.pop_front()) else { return };
+            metrics.connections_idle.decrement();
+        }
         metrics.connections_idle.increment();
-        idle.push_back(Idle { stream: connection.stream, since: now, slot: connection.slot });
-        self.waiting.call_next();
+        idle.push_back(Idle { connection, since: now, is_unused: false });
+        drop(idle);
+        self.shared.line.call_next();
+    }
+
+    /// Whether the next request that waits for a connection cannot use one of this worker's.
+    fn is_wanted_elsewhere(&self) -> bool {
+        self.shared.line.next_worker().is_some_and(|worker| worker != self.worker)
+    }
+
+    /// Keeps a connection that was opened before it is needed.
+    pub fn put_fresh(&self, connection: H1Connection<S>, now: Instant) {
+        let mut idle = self.idle.borrow_mut();
+        if self.gone.get() || idle.len() >= IDLE_MAX {
+            return;
+        }
+        self.metrics.connections_idle.increment();
+        idle.push_back(Idle { connection, since: now, is_unused: true });
+        drop(idle);
+        self.shared.line.call_next();
+    }
+
+    pub fn idle_count(&self) -> usize {
+        self.idle.borrow().len()
+    }
+
+    /// Ends a connection that is idle, to make room for one of another client; whether there was one.
+    pub fn end_an_idle_one(&self) -> bool {
+        let oldest = self.idle.borrow_mut().pop_front();
+        if oldest.is_some() {
+            self.metrics.connections_idle.decrement();
+        }
+        oldest.is_some() || self.h2.end_an_idle_one()
     }
 
     /// The server says how long it keeps idle connections (`Keep-Alive: timeout=`).
@@ -204,7 +376,7 @@ impl<S: Sock> Server<S> {
         // A second of margin covers its clock and the way there; of less than four seconds a quarter is.
         let announced = Duration::from_secs(seconds.min(3600));
         let margin = Duration::from_secs(1).min(announced / 4);
-        self.idle_max.set(announced.saturating_sub(margin).clamp(IDLE_LEAST, IDLE_DEFAULT));
+        self.idle_max.set(announced.saturating_sub(margin).clamp(IDLE_LEAST, self.idle_most.get()));
     }
 
     /// The server was seen to have closed a connection that was idle for so long.
@@ -214,45 +386,68 @@ impl<S: Sock> Server<S> {
 
     /// Reuse near the bound went well: the bound may have been too careful (a restart closes connections of every age).
     fn learn_reused_after(&self, idle: Duration) {
-        let bound = self.idle_max.get();
-        if idle * 2 > bound && bound < IDLE_DEFAULT {
-            self.idle_max.set((bound * 11 / 10).min(IDLE_DEFAULT));
+        let (bound, most) = (self.idle_max.get(), self.idle_most.get());
+        if idle * 2 > bound && bound < most {
+            self.idle_max.set((bound * 11 / 10).min(most));
         }
     }
 
-    /// Closes what has been idle for too long, what the server has closed, and what another worker waits for.
-    pub fn sweep(&self, now: Instant, wanted: bool, metrics: &PoolMetrics, worker: &WorkerMetrics) {
-        let wanted = wanted && self.waiting.is_empty();
+    /// Closes what has been idle for too long or is too old, what the server or its only client has closed, and what another worker waits for.
+    fn sweep(&self, now: Instant, metrics: &PoolMetrics) {
+        let wanted = self.is_wanted_elsewhere();
         let mut idle = self.idle.borrow_mut();
-        if !idle.is_empty() {
-            let before = idle.len();
-            let idle_max = self.idle_max.get();
-            let mut closed_after = None;
-            idle.retain(|entry| {
-                let age = now.saturating_duration_since(entry.since);
-                if wanted || age >= idle_max {
-                    return false;
-                }
-                let stale = entry.stream.sock.stale();
-                if stale {
-                    closed_after = Some(age);
-                }
-                !stale
-            });
-            metrics.connections_idle.add(idle.len() as i64 - before as i64);
-            // A sweep sees a close up to its period late; only ages well beyond that teach something.
-            if let Some(age) = closed_after.filter(|age| *age > Duration::from_secs(1)) {
-                self.learn_closed_after(age);
-            }
+        if idle.is_empty() {
+            return;
         }
-        self.h2.sweep(now, worker);
+        let before = idle.len();
+        let idle_max = self.idle_max.get();
+        let mut closed_after = None;
+        idle.retain(|Idle { connection, since, is_unused }| {
+            let age = now.saturating_duration_since(*since);
+            let is_left = connection.owner.as_ref().is_some_and(|owner| owner.is_gone());
+            if wanted || is_left || connection.lifespan.is_over(now) {
+                return false;
+            }
+            let is_long_idle = age >= idle_max;
+            let stale = !is_long_idle && connection.stream.sock.stale();
+            if stale {
+                closed_after = Some(age);
+            }
+            let stays = !stale && !is_long_idle;
+            let is_young = *is_unused && age < warm::AGE_LEAST;
+            match (stays, is_young) {
+                (false, true) => self.warming.failed(now),
+                (true, false) => self.warming.succeeded(),
+                (true, true) | (false, false) => {}
+            }
+            stays
+        });
+        metrics.connections_idle.add(idle.len() as i64 - before as i64);
+        // A sweep sees a close up to its period late; only ages well beyond that teach something.
+        if let Some(age) = closed_after.filter(|age| *age > Duration::from_secs(1)) {
+            self.learn_closed_after(age);
+        }
+    }
+}
+
+/// The one used last, of those that will do.
+fn pop_idle<S: Sock>(idle: &mut VecDeque<Idle<S>>, client: Option<&Client>) -> Option<Idle<S>> {
+    match client {
+        None => idle.pop_back(),
+        Some(_) => {
+            let position = idle.iter().rposition(|idle| serves(idle.connection.owner.as_deref(), client))?;
+            idle.remove(position)
+        }
     }
 }
 
 impl<S: Sock> WorkerPool<S> {
     pub fn sweep(&self, now: Instant, worker: &WorkerMetrics) {
         for (server, compiled) in self.servers.iter().zip(&self.compiled.servers) {
-            server.sweep(now, compiled.shared.is_wanted(), &self.metrics, worker);
+            server.sweep(now, &self.metrics);
+            if server.h2.sweep(now, &self.compiled.model.keep_alive, worker) > 0 {
+                log_given_up(self, compiled);
+            }
         }
     }
 }

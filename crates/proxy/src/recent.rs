@@ -7,8 +7,9 @@ use crate::worker::WorkerSite;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 pub use tidegate_middleware::RequestId;
-use tidegate_model::Scheme;
+use tidegate_model::{PoolName, Scheme};
 use tidegate_routing::RouteId;
 use tidegate_transport::Sock;
 
@@ -35,6 +36,8 @@ pub struct RecentRequest<S: Sock> {
     pub site: Option<Rc<WorkerSite>>,
     pub route: Option<RouteId>,
     pub pool: Option<Rc<WorkerPool<S>>>,
+    /// The names of its pool and server, once that pool is another one: what is remembered must not keep servers that left.
+    pub past_pool: Option<Box<(PoolName, Option<Arc<str>>)>>,
     /// Position in the pool.
     pub server: Option<usize>,
     pub method: Short<METHOD_BYTES_MAX>,
@@ -103,6 +106,17 @@ impl<S: Sock> RecentRequests<S> {
         ring.borrow_mut().add(request);
     }
 
+    /// Keeps of pools that are not in use any more their names only.
+    pub fn let_go(&self, is_in_use: impl Fn(&Rc<WorkerPool<S>>) -> bool) {
+        for ring in [&self.all, &self.failed] {
+            for request in &mut ring.borrow_mut().entries {
+                let Some(pool) = request.pool.take_if(|pool| !is_in_use(pool)) else { continue };
+                let server = request.server.and_then(|server| pool.compiled.servers.get(server));
+                request.past_pool = Some(Box::new((pool.compiled.name.clone(), server.map(|server| server.authority.clone()))));
+            }
+        }
+    }
+
     /// Looks for a request, the newest first.
     pub fn find<T>(&self, id: RequestId, see: impl FnOnce(&RecentRequest<S>) -> T) -> Option<T> {
         let (failed, all) = (self.failed.borrow(), self.all.borrow());
@@ -149,6 +163,7 @@ mod tests {
             site: None,
             route: None,
             pool: None,
+            past_pool: None,
             server: None,
             method: Short::new(b"GET"),
             host: Short::new(b"example.com"),

@@ -8,6 +8,7 @@
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
+use crate::forward::Attempt;
 use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
 use crate::pool::WorkerPool;
@@ -17,7 +18,7 @@ use crate::snapshot::{CompiledRoute, TlsIdentity};
 use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
 use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, RouteId};
@@ -63,6 +64,9 @@ pub struct Request<'c, S: Sock> {
     pub pool: Option<Rc<WorkerPool<S>>>,
     mark: Rc<GenerationMark>,
     pub record: Record,
+    pub attempt: Attempt,
+    /// By when the attempt has to have an answer; then another server is tried.
+    pub try_until: Option<Instant>,
     /// It was brought to its end, good or bad.
     ended: bool,
 }
@@ -177,6 +181,8 @@ impl<'c, S: Sock> Request<'c, S> {
             route: None,
             pool: None,
             mark: snapshot.mark.clone(),
+            attempt: Attempt::default(),
+            try_until: None,
             ended: false,
             record,
         };
@@ -195,7 +201,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
         drop(place);
         match (&route.terminal, pool) {
-            (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, &pool).await,
+            (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, pool).await,
             _ => self.answer_here(route).await,
         }
     }
@@ -419,6 +425,7 @@ impl<'c, S: Sock> Request<'c, S> {
             site: self.site.take(),
             route: self.route,
             pool: self.pool.take(),
+            past_pool: None,
             server: self.record.upstream.as_ref().map(|upstream| upstream.server),
             method: Short::new(self.head.method_name()),
             host: Short::new(self.head.authority()),
@@ -482,6 +489,11 @@ impl<'c, S: Sock> Request<'c, S> {
     /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we match.
     pub fn scheme(&self) -> Scheme {
         self.connection.listener.scheme
+    }
+
+    /// From the process's start, as workers share times.
+    pub fn since_start(&self, now: Instant) -> Duration {
+        self.connection.worker.process.since_start(now)
     }
 
     /// The host the request is for, without port.

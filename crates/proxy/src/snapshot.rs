@@ -2,7 +2,7 @@
 //! pool that did not change with the one before, so it costs what the change costs; an exchange keeps the parts it began with.
 //! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
 
-use crate::survivors::ServerShared;
+use crate::survivors::{PoolShared, ServerShared};
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
 use rustls_pki_types::ServerName;
@@ -11,10 +11,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_balancing::{hash_bytes, maglev};
 use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, compile_steps};
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
-    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Scheme, Site, SiteAddress, Terminal, TlsVersion,
+    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
+    SiteAddress, Sticky, Terminal, TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
@@ -111,25 +113,66 @@ pub struct CompiledRoute {
     pub terminal: CompiledTerminal,
     /// Slot in `Snapshot::pools`, for a route that ends in `proxy`.
     pub pool: Option<usize>,
+    /// What it says of sending requests again.
+    pub retry: RouteRetry,
 }
 
 pub struct CompiledPool {
     pub name: PoolName,
+    /// As it is written.
     pub model: Pool,
+    /// Those that are written, and behind them those that were found.
     pub servers: Vec<CompiledServer>,
     /// For `balance "hash"`.
-    pub hash_key: Option<CompiledTemplate>,
+    pub hash: Option<CompiledHash>,
+    pub sticky: Option<CompiledSticky>,
     pub tls: Option<UpstreamTlsConfigs>,
+    pub shared: Arc<PoolShared>,
+}
+
+impl CompiledPool {
+    /// What the pool itself says of sending requests again, unless its route says otherwise.
+    pub fn retry<'a>(&'a self, route: &'a RouteRetry) -> Option<&'a Retry> {
+        match route {
+            RouteRetry::OfPool => self.model.retry.as_ref(),
+            RouteRetry::Off => None,
+            RouteRetry::Own(retry) => Some(retry),
+        }
+    }
+}
+
+pub struct CompiledHash {
+    pub key: CompiledTemplate,
+    pub table: maglev::Table,
+}
+
+/// Which server a cookie names: a table of all that would be right, so that a request costs a look-up and no cryptography.
+pub struct CompiledSticky {
+    pub cookie: Box<str>,
+    positions: HashMap<Arc<str>, usize>,
+    /// What follows the value when the cookie is set.
+    pub attributes: Box<str>,
+}
+
+impl CompiledSticky {
+    pub fn position(&self, value: &[u8]) -> Option<usize> {
+        std::str::from_utf8(value).ok().and_then(|value| self.positions.get(value).copied())
+    }
 }
 
 pub struct CompiledServer {
+    pub model: Server,
     /// `host:port`, as logs and `{upstream.address}` have it.
     pub authority: Arc<str>,
+    /// The same over reloads and restarts.
+    pub identity: u64,
     pub addresses: Vec<SocketAddr>,
     /// The name to ask for and to verify; `None` speaks plain text.
     pub tls_name: Option<ServerName<'static>>,
-    pub weight: u32,
-    pub priority: u8,
+    /// It stands where this proxy stands, or nobody said where that is.
+    pub is_local: bool,
+    /// What a sticky cookie says that names it.
+    pub cookie_value: Option<Arc<str>>,
     pub shared: Arc<ServerShared>,
 }
 
@@ -144,11 +187,18 @@ pub struct UpstreamTlsConfigs {
 
 /// What the caller has found out about one pool.
 pub struct PoolParts {
-    /// By server, in the pool's order. Empty: the name has no address.
-    pub addresses: Vec<Vec<SocketAddr>>,
-    pub tls_names: Vec<Option<ServerName<'static>>>,
+    pub servers: Vec<ServerParts>,
     pub tls: Option<UpstreamTlsConfigs>,
-    pub shared: Vec<Arc<ServerShared>>,
+    pub shared: Arc<PoolShared>,
+}
+
+pub struct ServerParts {
+    pub model: Server,
+    /// Empty: the name has no address.
+    pub addresses: Vec<SocketAddr>,
+    pub tls_name: Option<ServerName<'static>>,
+    /// Signed, for a pool with a sticky cookie.
+    pub cookie_value: Option<Arc<str>>,
 }
 
 /// A configuration that passed every check and still cannot be compiled; says which part.
@@ -295,11 +345,16 @@ fn compile_site(
             }
             Terminal::Respond { .. } | Terminal::Redirect { .. } => None,
         };
+        let retry = match &route.terminal {
+            Terminal::Proxy { retry, .. } => retry.clone(),
+            Terminal::Respond { .. } | Terminal::Redirect { .. } => RouteRetry::OfPool,
+        };
         compiled_routes.push(CompiledRoute {
             changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_))),
             steps,
             terminal: CompiledTerminal::compile(&route.terminal),
             pool,
+            retry,
         });
     }
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
@@ -310,23 +365,40 @@ fn compile_site(
 }
 
 fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {
-    let mut servers = Vec::with_capacity(pool.servers.len());
-    let per_server = parts.addresses.into_iter().zip(parts.tls_names).zip(parts.shared);
-    for (server, ((addresses, tls_name), shared)) in pool.servers.iter().zip(per_server) {
-        servers.push(CompiledServer {
-            authority: server.address.authority().into(),
+    let PoolParts { servers, tls, shared } = parts;
+    let compile = |parts: ServerParts| {
+        let ServerParts { model, addresses, tls_name, cookie_value } = parts;
+        let authority = model.address.authority();
+        CompiledServer {
+            identity: hash_bytes(authority.as_bytes()),
+            shared: shared.server(&authority),
+            authority: authority.into(),
             addresses,
             tls_name,
-            weight: server.weight,
-            priority: server.priority,
-            shared,
-        });
-    }
-    let hash_key = match &pool.balance {
-        Balance::Hash { key, .. } => Some(CompiledTemplate::new(key, Target::Text)),
+            is_local: pool.zone.is_none() || model.zone == pool.zone,
+            cookie_value,
+            model,
+        }
+    };
+    let servers: Vec<CompiledServer> = servers.into_iter().map(compile).collect();
+    let hash = match &pool.balance {
+        Balance::Hash { key, .. } => {
+            let members: Vec<_> = servers.iter().map(|server| (server.identity, server.model.weight)).collect();
+            Some(CompiledHash { key: CompiledTemplate::new(key, Target::Text), table: maglev::Table::new(&members) })
+        }
         Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
     };
-    CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash_key, tls: parts.tls }
+    let sticky = pool.sticky.as_ref().map(|sticky| compile_sticky(sticky, &servers));
+    CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash, sticky, tls, shared }
+}
+
+fn compile_sticky(sticky: &Sticky, servers: &[CompiledServer]) -> CompiledSticky {
+    let named = servers.iter().enumerate().filter_map(|(position, server)| Some((server.cookie_value.clone()?, position)));
+    let mut attributes = String::from("; Path=/; HttpOnly; SameSite=Lax");
+    if let Some(seconds) = sticky.max_age_seconds {
+        attributes.push_str(&format!("; Max-Age={seconds}"));
+    }
+    CompiledSticky { cookie: sticky.cookie.as_str().into(), positions: named.collect(), attributes: attributes.into() }
 }
 
 fn compile_listeners(configuration: &Configuration, redirect: SiteId) -> Vec<Arc<Listener>> {

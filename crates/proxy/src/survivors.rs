@@ -2,35 +2,48 @@
 //! A worker's pools with their open connections go from one of its snapshots to the next in `worker`; counters live on in
 //! `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
 
+use crate::line::Line;
+use crate::standing::Standing;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tidegate_model::PoolName;
+use std::time::{Duration, Instant};
+use tidegate_balancing::outlier::{self, Ejection, Ejections, Sample};
+use tidegate_model::{Bounds, Outlier, PoolName};
 use tidegate_telemetry::Registry;
 
 /// What all workers and all generations of a process share.
 pub struct ProcessSurvivors {
     pub registry: Arc<Registry>,
-    servers: Mutex<HashMap<(PoolName, String), Weak<ServerShared>>>,
+    pub pressure: Pressure,
+    /// Times that workers share are counted from here.
+    began: Instant,
+    pools: Mutex<HashMap<PoolName, Weak<PoolShared>>>,
     clients: ClientCounts,
 }
 
 impl ProcessSurvivors {
     pub fn new(registry: Arc<Registry>) -> Arc<ProcessSurvivors> {
-        Arc::new(ProcessSurvivors { registry, servers: Mutex::default(), clients: ClientCounts::default() })
+        let began = Instant::now();
+        let (pressure, pools, clients) = (Pressure::default(), Mutex::default(), ClientCounts::default());
+        Arc::new(ProcessSurvivors { registry, pressure, began, pools, clients })
     }
 
-    /// The shared state of a server, the same for every generation in which it appears.
-    pub fn server(&self, pool: &PoolName, address: &str) -> Arc<ServerShared> {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|_, server| server.strong_count() > 0);
-        let known = servers.entry((pool.clone(), address.to_owned())).or_default();
+    /// The shared state of a pool, the same for every generation in which it appears.
+    pub fn pool(&self, name: &PoolName) -> Arc<PoolShared> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|_, pool| pool.strong_count() > 0);
+        let known = pools.entry(name.clone()).or_default();
         known.upgrade().unwrap_or_else(|| {
-            let fresh = Arc::new(ServerShared::default());
+            let fresh = Arc::new(PoolShared::new(self.began));
             *known = Arc::downgrade(&fresh);
             fresh
         })
+    }
+
+    pub fn since_start(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
     }
 
     pub fn clients(&self) -> &ClientCounts {
@@ -38,65 +51,170 @@ impl ProcessSurvivors {
     }
 }
 
-/// What the workers share of one server. Touched when a connection is opened or closed, never per request.
+/// Whether the process is so near its memory's bound that it takes no new requests. Set by the control thread.
 #[derive(Debug, Default)]
+pub struct Pressure(AtomicBool);
+
+impl Pressure {
+    #[inline]
+    pub fn is_high(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn set_high(&self, high: bool) {
+        self.0.store(high, Ordering::Relaxed);
+    }
+}
+
+/// What the workers share of one pool.
+#[derive(Debug)]
+pub struct PoolShared {
+    began: Instant,
+    servers: Mutex<HashMap<String, Weak<ServerShared>>>,
+    /// Who is out for its failures. Locked when something fails, or comes back.
+    ejections: Mutex<Ejections>,
+    /// Requests that wait for a place under `max-requests`.
+    pub line: Line,
+    in_flight: AtomicU32,
+}
+
+impl PoolShared {
+    fn new(began: Instant) -> PoolShared {
+        PoolShared {
+            began,
+            servers: Mutex::default(),
+            ejections: Mutex::default(),
+            line: Line::default(),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
+    /// The shared state of a server, the same for every generation in which it appears.
+    pub fn server(&self, address: &str) -> Arc<ServerShared> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|_, server| server.strong_count() > 0);
+        let known = servers.entry(address.to_owned()).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::new(ServerShared::new(self.began));
+            *known = Arc::downgrade(&fresh);
+            fresh
+        })
+    }
+
+    /// Takes a server out that failed too often, unless too many of the pool's are out already.
+    pub fn eject(&self, settings: &Outlier, server: u64, why: outlier::Why, servers: usize, now: Duration) -> Option<Ejection> {
+        self.ejections().consider(settings, server, why, servers, now)
+    }
+
+    /// Servers whose share of good answers is far below that of the others.
+    pub fn judge(&self, settings: &Outlier, samples: &[Sample], now: Duration) -> Vec<(u64, Ejection)> {
+        self.ejections().judge(settings, samples, now)
+    }
+
+    pub fn returned(&self, server: u64, now: Duration) {
+        self.ejections().returned(server, now);
+    }
+
+    /// Forgets servers that the pool no longer has.
+    pub fn forget(&self, keep: impl Fn(u64) -> bool) {
+        self.ejections().forget(keep);
+    }
+
+    fn ejections(&self) -> std::sync::MutexGuard<'_, Ejections> {
+        self.ejections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more request, where requests are counted: none when the pool or the server has as many as it may.
+    pub fn enter(self: &Arc<Self>, server: &Arc<ServerShared>, bounds: &Bounds) -> Option<Room> {
+        if !add_below(&self.in_flight, bounds.requests_per_pool) {
+            return None;
+        }
+        if !add_below(&server.in_flight, bounds.requests_per_server) {
+            self.in_flight.fetch_sub(1, Ordering::AcqRel);
+            self.line.call_next();
+            return None;
+        }
+        Some(Room { pool: self.clone(), server: server.clone() })
+    }
+
+    /// Whether another request finds no place at that server, as it is now.
+    pub fn is_full(&self, server: &ServerShared, bounds: &Bounds) -> bool {
+        let reached = |count: &AtomicU32, max: Option<u32>| max.is_some_and(|max| count.load(Ordering::Acquire) >= max);
+        reached(&self.in_flight, bounds.requests_per_pool) || reached(&server.in_flight, bounds.requests_per_server)
+    }
+
+    /// Requests of all workers, where they are counted.
+    pub fn requests_in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+}
+
+fn add_below(count: &AtomicU32, max: Option<u32>) -> bool {
+    let max = max.unwrap_or(u32::MAX);
+    count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| (count < max).then_some(count + 1)).is_ok()
+}
+
+/// One request's place in its pool and at its server, until it is dropped; then the next in line is called.
+#[derive(Debug)]
+pub struct Room {
+    pool: Arc<PoolShared>,
+    server: Arc<ServerShared>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.server.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.pool.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.pool.line.call_next();
+    }
+}
+
+/// What the workers share of one server. What is counted here is touched when a connection is opened or closed, and per request only where a
+/// bound on requests asks for it.
+#[derive(Debug)]
 pub struct ServerShared {
+    pub standing: Standing,
+    /// Requests that wait for a connection under `max-connections`.
+    pub line: Line,
     open: AtomicU32,
-    /// Workers that wait for a connection to become free; idle ones are closed for them.
-    wanted: AtomicU32,
-    /// Somebody took it out of use (`tidegate drain`). Workers are told, and look here when they meet the server for the first time.
-    drained: AtomicBool,
+    in_flight: AtomicU32,
 }
 
 impl ServerShared {
+    fn new(began: Instant) -> ServerShared {
+        ServerShared {
+            standing: Standing::new(began),
+            line: Line::default(),
+            open: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
     /// A place for one more connection, when fewer than `max` are open. Counted without a bound too: a change may bring one.
     pub fn try_open(self: &Arc<Self>, max: Option<u32>) -> Option<OpenSlot> {
-        let max = max.unwrap_or(u32::MAX);
-        self.open
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < max).then_some(open + 1))
-            .ok()
-            .map(|_| OpenSlot(self.clone()))
+        add_below(&self.open, max).then(|| OpenSlot(self.clone()))
     }
 
     /// Connections of all workers.
     pub fn open_connections(&self) -> u32 {
         self.open.load(Ordering::Relaxed)
     }
-
-    pub fn is_drained(&self) -> bool {
-        self.drained.load(Ordering::Relaxed)
-    }
-
-    pub fn set_drained(&self, drained: bool) {
-        self.drained.store(drained, Ordering::Relaxed);
-    }
-
-    pub fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) > 0
-    }
-
-    /// Says, until it is dropped, that a connection is waited for.
-    pub fn want(self: &Arc<Self>) -> Wanted {
-        self.wanted.fetch_add(1, Ordering::Relaxed);
-        Wanted(self.clone())
-    }
 }
 
-/// One open connection of a server.
+/// One open connection of a server, until it is dropped; then the next in line is called.
 #[derive(Debug)]
 pub struct OpenSlot(Arc<ServerShared>);
+
+impl OpenSlot {
+    pub fn server(&self) -> &Arc<ServerShared> {
+        &self.0
+    }
+}
 
 impl Drop for OpenSlot {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-pub struct Wanted(Arc<ServerShared>);
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        self.0.wanted.fetch_sub(1, Ordering::Relaxed);
+        self.0.line.call_next();
     }
 }
 
@@ -145,34 +263,67 @@ impl ClientCounts {
 mod tests {
     use super::{ClientCounts, ProcessSurvivors};
     use std::sync::Arc;
-    use tidegate_model::PoolName;
+    use tidegate_model::{Bounds, PoolName};
     use tidegate_telemetry::Registry;
+
+    fn shared() -> Arc<super::PoolShared> {
+        ProcessSurvivors::new(Arc::new(Registry::new("test"))).pool(&PoolName("p".into()))
+    }
 
     #[test]
     fn a_server_is_the_same_for_every_generation_that_has_it() {
         let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-        let pool = PoolName("p".into());
-        let first = process.server(&pool, "a:1");
-        assert!(Arc::ptr_eq(&first, &process.server(&pool, "a:1")));
-        assert!(!Arc::ptr_eq(&first, &process.server(&pool, "a:2")));
-        assert!(!Arc::ptr_eq(&first, &process.server(&PoolName("q".into()), "a:1")));
+        let (pool, other) = (process.pool(&PoolName("p".into())), process.pool(&PoolName("q".into())));
+        assert!(Arc::ptr_eq(&pool, &process.pool(&PoolName("p".into()))));
+        let first = pool.server("a:1");
+        assert!(Arc::ptr_eq(&first, &pool.server("a:1")));
+        assert!(!Arc::ptr_eq(&first, &pool.server("a:2")));
+        assert!(!Arc::ptr_eq(&first, &other.server("a:1")));
     }
 
     #[test]
-    fn places_are_bounded_and_given_back() {
-        let server = Arc::default();
-        let take = || super::ServerShared::try_open(&server, Some(2));
+    fn connections_are_bounded_and_given_back() {
+        let server = shared().server("a:1");
+        let take = || server.try_open(Some(2));
         let (first, second) = (take(), take());
         assert!(first.is_some() && second.is_some() && take().is_none());
         drop(first);
         assert!(take().is_some());
-        let more: Vec<_> = (0..5).map(|_| super::ServerShared::try_open(&server, None)).collect();
+        let more: Vec<_> = (0..5).map(|_| server.try_open(None)).collect();
         assert!(more.iter().all(Option::is_some), "without a bound there is always a place");
-        assert!(!server.is_wanted());
-        let wanted = server.want();
-        assert!(server.is_wanted());
-        drop(wanted);
-        assert!(!server.is_wanted());
+        assert_eq!(server.open_connections(), 6);
+    }
+
+    #[test]
+    fn requests_are_bounded_by_server_and_by_pool() {
+        let pool = shared();
+        let (a, b) = (pool.server("a:1"), pool.server("b:1"));
+        let bounds = Bounds { requests_per_server: Some(2), requests_per_pool: Some(3), ..Bounds::default() };
+        let rooms = [pool.enter(&a, &bounds), pool.enter(&a, &bounds)];
+        assert!(rooms.iter().all(Option::is_some));
+        assert!(pool.is_full(&a, &bounds) && !pool.is_full(&b, &bounds));
+        assert!(pool.enter(&a, &bounds).is_none(), "the server is full");
+        let third = pool.enter(&b, &bounds);
+        assert!(third.is_some() && pool.is_full(&b, &bounds) && pool.enter(&b, &bounds).is_none(), "the pool is full");
+        drop(rooms);
+        assert_eq!(pool.requests_in_flight(), 1);
+        assert!(pool.enter(&a, &bounds).is_some());
+    }
+
+    #[test]
+    fn a_place_that_is_given_back_calls_the_next_in_line() {
+        let pool = shared();
+        let server = pool.server("a:1");
+        let bounds = Bounds { requests_per_server: Some(1), ..Bounds::default() };
+        let room = pool.enter(&server, &bounds);
+        let _turn = pool.line.join(3, 9).expect("a place");
+        assert_eq!(pool.line.next_worker(), Some(3));
+        drop(room);
+        assert_eq!(pool.line.next_worker(), None, "it was called");
+        let slot = server.try_open(Some(1));
+        let _turn = server.line.join(1, 9).expect("a place");
+        drop(slot);
+        assert_eq!(server.line.next_worker(), None, "it was called");
     }
 
     #[test]

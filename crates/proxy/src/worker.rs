@@ -5,11 +5,13 @@ use crate::command::{Change, Command, NewSocket, OldSocket, SocketId};
 use crate::connection;
 use crate::date::DateClock;
 use crate::listening::ListenerState;
-use crate::pool::WorkerPool;
+use crate::pool::{Of, WorkerPool};
 use crate::recent::RecentRequests;
 use crate::snapshot::{CompiledSite, Snapshot};
 use crate::survivors::ProcessSurvivors;
+use crate::upstream::warm;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -133,6 +135,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
     let worker: Rc<Worker<TokioSock>> = Rc::new(Worker::new(index, snapshot, survivors, access_log));
     worker.listen();
     worker.accept_from(sockets)?;
+    worker.make_warm_pools();
     rt::spawn(sweep(worker.clone()));
     // Nobody listens any more when the control plane has given up; then the commands end as well.
     let _ = started.send(());
@@ -210,6 +213,11 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
         let snapshot = worker.snapshot();
         for (_, pool) in snapshot.pools_in_use.borrow().iter() {
             pool.sweep(now, &worker.metrics);
+            // A worker that accepts nothing any more needs nothing in advance.
+            if worker.accepting.get() > 0 {
+                let head_bytes_max = snapshot.shared.head_limits().head_bytes_max;
+                warm::fill(pool, now, head_bytes_max, &mut || worker.random());
+            }
         }
     }
 }
@@ -217,15 +225,12 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
 impl Worker<TokioSock> {
     /// Takes on what a change brings. Nothing in it can fail: what can was tried before it was sent.
     fn change(self: &Rc<Self>, change: Change) {
-        let Change { snapshot, sockets, old_sockets, access_log, is_drained_changed, done } = change;
+        let Change { snapshot, sockets, old_sockets, access_log, done } = change;
         if let (Some(settings), Some(sender)) = (&access_log, &mut *self.access_log.borrow_mut()) {
             sender.apply(settings);
         }
         if let Some(snapshot) = snapshot {
             self.publish(snapshot);
-        }
-        if is_drained_changed {
-            self.snapshot().pools_in_use.borrow().iter().for_each(|(_, pool)| pool.look_for_drained());
         }
         self.stop_accepting(&old_sockets);
         self.listen();
@@ -311,7 +316,7 @@ impl Worker<TokioSock> {
 
     fn publish(&self, snapshot: Arc<Snapshot>) {
         let before = self.snapshot();
-        let now = Rc::new(WorkerSnapshot::after(snapshot, &before));
+        let now = Rc::new(WorkerSnapshot::after(snapshot, &before, self));
         for known in self.listening.borrow().iter() {
             let state = known.state.borrow();
             let stays = now.shared.listener_position(state.address, state.scheme).is_some();
@@ -324,7 +329,20 @@ impl Worker<TokioSock> {
         marks.retain(|(mark, _)| Rc::strong_count(mark) > 1);
         marks.push((now.mark.clone(), Rc::downgrade(&now)));
         drop(marks);
+        let in_use: HashSet<_> = now.pools_in_use.borrow().iter().map(|(_, pool)| Rc::as_ptr(pool)).collect();
+        self.recent.let_go(|pool| in_use.contains(&Rc::as_ptr(pool)));
         *self.snapshot.borrow_mut() = now;
+        self.make_warm_pools();
+    }
+
+    /// Pools are made when they are first needed; those with connections opened in advance are needed now.
+    fn make_warm_pools(&self) {
+        let snapshot = self.snapshot();
+        for (slot, pool) in snapshot.shared.pools.iter().enumerate() {
+            if pool.as_ref().is_some_and(|pool| pool.model.keep_alive.warm > 0) {
+                snapshot.pool(slot, self);
+            }
+        }
     }
 
     fn stop_accepting(&self, sockets: &[OldSocket]) {
@@ -417,6 +435,18 @@ impl<S: Sock> Worker<S> {
         self.snapshot().pools_in_use.borrow().iter().for_each(|(_, pool)| see(pool));
     }
 
+    fn of(&self) -> Of<'_> {
+        Of { worker: self.index, registry: &self.process.registry, random: self.random() }
+    }
+
+    /// The pool of that name as the running configuration has it, when that is another one.
+    pub fn newer_pool(&self, pool: &Rc<WorkerPool<S>>) -> Option<Rc<WorkerPool<S>>> {
+        let snapshot = self.snapshot();
+        let in_use = snapshot.pools_in_use.borrow();
+        let newer = in_use.iter().map(|(_, known)| known).find(|known| known.compiled.name == pool.compiled.name)?;
+        (!Rc::ptr_eq(newer, pool)).then(|| newer.clone())
+    }
+
     /// Uniform bits, not for secrets (xorshift64*).
     #[inline]
     pub fn random(&self) -> u64 {
@@ -461,13 +491,13 @@ impl<S: Sock> WorkerSnapshot<S> {
     }
 
     /// Costs what the pools in use cost, and for the rest a few bytes each.
-    fn after(shared: Arc<Snapshot>, before: &WorkerSnapshot<S>) -> WorkerSnapshot<S> {
+    fn after(shared: Arc<Snapshot>, before: &WorkerSnapshot<S>, worker: &Worker<S>) -> WorkerSnapshot<S> {
         let now = WorkerSnapshot::first(shared);
         for (slot, pool) in before.pools_in_use.borrow().clone() {
             let kept = match now.shared.pools.get(slot).and_then(Option::as_ref) {
                 Some(compiled) if Arc::ptr_eq(compiled, &pool.compiled) => pool,
                 Some(compiled) if compiled.name == pool.compiled.name => {
-                    Rc::new(WorkerPool::new(compiled.clone(), Some(&pool), pool.metrics.clone()))
+                    Rc::new(WorkerPool::new(compiled.clone(), Some(&pool), worker.of()))
                 }
                 Some(_) | None => {
                     pool.leave();
@@ -501,8 +531,7 @@ impl<S: Sock> WorkerSnapshot<S> {
             return Some(pool);
         }
         let compiled = self.shared.pools[slot].clone()?;
-        let metrics = worker.process.registry.pool(worker.index, &compiled.name.0);
-        self.keep_pool(slot, Rc::new(WorkerPool::new(compiled, None, metrics)));
+        self.keep_pool(slot, Rc::new(WorkerPool::new(compiled, None, worker.of())));
         self.pools[slot].get()
     }
 }

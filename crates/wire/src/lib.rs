@@ -1,4 +1,5 @@
-//! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, HTTP/2 and WebSocket frame accounting. Bytes in, facts out.
+//! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, PROXY protocol, HTTP/2 and WebSocket frame accounting.
+//! Bytes in, facts out.
 //! Nothing here opens a socket, reads a clock or logs. The connections that use it are in `proxy`; the sockets in `transport`.
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ mod header_id;
 pub mod http1;
 pub mod limits;
 pub mod path;
+pub mod proxy_protocol;
 mod scan;
 pub mod websocket;
 

@@ -4,11 +4,13 @@
 mod reference;
 
 use bolero::check;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 use tidegate_wire::chunked::ChunkedDecoder;
 use tidegate_wire::client_hello::{Sniffed, sniff};
 use tidegate_wire::http1::{append_origin_form, find_head_end, parse_request, parse_response};
 use tidegate_wire::path::{Normalised, normalise};
+use tidegate_wire::proxy_protocol::{Version, encode};
 use tidegate_wire::{Fields, H2Guard, HeadError, HeadLimits, Parsed, RequestHead, ResponseHead, parse_authority};
 
 const ITERATIONS: usize = 20_000;
@@ -316,4 +318,76 @@ fn the_http2_guard_counts_alike_in_any_fragmentation() {
             assert_eq!(in_pieces, whole);
         },
     );
+}
+
+/// An address of either family, mapped ones among them, and a port.
+type Address = (u8, [u8; 16], u16);
+
+fn address((family, octets, port): &Address) -> SocketAddr {
+    let v4 = [octets[0], octets[1], octets[2], octets[3]];
+    let ip = match family % 3 {
+        0 => IpAddr::from(v4),
+        1 => IpAddr::from(*octets),
+        _ => IpAddr::V6(std::net::Ipv4Addr::from(v4).to_ipv6_mapped()),
+    };
+    SocketAddr::new(ip, *port)
+}
+
+/// As a server reads version 1.
+fn read_line(header: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let line = std::str::from_utf8(header).ok()?.strip_suffix("\r\n")?;
+    let ["PROXY", family, source, destination, source_port, destination_port] = line.split(' ').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let ip = |text: &str| match family {
+        "TCP4" => Some(IpAddr::V4(text.parse().ok()?)),
+        "TCP6" if !text.contains('.') => Some(IpAddr::V6(text.parse().ok()?)),
+        _ => None,
+    };
+    let address = |text: &str, port: &str| Some(SocketAddr::new(ip(text)?, port.parse().ok()?));
+    Some((address(source, source_port)?, address(destination, destination_port)?))
+}
+
+/// As a server reads version 2.
+fn read_binary(header: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let rest = header.strip_prefix(b"\r\n\r\n\0\r\nQUIT\n\x21")?;
+    let (&[family, high, low], addresses) = rest.split_first_chunk()?;
+    if addresses.len() != usize::from(u16::from_be_bytes([high, low])) {
+        return None;
+    }
+    let port = |bytes: &[u8]| Some(u16::from_be_bytes(bytes.try_into().ok()?));
+    let (source, destination, ports) = match family {
+        0x11 => {
+            let (ips, ports) = addresses.split_first_chunk::<8>()?;
+            let v4 = |octets: &[u8]| Some(IpAddr::from(<[u8; 4]>::try_from(octets).ok()?));
+            (v4(&ips[..4])?, v4(&ips[4..])?, ports)
+        }
+        0x21 => {
+            let (ips, ports) = addresses.split_first_chunk::<32>()?;
+            let v6 = |octets: &[u8]| Some(IpAddr::from(<[u8; 16]>::try_from(octets).ok()?));
+            (v6(&ips[..16])?, v6(&ips[16..])?, ports)
+        }
+        _ => return None,
+    };
+    Some((SocketAddr::new(source, port(ports.get(..2)?)?), SocketAddr::new(destination, port(ports.get(2..)?)?)))
+}
+
+/// Both versions say the addresses that they were made of, whatever their families.
+#[test]
+fn a_proxy_protocol_header_reads_back() {
+    check!().with_iterations(ITERATIONS).with_type::<(Address, Address)>().for_each(|(source, destination)| {
+        let (source, destination) = (address(source), address(destination));
+        for (version, header) in [Version::V1, Version::V2].map(|version| (version, encode(version, source, destination))) {
+            let seen = match version {
+                Version::V1 => read_line(header.as_bytes()),
+                Version::V2 => read_binary(header.as_bytes()),
+            };
+            let (seen_source, seen_destination) = seen.expect("a readable header");
+            let same = |ours: SocketAddr, seen: SocketAddr| {
+                ours.ip().to_canonical() == seen.ip().to_canonical() && ours.port() == seen.port()
+            };
+            assert!(same(source, seen_source) && same(destination, seen_destination), "{source} {destination} {seen:?}");
+            assert_eq!(seen_source.is_ipv4(), source.ip().to_canonical().is_ipv4() && destination.ip().to_canonical().is_ipv4());
+        }
+    });
 }

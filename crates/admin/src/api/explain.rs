@@ -128,8 +128,12 @@ object! {
     pub struct ExplainedServer {
         pub address: String,
         pub weight: u32,
-        pub backup: bool,
+        /// 0 is used first; a backup is 1.
+        pub priority: u32,
+        pub zone: Option<String>,
         pub state: Option<ServerState>,
+        /// Why it gets no requests, or fewer than its share.
+        pub why: Option<String>,
         pub requests_in_flight: Option<u64>,
         pub idle_connections: Option<u64>,
     }

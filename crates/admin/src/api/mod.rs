@@ -27,7 +27,7 @@ pub use plan::{
     ChangeKind, Effect, LineChange, LineKind, ListenerChange, Plan, PoolChange, RouteChange, ServerChange, SettingChange,
     SiteChange,
 };
-pub use pools::{ErrorCount, Pool, Pools, Server, ServerState};
+pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use problem::{PROBLEM_TYPE, Problem};
 pub use status::{
     AwaitsConfirmation, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners, Readiness, Refused,

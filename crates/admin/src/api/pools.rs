@@ -17,6 +17,8 @@ object! {
         pub name: String,
         pub balance: String,
         pub servers: Vec<Server>,
+        /// Where more of them come from.
+        pub sources: Vec<Source>,
         pub requests: u64,
         pub retries: u64,
         /// Of all reasons together.
@@ -33,6 +35,17 @@ object! {
 }
 
 object! {
+    /// A source of servers, as `discover` names it.
+    pub struct Source {
+        pub name: String,
+        /// In its last good answer; none before the first.
+        pub servers: Option<usize>,
+        /// Why it cannot be used now.
+        pub fault: Option<String>,
+    }
+}
+
+object! {
     /// How often upstream requests failed for a reason.
     pub struct ErrorCount {
         /// As in metrics and the access log.
@@ -44,26 +57,50 @@ object! {
 object! {
     /// A server of a pool.
     pub struct Server {
-        /// As configured.
+        /// As configured, or as a source of servers names it.
         pub address: String,
         /// What it was looked up to.
         pub addresses: Vec<String>,
         pub weight: u32,
-        pub backup: bool,
+        /// Servers of a higher number are used only when none of a lower one can be; a backup is 1.
+        pub priority: u32,
+        pub zone: Option<String>,
+        /// Nobody wrote it: a source of servers named it.
+        pub discovered: bool,
         pub state: ServerState,
+        /// Why it gets no requests, or fewer than its share.
+        pub why: Option<String>,
+        /// When it is tried again.
+        pub tried_again_in_seconds: Option<u64>,
+        /// How its health checks went, where it has any.
+        pub checks: Option<String>,
         pub requests_in_flight: u32,
         /// Open ones, idle or not.
         pub connections: u32,
+        /// Sent to it since the process began.
+        pub requests: u64,
+        /// Of these, those that count against it.
+        pub failures: u64,
     }
 }
 
 words! {
     /// Whether a server gets requests.
     pub enum ServerState {
-        Available = "available",
+        Serving = "serving",
+        /// Its health checks have not found out yet.
+        Unknown = "unknown",
+        /// It came into use a while ago, and gets a part of its share.
+        Starting = "starting",
         /// Taken out of use by somebody.
-        Drained = "drained",
-        /// Connecting failed a moment ago, in some worker.
-        Cooling = "cooling",
+        Draining = "draining",
+        /// Whoever named it says that it is going away.
+        Leaving = "leaving",
+        /// Its health checks fail, or its name has no address.
+        Down = "down",
+        /// It failed requests too often.
+        Ejected = "ejected",
+        /// It could not be reached a moment ago, or asked for a pause.
+        Resting = "resting",
     }
 }

@@ -3,7 +3,7 @@
 use super::scheme_name;
 use crate::api::{
     ExplainedCertificate, ExplainedListener, ExplainedPool, ExplainedRequest, ExplainedRoute, ExplainedServer, ExplainedStep,
-    Explanation, FailedLine, Outcome, OutcomeKind, PassedRoute, PassedSite, ServerState, Setting, WhyNotRoute, WhyNotSite,
+    Explanation, FailedLine, Outcome, OutcomeKind, PassedRoute, PassedSite, Setting, WhyNotRoute, WhyNotSite,
 };
 use tidegate_control::explain as found;
 use tidegate_model::TlsVersion;
@@ -91,13 +91,11 @@ fn pool(pool: found::PoolSeen) -> ExplainedPool {
     let server = |server: found::ServerSeen| ExplainedServer {
         address: server.address,
         weight: server.weight,
-        backup: server.backup,
-        state: server.live.map(|live| match live.state {
-            found::ServerState::Available => ServerState::Available,
-            found::ServerState::Drained => ServerState::Drained,
-            found::ServerState::Cooling => ServerState::Cooling,
-        }),
-        requests_in_flight: server.live.map(|live| live.requests_in_flight),
+        priority: u32::from(server.priority),
+        zone: server.zone,
+        state: server.live.as_ref().map(|live| super::server_state(live.state)),
+        why: server.live.as_ref().and_then(|live| live.why.clone()),
+        requests_in_flight: server.live.as_ref().map(|live| live.requests_in_flight),
         idle_connections: server.live.map(|live| live.idle_connections),
     };
     ExplainedPool { name, balance, servers: servers.into_iter().map(server).collect(), settings: settings(of_pool) }

@@ -15,7 +15,7 @@ use tidegate_control::generations::Generation;
 use tidegate_control::report;
 use tidegate_control::{Applied, Edited};
 use tidegate_model::Scheme;
-use tidegate_telemetry::{ReadinessState, UpstreamError};
+use tidegate_telemetry::{ReadinessState, ServerWord, UpstreamError};
 
 pub fn status(status: report::Status) -> api::Status {
     let report::Status {
@@ -119,7 +119,8 @@ pub fn certificate(certificate: report::CertificateReport) -> api::Certificate {
 }
 
 pub fn pool(pool: report::PoolReport) -> api::Pool {
-    let report::PoolReport { name, balance, servers, totals } = pool;
+    let report::PoolReport { name, balance, servers, sources, totals } = pool;
+    let source = |report::SourceReport { name, seen }| api::Source { name, servers: seen.servers, fault: seen.fault };
     let errors_by_reason: Vec<_> = UpstreamError::ALL
         .iter()
         .zip(totals.errors)
@@ -130,6 +131,7 @@ pub fn pool(pool: report::PoolReport) -> api::Pool {
         name,
         balance: balance.to_owned(),
         servers: servers.into_iter().map(server).collect(),
+        sources: sources.into_iter().map(source).collect(),
         requests: totals.requests,
         retries: totals.retries,
         errors: totals.errors.iter().sum(),
@@ -142,20 +144,50 @@ pub fn pool(pool: report::PoolReport) -> api::Pool {
 }
 
 pub fn server(server: report::ServerReport) -> api::Server {
-    let report::ServerReport { address, addresses, weight, is_backup, is_drained, is_cooling, requests_in_flight, connections } =
-        server;
+    let report::ServerReport {
+        address,
+        addresses,
+        weight,
+        priority,
+        zone,
+        is_discovered,
+        state,
+        why,
+        tried_again_in,
+        checks,
+        requests_in_flight,
+        connections,
+        requests,
+        failures,
+    } = server;
     api::Server {
         address,
         addresses: addresses.iter().map(ToString::to_string).collect(),
         weight,
-        backup: is_backup,
-        state: match (is_drained, is_cooling) {
-            (true, _) => api::ServerState::Drained,
-            (false, true) => api::ServerState::Cooling,
-            (false, false) => api::ServerState::Available,
-        },
+        priority: u32::from(priority),
+        zone,
+        discovered: is_discovered,
+        state: server_state(state),
+        why,
+        tried_again_in_seconds: tried_again_in.map(|left| left.as_secs_f64().ceil() as u64),
+        checks,
         requests_in_flight,
         connections,
+        requests,
+        failures,
+    }
+}
+
+pub fn server_state(state: ServerWord) -> api::ServerState {
+    match state {
+        ServerWord::Serving => api::ServerState::Serving,
+        ServerWord::Unknown => api::ServerState::Unknown,
+        ServerWord::Starting => api::ServerState::Starting,
+        ServerWord::Draining => api::ServerState::Draining,
+        ServerWord::Leaving => api::ServerState::Leaving,
+        ServerWord::Down => api::ServerState::Down,
+        ServerWord::Ejected => api::ServerState::Ejected,
+        ServerWord::Resting => api::ServerState::Resting,
     }
 }
 

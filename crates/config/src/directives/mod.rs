@@ -12,6 +12,7 @@ pub mod limits;
 pub mod listener;
 pub mod log;
 pub mod matching;
+pub mod memory;
 pub mod pool;
 pub mod proxy;
 pub mod redirect;
@@ -47,16 +48,29 @@ pub static ALL: &[&Directive] = &[
     &rewrite::ADD_PREFIX,
     &body_limit::BODY_LIMIT,
     &pool::POOL,
-    &pool::SERVER,
-    &pool::BALANCE,
-    &pool::TIMEOUT,
-    &pool::MAX_CONNECTIONS,
-    &pool::PROTOCOL,
-    &pool::UPSTREAM_TLS,
+    &pool::server::SERVER,
+    &pool::discover::DISCOVER,
+    &pool::balance::BALANCE,
+    &pool::server::ZONE,
+    &pool::balance::STICKY,
+    &pool::health::HEALTH,
+    &pool::outlier::OUTLIER,
+    &pool::outlier::SLOW_START,
+    &pool::connection::TIMEOUT,
+    &pool::retry::RETRY,
+    &pool::retry::HEDGE,
+    &pool::bounds::MAX_CONNECTIONS,
+    &pool::bounds::MAX_REQUESTS,
+    &pool::bounds::ADAPTIVE_CONCURRENCY,
+    &pool::connection::KEEP_ALIVE,
+    &pool::connection::PROTOCOL,
+    &pool::connection::UPSTREAM_TLS,
+    &pool::connection::SEND_PROXY_PROTOCOL,
     &admin::ADMIN,
     &access_log::ACCESS_LOG,
     &log::LOG,
     &threads::THREADS,
+    &memory::MEMORY,
     &listener::LISTENER,
     &listener::TRUSTED_PROXIES,
     &drain::DRAIN,
@@ -73,10 +87,10 @@ pub static ALL: &[&Directive] = &[
 
 /// Words of the language that this version does not have, and where they will stand.
 static NOT_AVAILABLE: &[(Place, &[&str])] = &[
-    (Place::Top, &["tcp", "udp", "memory", "acme", "telemetry"]),
+    (Place::Top, &["tcp", "udp", "acme", "telemetry"]),
     (Place::Site, STEPS_NOT_AVAILABLE),
     (Place::Route, STEPS_NOT_AVAILABLE),
-    (Place::Pool, &["discover", "sticky", "health", "outlier", "slow-start", "retry", "queue", "send-proxy-protocol"]),
+    (Place::Pool, &[]),
     (Place::Tls, &["client-auth", "acme", "on-demand"]),
     (Place::Listener, &["accept-proxy-protocol", "http3"]),
     (Place::Limits, &[]),
@@ -107,7 +121,7 @@ static STEPS_NOT_AVAILABLE: &[&str] = &[
 
 /// Properties of directives that exist, which this version does not have.
 static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
-    &[("match", &["country"]), ("tls", &["client-auth", "acme", "on-demand"]), ("max-connections", &["queue", "queue-timeout"])];
+    &[("match", &["country"]), ("tls", &["client-auth", "acme", "on-demand"]), ("discover", &["kubernetes"])];
 
 /// Words of other proxies, and how the same is said here.
 static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[

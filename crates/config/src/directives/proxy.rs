@@ -1,12 +1,14 @@
 //! `proxy "api"`, `proxy "10.0.0.4:8080" { … }`: hands the request to an upstream.
 
 use crate::diagnostics::{Diagnostic, nearest, shortened};
+use crate::directives::pool::retry::{RETRY, read_retry};
+use crate::directives::pool::server::{add_server, parse_upstream};
 use crate::directives::pool::{self, PoolDraft};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::hash::Hasher;
-use tidegate_model::{Pool, PoolName, RouteRetry, Server, Terminal};
+use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
 
 pub static PROXY: Directive = Directive {
     name: "proxy",
@@ -21,8 +23,9 @@ pub static PROXY: Directive = Directive {
     properties: &[],
     block: Block::Optional(Place::Pool),
     summary: "Hands the request to an upstream.",
-    details: "A text with a `:` is an address, any other is the name of a pool. The block takes everything that a `pool` takes, and only \
-              stands behind addresses. Pools written in place that are equal are one pool.\n\n\
+    details: "A text with a `:` is an address, any other is the name of a pool. Behind addresses the block takes everything that a `pool` takes; \
+              behind the name of a pool it takes `retry` alone, which is then for the requests of this route. Pools written in place that are equal are one \
+              pool.\n\n\
               In metrics and logs, a pool written in place is named by its addresses, as in `10.0.0.4:8080,10.0.0.5:8080`. When anything \
               in it is not as by default, a digest of its settings follows: `10.0.0.4:8080,10.0.0.5:8080#6a5f0b2c9d3e4178`.",
     default: "",
@@ -48,8 +51,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     let mut draft = PoolDraft::default();
     draft.faulty = !all_read;
     for text in addresses {
-        match pool::parse_upstream(&text.value) {
-            Ok(address) => pool::add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
+        match parse_upstream(&text.value) {
+            Ok(address) => add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
             Err(reason) => {
                 draft.faulty = true;
                 lowering.report(text.error("bad-address", reason));
@@ -57,7 +60,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         }
     }
     pool::lower_children(lowering, &mut draft, line.children());
-    if line.node.entries.is_empty() && draft.servers.is_empty() && !draft.faulty {
+    if line.node.entries.is_empty() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
         let diagnostic =
             Diagnostic::error("missing-argument", line.location(), "`proxy` needs the name of a pool, or upstream addresses")
                 .help("for example `proxy \"127.0.0.1:8080\"`");
@@ -74,15 +77,19 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
             .help("an upstream address needs a port, as in `10.0.0.4:8080`");
         lowering.report(diagnostic);
     }
-    let settings = lowering::lines(lowering, line.children(), Place::Pool);
-    if let Some(setting) = settings.first() {
+    let mut retry = RouteRetry::OfPool;
+    for setting in lowering::lines(lowering, line.children(), Place::Pool) {
+        if setting.directive.name == RETRY.name {
+            retry = read_retry(lowering, &setting).map_or(RouteRetry::Off, RouteRetry::Own);
+            continue;
+        }
         lowering.note_influence();
         let message = format!("`{}` belongs in the pool", setting.directive.name);
         let mut diagnostic = Diagnostic::error("settings-of-a-named-pool", setting.location(), message);
         if let Some(at) = lowering.pools_written.get(&name.value) {
             diagnostic = diagnostic.label(at.clone(), "the pool");
         }
-        lowering.report(diagnostic.help("only a pool written in place has its settings here"));
+        lowering.report(diagnostic.help("behind the name of a pool only `retry` can stand here"));
     }
     lowering.pools_used.insert(name.value.clone());
     if !lowering.pools_written.contains_key(&name.value) {
@@ -98,7 +105,7 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
         });
         return None;
     }
-    Some(Terminal::Proxy { pool: PoolName(name.value.as_str().into()), retry: RouteRetry::OfPool })
+    Some(Terminal::Proxy { pool: PoolName(name.value.as_str().into()), retry })
 }
 
 /// Names a pool by what it contains, and keeps one of those that are equal.
@@ -109,9 +116,10 @@ fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
     name
 }
 
-/// The addresses; and when anything is not as by default, a digest of all settings, so that equal names are equal pools.
+/// Where its servers are; and when anything is not as by default, a digest of all settings, so that equal names are equal pools.
 fn content_name(pool: &Pool) -> PoolName {
-    let addresses: Vec<String> = pool.servers.iter().map(|server| server.address.to_string()).collect();
+    let servers = pool.servers.iter().map(|server| server.address.to_string());
+    let addresses: Vec<String> = servers.chain(pool.discover.iter().map(source)).collect();
     let addresses = addresses.join(",");
     let addresses_alone = pool.servers.iter().map(|server| Server::new(server.address.clone())).collect();
     let is_plain = *pool == Pool::new(pool.name.clone(), addresses_alone);
@@ -120,7 +128,35 @@ fn content_name(pool: &Pool) -> PoolName {
     }
     let mut digest = Fnv(0xcbf2_9ce4_8422_2325);
     digest.write(format!("{pool:?}").as_bytes());
+    // What is written of a secret is the same for all of them, and pools with different ones are different.
+    for secret in secrets(pool) {
+        digest.write(format!("{}:", secret.reveal().len()).as_bytes());
+        digest.write(secret.reveal().as_bytes());
+    }
     PoolName(format!("{addresses}#{:016x}", digest.finish()).into())
+}
+
+/// In the order in which they are written.
+fn secrets(pool: &Pool) -> impl Iterator<Item = &Secret> {
+    let of_discover = pool.discover.iter().filter_map(|discover| match discover {
+        Discover::Consul(consul) => consul.token.as_ref(),
+        Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) => None,
+    });
+    of_discover.chain(pool.sticky.iter().filter_map(|sticky| sticky.secret.as_ref()))
+}
+
+/// `dns:api.internal:8080`, `consul:api`
+fn source(discover: &Discover) -> String {
+    let asked = match discover {
+        Discover::Dns(dns) => match &dns.question {
+            DnsQuestion::Addresses { name, port } => format!("{name}:{port}"),
+            DnsQuestion::Services { name } => name.clone(),
+        },
+        Discover::File { path } => path.display().to_string(),
+        Discover::Docker(docker) => docker.label.clone(),
+        Discover::Consul(consul) => consul.service.clone(),
+    };
+    format!("{}:{asked}", discover.kind())
 }
 
 /// FNV-1a: the standard library's hasher may change between releases, and the name is an identity over reloads.

@@ -168,7 +168,7 @@ impl Session {
         let part = match spot.inner {
             Inner::Whole => return None,
             Inner::Step(_) => &crate::directives::route::ROUTE,
-            Inner::Server(_) => &crate::directives::pool::SERVER,
+            Inner::Server(_) => &crate::directives::pool::server::SERVER,
         };
         Some((part, self.top_value(spot.directive, spot.top?)?))
     }

@@ -209,6 +209,7 @@ fn text_value(kind: Kind, text: &str) -> Value {
         | Kind::Duration { .. }
         | Kind::Size { .. }
         | Kind::ByteRate { .. }
+        | Kind::Percent { .. }
         | Kind::Switch => text.into(),
     }
 }

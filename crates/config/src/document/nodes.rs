@@ -275,6 +275,11 @@ impl Reader {
                 Ok(_) => return Some(Literal::Text(text.clone())),
                 Err(reason) => Refusal::Value(reason, None),
             },
+            (Kind::Percent { min, max }, Value::String(text)) => match units::parse_percent(text) {
+                Ok(percent) if (min..=max).contains(&percent) => return Some(Literal::Text(text.clone())),
+                Ok(_) => Refusal::Value(format!("{owner} goes from {min}% to {max}%"), None),
+                Err(reason) => Refusal::Value(reason, None),
+            },
             (Kind::Switch, Value::Bool(switch)) => return Some(Literal::Switch(*switch)),
             (Kind::Switch, Value::String(text)) if text == "on" || text == "off" => {
                 return Some(Literal::Switch(text == "on"));
@@ -286,6 +291,7 @@ impl Reader {
             (Kind::Size { .. }, _) => Refusal::Type("a number of bytes or a size such as `\"64KiB\"`"),
             (Kind::ByteRate { .. }, _) => Refusal::Type("a number of bytes or a rate such as `\"1KiB/s\"`"),
             (Kind::Duration { .. }, _) => Refusal::Type("a duration such as `\"5s\"`"),
+            (Kind::Percent { .. }, _) => Refusal::Type("a share such as `\"20%\"`"),
             (Kind::Switch, _) => Refusal::Type("a boolean"),
         };
         match refusal {

@@ -55,11 +55,66 @@ pub fn adopt_secrets(directive: &'static Directive, old: &Node, new: &mut Node) 
     }
     let (Block::Optional(place) | Block::Required(place)) = directive.block else { return };
     let old_children = old.children.as_deref().unwrap_or_default();
-    for child in new.children.iter_mut().flatten() {
-        let same = |other: &&Node| other.name.text == child.name.text && first_argument(other) == first_argument(child);
-        if let (Some(directive), Some(other)) = (json::in_json(&child.name.text, place), old_children.iter().find(same)) {
+    let new_children = new.children.as_deref().unwrap_or_default();
+    let partner = |(position, child): (usize, &Node)| {
+        let directive = json::in_json(&child.name.text, place).filter(|directive| lacks_secret(directive, child))?;
+        Some((directive, former(old_children, new_children, position)?))
+    };
+    let partners: Vec<_> = new_children.iter().enumerate().map(partner).collect();
+    for (child, partner) in new.children.iter_mut().flatten().zip(partners) {
+        if let Some((directive, other)) = partner {
             adopt_secrets(directive, other, child);
         }
+    }
+}
+
+/// The old node that the new one was. Several may have its name and argument, such as the `discover` lines of a pool: then it is the one that
+/// has most in common with it. Where that is none alone, the order tells, as long as no line came or went; a secret must not go to
+/// another line.
+fn former<'o>(old: &'o [Node], new: &[Node], position: usize) -> Option<&'o Node> {
+    let node = &new[position];
+    let is_alike = |other: &&Node| other.name.text == node.name.text && first_argument(other) == first_argument(node);
+    let candidates: Vec<&Node> = old.iter().filter(is_alike).collect();
+    if let [] | [_] = candidates.as_slice() {
+        return candidates.first().copied();
+    }
+    let mut wanted = Vec::new();
+    said(node, "", &mut wanted);
+    let common: Vec<usize> = candidates.iter().map(|candidate| count_common(candidate, &wanted)).collect();
+    let most = common.iter().copied().max()?;
+    let best = || candidates.iter().zip(&common).filter(|(_, count)| **count == most).map(|(candidate, _)| *candidate);
+    if best().count() == 1 {
+        return best().next();
+    }
+    let rank = new[..position].iter().filter(is_alike).count();
+    let is_as_long = new.iter().filter(is_alike).count() == candidates.len();
+    candidates.get(rank).copied().filter(|candidate| is_as_long && best().any(|other| std::ptr::eq(other, *candidate)))
+}
+
+fn count_common(candidate: &Node, wanted: &[String]) -> usize {
+    let mut has = Vec::new();
+    said(candidate, "", &mut has);
+    wanted
+        .iter()
+        .filter(|text| match has.iter().position(|other| other == *text) {
+            Some(position) => {
+                has.swap_remove(position);
+                true
+            }
+            None => false,
+        })
+        .count()
+}
+
+/// Everything that a node and its block say, each with where it stands.
+fn said(node: &Node, above: &str, out: &mut Vec<String>) {
+    let path = format!("{above}/{}", node.name.text);
+    for entry in &node.entries {
+        let name = entry.name.as_ref().map_or("", |name| name.text.as_str());
+        out.push(format!("{path} {name}={:?}", entry.value.literal));
+    }
+    for child in node.children.iter().flatten() {
+        said(child, &path, out);
     }
 }
 

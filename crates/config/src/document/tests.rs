@@ -1,4 +1,4 @@
-//! Secrets, which no directive of this version has: never shown, kept when they are given back as they were shown.
+//! Secrets: never shown, kept when they are given back as they were shown.
 
 use super::*;
 use crate::diagnostics::{SourceFile, Sources};

@@ -21,6 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name};
 use tidegate_model::{Configuration, Scheme, Site, Step, Terminal, TlsVersion};
 use tidegate_routing::{Reason, RequestFacts, Routes, SiteId};
+use tidegate_telemetry::ServerWord;
 use tidegate_wire::HeadError;
 use tidegate_wire::head::{Method, RequestHead};
 
@@ -169,7 +170,7 @@ pub struct PoolSeen {
     pub name: String,
     pub balance: String,
     pub servers: Vec<ServerSeen>,
-    /// Timeouts, connection cap, protocol, and TLS where a server has it.
+    /// All others that mean something for it.
     pub settings: Vec<Setting>,
 }
 
@@ -177,27 +178,22 @@ pub struct PoolSeen {
 pub struct ServerSeen {
     pub address: String,
     pub weight: u32,
-    pub backup: bool,
+    /// Servers of a higher one are used when none of a lower one can be.
+    pub priority: u8,
+    pub zone: Option<String>,
     /// How it is now; only a running process knows.
     pub live: Option<ServerLive>,
 }
 
 /// What a running process knows of a server. Filled in by whoever has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLive {
-    pub state: ServerState,
+    pub state: ServerWord,
+    /// Why it gets no requests, or fewer than its share; one line.
+    pub why: Option<String>,
     /// Over all workers.
     pub idle_connections: u64,
     pub requests_in_flight: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerState {
-    Available,
-    /// Taken out by somebody: gets no new request.
-    Drained,
-    /// It failed, and is left alone for a while.
-    Cooling,
 }
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that does not compile;

@@ -1,27 +1,21 @@
 //! The pool that a route proxies to, as it is configured. How its servers are now only the running process knows.
 
-use super::{PoolSeen, ServerSeen, Setting};
+use super::{PoolSeen, ServerSeen};
 use crate::wording;
-use tidegate_model::{Pool, Scheme};
+use tidegate_model::{Pool, Server};
 
 pub fn seen(pool: &Pool) -> PoolSeen {
-    let Pool { name, servers, balance, timeouts, bounds, protocol, tls, .. } = pool;
-    let mut settings: Vec<Setting> = wording::timeouts(timeouts).into();
-    settings.push(Setting { name: "max-connections", value: wording::max_connections(bounds.connections_per_server) });
-    settings.push(Setting { name: "protocol", value: wording::protocol(*protocol).to_owned() });
-    if servers.iter().any(|server| server.address.scheme == Scheme::Https) {
-        settings.extend(wording::upstream_tls(tls));
-    }
-    let server = |server: &tidegate_model::Server| ServerSeen {
-        address: server.address.to_string(),
-        weight: server.weight,
-        backup: server.priority > 0,
-        live: None,
+    let (of_balance, settings) = wording::pool_settings(pool).into_iter().partition(|setting| setting.name == "balance");
+    let of_balance: Vec<wording::Setting> = of_balance;
+    let server = |server: &Server| {
+        let Server { address, weight, priority, zone } = server;
+        let zone = zone.as_ref().map(ToString::to_string);
+        ServerSeen { address: address.to_string(), weight: *weight, priority: *priority, zone, live: None }
     };
     PoolSeen {
-        name: name.to_string(),
-        balance: wording::balance(balance),
-        servers: servers.iter().map(server).collect(),
+        name: pool.name.to_string(),
+        balance: of_balance.into_iter().map(|setting| setting.value).collect(),
+        servers: pool.servers.iter().map(server).collect(),
         settings,
     }
 }

@@ -1,10 +1,11 @@
 //! An explanation as text for a terminal of 100 columns: a label at the left edge, what it is behind it.
 
 use super::{
-    CertificateSeen, CertificateSource, Explanation, FailedLine, ListenerSeen, Outcome, PoolSeen, ServerLive, ServerState,
-    Setting, WhyNotRoute, WhyNotSite,
+    CertificateSeen, CertificateSource, Explanation, FailedLine, ListenerSeen, Outcome, PoolSeen, ServerLive, Setting,
+    WhyNotRoute, WhyNotSite,
 };
 use crate::wording;
+use tidegate_model::Server;
 use tidegate_model::listening::shown_address;
 
 const COLUMNS: usize = 100;
@@ -132,21 +133,23 @@ fn render_pool(page: &mut Page, pool: &PoolSeen) {
     page.row("pool", &format!("{}, balance {}", pool.name, pool.balance));
     let mut label = "servers";
     for server in &pool.servers {
-        let backup = if server.backup { ", backup" } else { "" };
+        let priority = match server.priority {
+            0 => String::new(),
+            Server::BACKUP => ", backup".to_owned(),
+            priority => format!(", priority {priority}"),
+        };
+        let zone = server.zone.as_ref().map(|zone| format!(", zone {zone}")).unwrap_or_default();
         let live = server.live.as_ref().map(live_text).unwrap_or_default();
-        page.row(label, &format!("{}, weight {}{backup}{live}", server.address, server.weight));
+        page.row(label, &format!("{}, weight {}{priority}{zone}{live}", server.address, server.weight));
         label = "";
     }
     page.row("", &settings(&pool.settings));
 }
 
 fn live_text(live: &ServerLive) -> String {
-    let state = match live.state {
-        ServerState::Available => "available",
-        ServerState::Drained => "drained",
-        ServerState::Cooling => "cooling down",
-    };
-    format!("; {state}, {} in flight, {} idle connections", live.requests_in_flight, live.idle_connections)
+    let why = live.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let state = live.state.as_str();
+    format!("; {state}{why}, {} in flight, {} idle connections", live.requests_in_flight, live.idle_connections)
 }
 
 #[derive(Default)]

@@ -50,7 +50,7 @@ pub enum Effect {
     WorkersLeave,
 }
 
-/// A setting that has another value. Both values are text as the file would have it, or [`HIDDEN_VALUE`].
+/// A setting that has another value. Both values are text as the file would have it, or [`HIDDEN_VALUE`]; one that is not set is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingChange {
     pub name: String,

@@ -1,6 +1,6 @@
 //! Pools and their servers: a pool is recognised by its name, a server by its address within the pool.
 
-use super::settings::{change, different};
+use super::settings::{change, different_lists, hidden};
 use super::{Change, Effect, PoolChange, PoolDifference, ServerChange, SettingChange, matched};
 use crate::wording;
 use tidegate_model::{Pool, Server};
@@ -27,23 +27,15 @@ fn entry(pool: &Pool, change: Change<PoolDifference>, effect: Effect) -> PoolCha
 }
 
 fn difference(old: &Pool, new: &Pool) -> PoolDifference {
-    // Named one by one, so that a new setting cannot be forgotten.
-    let Pool { name: _, servers, balance, timeouts, bounds, protocol, tls, .. } = old;
-    let max_connections = &bounds.connections_per_server;
-    let mut settings = Vec::new();
-    if *balance != new.balance {
-        settings.push(change("balance", &wording::balance(balance), &wording::balance(&new.balance)));
+    let mut settings = different_lists(&wording::pool_settings(old), &wording::pool_settings(new));
+    let secrets = wording::pool_secrets(old).into_iter().zip(wording::pool_secrets(new));
+    for ((name, old_secrets), (_, new_secrets)) in secrets {
+        // What reads as another one is in the list already.
+        if old_secrets != new_secrets && settings.iter().all(|setting| setting.name != name) {
+            settings.push(hidden(name));
+        }
     }
-    settings.extend(different(wording::timeouts(timeouts), wording::timeouts(&new.timeouts)));
-    if *max_connections != new.bounds.connections_per_server {
-        let shown = wording::max_connections;
-        settings.push(change("max-connections", &shown(*max_connections), &shown(new.bounds.connections_per_server)));
-    }
-    if *protocol != new.protocol {
-        settings.push(change("protocol", wording::protocol(*protocol), wording::protocol(new.protocol)));
-    }
-    settings.extend(different(wording::upstream_tls(tls), wording::upstream_tls(&new.tls)));
-    PoolDifference { settings, servers: server_changes(servers, &new.servers) }
+    PoolDifference { settings, servers: server_changes(&old.servers, &new.servers) }
 }
 
 fn server_changes(before: &[Server], after: &[Server]) -> Vec<ServerChange> {
@@ -61,13 +53,22 @@ fn server_changes(before: &[Server], after: &[Server]) -> Vec<ServerChange> {
 }
 
 fn server_settings(old: &Server, new: &Server) -> Vec<SettingChange> {
-    let Server { address: _, weight, priority, zone: _ } = old;
+    // Named one by one, so that a new setting cannot be forgotten.
+    let Server { address: _, weight, priority, zone } = old;
     let mut settings = Vec::new();
     if *weight != new.weight {
         settings.push(change("weight", &weight.to_string(), &new.weight.to_string()));
     }
     if *priority != new.priority {
-        settings.push(change("backup", wording::yes_or_no(*priority > 0), wording::yes_or_no(new.priority > 0)));
+        let is_backup_or_not = (*priority).max(new.priority) <= Server::BACKUP;
+        settings.push(if is_backup_or_not {
+            change("backup", wording::yes_or_no(*priority > 0), wording::yes_or_no(new.priority > 0))
+        } else {
+            change("priority", &priority.to_string(), &new.priority.to_string())
+        });
+    }
+    if *zone != new.zone {
+        settings.push(change("zone", zone.as_deref().unwrap_or_default(), new.zone.as_deref().unwrap_or_default()));
     }
     settings
 }

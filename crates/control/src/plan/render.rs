@@ -128,7 +128,8 @@ fn with_effect(text: String, effect: Effect) -> String {
 
 fn setting_text(setting: &SettingChange) -> String {
     let SettingChange { name, before, after, effect } = setting;
-    let values = if before == after { after.clone() } else { format!("{before} → {after}") };
+    let shown = |value: &str| if value.is_empty() { "not set".to_owned() } else { value.to_owned() };
+    let values = if before == after { after.clone() } else { format!("{} → {}", shown(before), shown(after)) };
     match effect.sentence() {
         Some(sentence) => format!("{name}: {values} ({sentence})"),
         None => format!("{name}: {values}"),

@@ -54,6 +54,24 @@ pub fn different<const N: usize>(before: [Setting; N], after: [Setting; N]) -> V
     pairs.map(|(old, new)| change(new.name, &old.value, &new.value)).collect()
 }
 
+/// Those of two lists that have another value, or are in one of them only: their value in the other is empty.
+pub fn different_lists(before: &[Setting], after: &[Setting]) -> Vec<SettingChange> {
+    fn value_in<'s>(list: &'s [Setting], name: &str) -> Option<&'s str> {
+        list.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+    }
+    let of_before = before.iter().map(|old| (old.name, old.value.as_str(), value_in(after, old.name).unwrap_or_default()));
+    let is_new = |setting: &&Setting| value_in(before, setting.name).is_none();
+    let of_after = after.iter().filter(is_new).map(|new| (new.name, "", new.value.as_str()));
+    let changed = of_before.chain(of_after).filter(|(_, old, new)| old != new);
+    changed.map(|(name, old, new)| change(name, old, new)).collect()
+}
+
+/// A setting that is another one, and is not shown.
+pub fn hidden(name: &str) -> SettingChange {
+    let shown = || HIDDEN_VALUE.to_owned();
+    SettingChange { name: name.to_owned(), before: shown(), after: shown(), effect: Effect::Untouched }
+}
+
 /// A setting that touches no connection. The one place where values enter a plan, and so where secret ones stay out.
 pub fn change(name: &str, before: &str, after: &str) -> SettingChange {
     let shown = |value: &str| if wording::is_secret(name) { HIDDEN_VALUE.to_owned() } else { value.to_owned() };

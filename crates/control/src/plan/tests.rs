@@ -270,12 +270,70 @@ fn pools_and_their_servers() {
             "    ~ timeout idle: 1h → 2h",
             "    ~ max-connections: no limit → 9",
             "    ~ protocol: auto → h2c",
+            "    ~ queue: not set → 1024",
+            "    ~ queue-timeout: not set → 5s",
+        ],
+    );
+    check(
+        "server \"10.0.0.4:80\" priority=2 zone=\"eu-1\"\nserver \"10.0.0.5:80\"",
+        "server \"10.0.0.4:80\" priority=3 zone=\"eu-2\"\nserver \"10.0.0.5:80\" zone=\"eu-1\"",
+        &["    ~ server 10.0.0.4:80 priority: 2 → 3, zone: eu-1 → eu-2", "    ~ server 10.0.0.5:80 zone: not set → eu-1"],
+    );
+    check(
+        &format!("{server}\nretry \"off\"\nhedge \"100ms\"\nhealth \"/a\" rise=1"),
+        &format!("{server}\noutlier \"off\"\nhealth \"/b\" fall=5\nsend-proxy-protocol \"v2\""),
+        &[
+            "    ~ health: GET /a → GET /b",
+            "    ~ health rise: 1 → 2",
+            "    ~ health fall: 3 → 5",
+            "    ~ outlier failures: 5 → not set",
+            "    ~ outlier eject: 10s → not set",
+            "    ~ outlier eject-max: 5m → not set",
+            "    ~ outlier max-ejected: 50% → not set",
+            "    ~ outlier success-rate: yes → not set",
+            "    ~ retry: off → not set",
+            "    ~ hedge: 100ms → not set",
+            "    ~ outlier: not set → off",
+            "    ~ retry attempts: not set → 2",
+            "    ~ retry on: not set → connect,reset",
+            "    ~ retry budget: not set → 20%",
+            "    ~ send-proxy-protocol: not set → v2",
         ],
     );
     check(
         "server \"https://a.test\"",
         "server \"https://a.test\"\ntls sni=\"b.test\" verify=#false",
         &["    ~ tls sni: the server's host → b.test", "    ~ tls verify: yes → no"],
+    );
+}
+
+#[test]
+fn secrets_of_a_pool_are_changed_without_being_said() {
+    let check = |line: &dyn Fn(&str) -> String, expected: &str| {
+        let pool = |secret: &str| with_pool(&format!("server \"10.0.0.4:80\"\nserver \"10.0.0.5:80\"\n{}", line(secret)));
+        let (before, after) = (pool("hunter2-hunter2-hunter2"), pool("hunter3-hunter3-hunter3"));
+        check(&before, &after, &["~ pool api", expected]);
+        let said = format!("{:?}", planned(&before, &after));
+        assert!(!said.contains("hunter"), "{said}");
+        check(&before, &before, &[]);
+    };
+    check(&|secret| format!("sticky secret=\"{secret}\""), "    ~ sticky secret: (changed)");
+    check(&|secret| format!("discover consul=\"api\" token=\"{secret}\""), "    ~ discover: (changed)");
+    check(&|secret| format!("health \"/\" header=\"Authorization: {secret}\""), "    ~ health header: (changed)");
+}
+
+#[test]
+fn a_route_sends_again_as_it_says_itself() {
+    let route = |retry: &str| with_routes(&format!("route \"/a\" {{ proxy \"api\" {retry}; }}"));
+    check(
+        &route("{ retry \"off\"; }"),
+        &route("{ retry attempts=1 on=\"connect,503\" try-timeout=\"2s\"; }"),
+        &[
+            "~ site http://a.test:8080",
+            "    ~ 1: route \"/a\" → pool api",
+            "        - proxy \"api\" { retry \"off\" }",
+            "        + proxy \"api\" { retry attempts=1 on=\"connect,503\" budget=\"20%\" try-timeout=\"2s\" }",
+        ],
     );
 }
 

@@ -139,9 +139,17 @@ impl<S: Sock> Connection<S> {
         if !listener.needs_local_ip {
             return IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         }
-        *self
-            .local_ip
-            .get_or_init(|| self.stream.sock.local_ip().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ip| ip.to_canonical()))
+        self.asked_local_ip()
+    }
+
+    /// As [`local_ip`](Self::local_ip), wherever it is wanted, with the port.
+    pub fn local_address(&self) -> SocketAddr {
+        SocketAddr::new(self.asked_local_ip(), self.listen_port())
+    }
+
+    fn asked_local_ip(&self) -> IpAddr {
+        let ask = || self.stream.sock.local_ip().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ip| ip.to_canonical());
+        *self.local_ip.get_or_init(ask)
     }
 
     /// The client's address in text, made once per connection.

@@ -46,16 +46,16 @@ pub(super) enum PumpFault {
     Upstream,
 }
 
-/// Passes the request's body on. Reading pauses while the upstream takes nothing.
+/// Passes the request's body on, and tells each piece and whether trailers follow it. Reading pauses while the upstream takes nothing.
 pub(super) async fn pump_body<S: Sock>(
     body: &mut BodyReader<'_, S>,
     writer: RequestWriter<'_, S>,
     pace: Pace,
     allowance: &mut Option<BodyAllowance>,
-    pumped: &Cell<u64>,
+    note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
 ) -> Result<(), PumpFault> {
-    let outcome = pump_pieces(body, writer, pace, allowance, pumped, account).await;
+    let outcome = pump_pieces(body, writer, pace, allowance, note, account).await;
     if let BodyReader::H1(reader) = body {
         // From here on the answer watches the client, and waits as long as the answer takes.
         reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -68,15 +68,15 @@ async fn pump_pieces<S: Sock>(
     mut writer: RequestWriter<'_, S>,
     mut pace: Pace,
     allowance: &mut Option<BodyAllowance>,
-    pumped: &Cell<u64>,
+    mut note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
 ) -> Result<(), PumpFault> {
     let mut turn = 0;
     loop {
         let piece = pace.read(body).await.map_err(|fault| PumpFault::Client(client_fault(fault)))?;
         let trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
+        note(piece.as_deref().unwrap_or_default(), trailers.is_some());
         let Some(piece) = piece else { return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
-        pumped.set(pumped.get() + piece.len() as u64);
         if let Some(allowance) = allowance {
             allowance.take(piece.len() as u64).map_err(|_| PumpFault::Client(Failure::Client(ClientFault::BodyTooLarge)))?;
         }

@@ -2,43 +2,105 @@
 //! where that is safe. A part of `request`; split off because it is the longer half.
 
 mod body;
+mod choose;
 mod head;
+mod hedge;
 mod reply;
+mod retry;
+pub mod verdict;
 
 use self::body::{Pace, both, client_fault, pump_body, unless_gone};
+use self::choose::{Choice, NoChoice, unserved};
 use self::head::Plan;
+use self::hedge::Begun;
 use self::reply::{Replied, Reply, h2_error};
-use crate::balance::{Draw, choose, hash_bytes};
+pub use self::retry::Attempt;
+use self::retry::{NextTry, Tries, first_byte_until};
+use self::verdict::Trial;
 use crate::exchange::{BodyReader, RequestWriter, encode_request};
-use crate::failure::{ClientFault, Failure, Reach};
+use crate::failure::{ClientFault, Failure, Reach, UpstreamFault};
 use crate::h2_head;
 use crate::lease::Lease;
 use crate::listening::ConnectionKind;
-use crate::pool::{H1Connection, Server, WorkerPool};
-use crate::request::{Request, context};
+use crate::pool::{H1Connection, WorkerPool};
+use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use crate::tunnel::{self, Farewell};
-use crate::upstream::{self, Need, h2 as upstream_h2};
+use crate::upstream::{self, Need, Opener, h2 as upstream_h2};
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tidegate_middleware::View;
-use tidegate_model::Balance;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::http1::expects_continue;
 
-/// Attempts at one request, the first included.
-const ATTEMPTS_MAX: usize = 3;
+/// What is kept of a request's body while it may have to be sent again.
+const REPLAY_BYTES_MAX: usize = 64 << 10;
 
-/// The first piece of the request's body, kept while the request may have to be sent again.
+/// The beginning of the request's body, kept while the request may have to be sent again.
 enum Replay {
+    /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice.
+    Unkept,
     /// Nothing of the body was taken yet.
     Untouched,
     Kept(Lease<Vec<u8>>),
     /// More was taken than is kept.
     Lost,
+}
+
+impl Replay {
+    fn new(plan: &Plan) -> Replay {
+        if plan.idempotent { Replay::Untouched } else { Replay::Unkept }
+    }
+
+    /// A piece is taken from the client.
+    fn note(&mut self, piece: &[u8]) {
+        let mut kept: Lease<Vec<u8>> = match std::mem::replace(self, Replay::Lost) {
+            Replay::Untouched => Lease::take(),
+            Replay::Kept(kept) => kept,
+            Replay::Unkept | Replay::Lost => return,
+        };
+        if kept.len() + piece.len() <= REPLAY_BYTES_MAX {
+            kept.extend_from_slice(piece);
+            *self = Replay::Kept(kept);
+        }
+    }
+
+    /// Trailers are not kept.
+    fn note_trailers(&mut self) {
+        *self = Replay::Lost;
+    }
+
+    fn is_whole(&self) -> bool {
+        match self {
+            Replay::Unkept | Replay::Untouched | Replay::Kept(_) => true,
+            Replay::Lost => false,
+        }
+    }
+
+    /// Nothing of the body went anywhere: what an attempt takes itself is all that there is.
+    fn is_untouched(&self) -> bool {
+        match self {
+            Replay::Unkept | Replay::Untouched => true,
+            Replay::Kept(_) | Replay::Lost => false,
+        }
+    }
+}
+
+/// What the answer and the request's body tell each other while both are on their way.
+#[derive(Default)]
+struct Abreast {
+    is_answering: Cell<bool>,
+    /// The request cannot be sent again: more was taken of it than is kept.
+    is_lost: Cell<bool>,
+}
+
+impl Abreast {
+    fn of(replay: &Replay) -> Abreast {
+        Abreast { is_answering: Cell::new(false), is_lost: Cell::new(!replay.is_whole()) }
+    }
 }
 
 /// The connection of an attempt that failed.
@@ -51,127 +113,177 @@ enum Was {
     Shared,
 }
 
+impl Was {
+    /// A kept connection ended under the request: the server closed it a moment before, as it may (RFC 9112 section 9.5), and did nothing wrong.
+    fn is_race(self, fault: UpstreamFault) -> bool {
+        let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
+        match self {
+            Was::Fresh => false,
+            Was::Pooled => is_end && fault.reach != Reach::Answering,
+            // A stream that is reset after it was taken is the server's answer.
+            Was::Shared if fault.error == UpstreamError::Reset => fault.reach == Reach::NothingSent,
+            Was::Shared => is_end && fault.reach != Reach::Answering,
+        }
+    }
+}
+
 impl<S: Sock> Request<'_, S> {
     /// Sends the request to a server of the pool and its answer to the client.
-    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool: &Rc<WorkerPool<S>>) -> Result<(), Failure> {
+    pub(crate) async fn forward(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
         self.pool = Some(pool.clone());
-        let plan = self.prepare_head(pool);
-        let mut replay = Replay::Untouched;
-        let mut tried = [usize::MAX; ATTEMPTS_MAX];
-        let mut again = None;
-        let mut attempt = 0;
-        // What to say when nothing is left to try: why the last attempt failed, or that there was no server at all.
+        if self.connection.worker.process.pressure.is_high() {
+            return Err(unserved(&pool, UpstreamError::Overloaded));
+        }
+        let plan = self.prepare_head(&pool);
+        pool.budget.note_request(self.since_start(self.record.started));
+        let mut replay = Replay::new(&plan);
+        let mut tries = Tries::default();
+        // What to say when nothing is left to try: why the last attempt failed.
         let mut failure = Failure::upstream(UpstreamError::NoServer, Reach::NothingSent);
-        let mut was = Was::Fresh;
         loop {
-            let Some(position) = again.take().or_else(|| self.choose_server(pool, &tried[..attempt])) else {
-                return Err(failure);
+            let choice = match tries.again.take() {
+                Some((position, room)) => Choice::again(&pool, position, room),
+                None => match self.choose_server(&pool, tries.tried()) {
+                    Ok(choice) => choice,
+                    Err(NoChoice::NoServer) if tries.tried().is_empty() => return Err(unserved(&pool, UpstreamError::NoServer)),
+                    Err(NoChoice::NoServer) => return Err(failure),
+                    Err(NoChoice::Full) => Box::pin(self.wait_for_place(&mut pool, tries.tried())).await?,
+                },
             };
-            if attempt > 0 {
-                pool.metrics.retries.increment();
-                self.record.retries += 1;
-            }
-            let same_as_before = attempt > 0 && tried[attempt - 1] == position;
-            tried[attempt] = position;
-            attempt += 1;
             let need = Need {
                 certain: !plan.idempotent,
                 http1_only: plan.upgrade,
                 prefers_h2: plan.grpc,
-                fresh: same_as_before && was == Was::Pooled,
+                fresh: tries.needs_fresh(choice.position),
                 head_bytes_max: self.settings.head_limits.head_bytes_max,
+                client: pool.compiled.model.send_proxy_protocol.map(|_| self.client()),
             };
-            (failure, was) = match self.attempt(route, pool, position, need, &plan, &mut replay).await {
+            if !tries.tried().is_empty() {
+                pool.metrics.retries.increment();
+                self.record.retries += 1;
+            }
+            tries.begin(choice.position);
+            self.begin_attempt(&pool, route, &plan, &tries);
+            let trial = Trial::new(pool.clone(), choice);
+            // A body that was taken for an attempt before is finished as well, and would not be sent.
+            let has_no_body = self.body.is_finished() && replay.is_untouched();
+            let (outcome, room) = match pool.compiled.model.hedge.filter(|_| plan.idempotent && !plan.upgrade && has_no_body) {
+                None => {
+                    let outcome = self.attempt(route, &trial, need, &plan, &mut replay).await;
+                    (self.note_outcome(&trial, outcome), trial.into_room())
+                }
+                Some(hedge) => (Box::pin(self.attempt_hedged(route, trial, need, &plan, hedge.after, &mut tries)).await, None),
+            };
+            let was;
+            (failure, was) = match outcome {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
-            self.note_failure(pool, position, failure);
-            if attempt == ATTEMPTS_MAX || !self.may_try_again(failure, &plan, &replay, was, pool.servers.len()) {
-                return Err(failure);
-            }
-            if was != Was::Fresh {
-                // The connection was at fault, not the server.
-                again = Some(position);
+            match self.next_try(&pool, route, (failure, was), &plan, &replay, &mut tries) {
+                NextTry::None => return Err(failure),
+                NextTry::SameServer(position) => tries.again = Some((position, room)),
+                NextTry::Another => {}
             }
         }
     }
 
-    /// RFC 9110 section 9.2.2: again only what did not reach the server, or does the same when done twice; and only while all of the body
-    /// is still there.
-    fn may_try_again(&self, failure: Failure, plan: &Plan, replay: &Replay, was: Was, servers: usize) -> bool {
-        let Failure::Upstream(fault) = failure else { return false };
-        let is_whole = match replay {
-            Replay::Untouched | Replay::Kept(_) => true,
-            Replay::Lost => false,
+    /// An attempt that may become two.
+    async fn attempt_hedged(
+        &mut self,
+        route: &CompiledRoute,
+        trial: Trial<S>,
+        need: Need,
+        plan: &Plan,
+        after: Duration,
+        tries: &mut Tries,
+    ) -> Result<(), (Failure, Was)> {
+        self.record.sent_to(trial.position(), false);
+        let race = self.race(trial, need, plan, after, tries).await.map_err(|failure| (failure, Was::Fresh))?;
+        if let Some((other, failure, was)) = race.failed {
+            self.note_failure(&other, failure, was);
+        }
+        let trial = race.trial;
+        let outcome = match race.outcome {
+            Ok(begun) => self.exchange_begun(route, &trial, begun).await,
+            Err(failed) => Err(failed),
         };
-        let is_connection_fault =
-            matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
-        let is_safe = match fault.reach {
-            Reach::NothingSent => !matches!(fault.error, UpstreamError::PoolFull),
-            Reach::Sent => is_connection_fault && plan.idempotent,
-            Reach::Answering => false,
-        };
-        !self.responder.has_started() && is_whole && is_safe && (was != Was::Fresh || servers > 1)
+        self.note_outcome(&trial, outcome)
     }
 
-    fn note_failure(&self, pool: &WorkerPool<S>, position: usize, failure: Failure) {
+    async fn exchange_begun(&mut self, route: &CompiledRoute, trial: &Trial<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
+        match begun {
+            Begun::H1 { connection, first, sent_at } => {
+                let was = if connection.idle_before.is_some() { Was::Pooled } else { Was::Fresh };
+                self.record.sent_to(trial.position(), was == Was::Pooled);
+                let _active = ActiveConnection::new(trial.pool().clone());
+                let reply = Reply::H1 { stream: &connection.stream, sent_at, first };
+                let outcome = self.stream_reply(route, trial, reply, &Cell::new(true), &Abreast::default()).await;
+                self.finish_h1(trial, connection, outcome, true).await.map_err(|failure| (failure, was))
+            }
+            Begun::H2 { lease, response, head, sent_at } => {
+                self.record.sent_to(trial.position(), true);
+                let reply = Reply::H2 { response, sent_at, head: Some(head) };
+                let outcome = self.stream_reply(route, trial, reply, &Cell::new(true), &Abreast::default()).await;
+                finish_h2(&lease, outcome).map_err(|failure| (failure, Was::Shared))
+            }
+        }
+    }
+
+    fn note_outcome(&self, trial: &Trial<S>, outcome: Result<(), (Failure, Was)>) -> Result<(), (Failure, Was)> {
+        if let Err((failure, was)) = &outcome {
+            self.note_failure(trial, *failure, *was);
+        }
+        outcome
+    }
+
+    fn note_failure(&self, trial: &Trial<S>, failure: Failure, was: Was) {
         let Failure::Upstream(fault) = failure else { return };
+        let pool = trial.pool();
         pool.metrics.error(fault.error);
-        if matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed) {
-            // Logged with its cause where the connection was opened.
+        if !was.is_race(fault) {
+            trial.failed_with(fault.error);
+        }
+        // Logged with its cause where the connection was opened; a status stands in the access log.
+        let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
+        let is_of_server = !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout);
+        if is_logged || !is_of_server {
             return;
         }
         if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
-            let server = &pool.compiled.servers[position].authority;
+            let server = &pool.compiled.servers[trial.position()].authority;
             tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), suppressed, "an upstream server failed");
         }
-    }
-
-    fn choose_server(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Option<usize> {
-        let worker = &self.connection.worker;
-        let key_hash = match (&pool.compiled.model.balance, &pool.compiled.hash_key) {
-            (Balance::Hash { .. }, Some(key)) => {
-                let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-                let mut rendered: Lease<Vec<u8>> = Lease::take();
-                key.render(View { context: &context, request: &self.head, response: None }, &mut rendered);
-                hash_bytes(&rendered)
-            }
-            _ => 0,
-        };
-        let draw = Draw { key_hash, random: worker.random(), now: self.record.started, tried };
-        choose(&pool.compiled.model.balance, &pool.servers, draw)
     }
 
     /// One attempt at one server. The error says whether the connection had been used before.
     async fn attempt(
         &mut self,
         route: &CompiledRoute,
-        pool: &Rc<WorkerPool<S>>,
-        position: usize,
+        trial: &Trial<S>,
         need: Need,
         plan: &Plan,
         replay: &mut Replay,
     ) -> Result<(), (Failure, Was)> {
-        let server = &pool.servers[position];
-        let _in_flight = InFlight::new(server.clone());
+        let (pool, position) = (trial.pool(), trial.position());
         self.record.sent_to(position, false);
         let connection = match upstream::take(pool, position, need) {
             Some(connection) => connection,
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
         };
         pool.metrics.requests.increment();
+        pool.servers[position].own_metrics.requests.increment();
         match connection {
             upstream::Connection::H1(connection) => {
                 let reused = connection.idle_before.is_some();
                 self.record.sent_to(position, reused);
-                self.exchange_h1(route, pool, position, connection, plan, replay)
+                self.exchange_h1(route, trial, connection, plan, replay)
                     .await
                     .map_err(|failure| (failure, if reused { Was::Pooled } else { Was::Fresh }))
             }
             upstream::Connection::H2(lease) => {
                 self.record.sent_to(position, true);
                 // Boxed, as every branch that the common request does not take: its size would be copied for all.
-                Box::pin(self.exchange_h2(route, pool, lease, plan, replay)).await.map_err(|failure| (failure, Was::Shared))
+                Box::pin(self.exchange_h2(route, trial, lease, plan, replay)).await.map_err(|failure| (failure, Was::Shared))
             }
         }
     }
@@ -179,24 +291,36 @@ impl<S: Sock> Request<'_, S> {
     /// A fresh connection, unless the client leaves while it is made.
     async fn open(&mut self, pool: &Rc<WorkerPool<S>>, position: usize, need: Need) -> Result<upstream::Connection<S>, Failure> {
         let request_done = Cell::new(self.body.is_finished());
-        unless_gone(&mut self.responder, &request_done, pin!(upstream::open(pool, position, need))).await?
+        let opener = self.opener();
+        let opening = upstream::open(pool, position, need, &opener);
+        let Some(until) = self.try_until else {
+            return unless_gone(&mut self.responder, &request_done, pin!(opening)).await?;
+        };
+        let opening = rt::timeout(until.saturating_duration_since(rt::now()), opening);
+        let opened = unless_gone(&mut self.responder, &request_done, pin!(opening)).await?;
+        opened.unwrap_or(Err(Failure::upstream(UpstreamError::ConnectTimeout, Reach::NothingSent)))
+    }
+
+    fn opener(&self) -> Opener {
+        Opener { random: self.connection.worker.random(), client: Rc::downgrade(&self.connection.facts) }
+    }
+
+    /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.
+    fn client(&self) -> upstream::Client {
+        let source = SocketAddr::new(self.client_ip, self.connection.client.port());
+        upstream::Client { source, destination: self.connection.local_address() }
     }
 
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.
-    fn first_piece(&mut self, keep: bool, replay: &mut Replay) -> Result<Option<Buf>, Failure> {
+    fn first_piece(&mut self, replay: &mut Replay) -> Result<Option<Buf>, Failure> {
         match replay {
             Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
-            Replay::Untouched => {
+            Replay::Unkept | Replay::Untouched => {
                 let first = self.body.at_hand().map_err(client_fault)?;
                 if let Some(piece) = &first {
                     self.count_body(piece.len())?;
-                    *replay = Replay::Lost;
-                    if keep {
-                        let mut kept: Lease<Vec<u8>> = Lease::take();
-                        kept.extend_from_slice(piece);
-                        *replay = Replay::Kept(kept);
-                    }
+                    replay.note(piece);
                 }
                 Ok(first)
             }
@@ -214,14 +338,14 @@ impl<S: Sock> Request<'_, S> {
     async fn exchange_h1(
         &mut self,
         route: &CompiledRoute,
-        pool: &Rc<WorkerPool<S>>,
-        position: usize,
+        trial: &Trial<S>,
         connection: H1Connection<S>,
         plan: &Plan,
         replay: &mut Replay,
     ) -> Result<(), Failure> {
+        let pool = trial.pool();
         let _active = ActiveConnection::new(pool.clone());
-        let first = self.first_piece(connection.idle_before.is_some(), replay)?;
+        let first = self.first_piece(replay)?;
         let all_sent = self.body.is_finished();
         let has_body = first.is_some() || !all_sent;
         let bad_head = |_| Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::TrailersTooLarge));
@@ -235,37 +359,48 @@ impl<S: Sock> Request<'_, S> {
         stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, reach))?;
         let sent_at = rt::now();
         // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may be silent.
-        let limit = if all_sent { ReadLimit::Until(sent_at + timeouts.first_byte) } else { ReadLimit::Idle(timeouts.idle) };
+        let limit =
+            if all_sent { ReadLimit::Until(self.first_byte_until(sent_at, pool)) } else { ReadLimit::Idle(timeouts.idle) };
         stream.sock.set_read_limit(limit);
         let mut writer = RequestWriter::H1 { stream, chunked: plan.chunked };
         if all_sent && let Some(trailers) = &trailers {
-            // They cannot be read again.
-            *replay = Replay::Lost;
+            replay.note_trailers();
             let _ = writer.finish(Some(trailers)).await;
         }
-        let reply = Reply::H1 { stream, sent_at };
+        let reply = Reply::H1 { stream, sent_at, first: Buf::empty() };
         let pump_done = Cell::new(all_sent);
         let outcome = if all_sent {
-            self.stream_reply(route, pool, reply, &pump_done, &Cell::new(false)).await
+            self.stream_reply(route, trial, reply, &pump_done, &Abreast::of(replay)).await
         } else {
-            Box::pin(self.stream_both(route, pool, reply, writer, &pump_done, replay)).await
+            Box::pin(self.stream_both(route, trial, reply, writer, &pump_done, replay)).await
         };
-        self.connection.account_upstream_bytes(stream);
+        self.finish_h1(trial, connection, outcome, pump_done.get()).await
+    }
+
+    /// After the answer: the connection becomes a tunnel, is kept, or ends.
+    async fn finish_h1(
+        &mut self,
+        trial: &Trial<S>,
+        connection: H1Connection<S>,
+        outcome: Result<Replied, Failure>,
+        is_request_sent: bool,
+    ) -> Result<(), Failure> {
+        let pool = trial.pool();
+        self.connection.account_upstream_bytes(&connection.stream);
         match outcome? {
             Replied::Switched(rest) => {
-                Box::pin(self.tunnel(&connection, rest, timeouts.idle)).await;
+                Box::pin(self.tunnel(&connection, rest, pool.compiled.model.timeouts.idle)).await;
                 self.connection.account_upstream_bytes(&connection.stream);
             }
             Replied::Whole { reusable, keep_alive_seconds } => {
-                let server = &pool.servers[position];
+                let server = &pool.servers[trial.position()];
                 if let Some(seconds) = keep_alive_seconds {
                     server.learn_announced(seconds);
                 }
-                if reusable && pump_done.get() && connection.stream.is_clean() {
-                    let wanted = pool.compiled.servers[position].shared.is_wanted();
+                if reusable && is_request_sent && connection.stream.is_clean() {
                     let ended = rt::now();
                     self.record.ended = Some(ended);
-                    server.put_idle(connection, ended, wanted, &pool.metrics);
+                    server.put_idle(connection, ended, &pool.metrics);
                 }
             }
         }
@@ -275,12 +410,13 @@ impl<S: Sock> Request<'_, S> {
     async fn exchange_h2(
         &mut self,
         route: &CompiledRoute,
-        pool: &Rc<WorkerPool<S>>,
+        trial: &Trial<S>,
         lease: upstream_h2::Lease,
         plan: &Plan,
         replay: &mut Replay,
     ) -> Result<(), Failure> {
-        let first = self.first_piece(true, replay)?;
+        let pool = trial.pool();
+        let first = self.first_piece(replay)?;
         let all_sent = self.body.is_finished();
         let is_tls = pool.compiled.tls.is_some();
         let request = h2_head::request(&self.head, if is_tls { "https" } else { "http" }, plan.trailers_wanted || plan.grpc)
@@ -302,39 +438,35 @@ impl<S: Sock> Request<'_, S> {
             sent.map_err(|_| Failure::upstream(UpstreamError::Reset, Reach::Sent))?;
         }
         if all_sent && let Some(trailers) = &trailers {
-            // They cannot be read again.
-            *replay = Replay::Lost;
+            replay.note_trailers();
             let _ = writer.finish(Some(trailers)).await;
         }
-        let reply = Reply::H2 { response: Box::new(response), sent_at: rt::now() };
+        let reply = Reply::H2 { response: Box::new(response), sent_at: rt::now(), head: None };
         let pump_done = Cell::new(all_sent);
         let outcome = if all_sent {
-            self.stream_reply(route, pool, reply, &pump_done, &Cell::new(false)).await
+            self.stream_reply(route, trial, reply, &pump_done, &Abreast::of(replay)).await
         } else {
-            self.stream_both(route, pool, reply, writer, &pump_done, replay).await
+            self.stream_both(route, trial, reply, writer, &pump_done, replay).await
         };
-        if let Err(Failure::Upstream(fault)) = &outcome
-            && fault.error == UpstreamError::GoAway
-        {
-            lease.retire();
-        }
-        outcome.map(drop)
+        finish_h2(&lease, outcome)
     }
 
     /// The answer to the client while the rest of the request goes to the upstream.
     async fn stream_both(
         &mut self,
         route: &CompiledRoute,
-        pool: &Rc<WorkerPool<S>>,
+        trial: &Trial<S>,
         reply: Reply<'_, S>,
         writer: RequestWriter<'_, S>,
         pump_done: &Cell<bool>,
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
+        let pool = trial.pool();
         let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
         let pumped = Cell::new(0);
         let mut allowance = self.body_allowance.take();
-        let answering = Cell::new(false);
+        let abreast = Abreast::of(replay);
+        let try_until = self.try_until;
         let outcome = {
             if let BodyReader::H2(reader) = &mut body {
                 // A stream may be silent for long, but not for ever.
@@ -345,8 +477,8 @@ impl<S: Sock> Request<'_, S> {
             let rate = self.settings.body_rate_bytes;
             let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);
             let connection = self.connection;
-            let upstream_stream = match reply {
-                Reply::H1 { stream, .. } => Some(stream),
+            let upstream_stream = match &reply {
+                Reply::H1 { stream, .. } => Some(*stream),
                 Reply::H2 { .. } => None,
             };
             let account = move || {
@@ -356,24 +488,29 @@ impl<S: Sock> Request<'_, S> {
                 }
             };
             let pump = async {
-                let outcome = pump_body(&mut body, writer, pace, &mut allowance, &pumped, &account).await;
+                let note = |piece: &[u8], has_trailers: bool| {
+                    pumped.set(pumped.get() + piece.len() as u64);
+                    replay.note(piece);
+                    if has_trailers {
+                        replay.note_trailers();
+                    }
+                    abreast.is_lost.set(!replay.is_whole());
+                };
+                let outcome = pump_body(&mut body, writer, pace, &mut allowance, note, &account).await;
                 if let (Ok(()), Some(stream)) = (&outcome, upstream_stream)
-                    && !answering.get()
+                    && !abreast.is_answering.get()
                 {
                     // The request is complete: now the answer has to begin.
-                    stream.sock.set_read_limit(ReadLimit::Until(rt::now() + timeouts.first_byte));
+                    stream.sock.set_read_limit(ReadLimit::Until(first_byte_until(rt::now(), pool, try_until)));
                 }
                 outcome
             };
-            let reply = self.stream_reply(route, pool, reply, pump_done, &answering);
+            let reply = self.stream_reply(route, trial, reply, pump_done, &abreast);
             both(reply, pump, pump_done).await
         };
         self.body = body;
         self.body_allowance = allowance;
         self.record.request_bytes += pumped.get();
-        if pumped.get() > 0 {
-            *replay = Replay::Lost;
-        }
         outcome
     }
 
@@ -394,22 +531,13 @@ impl<S: Sock> Request<'_, S> {
     }
 }
 
-/// Counts a request towards its server's load, however it ends.
-struct InFlight<S: Sock>(Rc<Server<S>>);
-
-impl<S: Sock> InFlight<S> {
-    fn new(server: Rc<Server<S>>) -> InFlight<S> {
-        let count = &server.state().in_flight;
-        count.set(count.get() + 1);
-        InFlight(server)
+fn finish_h2(lease: &upstream_h2::Lease, outcome: Result<Replied, Failure>) -> Result<(), Failure> {
+    if let Err(Failure::Upstream(fault)) = &outcome
+        && fault.error == UpstreamError::GoAway
+    {
+        lease.retire();
     }
-}
-
-impl<S: Sock> Drop for InFlight<S> {
-    fn drop(&mut self) {
-        let count = &self.0.state().in_flight;
-        count.set(count.get() - 1);
-    }
+    outcome.map(drop)
 }
 
 struct ActiveConnection<S: Sock>(Rc<WorkerPool<S>>);

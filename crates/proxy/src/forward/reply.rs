@@ -1,9 +1,13 @@
 //! The answer: its head from the upstream, interim answers, and its body to the client as it comes.
 
+use super::Abreast;
 use super::body::{TURN_BYTES, gone, unless_gone, upstream_body_fault};
+use super::retry::retry_after;
+use super::verdict::Trial;
 use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Responder};
 use crate::failure::{Failure, Reach, upstream_read_error};
 use crate::h2_head;
+use crate::lease::Lease;
 use crate::pool::WorkerPool;
 use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::Request;
@@ -15,6 +19,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tidegate_model::Scheme;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::head::{HeaderId, Method, ResponseHead};
@@ -23,8 +28,17 @@ use tidegate_wire::{BodyFraming, HeadError, Parsed};
 
 /// Where the answer will come from.
 pub(super) enum Reply<'u, S: Sock> {
-    H1 { stream: &'u Stream<S>, sent_at: Instant },
-    H2 { response: Box<::h2::client::ResponseFuture>, sent_at: Instant },
+    /// `first`: what came of it already.
+    H1 {
+        stream: &'u Stream<S>,
+        sent_at: Instant,
+        first: Buf,
+    },
+    H2 {
+        response: Box<::h2::client::ResponseFuture>,
+        sent_at: Instant,
+        head: Option<H2Head>,
+    },
 }
 
 /// What the answer's head says about what follows.
@@ -70,13 +84,16 @@ impl<S: Sock> Request<'_, S> {
     pub(super) async fn stream_reply(
         &mut self,
         route: &CompiledRoute,
-        pool: &Rc<WorkerPool<S>>,
+        trial: &Trial<S>,
         reply: Reply<'_, S>,
         request_done: &Cell<bool>,
-        answering: &Cell<bool>,
+        abreast: &Abreast,
     ) -> Result<Replied, Failure> {
-        let (answer, mut body) = self.receive_head(pool, reply, request_done).await?;
-        answering.set(true);
+        let (answer, mut body) = self.receive_head(trial, reply, request_done).await?;
+        if self.leaves_status(trial.pool(), route, request_done.get() && !abreast.is_lost.get()) {
+            return Err(Failure::upstream(UpstreamError::BadStatus, Reach::Sent));
+        }
+        abreast.is_answering.set(true);
         if answer.switched {
             self.response.fields.remove_id(HeaderId::TransferEncoding);
             self.record.status = 101;
@@ -86,6 +103,7 @@ impl<S: Sock> Request<'_, S> {
         }
         self.record.status = self.response.status;
         self.response.fields.remove_hop_by_hop();
+        self.name_server(trial);
         settle_content_length(&mut self.response, answer.framing);
         self.complete_response();
         self.run_response_steps(route);
@@ -132,13 +150,14 @@ impl<S: Sock> Request<'_, S> {
     /// The head of the final answer; interim answers are passed on as they come.
     async fn receive_head<'u>(
         &mut self,
-        pool: &Rc<WorkerPool<S>>,
+        trial: &Trial<S>,
         reply: Reply<'u, S>,
         request_done: &Cell<bool>,
     ) -> Result<(Answer, BodyReader<'u, S>), Failure> {
+        let pool = trial.pool();
         match reply {
-            Reply::H1 { stream, sent_at } => {
-                let mut rest = Buf::empty();
+            Reply::H1 { stream, sent_at, first } => {
+                let mut rest = first;
                 let mut interim = 0;
                 loop {
                     if rest.is_empty() {
@@ -162,10 +181,10 @@ impl<S: Sock> Request<'_, S> {
                     }
                     Box::pin(self.pass_interim()).await?;
                     if request_done.get() {
-                        stream.sock.set_read_limit(ReadLimit::Until(rt::now() + pool.compiled.model.timeouts.first_byte));
+                        stream.sock.set_read_limit(ReadLimit::Until(self.first_byte_until(rt::now(), pool)));
                     }
                 }
-                self.note_first_byte(pool, sent_at);
+                self.note_first_byte(trial, sent_at);
                 stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.idle));
                 let switched = self.response.status == 101;
                 if switched && !self.head.fields.has(HeaderId::Upgrade) {
@@ -182,9 +201,9 @@ impl<S: Sock> Request<'_, S> {
                 let body = BodyReader::H1(H1BodyReader::new(stream, if switched { BodyFraming::None } else { framing }, rest));
                 Ok((answer, body))
             }
-            Reply::H2 { response, sent_at } => {
-                let (answer, body) = Box::pin(self.receive_head_h2(pool, *response, request_done)).await?;
-                self.note_first_byte(pool, sent_at);
+            Reply::H2 { response, sent_at, head } => {
+                let (answer, body) = Box::pin(self.receive_head_h2(pool, *response, head, request_done)).await?;
+                self.note_first_byte(trial, sent_at);
                 // Without a body whatever the upstream sends behind the head is nobody's: dropping the stream resets it.
                 let body = if answer.framing == BodyFraming::None { BodyReader::Empty } else { BodyReader::H2(body) };
                 Ok((answer, body))
@@ -203,15 +222,22 @@ impl<S: Sock> Request<'_, S> {
         &mut self,
         pool: &Rc<WorkerPool<S>>,
         mut response: ::h2::client::ResponseFuture,
+        mut begun: Option<H2Head>,
         request_done: &Cell<bool>,
     ) -> Result<(Answer, H2BodyReader), Failure> {
         let limits = self.settings.head_limits;
         let too_large = Failure::upstream(UpstreamError::HeadTooLarge, Reach::Answering);
-        let first_byte = pool.compiled.model.timeouts.first_byte;
+        let now = rt::now();
+        let first_byte = self.first_byte_until(now, pool).saturating_duration_since(now);
         let mut interim = 0;
         let parts = loop {
-            let waiting = pin!(within(first_byte, request_done, next_h2_head(&mut response)));
-            let head = unless_gone(&mut self.responder, request_done, waiting).await?;
+            let head = match begun.take() {
+                Some(head) => Some(Ok(head)),
+                None => {
+                    let waiting = pin!(within(first_byte, request_done, next_h2_head(&mut response)));
+                    unless_gone(&mut self.responder, request_done, waiting).await?
+                }
+            };
             match head.ok_or(Failure::upstream(UpstreamError::FirstByteTimeout, Reach::Sent))? {
                 Ok(H2Head::Final(parts)) => break *parts,
                 Ok(H2Head::Interim(parts)) => {
@@ -247,12 +273,31 @@ impl<S: Sock> Request<'_, S> {
         self.responder.send_interim(&self.response).await.map_err(gone)
     }
 
-    fn note_first_byte(&mut self, pool: &WorkerPool<S>, sent_at: Instant) {
+    fn note_first_byte(&mut self, trial: &Trial<S>, sent_at: Instant) {
         let waited = sent_at.elapsed();
-        pool.metrics.record_first_byte(waited);
+        trial.pool().metrics.record_first_byte(waited);
         if let Some(upstream) = &mut self.record.upstream {
             upstream.first_byte = Some(waited);
         }
+        let status = self.response.status;
+        let rest = if status == 503 { retry_after(self.response.fields.all_named(b"retry-after").next()) } else { None };
+        trial.answered(status, waited, rest);
+    }
+
+    /// Tells a client that belongs to no server yet, or to another one, where it belongs from now on.
+    fn name_server(&mut self, trial: &Trial<S>) {
+        let compiled = &trial.pool().compiled;
+        let Some(sticky) = &compiled.sticky else { return };
+        let Some(value) = &compiled.servers[trial.position()].cookie_value else { return };
+        if self.own_server(trial.pool()) == Some(trial.position()) {
+            return;
+        }
+        let mut cookie: Lease<Vec<u8>> = Lease::take();
+        let secure: &[u8] = if self.scheme() == Scheme::Https { b"; Secure" } else { b"" };
+        for part in [sticky.cookie.as_bytes(), b"=", value.as_bytes(), sticky.attributes.as_bytes(), secure] {
+            cookie.extend_from_slice(part);
+        }
+        self.response.fields.push(b"set-cookie", &cookie);
     }
 }
 
@@ -284,7 +329,7 @@ fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
 }
 
 /// The first piece of an answer, or why there is none.
-fn first_of_head(read: io::Result<Buf>) -> Result<Buf, Failure> {
+pub(super) fn first_of_head(read: io::Result<Buf>) -> Result<Buf, Failure> {
     match read {
         Ok(data) if data.is_empty() => Err(Failure::upstream(UpstreamError::ClosedEarly, Reach::Sent)),
         Ok(data) => Ok(data),
@@ -318,12 +363,12 @@ async fn within<T>(limit: Duration, request_done: &Cell<bool>, future: impl Futu
     .await
 }
 
-enum H2Head {
+pub(super) enum H2Head {
     Interim(http::response::Parts),
     Final(Box<http::Response<::h2::RecvStream>>),
 }
 
-async fn next_h2_head(response: &mut ::h2::client::ResponseFuture) -> Result<H2Head, ::h2::Error> {
+pub(super) async fn next_h2_head(response: &mut ::h2::client::ResponseFuture) -> Result<H2Head, ::h2::Error> {
     poll_fn(|cx| {
         if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
             return Poll::Ready(interim.map(|interim| H2Head::Interim(interim.into_parts().0)));
@@ -334,11 +379,16 @@ async fn next_h2_head(response: &mut ::h2::client::ResponseFuture) -> Result<H2H
 }
 
 pub(super) fn h2_error(error: &::h2::Error) -> UpstreamError {
-    if error.is_go_away() { UpstreamError::GoAway } else { UpstreamError::Reset }
+    match (error.is_go_away(), error.is_reset()) {
+        (true, _) => UpstreamError::GoAway,
+        (false, true) => UpstreamError::Reset,
+        // The connection broke under its streams.
+        (false, false) => UpstreamError::ClosedEarly,
+    }
 }
 
 /// RFC 9113 section 8.7: a refused stream was not processed.
-fn h2_reach(error: &::h2::Error) -> Reach {
+pub(super) fn h2_reach(error: &::h2::Error) -> Reach {
     if error.reason() == Some(::h2::Reason::REFUSED_STREAM) { Reach::NothingSent } else { Reach::Sent }
 }
 

@@ -1,25 +1,32 @@
 //! Getting a connection to a server: the one used last, or a fresh one, over TLS where the server speaks it.
 //! What is sent on it is in `forward`; HTTP/2 connections, which many requests share, are in `h2`.
 
+mod eyeballs;
 pub mod h2;
-pub mod waiting;
+pub mod lifespan;
+mod vitals;
+pub mod warm;
 
 use crate::failure::{Failure, Reach};
-use crate::pool::{H1Connection, Server, WorkerPool};
+use crate::listening::ConnectionFacts;
+use crate::pool::{H1Connection, Queued, Server, WorkerPool};
 use crate::snapshot::{CompiledServer, UpstreamTlsConfigs};
 use crate::survivors::OpenSlot;
+use crate::upstream::lifespan::Lifespan;
 use ::h2::client::SendRequest;
 use bytes::Bytes;
 use std::io;
-use std::rc::Rc;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tidegate_model::Protocol;
+use std::time::Duration;
+use tidegate_model::{Protocol, ProxyProtocol};
 use tidegate_telemetry::{EventGate, UpstreamError};
-use tidegate_transport::{ReadLimit, Sock, Stream, rt};
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::proxy_protocol;
 
-/// How often a wait for a free connection looks for those that other workers have freed. Only pools with `max-connections` ever wait.
-const FULL_POLL: Duration = Duration::from_millis(25);
+/// How often a request in line for a connection looks for a free stream of its worker's. Only pools with `max-connections` ever wait.
+const LINE_POLL: Duration = Duration::from_millis(25);
 
 /// What the request needs of its connection.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +41,56 @@ pub struct Need {
     pub fresh: bool,
     /// The largest head that an answer may have.
     pub head_bytes_max: usize,
+    /// Whose request it is, where a server is told by the connection: then no connection has requests of two clients.
+    pub client: Option<Client>,
+}
+
+/// The two ends of a client's connection, as `send-proxy-protocol` says them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Client {
+    pub source: SocketAddr,
+    /// Where the client connected to.
+    pub destination: SocketAddr,
+}
+
+/// Who has a connection opened.
+#[derive(Debug, Clone)]
+pub struct Opener {
+    /// Decides how long the connection may be used; uniform over all its bits.
+    pub random: u64,
+    /// The client's connection, as long as there is one.
+    pub client: Weak<ConnectionFacts>,
+}
+
+/// Whose a connection is that is not shared by clients.
+#[derive(Debug)]
+pub struct Owner {
+    client: Client,
+    connection: Weak<ConnectionFacts>,
+}
+
+impl Owner {
+    /// Its requests came over a connection that has ended: there will be no more.
+    pub fn is_gone(&self) -> bool {
+        self.connection.strong_count() == 0
+    }
+}
+
+/// Whether a connection may have that client's requests. Pools have an owner for each connection and a client for each request, or neither.
+pub fn serves(owner: Option<&Owner>, client: Option<&Client>) -> bool {
+    match (owner, client) {
+        (None, None) => true,
+        (Some(owner), Some(client)) => owner.client == *client,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// A connection that was just opened.
+pub struct Fresh<S: Sock> {
+    pub stream: Stream<S>,
+    pub slot: OpenSlot,
+    pub lifespan: Lifespan,
+    pub owner: Option<Box<Owner>>,
 }
 
 pub enum Connection<S: Sock> {
@@ -50,12 +107,12 @@ pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Optio
     let want = wanted(pool, position, need);
     let shared = match want {
         Wanted::H1 => None,
-        Wanted::H2 | Wanted::Either => server.h2.lease().map(Connection::H2),
+        Wanted::H2 | Wanted::Either => server.h2.lease(need.client.as_ref()).map(Connection::H2),
     };
     let connection = match want {
         Wanted::H2 => shared,
         Wanted::H1 | Wanted::Either => {
-            shared.or_else(|| server.take_idle(rt::now(), need.certain, &pool.metrics).map(Connection::H1))
+            shared.or_else(|| server.take_idle(rt::now(), need.certain, need.client.as_ref(), &pool.metrics).map(Connection::H1))
         }
     };
     if connection.is_some() {
@@ -65,12 +122,12 @@ pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Optio
 }
 
 /// Opens a connection to the server at `position`, or joins others that wait for the same one.
-pub async fn open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Result<Connection<S>, Failure> {
+pub async fn open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need, opener: &Opener) -> Result<Connection<S>, Failure> {
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
     match wanted(pool, position, need) {
-        Wanted::H1 => open_own(pool, server, compiled, Wanted::H1, need).await,
-        want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need).await,
+        Wanted::H1 => open_own(pool, server, compiled, Wanted::H1, need, opener).await,
+        want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need, opener).await,
     }
 }
 
@@ -105,24 +162,25 @@ async fn open_shared<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
+    opener: &Opener,
 ) -> Result<Connection<S>, Failure> {
     let until = rt::now() + pool.compiled.model.timeouts.connect;
     // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
     while server.h2.is_expected(want == Wanted::H2)
-        && let Some(attempt) = server.h2.opening()
+        && let Some(attempt) = server.h2.opening(need.client.as_ref())
     {
         match rt::timeout(until.saturating_duration_since(rt::now()), attempt.wait()).await {
             None => return Err(failed(UpstreamError::ConnectTimeout)),
             Some(Some(error)) => return Err(failed(error)),
             Some(None) => {}
         }
-        if let Some(lease) = server.h2.lease() {
+        if let Some(lease) = server.h2.lease(need.client.as_ref()) {
             pool.metrics.connections_reused.increment();
             return Ok(Connection::H2(lease));
         }
     }
-    let opening = server.h2.begin_opening();
-    let outcome = open_own(pool, server, compiled, want, need).await;
+    let opening = server.h2.begin_opening(need.client);
+    let outcome = open_own(pool, server, compiled, want, need, opener).await;
     if let Err(Failure::Upstream(fault)) = &outcome {
         opening.failed(fault.error);
     }
@@ -136,37 +194,27 @@ async fn open_own<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     need: Need,
+    opener: &Opener,
 ) -> Result<Connection<S>, Failure> {
-    let limit = pool.compiled.model.timeouts.connect;
-    let started = rt::now();
-    let slot = match wait_for_slot(pool, server, compiled, want, started + limit).await? {
+    let slot = match wait_for_slot(pool, server, compiled, want, need.client.as_ref()).await? {
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
     };
-    let opened = rt::timeout(limit, establish(pool, server, compiled, want)).await;
-    let outcome = match opened {
-        Some(outcome) => outcome,
-        None => Err(UpstreamError::ConnectTimeout),
-    };
-    match outcome {
+    match establish_in_time(pool, server, compiled, want, need.client.as_ref()).await {
         Ok((stream, is_h2)) => {
-            server.state().cooling_until.set(None);
             pool.metrics.connections_opened.increment();
+            let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
+            let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
+            let fresh = Fresh { stream, slot, lifespan, owner };
             if is_h2 {
-                let lease = server
-                    .h2
-                    .add(stream, slot, need.head_bytes_max, &pool.metrics)
-                    .await
-                    .map_err(|_| failed(UpstreamError::ConnectFailed))?;
-                return Ok(Connection::H2(lease));
+                let added = server.h2.add(fresh, server.worker(), need.head_bytes_max, &pool.metrics).await;
+                let lease = added.ok().and_then(|()| server.h2.lease_newest());
+                return lease.map(Connection::H2).ok_or(failed(UpstreamError::ConnectFailed));
             }
             server.h2.learn_http1();
-            Ok(Connection::H1(H1Connection::fresh(stream, slot)))
+            Ok(Connection::H1(H1Connection::fresh(fresh)))
         }
-        Err(error) => {
-            server.state().cooling_until.set(Some(rt::now() + crate::balance::COOL_DOWN));
-            Err(failed(error))
-        }
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -179,41 +227,83 @@ enum Slot<S: Sock> {
     Connection(Connection<S>),
 }
 
-/// A place under `max-connections`. While there is none, connections that become idle here are taken, and those idle in other workers are
-/// closed for us; after `timeout connect` the pool counts as full.
+/// A place under `max-connections`. While there is none, requests wait in the order of their arrival, over all workers: for connections that
+/// become idle here, and for the places of those that become idle in other workers, which are closed for us.
 async fn wait_for_slot<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
     want: Wanted,
-    until: Instant,
+    client: Option<&Client>,
 ) -> Result<Slot<S>, Failure> {
-    let max = pool.compiled.model.bounds.connections_per_server;
-    if let Some(slot) = compiled.shared.try_open(max) {
+    let bounds = &pool.compiled.model.bounds;
+    let line = &compiled.shared.line;
+    if line.is_empty()
+        && let Some(slot) = free_slot(pool, server, compiled, client)
+    {
         return Ok(Slot::Free(slot));
     }
-    let _wanted = compiled.shared.want();
-    let turn = server.waiting.join();
+    let until = rt::now() + bounds.queue_timeout;
+    let Some(turn) = line.join(server.worker(), bounds.queue) else {
+        pool.metrics.queue_refused.increment();
+        return Err(failed(UpstreamError::PoolFull));
+    };
+    let _queued = Queued::new(&pool.metrics);
+    let mut is_called = false;
     loop {
-        // Woken when a connection of this worker becomes free, in the order of arrival; what other workers free is looked for.
-        let _ = rt::timeout(FULL_POLL, turn.wait()).await;
-        if let Some(slot) = compiled.shared.try_open(max) {
+        if (is_called || turn.is_first())
+            && let Some(slot) = free_slot(pool, server, compiled, client)
+        {
             return Ok(Slot::Free(slot));
         }
         if want != Wanted::H1
-            && let Some(lease) = server.h2.lease()
+            && let Some(lease) = server.h2.lease(client)
         {
             return Ok(Slot::Connection(Connection::H2(lease)));
         }
         if want != Wanted::H2
-            && let Some(connection) = server.take_idle(rt::now(), true, &pool.metrics)
+            && (is_called || turn.is_first())
+            && let Some(connection) = server.take_idle(rt::now(), true, client, &pool.metrics)
         {
             return Ok(Slot::Connection(Connection::H1(connection)));
         }
-        if rt::now() >= until {
-            return Err(failed(UpstreamError::PoolFull));
+        let left = until.saturating_duration_since(rt::now());
+        if left.is_zero() {
+            return Err(failed(UpstreamError::QueueTimeout));
         }
+        // Streams of HTTP/2 connections that others of this worker opened are looked for.
+        is_called = rt::timeout(left.min(LINE_POLL), turn.wait()).await.is_some();
     }
+}
+
+/// A place under `max-connections`. Where connections are not shared by clients, one that is idle makes room: it is another client's.
+fn free_slot<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Server<S>,
+    compiled: &CompiledServer,
+    client: Option<&Client>,
+) -> Option<OpenSlot> {
+    let max = pool.compiled.model.bounds.connections_per_server;
+    let free = compiled.shared.try_open(max);
+    if free.is_none() && client.is_some() && server.end_an_idle_one() {
+        return compiled.shared.try_open(max);
+    }
+    free
+}
+
+/// An open connection, and whether HTTP/2 is spoken on it.
+type Established<S> = (Stream<S>, bool);
+
+/// Within `timeout connect`, TLS included.
+async fn establish_in_time<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    want: Wanted,
+    client: Option<&Client>,
+) -> Result<Established<S>, UpstreamError> {
+    let limit = pool.compiled.model.timeouts.connect;
+    rt::timeout(limit, establish(pool, server, compiled, want, client)).await.unwrap_or(Err(UpstreamError::ConnectTimeout))
 }
 
 async fn establish<S: Sock>(
@@ -221,10 +311,17 @@ async fn establish<S: Sock>(
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
     want: Wanted,
-) -> Result<(Stream<S>, bool), UpstreamError> {
+    client: Option<&Client>,
+) -> Result<Established<S>, UpstreamError> {
     let sock = connect(pool, server, compiled).await?;
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
+    if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, client) {
+        introduce(&stream, protocol, client).await.map_err(|error| {
+            log_cause(pool, compiled, UpstreamError::ConnectFailed, &error);
+            UpstreamError::ConnectFailed
+        })?;
+    }
     let (Some(name), Some(configs)) = (&compiled.tls_name, &pool.compiled.tls) else {
         return Ok((stream, want == Wanted::H2));
     };
@@ -243,6 +340,16 @@ async fn establish<S: Sock>(
     }
 }
 
+/// Says whose connection it is, before anything else and before TLS.
+async fn introduce<S: Sock>(stream: &Stream<S>, protocol: ProxyProtocol, client: &Client) -> io::Result<()> {
+    let version = match protocol {
+        ProxyProtocol::V1 => proxy_protocol::Version::V1,
+        ProxyProtocol::V2 => proxy_protocol::Version::V2,
+    };
+    let header = proxy_protocol::encode(version, client.source, client.destination);
+    stream.write(Buf::copy_of(header.as_bytes())).await
+}
+
 fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::ClientConfig> {
     match want {
         Wanted::H1 => &configs.http1,
@@ -251,24 +358,12 @@ fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::Client
     }
 }
 
-/// Tries the server's addresses in turn, beginning with the one that worked last.
+/// Connects to one of the server's addresses.
 async fn connect<S: Sock>(pool: &WorkerPool<S>, server: &Rc<Server<S>>, compiled: &CompiledServer) -> Result<S, UpstreamError> {
-    let count = compiled.addresses.len();
-    let mut error = UpstreamError::ResolveFailed;
-    for step in 0..count {
-        let turn = (server.address_turn.get() + step) % count;
-        match S::connect(compiled.addresses[turn]).await {
-            Ok(sock) => {
-                server.address_turn.set(turn);
-                return Ok(sock);
-            }
-            Err(fault) => {
-                error = connect_error(&fault);
-                log_cause(pool, compiled, error, &fault);
-            }
-        }
-    }
-    Err(error)
+    let limit = pool.compiled.model.timeouts.connect;
+    let failed = |fault: &io::Error| log_cause(pool, compiled, connect_error(fault), fault);
+    let connected = eyeballs::connect(&compiled.addresses, &server.address_turn, limit, S::connect, failed).await;
+    connected.map_err(|fault| fault.as_ref().map_or(UpstreamError::ResolveFailed, connect_error))
 }
 
 /// Refusals and handshake faults a process logs per second, whatever the load.
@@ -282,6 +377,14 @@ fn log_cause<S: Sock>(pool: &WorkerPool<S>, compiled: &CompiledServer, error: Up
     }
 }
 
+/// Why requests on it fail: nobody else would say.
+pub fn log_given_up<S: Sock>(pool: &WorkerPool<S>, compiled: &CompiledServer) {
+    if let Some(suppressed) = CAUSES.allow(rt::now()) {
+        let (pool, server) = (&pool.compiled.name, &compiled.authority);
+        tracing::warn!(%pool, %server, suppressed, "an HTTP/2 connection gave no sign of life and was given up");
+    }
+}
+
 fn connect_error(error: &io::Error) -> UpstreamError {
     match error.kind() {
         io::ErrorKind::TimedOut => UpstreamError::ConnectTimeout,
@@ -291,3 +394,6 @@ fn connect_error(error: &io::Error) -> UpstreamError {
 
 /// A request's handle on an HTTP/2 connection.
 pub type H2Sender = SendRequest<Bytes>;
+
+#[cfg(test)]
+mod tests;

@@ -1,26 +1,35 @@
 //! The numbers. Each belongs to one worker thread, which alone writes it; the scraping thread reads and adds up.
-//! [`number`] and [`histogram`] are the parts, [`worker`], [`site`] and [`pool`] what they are put together to,
-//! [`registry`] finds them again over reloads, `prometheus` writes them as text.
+//! [`number`] and [`histogram`] are the parts, [`worker`], [`site`], [`pool`] and [`server`] what they are put together to. What is rare,
+//! such as [`server_state`], any thread may write. [`registry`] finds them again over reloads, `prometheus` writes them as text.
 
 mod configuration;
+mod discovery;
 mod histogram;
+mod memory;
 mod number;
 mod pool;
 mod process;
 mod prometheus;
 mod reason;
 mod registry;
+mod server;
+mod server_state;
 mod site;
+mod table;
 mod worker;
 
 #[cfg(test)]
 mod tests;
 
 pub use configuration::{ChangeResult, ConfigurationMetrics};
+pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
+pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge};
 pub use pool::{PoolMetrics, PoolTotals, UpstreamError};
 pub use reason::{REASONS_MAX, ReasonCounters};
-pub use registry::{POOL_SERIES_MAX, Registry, SITE_SERIES_MAX, Traffic};
+pub use registry::{DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, Traffic};
+pub use server::{ServerMetrics, ServerTotals};
+pub use server_state::{ServerStateMetrics, ServerWord};
 pub use site::SiteMetrics;
 pub use worker::{HandshakeFailure, HandshakeKind, ListenerKind, ListenerMetrics, LogWriterMetrics, WorkerMetrics};

@@ -34,12 +34,18 @@ pub enum UpstreamError {
     GoAway,
     /// No server of the pool may be used.
     NoServer,
-    /// Every server is at its `max-connections`.
+    /// Every server is at its `max-connections` or `max-requests`, and as many wait as may.
     PoolFull,
+    /// Waited for a server for as long as `queue-timeout`.
+    QueueTimeout,
+    /// An answer came whose status the pool takes for a failure that another server may do better.
+    BadStatus,
+    /// The proxy itself is near its memory budget.
+    Overloaded,
 }
 
 impl UpstreamError {
-    pub const ALL: [UpstreamError; 14] = [
+    pub const ALL: [UpstreamError; 17] = [
         UpstreamError::ResolveFailed,
         UpstreamError::ConnectFailed,
         UpstreamError::ConnectTimeout,
@@ -54,6 +60,9 @@ impl UpstreamError {
         UpstreamError::GoAway,
         UpstreamError::NoServer,
         UpstreamError::PoolFull,
+        UpstreamError::QueueTimeout,
+        UpstreamError::BadStatus,
+        UpstreamError::Overloaded,
     ];
 
     /// The reason code. It never changes once released: dashboards and alerts are written against it.
@@ -73,6 +82,9 @@ impl UpstreamError {
             UpstreamError::GoAway => "goaway",
             UpstreamError::NoServer => "no_server",
             UpstreamError::PoolFull => "pool_full",
+            UpstreamError::QueueTimeout => "queue_timeout",
+            UpstreamError::BadStatus => "bad_status",
+            UpstreamError::Overloaded => "overloaded",
         }
     }
 }
@@ -91,6 +103,16 @@ pub struct PoolMetrics {
     pub requests: Counter,
     /// Attempts after the first.
     pub retries: Counter,
+    /// Attempts after the first that the budget did not allow.
+    pub retries_refused: Counter,
+    /// Second attempts that began while the first was still going on.
+    pub hedges: Counter,
+    /// Requests that were sent to a server that is out, because nothing else was left.
+    pub last_resort: Counter,
+    /// Requests that wait for a server.
+    pub queued: Gauge,
+    /// Requests that found the queue full.
+    pub queue_refused: Counter,
     pub connections_opened: Counter,
     /// Requests that went out on a connection that had served one before.
     pub connections_reused: Counter,
@@ -119,6 +141,11 @@ impl PoolMetrics {
 pub struct PoolTotals {
     pub requests: u64,
     pub retries: u64,
+    pub retries_refused: u64,
+    pub hedges: u64,
+    pub last_resort: u64,
+    pub queued: i64,
+    pub queue_refused: u64,
     pub connections_opened: u64,
     pub connections_reused: u64,
     pub connections_active: i64,
@@ -131,6 +158,11 @@ impl PoolTotals {
     pub fn add(&mut self, pool: &PoolMetrics) {
         self.requests += pool.requests.value();
         self.retries += pool.retries.value();
+        self.retries_refused += pool.retries_refused.value();
+        self.hedges += pool.hedges.value();
+        self.last_resort += pool.last_resort.value();
+        self.queued += pool.queued.value();
+        self.queue_refused += pool.queue_refused.value();
         self.connections_opened += pool.connections_opened.value();
         self.connections_reused += pool.connections_reused.value();
         self.connections_active += pool.connections_active.value();

@@ -3,9 +3,14 @@
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
 use super::configuration::{ChangeResult, ConfigurationMetrics};
+use super::discovery::DiscoveryNumbers;
 use super::histogram::HistogramTotals;
+use super::memory::MemoryNumbers;
 use super::pool::{PoolTotals, UpstreamError};
 use super::registry::Totals;
+use super::server::ServerTotals;
+use super::server_state::ServerStateNumbers;
+use super::table::{TwoNames, is_shared};
 use super::worker::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
 use crate::events;
 use std::collections::BTreeMap;
@@ -22,8 +27,13 @@ pub(super) fn render(totals: &Totals) -> String {
     render_clients(&mut text, &totals.workers);
     render_handshakes(&mut text, &totals.workers);
     render_pools(&mut text, totals);
+    render_pool_errors(&mut text, totals);
+    render_servers(&mut text, &totals.servers);
+    render_server_states(&mut text, &totals.server_states);
+    render_discoveries(&mut text, &totals.discoveries);
     render_logs(&mut text, totals);
     render_configuration(&mut text, &totals.configuration);
+    render_memory(&mut text, totals.memory);
     render_process(&mut text, totals);
     text.out
 }
@@ -42,7 +52,7 @@ fn render_requests(text: &mut Text, totals: &Totals) {
         "From the end of the request's head to the end of its answer.",
     );
     for (site, numbers) in &totals.sites {
-        text.histogram("site", site, &numbers.latency);
+        text.histogram(&[("site", site)], &numbers.latency);
     }
     text.family("tidegate_http_response_body_bytes_total", "counter", "Body bytes of answers, by site.");
     for (site, numbers) in &totals.sites {
@@ -125,6 +135,22 @@ fn render_pools(text: &mut Text, totals: &Totals) {
         pool.requests.into()
     });
     per_pool("tidegate_upstream_retries_total", "counter", "Attempts after the first.", |pool| pool.retries.into());
+    per_pool("tidegate_upstream_retries_refused_total", "counter", "Attempts that the retry budget did not allow.", |pool| {
+        pool.retries_refused.into()
+    });
+    per_pool("tidegate_upstream_hedges_total", "counter", "Requests sent to a second server while the first was slow.", |pool| {
+        pool.hedges.into()
+    });
+    per_pool(
+        "tidegate_upstream_last_resort_total",
+        "counter",
+        "Requests sent to a server that is out, nothing else left.",
+        |pool| pool.last_resort.into(),
+    );
+    per_pool("tidegate_upstream_queued", "gauge", "Requests that wait for an upstream server.", |pool| pool.queued.into());
+    per_pool("tidegate_upstream_queue_refused_total", "counter", "Requests that found the queue full.", |pool| {
+        pool.queue_refused.into()
+    });
     per_pool("tidegate_upstream_connections_active", "gauge", "Upstream connections with a request on them.", |pool| {
         pool.connections_active.into()
     });
@@ -140,22 +166,96 @@ fn render_pools(text: &mut Text, totals: &Totals) {
         text.sample(&[("pool", pool), ("kind", "new")], numbers.connections_opened);
         text.sample(&[("pool", pool), ("kind", "reused")], numbers.connections_reused);
     }
-    text.family("tidegate_upstream_errors_total", "counter", "What went wrong with upstream servers, by reason.");
-    for (pool, numbers) in pools {
-        for (error, count) in UpstreamError::ALL.iter().zip(numbers.errors) {
-            // Fourteen series for each pool that is well would say nothing.
-            if count > 0 {
-                text.sample(&[("pool", pool), ("reason", error.reason())], count);
-            }
-        }
-    }
     text.family(
         "tidegate_upstream_first_byte_seconds",
         "histogram",
         "From the last byte of the request sent to the first byte of the answer.",
     );
     for (pool, numbers) in pools {
-        text.histogram("pool", pool, &numbers.first_byte);
+        text.histogram(&[("pool", pool)], &numbers.first_byte);
+    }
+}
+
+fn render_pool_errors(text: &mut Text, totals: &Totals) {
+    text.family("tidegate_upstream_errors_total", "counter", "What went wrong with upstream servers, by reason.");
+    for (pool, numbers) in &totals.pools {
+        for (error, count) in UpstreamError::ALL.iter().zip(numbers.errors) {
+            // A series of each reason for each pool that is well would say nothing.
+            if count > 0 {
+                text.sample(&[("pool", pool), ("reason", error.reason())], count);
+            }
+        }
+    }
+}
+
+fn render_servers(text: &mut Text, servers: &[(TwoNames, ServerTotals)]) {
+    text.family("tidegate_upstream_server_requests_total", "counter", "Requests sent to a server, each attempt counted.");
+    for ((pool, server), numbers) in servers {
+        text.sample(&[("pool", pool), ("server", server)], numbers.requests);
+    }
+    text.family(
+        "tidegate_upstream_server_failures_total",
+        "counter",
+        "Attempts that count against a server: refused, broken, late, or answered with 500, 502, 503 or 504.",
+    );
+    for ((pool, server), numbers) in servers {
+        text.sample(&[("pool", pool), ("server", server)], numbers.failures);
+    }
+    text.family(
+        "tidegate_upstream_server_first_byte_seconds",
+        "histogram",
+        "From the last byte of the request sent to the first byte of the server's answer.",
+    );
+    for ((pool, server), numbers) in servers {
+        text.histogram(&[("pool", pool), ("server", server)], &numbers.first_byte);
+    }
+}
+
+fn render_server_states(text: &mut Text, servers: &[(TwoNames, ServerStateNumbers)]) {
+    let own = || servers.iter().filter(|(names, _)| !is_shared(names));
+    text.family("tidegate_server_state", "gauge", "Always 1; the state that the server is in is in the label.");
+    for ((pool, server), numbers) in own() {
+        text.sample(&[("pool", pool), ("server", server), ("state", numbers.word.as_str())], 1);
+    }
+    text.family("tidegate_server_weight", "gauge", "Weight of the server beside the others of its pool.");
+    for ((pool, server), numbers) in own() {
+        text.sample(&[("pool", pool), ("server", server)], numbers.weight);
+    }
+    text.family("tidegate_server_ejections_total", "counter", "Times that a server was taken out because of its answers.");
+    for ((pool, server), numbers) in servers {
+        text.sample(&[("pool", pool), ("server", server)], numbers.ejections);
+    }
+    text.family("tidegate_server_checks_total", "counter", "Health checks that ended, by result.");
+    for ((pool, server), numbers) in servers {
+        // A server that nobody checks has no series of it.
+        if numbers.checks_passed + numbers.checks_failed > 0 {
+            text.sample(&[("pool", pool), ("server", server), ("result", "passed")], numbers.checks_passed);
+            text.sample(&[("pool", pool), ("server", server), ("result", "failed")], numbers.checks_failed);
+        }
+    }
+}
+
+fn render_discoveries(text: &mut Text, discoveries: &[(TwoNames, DiscoveryNumbers)]) {
+    let own = || discoveries.iter().filter(|(names, _)| !is_shared(names));
+    text.family("tidegate_discovery_members", "gauge", "Servers that the source of a pool names now.");
+    for ((pool, kind), numbers) in own() {
+        text.sample(&[("pool", pool), ("kind", kind)], numbers.members);
+    }
+    text.family("tidegate_discovery_faults_total", "counter", "Times that a source gave no list of servers; the last one stays.");
+    for ((pool, kind), numbers) in discoveries {
+        text.sample(&[("pool", pool), ("kind", kind)], numbers.faults);
+    }
+    text.family("tidegate_discovery_changes_total", "counter", "Times that a source named other servers than before.");
+    for ((pool, kind), numbers) in discoveries {
+        text.sample(&[("pool", pool), ("kind", kind)], numbers.changes);
+    }
+    text.family(
+        "tidegate_discovery_last_success_timestamp_seconds",
+        "gauge",
+        "When a source gave a list last, in seconds since 1970; 0 before the first.",
+    );
+    for ((pool, kind), numbers) in own() {
+        text.sample(&[("pool", pool), ("kind", kind)], numbers.last_success_unix_seconds);
     }
 }
 
@@ -186,6 +286,16 @@ fn render_configuration(text: &mut Text, configuration: &ConfigurationMetrics) {
         "1 when a restart would bring another configuration than the running one.",
     );
     text.sample(&[], u8::from(configuration.is_drifted()));
+}
+
+fn render_memory(text: &mut Text, memory: Option<MemoryNumbers>) {
+    let Some(MemoryNumbers { budget_bytes, used_bytes, is_shedding }) = memory else { return };
+    text.family("tidegate_memory_budget_bytes", "gauge", "Memory that the process may use.");
+    text.sample(&[], budget_bytes);
+    text.family("tidegate_memory_used_bytes", "gauge", "Memory that counts against the budget.");
+    text.sample(&[], used_bytes);
+    text.family("tidegate_memory_shedding", "gauge", "1 while requests are refused because the budget is nearly used up.");
+    text.sample(&[], u8::from(is_shedding));
 }
 
 fn render_process(text: &mut Text, totals: &Totals) {
@@ -232,18 +342,18 @@ impl Text {
     }
 
     /// Nothing for a histogram without values: an idle site is no series.
-    fn histogram(&mut self, label: &str, label_value: &str, totals: &HistogramTotals) {
+    fn histogram(&mut self, labels: &[(&str, &str)], totals: &HistogramTotals) {
         let count = totals.count();
         if count == 0 {
             return;
         }
         for (bound_us, up_to) in totals.cumulative(FIRST_BOUND_BITS) {
             let bound = seconds(bound_us).to_string();
-            self.line("_bucket", &[(label, label_value), ("le", &bound)], up_to);
+            self.line("_bucket", &[labels, &[("le", &bound)]].concat(), up_to);
         }
-        self.line("_bucket", &[(label, label_value), ("le", "+Inf")], count);
-        self.line("_sum", &[(label, label_value)], seconds(totals.sum_us));
-        self.line("_count", &[(label, label_value)], count);
+        self.line("_bucket", &[labels, &[("le", "+Inf")]].concat(), count);
+        self.line("_sum", labels, seconds(totals.sum_us));
+        self.line("_count", labels, count);
     }
 
     /// Workers see reasons in different orders; each reason is one series.

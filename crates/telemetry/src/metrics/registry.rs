@@ -1,13 +1,17 @@
-//! Finds the numbers by identity (worker, site name, pool name), so that they go on counting over a reload, and adds them up for a scrape.
-//! Its lock is taken at registration and at a scrape, never by a request.
+//! Finds the numbers by identity (worker, names of sites, pools and servers), so that they go on counting over a reload, and adds them up for
+//! a scrape. Its lock is taken at registration and at a scrape, never by a request. How they are bounded is in `table`.
 
 use super::configuration::ConfigurationMetrics;
+use super::discovery::{DiscoveryMetrics, DiscoveryNumbers};
+use super::memory::{MemoryMetrics, MemoryNumbers};
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
 use super::prometheus;
+use super::server::{ServerMetrics, ServerTotals};
+use super::server_state::{ServerStateMetrics, ServerStateNumbers};
 use super::site::{SiteMetrics, SiteTotals};
+use super::table::{OTHER, Table, TwoNames, two_names};
 use super::worker::{LogWriterMetrics, WorkerMetrics};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -15,11 +19,11 @@ use std::time::SystemTime;
 pub const SITE_SERIES_MAX: usize = 10_000;
 /// As [`SITE_SERIES_MAX`], for pools.
 pub const POOL_SERIES_MAX: usize = 10_000;
-
-/// The name under which everything beyond the bounds is counted.
-const OTHER: &str = "other";
-/// Looking for names that nobody uses any more walks the whole table, so only one in so many refused names pays for it.
-const SWEEP_EVERY: usize = 1024;
+/// Servers of all pools together with numbers of their own; further ones share `pool="other",server="other"`. Lower than the others because
+/// each has a histogram, and because discovery may bring any number of them.
+pub const SERVER_SERIES_MAX: usize = 2_000;
+/// As [`SERVER_SERIES_MAX`], for pools whose servers are discovered, each kind of source counted.
+pub const DISCOVERY_SERIES_MAX: usize = 2_000;
 
 /// All numbers of the process. Shared in an `Arc`.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub struct Registry {
     tables: Mutex<Tables>,
     log_writer: Arc<LogWriterMetrics>,
     configuration: Arc<ConfigurationMetrics>,
+    memory: MemoryMetrics,
 }
 
 /// Sums over all workers that a change of the configuration is judged by. They only grow.
@@ -44,11 +49,17 @@ pub struct Traffic {
 #[derive(Debug)]
 struct Tables {
     workers: Vec<Arc<WorkerMetrics>>,
-    sites: Table<SiteMetrics>,
+    sites: Table<Arc<str>, SiteMetrics>,
     /// What sites that are gone had counted, from when the table was full.
     sites_gone: SiteTotals,
-    pools: Table<PoolMetrics>,
+    pools: Table<Arc<str>, PoolMetrics>,
     pools_gone: PoolTotals,
+    /// By pool and server.
+    servers: Table<TwoNames, ServerMetrics>,
+    servers_gone: ServerTotals,
+    server_states: Table<TwoNames, ServerStateMetrics>,
+    /// By pool and kind of source.
+    discoveries: Table<TwoNames, DiscoveryMetrics>,
 }
 
 impl Registry {
@@ -56,13 +67,23 @@ impl Registry {
     pub fn new(version: &'static str) -> Registry {
         let tables = Tables {
             workers: Vec::new(),
-            sites: Table::new(SITE_SERIES_MAX),
+            sites: Table::new(SITE_SERIES_MAX, Arc::from(OTHER)),
             sites_gone: SiteTotals::default(),
-            pools: Table::new(POOL_SERIES_MAX),
+            pools: Table::new(POOL_SERIES_MAX, Arc::from(OTHER)),
             pools_gone: PoolTotals::default(),
+            servers: Table::new(SERVER_SERIES_MAX, two_names(OTHER, OTHER)),
+            servers_gone: ServerTotals::default(),
+            server_states: Table::new(SERVER_SERIES_MAX, two_names(OTHER, OTHER)),
+            discoveries: Table::new(DISCOVERY_SERIES_MAX, two_names(OTHER, OTHER)),
         };
-        let started = SystemTime::now();
-        Registry { version, started, tables: Mutex::new(tables), log_writer: Arc::default(), configuration: Arc::default() }
+        Registry {
+            version,
+            started: SystemTime::now(),
+            tables: Mutex::new(tables),
+            log_writer: Arc::default(),
+            configuration: Arc::default(),
+            memory: MemoryMetrics::default(),
+        }
     }
 
     /// The numbers of the worker of that index, counted from 0. Only that worker's thread may write them.
@@ -77,13 +98,35 @@ impl Registry {
     /// The numbers that worker `worker` keeps for a site: the same ones for the same name, before and after a reload.
     pub fn site(&self, worker: usize, name: &str) -> Arc<SiteMetrics> {
         let tables = &mut *self.lock();
-        tables.sites.entry(worker, name, |gone| tables.sites_gone.add(gone))
+        tables.sites.entry(worker, Arc::from(name), |gone| tables.sites_gone.add(gone))
     }
 
     /// The numbers that worker `worker` keeps for a pool: the same ones for the same name, before and after a reload.
     pub fn pool(&self, worker: usize, name: &str) -> Arc<PoolMetrics> {
         let tables = &mut *self.lock();
-        tables.pools.entry(worker, name, |gone| tables.pools_gone.add(gone))
+        tables.pools.entry(worker, Arc::from(name), |gone| tables.pools_gone.add(gone))
+    }
+
+    /// The numbers that worker `worker` keeps for a server of a pool: the same ones for the same names, before and after a reload, and when
+    /// a server that had left comes back. To be let go when the server leaves; until then it cannot make room for another.
+    pub fn server(&self, worker: usize, pool: &str, server: &str) -> Arc<ServerMetrics> {
+        let tables = &mut *self.lock();
+        tables.servers.entry(worker, two_names(pool, server), |gone| tables.servers_gone.add(gone))
+    }
+
+    /// The state of a server of a pool, for all threads together. Its series are there as long as somebody holds it.
+    pub fn server_state(&self, pool: &str, server: &str) -> Arc<ServerStateMetrics> {
+        self.lock().server_states.entry_of_all(two_names(pool, server))
+    }
+
+    /// What became of looking for the servers of a pool, by kind of source such as `dns`. Its series are there as long as somebody holds it.
+    pub fn discovery(&self, pool: &str, kind: &str) -> Arc<DiscoveryMetrics> {
+        self.lock().discoveries.entry_of_all(two_names(pool, kind))
+    }
+
+    /// How near the process is to its memory budget.
+    pub fn memory(&self) -> &MemoryMetrics {
+        &self.memory
     }
 
     /// The numbers of the access log's writer thread.
@@ -110,7 +153,15 @@ impl Registry {
     pub fn pool_totals(&self, name: &str) -> PoolTotals {
         let tables = self.lock();
         let mut totals = PoolTotals::default();
-        tables.pools.by_name.get(name).into_iter().flatten().flatten().for_each(|numbers| totals.add(numbers));
+        tables.pools.find(name).for_each(|numbers| totals.add(numbers));
+        totals
+    }
+
+    /// The numbers of one server of a pool, all workers together.
+    pub fn server_totals(&self, pool: &str, server: &str) -> ServerTotals {
+        let tables = self.lock();
+        let mut totals = ServerTotals::default();
+        tables.servers.find(&two_names(pool, server)).for_each(|numbers| totals.add(numbers));
         totals
     }
 
@@ -131,6 +182,10 @@ impl Registry {
             workers: tables.workers.clone(),
             sites: tables.sites.totals(&tables.sites_gone, SiteTotals::add),
             pools: tables.pools.totals(&tables.pools_gone, PoolTotals::add),
+            servers: tables.servers.totals(&tables.servers_gone, ServerTotals::add),
+            server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.numbers())).collect(),
+            discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.numbers())).collect(),
+            memory: self.memory.numbers(),
         }
     }
 
@@ -151,85 +206,15 @@ pub(super) struct Totals {
     pub workers: Vec<Arc<WorkerMetrics>>,
     pub sites: Vec<(Arc<str>, SiteTotals)>,
     pub pools: Vec<(Arc<str>, PoolTotals)>,
-}
-
-/// Numbers by name and worker, bounded.
-#[derive(Debug)]
-struct Table<T> {
-    names_max: usize,
-    by_name: BTreeMap<Arc<str>, ByWorker<T>>,
-    other: ByWorker<T>,
-    refused: usize,
-}
-
-/// By worker index; `None` where that worker has not asked yet.
-type ByWorker<T> = Vec<Option<Arc<T>>>;
-
-impl<T: Default> Table<T> {
-    fn new(names_max: usize) -> Table<T> {
-        Table { names_max, by_name: BTreeMap::new(), other: Vec::new(), refused: 0 }
-    }
-
-    /// `gone` is told the numbers of names that were given up to make room.
-    fn entry(&mut self, worker: usize, name: &str, gone: impl FnMut(&T)) -> Arc<T> {
-        if let Some(numbers) = self.by_name.get_mut(name) {
-            return of_worker(numbers, worker);
-        }
-        // A pool may be called `other`; two series of one name would make the whole scrape invalid.
-        if name == OTHER || !self.has_room(gone) {
-            return of_worker(&mut self.other, worker);
-        }
-        of_worker(self.by_name.entry(Arc::from(name)).or_default(), worker)
-    }
-
-    fn has_room(&mut self, gone: impl FnMut(&T)) -> bool {
-        if self.by_name.len() < self.names_max {
-            return true;
-        }
-        if self.refused.is_multiple_of(SWEEP_EVERY) {
-            self.sweep(gone);
-        }
-        let room = self.by_name.len() < self.names_max;
-        self.refused = if room { 0 } else { self.refused + 1 };
-        room
-    }
-
-    /// Forgets names that only this table still holds: no worker has the site or pool in its configuration.
-    fn sweep(&mut self, mut gone: impl FnMut(&T)) {
-        self.by_name.retain(|_, numbers| {
-            // `get_mut` succeeds for a sole owner only, and makes the last holder's writes visible.
-            if !numbers.iter_mut().flatten().all(|arc| Arc::get_mut(arc).is_some()) {
-                return true;
-            }
-            numbers.iter().flatten().for_each(|arc| gone(arc));
-            false
-        });
-    }
-
-    fn totals<S: Clone + Default>(&self, gone: &S, add: fn(&mut S, &T)) -> Vec<(Arc<str>, S)> {
-        let sum = |mut totals: S, numbers: &ByWorker<T>| {
-            numbers.iter().flatten().for_each(|arc| add(&mut totals, arc));
-            totals
-        };
-        let mut all: Vec<_> = self.by_name.iter().map(|(name, numbers)| (name.clone(), sum(S::default(), numbers))).collect();
-        if !self.other.is_empty() {
-            all.push((Arc::from(OTHER), sum(gone.clone(), &self.other)));
-        }
-        all
-    }
-}
-
-fn of_worker<T: Default>(numbers: &mut ByWorker<T>, worker: usize) -> Arc<T> {
-    if numbers.len() <= worker {
-        numbers.resize_with(worker + 1, || None);
-    }
-    numbers[worker].get_or_insert_default().clone()
+    pub servers: Vec<(TwoNames, ServerTotals)>,
+    pub server_states: Vec<(TwoNames, ServerStateNumbers)>,
+    pub discoveries: Vec<(TwoNames, DiscoveryNumbers)>,
+    pub memory: Option<MemoryNumbers>,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{OTHER, Registry, SWEEP_EVERY, Table};
-    use crate::metrics::Counter;
+    use super::{Registry, SERVER_SERIES_MAX};
     use std::sync::Arc;
 
     #[test]
@@ -241,47 +226,42 @@ mod tests {
         assert!(Arc::ptr_eq(&registry.site(0, "a"), &registry.site(0, "a")));
         assert!(Arc::ptr_eq(&registry.worker(3), &registry.worker(3)));
         assert!(!Arc::ptr_eq(&registry.worker(3), &registry.worker(2)));
+        assert!(Arc::ptr_eq(&registry.server(0, "api", "a:80"), &registry.server(0, "api", "a:80")));
+        assert!(!Arc::ptr_eq(&registry.server(0, "api", "a:80"), &registry.server(1, "api", "a:80")));
+        assert!(!Arc::ptr_eq(&registry.server(0, "api", "a:80"), &registry.server(0, "web", "a:80")));
+        assert!(Arc::ptr_eq(&registry.server_state("api", "a:80"), &registry.server_state("api", "a:80")));
+        assert!(!Arc::ptr_eq(&registry.discovery("api", "dns"), &registry.discovery("api", "file")));
     }
 
     #[test]
-    fn names_beyond_the_bound_share_one() {
-        let mut table: Table<Counter> = Table::new(3);
-        let held: Vec<_> = ["a", "b", "c"].iter().map(|name| table.entry(0, name, |_| panic!("still held"))).collect();
-        for name in ["d", "e", OTHER] {
-            table.entry(0, name, |_| panic!("still held")).add(1);
-        }
-        held[1].add(5);
-        let totals = table.totals(&0, |sum: &mut u64, counter| *sum += counter.value());
-        let seen: Vec<_> = totals.iter().map(|(name, sum)| (&**name, *sum)).collect();
-        assert_eq!(seen, [("a", 0), ("b", 5), ("c", 0), (OTHER, 3)]);
-    }
-
-    #[test]
-    fn a_full_table_gives_up_names_nobody_holds_and_keeps_their_counts() {
-        let mut table: Table<Counter> = Table::new(2);
-        let mut gone = 0;
-        let held = table.entry(1, "held", |_| ());
-        table.entry(0, "left", |_| ()).add(7);
-        table.entry(1, "left", |_| ()).add(1);
-        table.entry(0, "new", |counter| gone += counter.value()).add(2);
-        held.add(4);
-        let totals = table.totals(&gone, |sum: &mut u64, counter| *sum += counter.value());
-        let seen: Vec<_> = totals.iter().map(|(name, sum)| (&**name, *sum)).collect();
-        assert_eq!(seen, [("held", 4), ("new", 2)]);
-        assert_eq!(gone, 8);
-    }
-
-    #[test]
-    fn a_full_table_is_swept_again_after_a_while() {
-        let mut table: Table<Counter> = Table::new(1);
-        let held = table.entry(0, "first", |_| ());
-        let _ = table.entry(0, "second", |_| panic!("still held"));
+    fn servers_are_bounded_over_all_pools() {
+        let registry = Registry::new("test");
+        let name = |number: usize| (format!("pool {}", number % 7), format!("10.0.0.1:{number}"));
+        let held: Vec<_> = (0..SERVER_SERIES_MAX + 5)
+            .map(|number| {
+                let (pool, server) = name(number);
+                let numbers = registry.server(0, &pool, &server);
+                numbers.requests.increment();
+                (numbers, registry.server_state(&pool, &server))
+            })
+            .collect();
+        let requests = |number: usize| registry.server_totals(&name(number).0, &name(number).1).requests;
+        assert_eq!((requests(0), requests(SERVER_SERIES_MAX - 1), requests(SERVER_SERIES_MAX)), (1, 1, 0));
+        let text = registry.render_prometheus();
+        let series = |prefix: &str| text.lines().filter(|line| line.starts_with(prefix)).count();
+        assert_eq!(series("tidegate_upstream_server_requests_total{"), SERVER_SERIES_MAX + 1);
+        assert!(text.contains("tidegate_upstream_server_requests_total{pool=\"other\",server=\"other\"} 5\n"));
+        assert_eq!(series("tidegate_server_state{"), SERVER_SERIES_MAX, "a state of many servers together says nothing");
         drop(held);
-        let mut swept = 0;
-        for _ in 0..SWEEP_EVERY {
-            let _ = table.entry(0, "second", |_| swept += 1);
+    }
+
+    #[test]
+    fn servers_that_come_and_go_never_fill_the_table() {
+        let registry = Registry::new("test");
+        for number in 0..3 * SERVER_SERIES_MAX {
+            let server = format!("10.0.0.1:{number}");
+            registry.server(0, "api", &server).requests.increment();
+            assert_eq!(registry.server_totals("api", &server).requests, 1, "{server} has numbers of its own");
         }
-        assert_eq!(swept, 1);
-        assert!(table.by_name.contains_key("second"));
     }
 }

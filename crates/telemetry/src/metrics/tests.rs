@@ -1,6 +1,6 @@
 //! The numbers from where they are counted to the text that Prometheus reads, also while they are being counted.
 
-use super::{HandshakeFailure, HandshakeKind, ListenerKind, Registry, UpstreamError};
+use super::{HandshakeFailure, HandshakeKind, ListenerKind, Registry, ServerWord, UpstreamError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -146,6 +146,136 @@ fn sites_and_pools_have_their_series() {
         ],
     );
     assert!(!registry.render_prometheus().contains("idle.example"), "an idle site is no series");
+}
+
+#[test]
+fn what_a_pool_does_about_failures_has_its_series() {
+    let registry = Registry::new("test");
+    for worker in 0..2 {
+        let pool = registry.pool(worker, "api");
+        pool.hedges.add(1);
+        pool.retries_refused.add(2);
+        pool.last_resort.add(3);
+        pool.queued.add(4);
+        pool.queue_refused.add(5);
+        pool.error(UpstreamError::QueueTimeout);
+        pool.error(UpstreamError::BadStatus);
+        pool.error(UpstreamError::Overloaded);
+    }
+    check(
+        &registry,
+        &[
+            ("tidegate_upstream_hedges_total{pool=\"api\"}", 2.0),
+            ("tidegate_upstream_retries_refused_total{pool=\"api\"}", 4.0),
+            ("tidegate_upstream_last_resort_total{pool=\"api\"}", 6.0),
+            ("tidegate_upstream_queued{pool=\"api\"}", 8.0),
+            ("tidegate_upstream_queue_refused_total{pool=\"api\"}", 10.0),
+            ("tidegate_upstream_errors_total{pool=\"api\",reason=\"queue_timeout\"}", 2.0),
+            ("tidegate_upstream_errors_total{pool=\"api\",reason=\"bad_status\"}", 2.0),
+            ("tidegate_upstream_errors_total{pool=\"api\",reason=\"overloaded\"}", 2.0),
+        ],
+    );
+}
+
+#[test]
+fn servers_have_their_series() {
+    let registry = Registry::new("test");
+    for worker in 0..2 {
+        let server = registry.server(worker, "api", "10.0.0.1:80");
+        server.requests.add(3);
+        server.failures.increment();
+        server.record_first_byte(Duration::from_millis(3));
+        registry.server(worker, "api", "10.0.0.2:80");
+    }
+    let of_first = "pool=\"api\",server=\"10.0.0.1:80\"";
+    check(
+        &registry,
+        &[
+            (&format!("tidegate_upstream_server_requests_total{{{of_first}}}"), 6.0),
+            (&format!("tidegate_upstream_server_failures_total{{{of_first}}}"), 2.0),
+            (&format!("tidegate_upstream_server_first_byte_seconds_bucket{{{of_first},le=\"0.002048\"}}"), 0.0),
+            (&format!("tidegate_upstream_server_first_byte_seconds_bucket{{{of_first},le=\"0.004096\"}}"), 2.0),
+            (&format!("tidegate_upstream_server_first_byte_seconds_sum{{{of_first}}}"), 0.006),
+            ("tidegate_upstream_server_requests_total{pool=\"api\",server=\"10.0.0.2:80\"}", 0.0),
+        ],
+    );
+    let idle = "tidegate_upstream_server_first_byte_seconds_count{pool=\"api\",server=\"10.0.0.2:80\"}";
+    assert!(!registry.render_prometheus().contains(idle), "a server without answers has no histogram");
+}
+
+#[test]
+fn a_server_has_one_state_as_long_as_somebody_holds_it() {
+    let registry = Registry::new("test");
+    let states = |registry: &Registry| {
+        let samples = parse(&registry.render_prometheus());
+        samples.into_keys().filter(|series| series.starts_with("tidegate_server_")).collect::<Vec<_>>()
+    };
+    let server = registry.server_state("api", "10.0.0.1:80");
+    server.set_weight(3);
+    for word in ServerWord::ALL {
+        server.set_state(word);
+        let expected = [
+            "tidegate_server_ejections_total{pool=\"api\",server=\"10.0.0.1:80\"}".to_owned(),
+            format!("tidegate_server_state{{pool=\"api\",server=\"10.0.0.1:80\",state=\"{}\"}}", word.as_str()),
+            "tidegate_server_weight{pool=\"api\",server=\"10.0.0.1:80\"}".to_owned(),
+        ];
+        assert_eq!(states(&registry), expected);
+    }
+    server.ejected(1);
+    server.checked(false);
+    check(
+        &registry,
+        &[
+            ("tidegate_server_state{pool=\"api\",server=\"10.0.0.1:80\",state=\"resting\"}", 1.0),
+            ("tidegate_server_weight{pool=\"api\",server=\"10.0.0.1:80\"}", 3.0),
+            ("tidegate_server_ejections_total{pool=\"api\",server=\"10.0.0.1:80\"}", 1.0),
+            ("tidegate_server_checks_total{pool=\"api\",server=\"10.0.0.1:80\",result=\"passed\"}", 0.0),
+            ("tidegate_server_checks_total{pool=\"api\",server=\"10.0.0.1:80\",result=\"failed\"}", 1.0),
+        ],
+    );
+    drop(server);
+    assert_eq!(states(&registry), Vec::<String>::new());
+}
+
+#[test]
+fn discoveries_have_their_series_as_long_as_somebody_holds_them() {
+    let registry = Registry::new("test");
+    let [dns, file] = ["dns", "file"].map(|kind| registry.discovery("api", kind));
+    dns.set_members(3);
+    dns.changed();
+    dns.set_last_success(1_700_000_000);
+    file.fault();
+    file.fault();
+    check(
+        &registry,
+        &[
+            ("tidegate_discovery_members{pool=\"api\",kind=\"dns\"}", 3.0),
+            ("tidegate_discovery_changes_total{pool=\"api\",kind=\"dns\"}", 1.0),
+            ("tidegate_discovery_faults_total{pool=\"api\",kind=\"dns\"}", 0.0),
+            ("tidegate_discovery_last_success_timestamp_seconds{pool=\"api\",kind=\"dns\"}", 1.7e9),
+            ("tidegate_discovery_members{pool=\"api\",kind=\"file\"}", 0.0),
+            ("tidegate_discovery_faults_total{pool=\"api\",kind=\"file\"}", 2.0),
+            ("tidegate_discovery_last_success_timestamp_seconds{pool=\"api\",kind=\"file\"}", 0.0),
+        ],
+    );
+    drop(dns);
+    let text = registry.render_prometheus();
+    assert!(!text.contains("kind=\"dns\"") && text.contains("kind=\"file\""));
+}
+
+#[test]
+fn memory_has_series_only_with_a_budget() {
+    let registry = Registry::new("test");
+    registry.memory().set_used(700);
+    assert!(!registry.render_prometheus().contains("tidegate_memory_"));
+    registry.memory().set_budget(Some(1000));
+    registry.memory().set_shedding(true);
+    check(
+        &registry,
+        &[("tidegate_memory_budget_bytes", 1000.0), ("tidegate_memory_used_bytes", 700.0), ("tidegate_memory_shedding", 1.0)],
+    );
+    registry.memory().set_budget(None);
+    assert!(!registry.render_prometheus().contains("tidegate_memory_"));
 }
 
 #[test]

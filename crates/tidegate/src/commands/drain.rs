@@ -49,6 +49,7 @@ mod tests {
             name: name.to_owned(),
             balance: String::new(),
             servers: Vec::new(),
+            sources: Vec::new(),
             requests: 0,
             retries: 0,
             errors: 0,

@@ -84,26 +84,66 @@ fn servers(pools: &Pools) -> String {
     let mut rows = Vec::new();
     for pool in &pools.pools {
         for server in &pool.servers {
-            let backup = if server.backup { ", backup" } else { "" };
+            let priority = match server.priority {
+                0 => String::new(),
+                1 => ", backup".to_owned(),
+                priority => format!(", priority {priority}"),
+            };
             rows.push(vec![
                 format!("{}/{}", pool.name, server.address),
-                format!("{}{backup}", state(server.state)),
+                format!("{}{priority}", state(server.state)),
                 server.requests_in_flight.to_string(),
                 server.connections.to_string(),
-                pool.requests.to_string(),
-                pool.errors.to_string(),
+                server.requests.to_string(),
+                server.failures.to_string(),
             ]);
         }
     }
-    section(&["POOL/SERVER", "STATE", "IN FLIGHT", "OPEN", "REQUESTS (POOL)", "ERRORS (POOL)"], &rows)
+    let mut page = section(&["POOL/SERVER", "STATE", "IN FLIGHT", "OPEN", "REQUESTS", "FAILURES"], &rows);
+    let sources = pools.pools.iter().flat_map(|pool| pool.sources.iter().filter_map(move |source| missing(&pool.name, source)));
+    let unusual = pools.pools.iter().flat_map(|pool| pool.servers.iter().filter_map(move |server| why(&pool.name, server)));
+    let lines: Vec<String> = sources.chain(unusual).collect();
+    if !lines.is_empty() {
+        page.push('\n');
+        page.push_str(&lines.concat());
+    }
+    page
 }
 
-/// As it is pointed out on a page.
+/// A source that gives a pool no server, or cannot be asked.
+fn missing(pool: &str, source: &tidegate_admin::api::Source) -> Option<String> {
+    let found = match source.servers {
+        None => "has named no server yet",
+        Some(0) => "names no server",
+        Some(_) => "cannot be asked, what it named last stays in use",
+    };
+    match &source.fault {
+        Some(fault) => Some(format!("{pool}: {} {found}: {fault}\n", source.name)),
+        None if source.servers.is_some_and(|servers| servers > 0) => None,
+        None => Some(format!("{pool}: {} {found}\n", source.name)),
+    }
+}
+
+/// Why a server gets no requests, and when it is tried again.
+fn why(pool: &str, server: &tidegate_admin::api::Server) -> Option<String> {
+    let why = server.why.as_ref()?;
+    let again = server.tried_again_in_seconds.map(|seconds| format!("; tried again in {seconds} s")).unwrap_or_default();
+    let checks = server.checks.as_ref().filter(|_| matches!(server.state, ServerState::Down | ServerState::Unknown));
+    let checks = checks.map(|checks| format!(": {checks}")).unwrap_or_default();
+    Some(format!("{pool}/{}: {why}{checks}{again}\n", server.address))
+}
+
+/// As it is pointed out on a page: in capitals what keeps requests away.
 pub fn state(state: ServerState) -> &'static str {
     match state {
-        ServerState::Available => "available",
-        ServerState::Drained => "DRAINED",
-        ServerState::Cooling => "COOLING",
+        ServerState::Serving => "serving",
+        ServerState::Unknown => "UNKNOWN",
+        ServerState::Starting => "starting",
+        ServerState::Draining => "DRAINING",
+        ServerState::Leaving => "LEAVING",
+        ServerState::Down => "DOWN",
+        ServerState::Ejected => "EJECTED",
+        ServerState::Resting => "RESTING",
     }
 }
 
@@ -174,15 +214,22 @@ pub mod tests {
             address: address.into(),
             addresses: vec![address.into()],
             weight: 1,
-            backup: state == ServerState::Drained,
+            priority: u32::from(state == ServerState::Draining),
+            zone: None,
+            discovered: false,
+            why: (state != ServerState::Serving).then(|| "something is the matter".into()),
+            tried_again_in_seconds: (state == ServerState::Down).then_some(1),
+            checks: (state == ServerState::Down).then(|| "answered 503".into()),
             state,
             requests_in_flight,
             connections: requests_in_flight + 1,
+            requests: 100,
+            failures: 2,
         };
         let servers = vec![
-            server("10.0.0.1:80", ServerState::Available, 7),
-            server("10.0.0.2:80", ServerState::Drained, 2),
-            server("10.0.0.3:80", ServerState::Cooling, 0),
+            server("10.0.0.1:80", ServerState::Serving, 7),
+            server("10.0.0.2:80", ServerState::Draining, 2),
+            server("10.0.0.3:80", ServerState::Down, 0),
         ];
         Pools {
             generation: 5,
@@ -190,6 +237,11 @@ pub mod tests {
                 name: "app".into(),
                 balance: "p2c".into(),
                 servers,
+                sources: vec![tidegate_admin::api::Source {
+                    name: "dns api.internal:8080".into(),
+                    servers: None,
+                    fault: Some("the resolver is silent".into()),
+                }],
                 requests: 1000,
                 retries: 1,
                 errors: 3,
@@ -239,10 +291,14 @@ traffic       1234 requests, 5 answers from 500 on, 60 handshakes, 7 failed
 LISTENER     SCHEME  HANDSHAKE  HTTP/1  HTTP/2  TUNNEL
 0.0.0.0:443  https           1      20     300       4
 
-POOL/SERVER      STATE            IN FLIGHT  OPEN  REQUESTS (POOL)  ERRORS (POOL)
-app/10.0.0.1:80  available                7     8             1000              3
-app/10.0.0.2:80  DRAINED, backup          2     3             1000              3
-app/10.0.0.3:80  COOLING                  0     1             1000              3
+POOL/SERVER      STATE             IN FLIGHT  OPEN  REQUESTS  FAILURES
+app/10.0.0.1:80  serving                   7     8       100         2
+app/10.0.0.2:80  DRAINING, backup          2     3       100         2
+app/10.0.0.3:80  DOWN                      0     1       100         2
+
+app: dns api.internal:8080 has named no server yet: the resolver is silent
+app/10.0.0.2:80: something is the matter
+app/10.0.0.3:80: something is the matter: answered 503; tried again in 1 s
 
 CERTIFICATE              FROM   VALID UNTIL (UTC)
 a.example www.a.example  files  2027-03-01 12:00:00  in 101 days

@@ -62,8 +62,8 @@ fn lines(view: &View, screen: &Screen, width: usize, height: usize) -> Vec<Line<
         lines.push(Line::raw(format!("and {more} more")));
     }
     lines.push(Line::raw(""));
-    let heading = server_cells(["STATE", "FLIGHT", "OPEN", "REQ/S*", "ERR/S*"]);
-    lines.push(Line::styled(row("POOL/SERVER (*: of the pool)", width, SERVER_COLUMNS, &heading), bold()));
+    let heading = server_cells(["STATE", "FLIGHT", "OPEN", "REQ/S", "FAIL/S"]);
+    lines.push(Line::styled(row("POOL/SERVER", width, SERVER_COLUMNS, &heading), bold()));
     let room = height.saturating_sub(lines.len());
     for server in view.servers.iter().skip(screen.first_row).take(room) {
         lines.push(server_line(server, width));
@@ -100,12 +100,14 @@ fn server_cells([state, in_flight, open, requests, errors]: [&str; 5]) -> String
 fn server_line(server: &ServerRow, width: usize) -> Line<'static> {
     let shown = |known: Option<f64>| known.map_or_else(|| "-".to_owned(), rate);
     let (in_flight, open) = (server.in_flight.to_string(), server.connections.to_string());
-    let (requests, errors) = (shown(server.pool_requests), shown(server.pool_errors));
+    let (requests, errors) = (shown(server.requests), shown(server.failures));
     let cells = server_cells([state(server.state), &in_flight, &open, &requests, &errors]);
     let style = match server.state {
-        ServerState::Available => Style::new(),
-        ServerState::Drained => Style::new().fg(Color::Yellow),
-        ServerState::Cooling => Style::new().fg(Color::Red),
+        ServerState::Serving => Style::new(),
+        ServerState::Unknown | ServerState::Starting | ServerState::Draining | ServerState::Leaving => {
+            Style::new().fg(Color::Yellow)
+        }
+        ServerState::Down | ServerState::Ejected | ServerState::Resting => Style::new().fg(Color::Red),
     };
     Line::styled(row(&server.name, width, SERVER_COLUMNS, &cells), style)
 }
@@ -130,8 +132,10 @@ mod tests {
         now.seconds = 2.0;
         now.status.traffic.requests += 1250;
         now.status.traffic.handshakes += 3;
-        now.pools.pools[0].requests += 1200;
-        now.pools.pools[0].errors += 2;
+        for server in &mut now.pools.pools[0].servers {
+            server.requests += 1200;
+            server.failures += 2;
+        }
         let view = view(Some(&before), &now, Sort::InFlight);
         Screen { view: Some(view), note: note.map(str::to_owned), sort: Sort::InFlight, first_row, is_paused: first_row > 0 }
     }
@@ -155,10 +159,10 @@ mod tests {
             "LISTENER                              SCHEME    SHAKE   HTTP/1   HTTP/2   TUNNEL",
             "0.0.0.0:443                            https        1       20      300        4",
             "",
-            "POOL/SERVER (*: of the pool)               STATE  FLIGHT    OPEN  REQ/S*  ERR/S*",
-            "app/10.0.0.1:80                        available       7       8    1200     2.0",
-            "app/10.0.0.2:80                          DRAINED       2       3    1200     2.0",
-            "app/10.0.0.3:80                          COOLING       0       1    1200     2.0",
+            "POOL/SERVER                                STATE  FLIGHT    OPEN   REQ/S  FAIL/S",
+            "app/10.0.0.1:80                          serving       7       8    1200     2.0",
+            "app/10.0.0.2:80                         DRAINING       2       3    1200     2.0",
+            "app/10.0.0.3:80                             DOWN       0       1    1200     2.0",
         ];
         assert_eq!(lines[..expected.len()], expected, "{lines:#?}");
         assert_eq!(lines[23], "q ends  p pauses  s sorts (by requests in flight)  ↑↓ scroll");
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn scrolled_paused_and_without_its_process() {
         let lines = drawn(&screen(2, Some("no process answers at 127.0.0.1:9180; trying again")), 80, 24);
-        assert_eq!(lines[8], "app/10.0.0.3:80                          COOLING       0       1    1200     2.0");
+        assert_eq!(lines[8], "app/10.0.0.3:80                             DOWN       0       1    1200     2.0");
         assert_eq!(lines[9], "");
         assert_eq!(lines[22], "no process answers at 127.0.0.1:9180; trying again");
         assert!(lines[23].starts_with("PAUSED"), "{}", lines[23]);

@@ -77,9 +77,8 @@ pub struct ServerRow {
     pub state: ServerState,
     pub in_flight: u32,
     pub connections: u32,
-    /// Of its whole pool: servers are not counted one by one.
-    pub pool_requests: Option<f64>,
-    pub pool_errors: Option<f64>,
+    pub requests: Option<f64>,
+    pub failures: Option<f64>,
 }
 
 pub fn view(before: Option<&Sample>, now: &Sample, sort: Sort) -> View {
@@ -146,13 +145,14 @@ fn servers(before: Option<&Sample>, now: &Sample, sort: Sort) -> Vec<ServerRow> 
         let seconds = now.seconds - before.map_or(0.0, |before| before.seconds);
         let known = before.and_then(|before| before.pools.pools.iter().find(|known| known.name == pool.name));
         for server in &pool.servers {
+            let known = known.and_then(|pool| pool.servers.iter().find(|known| known.address == server.address));
             rows.push(ServerRow {
                 name: format!("{}/{}", pool.name, server.address),
                 state: server.state,
                 in_flight: server.requests_in_flight,
                 connections: server.connections,
-                pool_requests: known.map(|known| per_second(known.requests, pool.requests, seconds)),
-                pool_errors: known.map(|known| per_second(known.errors, pool.errors, seconds)),
+                requests: known.map(|known| per_second(known.requests, server.requests, seconds)),
+                failures: known.map(|known| per_second(known.failures, server.failures, seconds)),
             });
         }
     }
@@ -162,7 +162,7 @@ fn servers(before: Option<&Sample>, now: &Sample, sort: Sort) -> Vec<ServerRow> 
 
 /// The highest first.
 fn order(a: &ServerRow, b: &ServerRow, sort: Sort) -> Ordering {
-    let errors = |row: &ServerRow| row.pool_errors.unwrap_or(0.0);
+    let errors = |row: &ServerRow| row.failures.unwrap_or(0.0);
     match sort {
         Sort::InFlight => b.in_flight.cmp(&a.in_flight),
         Sort::Errors => errors(b).total_cmp(&errors(a)),
@@ -180,8 +180,8 @@ mod tests {
         let mut sample = Sample { seconds, status: status(), pools: pools() };
         sample.status.traffic.requests = requests;
         sample.status.traffic.server_errors = errors;
-        sample.pools.pools[0].requests = requests;
-        sample.pools.pools[0].errors = errors;
+        sample.pools.pools[0].servers[0].requests = requests;
+        sample.pools.pools[0].servers[0].failures = errors;
         sample
     }
 
@@ -191,8 +191,8 @@ mod tests {
         let check = |before: Option<Sample>, now: Sample, expected: Option<Rates>| {
             let seen = view(before.as_ref(), &now, Sort::Name);
             assert_eq!(seen.rates, expected);
-            assert_eq!(seen.servers[0].pool_requests, expected.map(|rates| rates.requests));
-            assert_eq!(seen.servers[0].pool_errors, expected.map(|rates| rates.errors));
+            assert_eq!(seen.servers[0].requests, expected.map(|rates| rates.requests));
+            assert_eq!(seen.servers[0].failures, expected.map(|rates| rates.errors));
         };
         check(None, sample(1.0, 100, 1), None);
         check(Some(sample(1.0, 100, 1)), sample(2.0, 150, 1), rates(50.0, 0.0));
@@ -210,7 +210,7 @@ mod tests {
         before.pools.pools[0].name = "other".into();
         let seen = view(Some(&before), &sample(2.0, 200, 1), Sort::Name);
         assert!(seen.rates.is_some());
-        assert_eq!(seen.servers[0].pool_requests, None);
+        assert_eq!(seen.servers[0].requests, None);
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             second.servers.truncate(1);
             second.servers[0].requests_in_flight = 4;
             before.pools.pools.push(second.clone());
-            second.errors += 10;
+            second.servers[0].failures += 10;
             now.pools.pools.push(second);
             let names: Vec<String> = view(Some(&before), &now, sort).servers.into_iter().map(|row| row.name).collect();
             assert_eq!(names, expected, "by {}", sort.as_str());

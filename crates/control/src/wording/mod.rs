@@ -1,12 +1,16 @@
 //! A part of a configuration in the words of its file: routes, conditions, steps, settings. For `plan` and `explain`, which compare and
-//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody.
+//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`.
+
+mod pool;
+
+pub use pool::{discover, pool_secrets, pool_settings};
 
 use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, Balance, CipherName, Condition, ConditionKind, Field, HeaderChange, HeaderOperation,
-    Limits, LogLevel, LogTarget, MatchLine, Memory, PathPattern, Protocol, Route, Step, Template, Terminal, TextPattern, Threads,
-    Timeouts, Tls, TlsSource, TlsVersion, UpstreamTls,
+    AccessLog, AccessLogFormat, Admin, CipherName, Condition, ConditionKind, Field, HeaderChange, HeaderOperation, Limits,
+    LogLevel, LogTarget, MatchLine, Memory, PathPattern, Route, Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource,
+    TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -103,12 +107,19 @@ fn field_pattern(field: &Field, between: &str) -> String {
     let value = match &field.value {
         TextPattern::Present => return name.clone(),
         _ if is_secret(name) => HIDDEN.to_owned(),
+        pattern => text_pattern(pattern),
+    };
+    format!("{name}{between}{value}")
+}
+
+fn text_pattern(pattern: &TextPattern) -> String {
+    match pattern {
+        TextPattern::Present => "*".to_owned(),
         TextPattern::Exact(text) => text.clone(),
         TextPattern::Prefix(text) => format!("{text}*"),
         TextPattern::Suffix(text) => format!("*{text}"),
         TextPattern::Regex(regex) => format!("~{regex}"),
-    };
-    format!("{name}{between}{value}")
+    }
 }
 
 fn joined<T>(parts: &[T], show: impl Fn(&T) -> String) -> String {
@@ -161,7 +172,10 @@ pub fn terminal(terminal: &Terminal) -> String {
             format!("respond {status}{body}{content_type}")
         }
         Terminal::Redirect { to, status } => format!("redirect {} status={status}", template(to)),
-        Terminal::Proxy { pool, .. } => format!("proxy {}", quoted(&pool.0)),
+        Terminal::Proxy { pool, retry } => {
+            let retry = pool::route_retry(retry).map(|retry| format!(" {{ retry {retry} }}")).unwrap_or_default();
+            format!("proxy {}{retry}", quoted(&pool.0))
+        }
     }
 }
 
@@ -340,45 +354,6 @@ fn tls_source(source: &TlsSource) -> String {
 
 pub fn tls_version(version: TlsVersion) -> &'static str {
     name_of(TlsVersion::NAMES, &version)
-}
-
-pub fn balance(balance: &Balance) -> String {
-    match balance {
-        Balance::Hash { key, load_percent_max: None } => format!("hash key={}", template(key)),
-        Balance::Hash { key, load_percent_max: Some(percent) } => format!("hash key={} load-max={percent}%", template(key)),
-        Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => balance.name().to_owned(),
-    }
-}
-
-pub fn timeouts(timeouts: &Timeouts) -> [Setting; 3] {
-    let Timeouts { connect, first_byte, idle } = timeouts;
-    [
-        setting("timeout connect", duration(*connect)),
-        setting("timeout first-byte", duration(*first_byte)),
-        setting("timeout idle", duration(*idle)),
-    ]
-}
-
-pub fn max_connections(count: Option<u32>) -> String {
-    count.map_or_else(|| "no limit".to_owned(), |count| count.to_string())
-}
-
-pub fn protocol(protocol: Protocol) -> &'static str {
-    name_of(Protocol::NAMES, &protocol)
-}
-
-/// The settings of a pool's `tls`.
-pub fn upstream_tls(tls: &UpstreamTls) -> [Setting; 4] {
-    let UpstreamTls { ca, sni, client_certificate, verify } = tls;
-    let client_certificate = client_certificate
-        .as_ref()
-        .map_or_else(|| "none".to_owned(), |(cert, key)| format!("cert={} key={}", cert.display(), key.display()));
-    [
-        setting("tls ca", ca.as_ref().map_or_else(|| "the system's".to_owned(), |path| path.display().to_string())),
-        setting("tls sni", sni.clone().unwrap_or_else(|| "the server's host".to_owned())),
-        setting("tls client certificate", client_certificate),
-        setting("tls verify", yes_or_no(*verify)),
-    ]
 }
 
 pub fn yes_or_no(value: bool) -> &'static str {

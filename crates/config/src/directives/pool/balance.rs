@@ -1,0 +1,165 @@
+//! `balance` and `sticky`: how a server is chosen, and how a client stays with the one that it had.
+
+use super::PoolDraft;
+use crate::diagnostics::Diagnostic;
+use crate::directives::header::is_token;
+use crate::lowering::{Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use std::time::Duration;
+use tidegate_model::{Balance, Secret, Sticky};
+
+pub static BALANCE: Directive = Directive {
+    name: "balance",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "method",
+        kind: Kind::ChoiceOr(Balance::NAMES, ""),
+        count: Count::One,
+        summary: "`p2c`, `round-robin`, `least-conn`, `ewma`, `random` or `hash`.",
+    }],
+    properties: &[
+        Property::once("key", Kind::Template(Stage::Request), "For `hash`: requests with the same key go to the same server."),
+        Property::once(
+            "load-max",
+            Kind::Percent { min: 101, max: 1000 },
+            "For `hash`: what a server may have of its fair share of the requests in flight before its keys go to the next one; any when left \
+             out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "How a server is chosen.",
+    details: "`p2c` draws two servers and takes the one with fewer requests in flight for its weight. `round-robin` takes them in turn. \
+              `least-conn` takes the one with the fewest requests in flight. `ewma` draws two and takes the one that is expected to answer sooner: \
+              its latency, as a moving average, times its requests in flight. `random` draws by weight. `hash` keeps a key with its server: when a server \
+              leaves, hardly more than its own keys move.",
+    default: "`p2c`",
+    example: "balance \"hash\" key=\"{client.ip}\"",
+    lower: Lower::Pool(lower_balance),
+};
+
+pub static STICKY: Directive = Directive {
+    name: "sticky",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[
+        Property::once("cookie", Kind::Text("the name of a cookie"), "The cookie's name; `tg_route` when left out."),
+        Property::once(
+            "secret",
+            Kind::Secret("at least 16 characters"),
+            "What cookies are signed with, the same for several proxies. Best from a file or the environment.",
+        ),
+        Property::once(
+            "max-age",
+            Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(400 * 86_400) },
+            "How long the client keeps it, in whole seconds; as long as its session when left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "A client stays with the server that it had, by a cookie.",
+    details: "The first answer sets a signed cookie that names the server without telling its address. Its requests then go to that server as long as it \
+              can be used, also when it gets no others because it is drained; when it is gone, another is chosen and the cookie set anew. Other changes of the \
+              pool, a reload and a restart leave clients where they are.\n\n\
+              Without `secret=` the process makes one and keeps it in its state folder.",
+    default: "clients are not bound to servers",
+    example: "server \"10.0.0.5:8080\"\nserver \"10.0.0.6:8080\"\nsticky cookie=\"tg_route\" max-age=\"1h\"",
+    lower: Lower::Pool(lower_sticky),
+};
+
+const COOKIE: &str = "tg_route";
+const COOKIE_CHARS_MAX: usize = 64;
+/// Shorter ones can be tried out, with any cookie at hand.
+const SECRET_BYTES_MIN: usize = 16;
+
+fn lower_balance(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    let method = line.read_argument(lowering, 0);
+    let key = line.template(lowering, "key");
+    let load_percent_max = line.number(lowering, "load-max").map(|percent| percent as u32);
+    let method = match method {
+        Some(Read::Choice(method, _)) => method,
+        Some(Read::Text(text)) => {
+            lowering.report(super::other_word(&text, "balance", Balance::NAMES, ""));
+            return;
+        }
+        _ => return,
+    };
+    if method != "hash" {
+        for name in ["key", "load-max"] {
+            if let Some(value) = line.property(name) {
+                let message = format!("`{name}=` has no meaning for `balance \"{method}\"`");
+                let diagnostic = Diagnostic::error("key-without-hash", value.location.clone(), message);
+                lowering.report(diagnostic.help("use `balance \"hash\"`"));
+            }
+        }
+    }
+    draft.pool.balance = match method {
+        "round-robin" => Balance::RoundRobin,
+        "least-conn" => Balance::LeastConn,
+        "random" => Balance::Random,
+        "ewma" => Balance::Ewma,
+        "hash" => match key {
+            Some(key) => {
+                if key.as_literal().is_some()
+                    && let Some(value) = line.property("key")
+                {
+                    let message = "this key is the same for every request, so one server gets them all";
+                    lowering.report(
+                        Diagnostic::warning("constant-key", value.location.clone(), message)
+                            .help("use a placeholder, as in `{client.ip}`"),
+                    );
+                }
+                Balance::Hash { key, load_percent_max }
+            }
+            None => {
+                if line.property("key").is_none() {
+                    let diagnostic = Diagnostic::error("missing-key", line.location(), "`balance \"hash\"` needs a key")
+                        .help("for example `balance \"hash\" key=\"{client.ip}\"`");
+                    lowering.report(diagnostic);
+                }
+                return;
+            }
+        },
+        _ => Balance::P2c,
+    };
+}
+
+fn lower_sticky(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    let cookie = match line.property("cookie") {
+        None => Some(COOKIE.to_string()),
+        Some(_) => line.text(lowering, "cookie").and_then(|text| cookie_name(lowering, text)),
+    };
+    let secret = line.text(lowering, "secret").and_then(|text| secret(lowering, &text));
+    let max_age = line.duration(lowering, "max-age");
+    if let (Some(max_age), Some(value)) = (max_age, line.property("max-age"))
+        && max_age.subsec_millis() > 0
+    {
+        let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), "`max-age=` is in whole seconds");
+        lowering.report(diagnostic.help(format!("write `\"{}s\"`", max_age.as_secs())));
+    }
+    let Some(cookie) = cookie else { return };
+    draft.pool.sticky = Some(Sticky { cookie, secret, max_age_seconds: max_age.map(|age| age.as_secs()) });
+}
+
+/// RFC 6265 section 4.1.1.
+fn cookie_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
+    if is_token(&text.value) && text.value.len() <= COOKIE_CHARS_MAX {
+        return Some(text.value);
+    }
+    let message = format!("`{}` cannot be the name of a cookie", crate::diagnostics::shortened(&text.value));
+    let help = format!("a name has letters, digits, `-`, `_` and `.`, at most {COOKIE_CHARS_MAX} of them");
+    lowering.report(text.error("bad-name", message).help(help));
+    None
+}
+
+fn secret(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
+    // As it comes from a file, with the line end that editors put there.
+    let value = text.value.trim_end_matches(['\r', '\n']);
+    if value.len() < SECRET_BYTES_MIN {
+        let message = format!("a secret has at least {SECRET_BYTES_MIN} bytes");
+        lowering.report(text.error("bad-secret", message).help("for example what `openssl rand -hex 32` prints"));
+        return None;
+    }
+    Some(Secret::new(value))
+}

@@ -1,0 +1,153 @@
+//! What concerns several lines of a pool at once, after each has been read by itself.
+
+use super::PoolDraft;
+use crate::diagnostics::{Diagnostic, Location};
+use crate::lowering::Lowering;
+use crate::units::show_duration;
+use tidegate_model::{Pool, PoolName, Probe, Protocol, Scheme, Server};
+
+/// The pool, unless something keeps it from being complete.
+pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName, at: Location) -> Option<Pool> {
+    let is_empty = draft.servers.is_empty() && draft.discover.is_empty();
+    if is_empty && !draft.faulty {
+        let diagnostic = Diagnostic::error("no-server", at.clone(), "this pool has no server")
+            .help("for example `server \"10.0.0.4:8080\"`, or `discover dns=\"api.internal:8080\"`");
+        lowering.report(diagnostic);
+    }
+    if is_empty {
+        return None;
+    }
+    check_backups(lowering, &draft, at);
+    check_protocol(lowering, &draft);
+    check_tls(lowering, &draft);
+    check_zones(lowering, &draft);
+    check_sticky(lowering, &draft);
+    check_hedge(lowering, &draft);
+    check_warm(lowering, &draft);
+    draft.pool.name = name;
+    draft.pool.servers = draft.servers.into_iter().map(|(server, _)| server).collect();
+    draft.pool.discover = draft.discover.into_iter().map(|(discover, _)| discover).collect();
+    Some(draft.pool)
+}
+
+impl PoolDraft {
+    /// Every server is one that is written, and could be read.
+    fn is_known(&self) -> bool {
+        self.discover.is_empty() && !self.faulty
+    }
+
+    fn all(&self, is_so: impl Fn(&Server) -> bool) -> bool {
+        self.servers.iter().all(|(server, _)| is_so(server))
+    }
+}
+
+fn check_backups(lowering: &mut Lowering<'_>, draft: &PoolDraft, at: Location) {
+    if draft.is_known() && draft.all(|server| server.priority > 0) {
+        let diagnostic = Diagnostic::error("only-backups", at, "every server of this pool is a backup")
+            .label(draft.servers[0].1.clone(), "a backup")
+            .help("remove `backup=#true` or `priority=` from one of them");
+        lowering.report(diagnostic);
+    }
+}
+
+fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let Some(protocol_at) = draft.at.get(super::connection::PROTOCOL.name) else { return };
+    let (conflicting_scheme, message, help) = match draft.pool.protocol {
+        Protocol::H2c => (Scheme::Https, "`h2c` is HTTP/2 without TLS, and this server has TLS", "use `protocol \"h2\"`"),
+        Protocol::H2 => (
+            Scheme::Http,
+            "`h2` is HTTP/2 over TLS, and this server has no TLS",
+            "use `protocol \"h2c\"`, or write `https://` in front of the address",
+        ),
+        Protocol::Auto | Protocol::Http1 => return,
+    };
+    if let Some((_, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme == conflicting_scheme) {
+        let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message)
+            .label(protocol_at.clone(), "asked for here")
+            .help(help);
+        lowering.report(diagnostic);
+    }
+}
+
+fn check_tls(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    if !draft.discover.is_empty() || !draft.all(|server| server.address.scheme == Scheme::Http) {
+        return;
+    }
+    let Some((_, server_at)) = draft.servers.first() else { return };
+    if let Some(tls_at) = draft.at.get(super::connection::UPSTREAM_TLS.name) {
+        let diagnostic = Diagnostic::warning("unused-tls", tls_at.clone(), "this has no effect: no server is spoken to with TLS")
+            .label(server_at.clone(), "plain HTTP")
+            .help("write `https://` in front of the server's address");
+        lowering.report(diagnostic);
+    }
+    if let (Some(health), Some(health_at)) = (&draft.pool.health, draft.at.get(super::health::HEALTH.name))
+        && health.probe == Probe::Tls
+        // Another port may well have it.
+        && health.port.is_none()
+    {
+        let message = "servers are asked for a TLS handshake, and none of them has TLS";
+        let diagnostic = Diagnostic::warning("tls-health-without-tls", health_at.clone(), message)
+            .label(server_at.clone(), "plain HTTP")
+            .help("use `health type=\"tcp\"`, or write `https://` in front of the server's address");
+        lowering.report(diagnostic);
+    }
+}
+
+/// Zones that are compared with nothing.
+fn check_zones(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let with_zone = draft.servers.iter().find(|(server, _)| server.zone.is_some());
+    match (draft.at.get(super::server::ZONE.name), with_zone) {
+        (Some(zone_at), None) if draft.is_known() => {
+            let message = "this has no effect: no server of the pool has a zone";
+            let diagnostic = Diagnostic::warning("unused-zone", zone_at.clone(), message);
+            lowering.report(diagnostic.help("say where each stands, as in `server \"10.0.0.4:8080\" zone=\"eu-1\"`"));
+        }
+        (None, Some((_, server_at))) => {
+            let message = "the zone has no effect: where this proxy stands is not said";
+            let diagnostic = Diagnostic::warning("unused-zone", server_at.clone(), message);
+            lowering.report(diagnostic.help("add `zone \"…\"` to the pool"));
+        }
+        (Some(_) | None, Some(_) | None) => {}
+    }
+}
+
+fn check_sticky(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let Some(at) = draft.at.get(super::balance::STICKY.name) else { return };
+    if draft.is_known()
+        && let [(_, server_at)] = draft.servers.as_slice()
+    {
+        let diagnostic = Diagnostic::warning("unused-sticky", at.clone(), "this has no effect: the pool has one server")
+            .label(server_at.clone(), "the only one")
+            .help("remove it until there is a second server");
+        lowering.report(diagnostic);
+    }
+}
+
+fn check_hedge(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let (Some(hedge), Some(at)) = (draft.pool.hedge, draft.at.get(super::retry::HEDGE.name)) else { return };
+    let first_byte = draft.pool.timeouts.first_byte;
+    if hedge.after < first_byte {
+        return;
+    }
+    let message = format!("this has no effect: after {} without an answer a request is given up", show_duration(first_byte));
+    let mut diagnostic = Diagnostic::warning("unused-hedge", at.clone(), message);
+    if let Some(timeout_at) = draft.at.get(super::connection::TIMEOUT.name) {
+        diagnostic = diagnostic.label(timeout_at.clone(), "said here");
+    }
+    lowering.report(diagnostic.help("use a shorter time, or raise `timeout first-byte=`"));
+}
+
+fn check_warm(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let (Some(at), Some(proxy_protocol_at)) =
+        (draft.at.get(super::connection::KEEP_ALIVE.name), draft.at.get(super::connection::SEND_PROXY_PROTOCOL.name))
+    else {
+        return;
+    };
+    if draft.pool.keep_alive.warm > 0 {
+        let message = "`warm=` has no effect: whose a connection is has to be known when it is opened";
+        let diagnostic = Diagnostic::warning("unused-warm", at.clone(), message)
+            .label(proxy_protocol_at.clone(), "connections begin with their client")
+            .help("remove `warm=`");
+        lowering.report(diagnostic);
+    }
+}

@@ -1,0 +1,258 @@
+//! `timeout`, `keep-alive`, `protocol`, `tls`, `send-proxy-protocol`: how connections to the servers are made and kept.
+
+use super::PoolDraft;
+use crate::diagnostics::Diagnostic;
+use crate::directives::tls::{check_certificate_file, check_key_file};
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use std::time::Duration;
+use tidegate_model::{KeepAlive, Protocol, ProxyProtocol, Timeouts};
+
+pub static TIMEOUT: Directive = Directive {
+    name: "timeout",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[
+        timeout(
+            "connect",
+            Duration::from_secs(300),
+            "Until a connection stands, the TLS handshake included; `5s` when left out.",
+        ),
+        timeout(
+            "first-byte",
+            Duration::from_secs(86_400),
+            "From the end of the request to the first byte of the answer; `60s` when left out.",
+        ),
+        timeout(
+            "idle",
+            Duration::from_secs(7 * 86_400),
+            "Between two bytes of a body, a stream or a tunnel; `1h` when left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "How long to wait for a server.",
+    details: "There is no limit on the whole of a request: long downloads and streams go on as long as bytes come.",
+    default: "`connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`",
+    example: "timeout connect=\"2s\" first-byte=\"30s\"",
+    lower: Lower::Pool(lower_timeout),
+};
+
+const fn timeout(name: &'static str, max: Duration, summary: &'static str) -> Property {
+    Property { name, kind: Kind::Duration { min: Duration::from_millis(1), max }, repeat: Repeat::Once, summary }
+}
+
+pub static KEEP_ALIVE: Directive = Directive {
+    name: "keep-alive",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[
+        Property::once(
+            "idle",
+            Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) },
+            "How long a connection is kept without a request; `55s` when left out. What a server announces, or is seen to do, may make it less.",
+        ),
+        Property::once(
+            "requests",
+            Kind::Integer { min: 1, max: 1_000_000_000 },
+            "Requests on one connection, less up to a tenth by chance; no limit when left out.",
+        ),
+        Property::once(
+            "age",
+            Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(30 * 86_400) },
+            "After how long a connection gets no new request, less up to a tenth by chance; no limit when left out.",
+        ),
+        Property::once(
+            "warm",
+            Kind::Integer { min: 0, max: 1024 },
+            "Connections that each thread holds open to each server before they are needed; `0` when left out.",
+        ),
+        Property::once(
+            "ping",
+            Kind::ChoiceOr(&["off"], "a duration from 1s to 1h"),
+            "After how long a silent HTTP/2 connection with requests on it is asked for a sign of life, and given up after as long again; `30s` when \
+             left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "How long connections to servers are used.",
+    details: "With `age=` or `requests=`, load spreads over servers that came later, and what a name stands for now is what is connected to.",
+    default: "`idle=\"55s\" warm=0 ping=\"30s\"`",
+    example: "keep-alive idle=\"30s\" age=\"10m\" warm=2",
+    lower: Lower::Pool(lower_keep_alive),
+};
+
+pub static PROTOCOL: Directive = Directive {
+    name: "protocol",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "name",
+        kind: Kind::ChoiceOr(&["auto", "http1", "h2", "h2c"], ""),
+        count: Count::One,
+        summary: "`auto`, `http1`, `h2` or `h2c`.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "The version of HTTP that is spoken with the servers.",
+    details: "`auto` lets the TLS handshake settle it; without TLS it is HTTP/1.1, and HTTP/2 for gRPC, which nothing else can carry. `h2` is \
+              HTTP/2 over TLS, `h2c` HTTP/2 without TLS.",
+    default: "`auto`",
+    example: "protocol \"h2c\"",
+    lower: Lower::Pool(lower_protocol),
+};
+
+pub static UPSTREAM_TLS: Directive = Directive {
+    name: "tls",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[
+        Property {
+            name: "ca",
+            kind: Kind::Path,
+            repeat: Repeat::Once,
+            summary: "PEM file with the authorities to trust, instead of the system's.",
+        },
+        Property {
+            name: "sni",
+            kind: Kind::Text("a host name"),
+            repeat: Repeat::Once,
+            summary: "The name to ask for and to verify, instead of the address's host.",
+        },
+        Property {
+            name: "cert",
+            kind: Kind::Path,
+            repeat: Repeat::Once,
+            summary: "Certificate chain to show to the server, in PEM.",
+        },
+        Property { name: "key", kind: Kind::Path, repeat: Repeat::Once, summary: "Its private key, in PEM." },
+        Property {
+            name: "verify",
+            kind: Kind::Switch,
+            repeat: Repeat::Once,
+            summary: "`#false` takes any certificate, and with it anyone in between; a warning says so.",
+        },
+    ],
+    block: Block::None,
+    summary: "How servers with an `https://` address are spoken to.",
+    details: "",
+    default: "verified against the system's authorities and the server's own name",
+    example: "tls sni=\"api.internal\"",
+    lower: Lower::Pool(lower_tls),
+};
+
+pub static SEND_PROXY_PROTOCOL: Directive = Directive {
+    name: "send-proxy-protocol",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "version",
+        kind: Kind::Choice(&["v1", "v2"]),
+        count: Count::One,
+        summary: "`v1` is text, `v2` binary.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Begins each connection with the address of the client.",
+    details: "It is the PROXY protocol, which the servers have to expect: one that does not takes it for a broken request. A connection then belongs to one \
+              client, so fewer of them are shared; where a header field does, `X-Forwarded-For` is sent anyway.",
+    default: "not sent",
+    example: "send-proxy-protocol \"v2\"",
+    lower: Lower::Pool(lower_send_proxy_protocol),
+};
+
+fn lower_timeout(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    if line.node.entries.is_empty() {
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "`timeout` sets nothing")
+            .help("for example `timeout connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`");
+        lowering.report(diagnostic);
+    }
+    let defaults = Timeouts::default();
+    draft.pool.timeouts = Timeouts {
+        connect: line.duration(lowering, "connect").unwrap_or(defaults.connect),
+        first_byte: line.duration(lowering, "first-byte").unwrap_or(defaults.first_byte),
+        idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
+    };
+}
+
+fn lower_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    match line.read_argument(lowering, 0) {
+        Some(Read::Choice(name, at)) => {
+            if let Some((_, protocol)) = Protocol::NAMES.iter().find(|(known, _)| *known == name) {
+                draft.pool.protocol = *protocol;
+                draft.at.insert(PROTOCOL.name, at);
+            }
+        }
+        Some(Read::Text(text)) => {
+            let names: Vec<&str> = Protocol::NAMES.iter().map(|(name, _)| *name).collect();
+            lowering.report(super::other_word(&text, "protocol", &names, "h3"));
+        }
+        _ => {}
+    }
+}
+
+fn lower_tls(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    if let Some(ca) = line.text(lowering, "ca") {
+        draft.pool.tls.ca = check_certificate_file(lowering, &ca, false);
+    }
+    if let Some(sni) = line.text(lowering, "sni") {
+        match tidegate_model::address::parse_host_pattern(&sni.value) {
+            Ok(tidegate_model::HostPattern::Exact(name)) => draft.pool.tls.sni = Some(name),
+            Ok(_) => lowering.report(sni.error("bad-value", "`sni=` is a host name").help("for example `sni=\"api.internal\"`")),
+            Err(reason) => lowering.report(sni.error("bad-value", reason)),
+        }
+    }
+    let cert = line.text(lowering, "cert");
+    let key = line.text(lowering, "key");
+    if let (Some(key), None) = (&key, line.property("cert")) {
+        lowering.report(key.error("missing-cert", "`key=` without `cert=`").help("add `cert=\"…\"` with the certificate chain"));
+    }
+    if let Some(cert) = cert {
+        let key_is_elsewhere = line.property("key").is_some();
+        let cert_path = check_certificate_file(lowering, &cert, !key_is_elsewhere);
+        let key_path =
+            key.and_then(|key| check_key_file(lowering, &key)).or_else(|| cert_path.clone().filter(|_| !key_is_elsewhere));
+        draft.pool.tls.client_certificate = cert_path.zip(key_path);
+    }
+    if let Some(verify) = line.switch(lowering, "verify") {
+        draft.pool.tls.verify = verify;
+        if let (false, Some(value)) = (verify, line.property("verify")) {
+            let diagnostic =
+                Diagnostic::warning("unverified-upstream", value.location.clone(), "the servers' certificates are not verified")
+                    .note("anyone between here and a server can read and change what is sent")
+                    .help("trust the authority that signed them, with `ca=\"…\"`");
+            lowering.report(diagnostic);
+        }
+    }
+}
+
+const PING: Kind = Kind::Duration { min: Duration::from_secs(1), max: Duration::from_secs(3600) };
+
+fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    super::expect_settings(lowering, line);
+    let defaults = KeepAlive::default();
+    let ping = match line.property("ping") {
+        None => defaults.ping,
+        Some(value) => match lowering::read_choice_or(lowering, value, &["off"], PING, "`ping=`") {
+            Some(Read::Duration(ping)) => Some(ping),
+            Some(Read::Choice(..)) => None,
+            _ => defaults.ping,
+        },
+    };
+    draft.pool.keep_alive = KeepAlive {
+        idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
+        requests: line.number(lowering, "requests").map(|requests| requests as u32),
+        age: line.duration(lowering, "age"),
+        warm: line.number(lowering, "warm").map_or(defaults.warm, |warm| warm as u32),
+        ping,
+    };
+}
+
+fn lower_send_proxy_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    if let Some(version) = line.read_argument(lowering, 0).map(Read::choice) {
+        draft.pool.send_proxy_protocol =
+            ProxyProtocol::NAMES.iter().find(|(name, _)| *name == version).map(|(_, version)| *version);
+    }
+}

@@ -1,0 +1,326 @@
+//! `discover dns="api.internal:8080"`: where servers come from that nobody wrote. Nothing is asked here; a name is only read.
+
+use super::PoolDraft;
+use crate::diagnostics::{Diagnostic, Location};
+use crate::lowering::{Line, Lowering};
+use crate::placeholders::Text;
+use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::units::show_duration;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tidegate_model::{
+    ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, HostPattern, Scheme, Secret, UpstreamAddress, address,
+};
+
+const TTL: Kind = Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) };
+
+pub static DISCOVER: Directive = Directive {
+    name: "discover",
+    places: &[Place::Pool],
+    repeat: Repeat::Many,
+    arguments: &[],
+    properties: &[
+        Property::once(
+            "dns",
+            Kind::Text("`[scheme://]name:port`, or `srv+` and the name of a service"),
+            "A and AAAA records: each address is a server on this port. Or SRV records, as in `srv+_http._tcp.api.internal`.",
+        ),
+        Property::once(
+            "resolver",
+            Kind::Text("an IP address, with or without a port"),
+            "For `dns`: who is asked, instead of those of `/etc/resolv.conf`; port 53 when left out.",
+        ),
+        Property::once("ttl-min", TTL, "For `dns`: a TTL below is taken as this; `1s` when left out."),
+        Property::once("ttl-max", TTL, "For `dns`: a TTL above is taken as this; `5m` when left out."),
+        Property::once("file", Kind::Path, "A list of servers, in JSON or KDL, read again when it changes."),
+        Property::once("docker", Kind::Text("a value of the label `tidegate.pool`"), "Running containers with that label."),
+        Property::once("socket", Kind::Path, "For `docker`: the engine's socket; Docker's or Podman's own when left out."),
+        Property::once(
+            "network",
+            Kind::Text("the name of a network"),
+            "For `docker`: the network whose addresses are used; one that can be reached when left out.",
+        ),
+        Property::once(
+            "port",
+            Kind::Integer { min: 1, max: 65_535 },
+            "For `docker`: the containers' port; the label `tidegate.port`, or the only port that is exposed, when left out.",
+        ),
+        Property::once("consul", Kind::Text("the name of a service"), "Healthy instances of a service of Consul."),
+        Property::once(
+            "agent",
+            Kind::Text("an address, as in `\"http://127.0.0.1:8500\"`"),
+            "For `consul`: its agent; `http://127.0.0.1:8500` when left out.",
+        ),
+        Property::once("tag", Kind::Text("a tag"), "For `consul`: only instances with this tag."),
+        Property::once("datacenter", Kind::Text("the name of a datacenter"), "For `consul`: the agent's own when left out."),
+        Property::once("token", Kind::Secret("a token of Consul"), "For `consul`. Best from a file or the environment."),
+    ],
+    block: Block::None,
+    summary: "Where more servers come from, besides those that are written.",
+    details: "One line has one of `dns=`, `file=`, `docker=` and `consul=`; a pool may have several lines, and `server` lines as well. Servers come and go \
+              while requests are on their way: one that goes gets no new requests and finishes those that it has. The last good answer is kept when \
+              nothing can be asked, and the process starts although there is none yet.\n\n\
+              SRV records bring port, weight and priority of each server. `srv+_https._tcp.…` is spoken to with TLS, any other service in plain text.",
+    default: "",
+    example: "discover dns=\"api.internal:8080\" ttl-max=\"30s\"",
+    lower: Lower::Pool(lower_discover),
+};
+
+const KINDS: [&str; 4] = ["dns", "file", "docker", "consul"];
+
+/// Which kind the other properties belong to.
+const OF_ONE_KIND: &[(&str, &str)] = &[
+    ("resolver", "dns"),
+    ("ttl-min", "dns"),
+    ("ttl-max", "dns"),
+    ("socket", "docker"),
+    ("network", "docker"),
+    ("port", "docker"),
+    ("agent", "consul"),
+    ("tag", "consul"),
+    ("datacenter", "consul"),
+    ("token", "consul"),
+];
+
+const RESOLVER_PORT: u16 = 53;
+const TEXT_CHARS_MAX: usize = 255;
+
+fn lower_discover(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    let Some(discover) = read_discover(lowering, line) else {
+        draft.faulty = true;
+        return;
+    };
+    if let Some((_, first)) = draft.discover.iter().find(|(known, _)| *known == discover) {
+        let diagnostic = Diagnostic::error("duplicate-discover", line.location(), "the same is asked twice")
+            .label(first.clone(), "the first one")
+            .help("remove one of them");
+        lowering.report(diagnostic);
+        return;
+    }
+    draft.discover.push((discover, line.location()));
+}
+
+fn read_discover(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
+    let kinds: Vec<(&str, Location)> =
+        KINDS.iter().filter_map(|kind| line.property(kind).map(|value| (*kind, value.location.clone()))).collect();
+    let [(kind, _)] = kinds.as_slice() else {
+        match kinds.as_slice() {
+            // What this version does not have was reported as that.
+            [] if line.properties("kubernetes").next().is_some() => {}
+            [] => {
+                let message = "`discover` needs one of `dns=`, `file=`, `docker=` and `consul=`";
+                let diagnostic = Diagnostic::error("missing-argument", line.location(), message);
+                lowering.report(diagnostic.help("for example `discover dns=\"api.internal:8080\"`"));
+            }
+            [(first, first_at), (second, second_at), ..] => {
+                let message = format!("`{first}=` and `{second}=` cannot stand on one line");
+                let diagnostic = Diagnostic::error("conflicting-kinds", second_at.clone(), message)
+                    .label(first_at.clone(), "the first one")
+                    .help("write a `discover` line for each of them");
+                lowering.report(diagnostic);
+            }
+            [_] => unreachable!("one kind is what goes on"),
+        }
+        return None;
+    };
+    for (name, owner) in OF_ONE_KIND.iter().filter(|(_, owner)| owner != kind) {
+        if let Some(value) = line.property(name) {
+            let message = format!("`{name}=` belongs to `discover {owner}=`, and this is `discover {kind}=`");
+            let diagnostic = Diagnostic::error("property-of-another-kind", value.location.clone(), message);
+            lowering.report(diagnostic.help("remove it"));
+        }
+    }
+    match *kind {
+        "dns" => dns(lowering, line).map(Discover::Dns),
+        "file" => {
+            let text = line.text(lowering, "file")?;
+            Some(Discover::File { path: lowering.path(&text.value, &text.location) })
+        }
+        "docker" => docker(lowering, line).map(Discover::Docker),
+        _ => consul(lowering, line).map(Discover::Consul),
+    }
+}
+
+fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsDiscover> {
+    let resolver = line.text(lowering, "resolver").map(|text| resolver(lowering, &text));
+    let errors_before = lowering.diagnostics.len();
+    let ttl_least = line.duration(lowering, "ttl-min");
+    let ttl_most = line.duration(lowering, "ttl-max");
+    let is_read = lowering.diagnostics.len() == errors_before;
+    let ttl_least_meant = ttl_least.unwrap_or(DnsDiscover::TTL_LEAST.min(ttl_most.unwrap_or(Duration::MAX)));
+    let ttl_most_meant = ttl_most.unwrap_or(DnsDiscover::TTL_MOST.max(ttl_least_meant));
+    if let Some(value) = line.property("ttl-max")
+        && ttl_least_meant > ttl_most_meant
+    {
+        let message = format!("`ttl-max=` is below `ttl-min=`, {}", show_duration(ttl_least_meant));
+        let diagnostic = Diagnostic::error("conflicting-times", value.location.clone(), message);
+        lowering.report(diagnostic.help("raise `ttl-max=` or lower `ttl-min=`"));
+    }
+    let text = line.text(lowering, "dns")?;
+    let (scheme, question) = match parse_dns(&text.value) {
+        Ok(read) => read,
+        Err((reason, help)) => {
+            let diagnostic = text.error("bad-address", reason);
+            lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
+            return None;
+        }
+    };
+    let resolver = match resolver {
+        None => None,
+        Some(read) => Some(read?),
+    };
+    is_read.then_some(DnsDiscover { scheme, question, resolver, ttl_least: ttl_least_meant, ttl_most: ttl_most_meant })
+}
+
+/// `Err` is what is wrong, and what to do.
+fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), (String, String)> {
+    let as_in = "for example `dns=\"api.internal:8080\"`";
+    if let Some(name) = text.strip_prefix("srv+") {
+        let as_in = "for example `dns=\"srv+_http._tcp.api.internal\"`";
+        if name.contains([':', '/']) {
+            return Err(("SRV records bring the port themselves, and there is no scheme".into(), as_in.into()));
+        }
+        return match address::parse_host_pattern(name) {
+            Ok(HostPattern::Exact(name)) => {
+                let scheme = if name.starts_with("_https.") { Scheme::Https } else { Scheme::Http };
+                Ok((scheme, DnsQuestion::Services { name }))
+            }
+            Ok(HostPattern::Any | HostPattern::Wildcard(_) | HostPattern::Ip(_)) => {
+                Err(("the name of a service is missing behind `srv+`".into(), as_in.into()))
+            }
+            Err(reason) => Err((reason, as_in.into())),
+        };
+    }
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    if !rest.contains(':') && matches!(address::parse_host_pattern(rest), Ok(HostPattern::Exact(_))) && rest == text {
+        let help = format!("write `dns=\"{rest}:8080\"`, or `dns=\"srv+_http._tcp.{rest}\"` for SRV records, which bring it");
+        return Err(("the port of the servers is missing".into(), help));
+    }
+    match UpstreamAddress::parse(text) {
+        Ok(found) if found.host.parse::<IpAddr>().is_ok() => {
+            let message = format!("`{}` is an IP address, and there is nothing to look up", found.host);
+            Err((message, format!("write `server \"{found}\"`")))
+        }
+        Ok(UpstreamAddress { scheme, host, port }) => Ok((scheme, DnsQuestion::Addresses { name: host, port })),
+        Err(reason) => Err((reason, as_in.into())),
+    }
+}
+
+fn resolver(lowering: &mut Lowering<'_>, text: &Text) -> Option<SocketAddr> {
+    let bare = text.value.trim_start_matches('[').trim_end_matches(']');
+    let read = text.value.parse().ok().or_else(|| Some(SocketAddr::new(bare.parse().ok()?, RESOLVER_PORT)));
+    match read {
+        Some(address) if address.port() != 0 => Some(address),
+        Some(_) | None => {
+            let diagnostic = text.error("bad-address", format!("`{}` is not the IP address of a resolver", text.value));
+            lowering.report(diagnostic.help("for example `resolver=\"10.0.0.2\"` or `resolver=\"10.0.0.2:5353\"`"));
+            None
+        }
+    }
+}
+
+fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DockerDiscover> {
+    let label = line.text(lowering, "docker").and_then(|text| some_text(lowering, text, "`docker=`"));
+    let network = line.text(lowering, "network").and_then(|text| some_text(lowering, text, "`network=`"));
+    let port = line.number(lowering, "port").map(|port| port as u16);
+    let socket = line.text(lowering, "socket").map(|text| {
+        // As the variable `DOCKER_HOST` has it.
+        let path = text.value.strip_prefix("unix://").unwrap_or(&text.value).to_string();
+        lowering.path(&path, &text.location)
+    });
+    Some(DockerDiscover { label: label?, socket, network, port })
+}
+
+fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ConsulDiscover> {
+    let service = line.text(lowering, "consul").and_then(|text| some_text(lowering, text, "`consul=`"));
+    let tag = line.text(lowering, "tag").and_then(|text| some_text(lowering, text, "`tag=`"));
+    let datacenter = line.text(lowering, "datacenter").and_then(|text| some_text(lowering, text, "`datacenter=`"));
+    let agent = match line.text(lowering, "agent") {
+        None => Some(ConsulDiscover::AGENT.to_string()),
+        Some(text) => agent(lowering, &text),
+    };
+    let token = line.text(lowering, "token").and_then(|text| token(lowering, &text));
+    Some(ConsulDiscover { service: service?, agent: agent?, tag, datacenter, token })
+}
+
+fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
+    let is_http = !text.value.contains("://") || text.value.starts_with("http://");
+    let reason = match UpstreamAddress::parse(&text.value) {
+        Ok(address) if is_http => return Some(format!("http://{}", address.authority())),
+        Ok(_) => "the agent is asked in plain text, as it is on the same machine".to_string(),
+        Err(reason) => reason,
+    };
+    lowering.report(text.error("bad-address", reason).help(format!("for example `agent=\"{}\"`", ConsulDiscover::AGENT)));
+    None
+}
+
+fn token(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
+    // As it comes from a file, with the line end that editors put there.
+    let value = text.value.trim_end_matches(['\r', '\n']);
+    if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let message = "a token has visible ASCII characters and no blanks";
+        lowering.report(text.error("bad-token", message).help("for example `token=\"{file./run/secrets/consul}\"`"));
+        return None;
+    }
+    Some(Secret::new(value))
+}
+
+/// Goes into a request as a part of its target, where it is percent-encoded; only what nobody can mean is refused.
+fn some_text(lowering: &mut Lowering<'_>, text: Text, owner: &str) -> Option<String> {
+    let reason = if text.value.is_empty() {
+        format!("{owner} is empty")
+    } else if text.value.chars().count() > TEXT_CHARS_MAX || text.value.chars().any(char::is_control) {
+        format!("{owner} has at most {TEXT_CHARS_MAX} characters, and no control characters")
+    } else {
+        return Some(text.value);
+    };
+    lowering.report(text.error("bad-value", reason));
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_to_the_dns() {
+        let check = |text: &str, expected: &str| {
+            let seen = match parse_dns(text) {
+                Ok((scheme, DnsQuestion::Addresses { name, port })) => format!("{} {name} {port}", scheme.as_str()),
+                Ok((scheme, DnsQuestion::Services { name })) => format!("{} services {name}", scheme.as_str()),
+                Err((reason, help)) => format!("error: {reason}; {help}"),
+            };
+            assert_eq!(seen, expected, "for {text}");
+        };
+        check("api.internal:8080", "http api.internal 8080");
+        check("API.internal.:8080", "http api.internal 8080");
+        check("http://api.internal:8080", "http api.internal 8080");
+        check("https://api.internal", "https api.internal 443");
+        check("srv+_http._tcp.api.internal", "http services _http._tcp.api.internal");
+        check("srv+_https._tcp.api.internal", "https services _https._tcp.api.internal");
+        check("srv+_grpc._tcp.api.internal", "http services _grpc._tcp.api.internal");
+        check(
+            "api.internal",
+            "error: the port of the servers is missing; write `dns=\"api.internal:8080\"`, or `dns=\"srv+_http._tcp.api.internal\"` for SRV \
+             records, which bring it",
+        );
+        check(
+            "http://10.0.0.1:80",
+            "error: `10.0.0.1` is an IP address, and there is nothing to look up; write `server \"10.0.0.1:80\"`",
+        );
+        check("[::1]:80", "error: `::1` is an IP address, and there is nothing to look up; write `server \"[::1]:80\"`");
+        check(
+            "srv+_http._tcp.a:80",
+            "error: SRV records bring the port themselves, and there is no scheme; for example `dns=\"srv+_http._tcp.api.internal\"`",
+        );
+        check("srv+", "error: the name of a service is missing behind `srv+`; for example `dns=\"srv+_http._tcp.api.internal\"`");
+        check("ftp://a:1", "error: unknown scheme `ftp`; `http` and `https` are known; for example `dns=\"api.internal:8080\"`");
+    }
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        bolero::check!().with_type::<String>().for_each(|text: &String| {
+            let _ = parse_dns(text);
+        });
+    }
+}

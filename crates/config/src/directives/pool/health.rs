@@ -1,0 +1,330 @@
+//! `health "/healthz" interval="2s"`: servers are asked whether they are well.
+
+use super::PoolDraft;
+use crate::diagnostics::Diagnostic;
+use crate::directives::header::is_token;
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::patterns;
+use crate::placeholders::{self, Text};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::units::show_duration;
+use std::time::Duration;
+use tidegate_model::{Health, HttpProbe, Probe, SiteAddress, StatusRange, TextPattern};
+
+const INTERVAL: Kind = Kind::Duration { min: Duration::from_millis(50), max: Duration::from_secs(3600) };
+const TIMES: Kind = Kind::Integer { min: 1, max: 100 };
+
+pub static HEALTH: Directive = Directive {
+    name: "health",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "path",
+        kind: Kind::Text("a path, as in `\"/healthz\"`"),
+        count: Count::Optional,
+        summary: "What is asked for; only for `type=\"http\"`, and needed there.",
+    }],
+    properties: &[
+        Property::once("type", Kind::Choice(Probe::NAMES), "What is asked; `http` when left out."),
+        Property::once("interval", INTERVAL, "Between two questions to a server that is up; `2s` when left out."),
+        Property::once(
+            "interval-down",
+            INTERVAL,
+            "The same for a server that is down or not known yet; `1s` when left out, but not more than `interval=` and not less than `timeout=`.",
+        ),
+        Property::once(
+            "timeout",
+            Kind::Duration { min: Duration::from_millis(10), max: Duration::from_secs(3600) },
+            "How long an answer may take, not longer than `interval=`; `1s` when left out, or as long as a shorter interval.",
+        ),
+        Property::once("rise", TIMES, "Good answers in a row that bring a server up; `2` when left out."),
+        Property::once("fall", TIMES, "Bad answers in a row that take a server down; `3` when left out."),
+        Property::once("port", Kind::Integer { min: 1, max: 65_535 }, "Asked on this port instead of the server's own."),
+        Property::once(
+            "expect",
+            Kind::Text("statuses and ranges of them, separated by commas"),
+            "For `http`: the statuses that are good; `200-399` when left out.",
+        ),
+        Property::once("method", Kind::Text("a method, as in `\"HEAD\"`"), "For `http`; `GET` when left out."),
+        Property::once(
+            "host",
+            Kind::Text("a host, as in `\"example.com\"`"),
+            "For `http`: the `Host` of the request; the server's own address when left out.",
+        ),
+        Property {
+            name: "header",
+            kind: Kind::Text("`Name: value`"),
+            repeat: Repeat::Many,
+            summary: "For `http`: a further field of the request.",
+        },
+        Property::once(
+            "body",
+            Kind::Text("a text, or a pattern"),
+            "For `http`: what the first 64 KiB of the answer's body have to be, as a pattern of `match`.",
+        ),
+        Property::once(
+            "service",
+            Kind::Text("a name"),
+            "For `grpc`: the service that is asked about; the whole server when left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "Servers are asked whether they are well, and those that are not get no requests.",
+    details: "`http` asks for a path and looks at the status; a redirect is not followed, so it is as good as its status, and `200-399` takes it. \
+              `tcp` is content with a connection, `tls` with a handshake. `grpc` asks by the gRPC health protocol, which answers `SERVING`.\n\n\
+              The whole process asks once, whatever the number of its threads, and spreads the questions by a tenth of the interval. At the start a server is \
+              used once its first answer is good, without waiting for `rise=`; when none of the pool has answered yet, all of them are used.\n\n\
+              `body=\"ok\"` is the whole body, blanks around it aside, `\"ok*\"` its start, `\"*ok\"` its end, `\"~ok\"` a regular expression anywhere in it.",
+    default: "servers are not asked; see `outlier` for what happens then",
+    example: "health \"/healthz\" interval=\"2s\" timeout=\"1s\" rise=2 fall=3 expect=\"200-399\"",
+    lower: Lower::Pool(lower_health),
+};
+
+/// Properties that mean something to one type alone.
+const OF_ONE_TYPE: &[(&str, &str)] =
+    &[("expect", "http"), ("method", "http"), ("host", "http"), ("header", "http"), ("body", "http"), ("service", "grpc")];
+
+const EXPECTED: StatusRange = StatusRange { first: 200, last: 399 };
+/// An answer below is not the last one.
+const STATUS_MIN: u16 = 200;
+const STATUS_MAX: u16 = 599;
+/// Each goes out with every question.
+const HEADERS_MAX: usize = 32;
+
+/// Fields that say where a request ends and whom it is for, which the probe writes itself.
+const FIELDS_OF_THE_PROBE: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "upgrade"];
+
+fn lower_health(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    let kind = match line.property("type") {
+        None => Some("http"),
+        Some(_) => line.read(lowering, "type").map(Read::choice),
+    };
+    if let Some(kind) = kind {
+        refuse_others(lowering, line, kind);
+    }
+    let path = line.read_argument(lowering, 0).map(Read::text);
+    let probe = match kind {
+        Some("http") => http(lowering, line, path).map(Probe::Http),
+        Some("tcp") => Some(Probe::Tcp),
+        Some("tls") => Some(Probe::Tls),
+        Some("grpc") => grpc(lowering, line),
+        _ => None,
+    };
+    let times = times(lowering, line);
+    let rise = line.number(lowering, "rise").map_or(Health::RISE, |count| count as u32);
+    let fall = line.number(lowering, "fall").map_or(Health::FALL, |count| count as u32);
+    let port = line.number(lowering, "port").map(|port| port as u16);
+    let (Some(probe), Some(Times { interval, interval_down, timeout })) = (probe, times) else { return };
+    draft.pool.health = Some(Health { probe, interval, interval_down, timeout, rise, fall, port });
+}
+
+/// What is written, and means nothing to this type.
+fn refuse_others(lowering: &mut Lowering<'_>, line: &Line<'_>, kind: &str) {
+    for (name, owner) in OF_ONE_TYPE.iter().filter(|(_, owner)| *owner != kind) {
+        for entry in line.properties(name) {
+            let message = format!("`{name}=` has no meaning for `type=\"{kind}\"`");
+            let diagnostic = Diagnostic::error("property-of-another-type", entry.location.clone(), message);
+            lowering.report(diagnostic.help(format!("remove it, or write `type=\"{owner}\"`")));
+        }
+    }
+    if let Some(path) = line.argument(0)
+        && kind != "http"
+    {
+        let message = format!("`health type=\"{kind}\"` takes no path");
+        let help = if kind == "grpc" {
+            "remove it; one service is asked about with `service=`"
+        } else {
+            "remove it, or ask for the path with `type=\"http\"`"
+        };
+        lowering.report(Diagnostic::error("path-without-http", path.location.clone(), message).help(help));
+    }
+}
+
+struct Times {
+    interval: Duration,
+    interval_down: Duration,
+    timeout: Duration,
+}
+
+fn times(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Times> {
+    let errors_before = lowering.diagnostics.len();
+    let interval = line.duration(lowering, "interval").unwrap_or(Health::INTERVAL);
+    let timeout = line.duration(lowering, "timeout").unwrap_or(Health::TIMEOUT.min(interval));
+    let interval_down = line.duration(lowering, "interval-down").unwrap_or(Health::INTERVAL_DOWN.min(interval).max(timeout));
+    if lowering.diagnostics.len() > errors_before {
+        return None;
+    }
+    for (name, bound) in [("interval", interval), ("interval-down", interval_down)] {
+        if timeout <= bound {
+            continue;
+        }
+        // The one that is written is the one to look at.
+        let value = line.property("timeout").or_else(|| line.property(name));
+        let at = value.map_or_else(|| line.location(), |value| value.location.clone());
+        let message = format!(
+            "an answer may take {}, which is longer than the {} of `{name}=`",
+            show_duration(timeout),
+            show_duration(bound)
+        );
+        let help = format!("lower `timeout=` to at most {}, or raise `{name}=`", show_duration(bound));
+        lowering.report(Diagnostic::error("timeout-beyond-interval", at, message).help(help));
+        return None;
+    }
+    Some(Times { interval, interval_down, timeout })
+}
+
+fn grpc(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Probe> {
+    let Some(service) = line.text(lowering, "service") else {
+        return line.property("service").is_none().then_some(Probe::Grpc { service: None });
+    };
+    if service.value.is_empty() || service.value.chars().any(char::is_control) {
+        let diagnostic = service.error("bad-value", "this cannot be the name of a service");
+        lowering.report(diagnostic.help("for example `service=\"shop.Orders\"`; for the whole server, leave it out"));
+        return None;
+    }
+    Some(Probe::Grpc { service: Some(service.value) })
+}
+
+fn http(lowering: &mut Lowering<'_>, line: &Line<'_>, path: Option<Text>) -> Option<HttpProbe> {
+    let errors_before = lowering.diagnostics.len();
+    if line.argument(0).is_none() {
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "`health` needs the path to ask for")
+            .help("for example `health \"/healthz\"`; to be content with a connection, `health type=\"tcp\"`");
+        lowering.report(diagnostic);
+    }
+    let path = path.and_then(|path| checked_path(lowering, path));
+    let method = line.text(lowering, "method").and_then(|text| method(lowering, text));
+    let host = line.text(lowering, "host").and_then(|text| host(lowering, text));
+    let expect = line.text(lowering, "expect").and_then(|text| expect(lowering, &text));
+    let headers = headers(lowering, line);
+    let body = body(lowering, line);
+    let probe = HttpProbe {
+        path: path?,
+        method: method.unwrap_or_else(|| "GET".into()),
+        host,
+        headers,
+        expect: expect.unwrap_or_else(|| vec![EXPECTED]),
+        body,
+    };
+    if let Some(value) = line.property("body")
+        && probe.method == "HEAD"
+    {
+        let message = "the answer to a `HEAD` has no body";
+        let diagnostic = Diagnostic::error("body-of-head", value.location.clone(), message);
+        lowering.report(diagnostic.help("remove `method=` or `body=`"));
+    }
+    (lowering.diagnostics.len() == errors_before).then_some(probe)
+}
+
+fn checked_path(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
+    let help = match text.value.as_str() {
+        path if path.contains("://") => {
+            let path = path.split_once("://").and_then(|(_, rest)| rest.find('/').map(|start| &rest[start..])).unwrap_or("/");
+            format!("write the path alone, `{path}`; a port is given with `port=`, a host with `host=`")
+        }
+        path if !path.starts_with('/') => format!("write `/{path}`"),
+        // It goes into the request as it is, and a blank would end it there.
+        path if !path.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            "blanks and letters outside ASCII are percent-encoded, as in `%20`".to_string()
+        }
+        path if path.contains('#') => "a part behind `#` is never sent: remove it".to_string(),
+        _ => return Some(text.value),
+    };
+    let diagnostic = text.error("bad-path", format!("`{}` is not a path that can be asked for", text.value));
+    lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
+    None
+}
+
+fn method(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
+    let upper = text.value.to_ascii_uppercase();
+    if is_token(&text.value) && text.value == upper && upper != "CONNECT" {
+        return Some(text.value);
+    }
+    let diagnostic = text.error("bad-value", format!("`{}` is not a method that can be asked with", text.value));
+    let help = if is_token(&upper) && upper != text.value && !text.secret {
+        format!("methods are case sensitive: write `{upper}`")
+    } else {
+        "for example `GET`, `HEAD` or `OPTIONS`".to_string()
+    };
+    lowering.report(diagnostic.help(help));
+    None
+}
+
+fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
+    let is_host = !text.value.contains("://")
+        && SiteAddress::parse(&text.value).is_ok_and(|address| match address.host {
+            tidegate_model::HostPattern::Exact(_) | tidegate_model::HostPattern::Ip(_) => true,
+            tidegate_model::HostPattern::Any | tidegate_model::HostPattern::Wildcard(_) => false,
+        });
+    if is_host {
+        return Some(text.value);
+    }
+    let diagnostic = text.error("bad-value", format!("`{}` is not a host", text.value));
+    lowering.report(diagnostic.help("for example `host=\"example.com\"`"));
+    None
+}
+
+fn headers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)> {
+    let mut headers = Vec::new();
+    for (count, entry) in line.properties("header").enumerate() {
+        if count == HEADERS_MAX {
+            let message = format!("a question has at most {HEADERS_MAX} fields of its own");
+            lowering.report(Diagnostic::error("too-many-headers", entry.location.clone(), message));
+            break;
+        }
+        let Some(Read::Text(text)) = lowering::read(lowering, &entry.value, Kind::Text("`Name: value`"), "`header=`") else {
+            continue;
+        };
+        let Some((name, value)) = text.value.split_once(':').map(|(name, value)| (name.trim(), value.trim())) else {
+            lowering.report(text.error("bad-header", "a `:` is missing").help("write `Name: value`"));
+            continue;
+        };
+        if !is_token(name) {
+            lowering.report(text.error("bad-header", format!("`{name}` is not a header name")).help("write `Name: value`"));
+        } else if FIELDS_OF_THE_PROBE.iter().any(|field| name.eq_ignore_ascii_case(field)) {
+            let diagnostic = text.error("bad-header", format!("`{name}` is set by the proxy itself"));
+            lowering.report(diagnostic.help(if name.eq_ignore_ascii_case("host") { "use `host=`" } else { "remove it" }));
+        } else if value.chars().any(|c| c != '\t' && c.is_control()) {
+            // A line break would start a field of its own, or a request.
+            lowering.report(text.error("bad-header", "a value holds no line breaks and no other control characters"));
+        } else {
+            headers.push((name.to_string(), value.to_string()));
+        }
+    }
+    headers
+}
+
+fn expect(lowering: &mut Lowering<'_>, text: &Text) -> Option<Vec<StatusRange>> {
+    let mut ranges = Vec::new();
+    for part in text.value.split(',').map(str::trim) {
+        let Some(range) = status_range(part) else {
+            let diagnostic = text.error("bad-value", format!("`{part}` is neither a status nor a range of them"));
+            let help = format!("statuses go from {STATUS_MIN} to {STATUS_MAX}, as in `200-399,401`");
+            lowering.report(diagnostic.help(help));
+            return None;
+        };
+        ranges.push(range);
+    }
+    Some(ranges)
+}
+
+fn status_range(text: &str) -> Option<StatusRange> {
+    let status = |text: &str| {
+        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|status| is_status && (STATUS_MIN..=STATUS_MAX).contains(status))
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = StatusRange { first: status(first.trim())?, last: status(last.trim())? };
+    (range.first <= range.last).then_some(range)
+}
+
+fn body(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<TextPattern> {
+    let value = lowering::expect_text(lowering, line.property("body")?, "`body=`", "a text, or a pattern")?;
+    let text = placeholders::resolve_pattern(lowering, value)?;
+    if text.value.is_empty() {
+        lowering
+            .report(text.error("bad-value", "`body=` is empty").help("for example `body=\"ok*\"`; for any body, leave it out"));
+        return None;
+    }
+    patterns::parse_text_pattern(lowering, &text, &text.value)
+}

@@ -1,0 +1,174 @@
+//! `pool "api" { … }`: servers, how one is chosen, how one that fails is noticed, and how connections to them are made. Each file here has a
+//! few of its directives; what concerns several of them is in `checks`.
+
+pub mod balance;
+pub mod bounds;
+mod checks;
+pub mod connection;
+pub mod discover;
+pub mod health;
+pub mod outlier;
+pub mod retry;
+pub mod server;
+
+pub use checks::finish;
+
+use crate::diagnostics::{Diagnostic, Location, nearest};
+use crate::lowering::{self, Line, Lowering, Read, quoted_list};
+use crate::pieces::TopNode;
+use crate::placeholders::Text;
+use crate::syntax::{Node, Value};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use std::collections::{BTreeMap, HashMap};
+use tidegate_model::{Discover, Pool, PoolName, Server};
+
+pub static POOL: Directive = Directive {
+    name: "pool",
+    places: &[Place::Top],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "name",
+        kind: Kind::Text("a name, as in `\"api\"`"),
+        count: Count::One,
+        summary: "Letters, digits, `-`, `_` and `.`.",
+    }],
+    properties: &[],
+    block: Block::Required(Place::Pool),
+    summary: "Servers that do the same work, to be named by `proxy`.",
+    details: "",
+    default: "",
+    example: "pool \"api\" {\n    server \"10.0.0.4:8080\" weight=2\n    server \"10.0.0.5:8080\"\n    server \"https://10.0.0.6:8443\" backup=#true\n}",
+    lower: Lower::Top(lower),
+};
+
+/// The argument of a directive that can be switched off.
+const OFF: Argument = Argument {
+    name: "mode",
+    kind: Kind::Choice(&["off"]),
+    count: Count::Optional,
+    summary: "`off`, and nothing else on the line.",
+};
+
+/// A pool while its lines are read.
+#[derive(Debug)]
+pub struct PoolDraft {
+    pub servers: Vec<(Server, Location)>,
+    pub discover: Vec<(Discover, Location)>,
+    /// Everything else.
+    pool: Pool,
+    /// Where directives that may be there once were written.
+    at: BTreeMap<&'static str, Location>,
+    queue_at: Option<Location>,
+    /// A server could not be read, so what the pool lacks is not known.
+    pub faulty: bool,
+    /// Which of `servers` has the address; plain HTTP and TLS on one port are one.
+    by_authority: HashMap<String, usize>,
+}
+
+impl Default for PoolDraft {
+    fn default() -> Self {
+        PoolDraft {
+            servers: Vec::new(),
+            discover: Vec::new(),
+            pool: Pool::new(PoolName("".into()), Vec::new()),
+            at: BTreeMap::new(),
+            queue_at: None,
+            faulty: false,
+            by_authority: HashMap::new(),
+        }
+    }
+}
+
+/// The names of all pools that are written, before anything uses them. Reports names that are taken.
+pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap<String, Location> {
+    let mut names: BTreeMap<String, Location> = BTreeMap::new();
+    // Faults of the text itself are reported where the pool is lowered.
+    let mut scratch = Lowering::new(lowering.sources, lowering.environment);
+    for top in nodes.iter().filter(|node| node.name() == POOL.name) {
+        let line = Line { node: &top.remembered.node, directive: &POOL };
+        let Some(value) = line.argument(0) else { continue };
+        let value = Value { location: top.location(&value.location), ..value.clone() };
+        let Some(name) = crate::placeholders::resolve_text(&mut scratch, &value) else { continue };
+        if let Some(first) = names.get(&name.value) {
+            let diagnostic =
+                Diagnostic::error("duplicate-pool", name.location.clone(), format!("there are two pools `{}`", name.shown()))
+                    .label(first.clone(), "the first one");
+            lowering.report(diagnostic);
+            continue;
+        }
+        names.insert(name.value, name.location);
+    }
+    names
+}
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let name = line.read_argument(lowering, 0).map(Read::text);
+    let mut draft = PoolDraft::default();
+    lower_children(lowering, &mut draft, line.children());
+    if let Some(name) = &name
+        && !is_name(&name.value)
+    {
+        let message = format!("`{}` cannot be the name of a pool", name.value);
+        lowering.report(name.error("bad-name", message).help("a name has letters, digits, `-`, `_` and `.`"));
+        return;
+    }
+    let pool_name = PoolName(name.map_or_else(String::new, |name| name.value).into());
+    if line.node.children.is_none() {
+        return;
+    }
+    // Two of one name were reported when the names were collected.
+    let pool = finish(lowering, draft, pool_name, line.location());
+    lowering.configuration.pools.extend(pool);
+}
+
+/// The lines of a pool's block, and of the block of a `proxy`.
+pub fn lower_children(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, children: &[Node]) {
+    for line in lowering::lines(lowering, children, Place::Pool) {
+        draft.at.insert(line.directive.name, line.location());
+        match line.directive.lower {
+            Lower::Pool(lower) => lower(lowering, draft, &line),
+            Lower::Reading => {}
+            Lower::Top(_) | Lower::Site(_) | Lower::Route(_) | Lower::Step(_) | Lower::Terminal(_) => {
+                unreachable!("the table has no such directive in a pool")
+            }
+            Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a pool"),
+        }
+    }
+}
+
+/// Of a pool or a zone: what needs no quotes in a metric or a log line.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// Whether the line switches its directive off. Settings beside that are reported.
+fn is_off(lowering: &mut Lowering<'_>, line: &Line<'_>) -> bool {
+    let Some(Read::Choice(_, at)) = line.read_argument(lowering, 0) else { return false };
+    if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
+        let message = format!("`{} \"off\"` has no settings", line.directive.name);
+        let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), message).label(at, "switched off here");
+        lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+    }
+    true
+}
+
+/// Reports a line with nothing on it.
+fn expect_settings(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    if line.node.entries.is_empty() {
+        let message = format!("`{}` sets nothing", line.directive.name);
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), message);
+        lowering.report(diagnostic.help(format!("for example `{}`", line.directive.example)));
+    }
+}
+
+/// An error for a word that is none of the choices, or is one that a later version brings.
+fn other_word(text: &Text, owner: &str, names: &[&str], reserved: &str) -> Diagnostic {
+    if text.value == reserved {
+        return lowering::not_available(text.location.clone(), &format!("{owner} \"{reserved}\""));
+    }
+    let diagnostic = text.error("bad-value", format!("`{owner}` cannot be `{}`", text.value));
+    match nearest(&text.value, names.iter().copied()) {
+        Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
+        None => diagnostic.help(format!("it can be {}", quoted_list(names))),
+    }
+}

@@ -1,0 +1,152 @@
+//! `retry` and `hedge`: requests that are sent more than once.
+
+use super::PoolDraft;
+use crate::diagnostics::{Diagnostic, nearest};
+use crate::lowering::{Line, Lowering, Read, quoted_list};
+use crate::placeholders::Text;
+use crate::syntax::Literal;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use std::time::Duration;
+use tidegate_model::{Hedge, Retry, RetryOn};
+
+pub static RETRY: Directive = Directive {
+    name: "retry",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[super::OFF],
+    properties: &[
+        Property::once(
+            "attempts",
+            Kind::Integer { min: 1, max: Retry::ATTEMPTS_MAX as u64 },
+            "Times that a request is sent again, after the first; `2` when left out.",
+        ),
+        Property::once(
+            "on",
+            Kind::Text("`connect`, `reset`, `timeout` and statuses, separated by commas"),
+            "What for; `connect,reset` when left out.",
+        ),
+        Property::once(
+            "budget",
+            Kind::Percent { min: 1, max: 100 },
+            "Share of the requests of the last ten seconds that may be sent again; `20%` when left out.",
+        ),
+        Property::once(
+            "try-timeout",
+            Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(86_400) },
+            "From the choice of a server to the first byte of its answer, before another one is tried; as `timeout` says when left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "When a request that failed is sent again, to another server.",
+    details: "`connect` is that no connection came about: nothing was sent, so any request may go elsewhere. `reset` is that the connection \
+              broke before the first byte of the answer, `timeout` that nothing came within `timeout first-byte=` or `try-timeout=`, a number from 400 to \
+              599 is an answer of that status; for these, only idempotent requests (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) are sent again. A request with a body \
+              is sent again as long as the body is held, up to 64 KiB.\n\n\
+              The budget keeps an outage from being multiplied: when more fail than it allows, the failure is answered. `retry \"off\"` sends every request \
+              once.\n\n\
+              In the block of a `proxy` that names a pool, `retry` is for the requests of that route alone.",
+    default: "`attempts=2 on=\"connect,reset\" budget=\"20%\"`",
+    example: "retry attempts=2 on=\"connect,reset,502,503,504\" budget=\"20%\"",
+    lower: Lower::Pool(lower_retry),
+};
+
+pub static HEDGE: Directive = Directive {
+    name: "hedge",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "after",
+        kind: Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
+        count: Count::One,
+        summary: "How long the first server has for its answer alone.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "When a request that is not answered yet is sent to a second server as well.",
+    details: "Who answers first wins, and the other exchange is given up. It is for idempotent requests without a body, and counts against \
+              the budget of `retry`. A good value is what 95 of 100 requests take.",
+    default: "never",
+    example: "hedge \"200ms\"",
+    lower: Lower::Pool(lower_hedge),
+};
+
+const STATUS_MIN: u16 = 400;
+const STATUS_MAX: u16 = 599;
+
+/// `None` is `retry "off"`.
+pub fn read_retry(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Retry> {
+    if super::is_off(lowering, line) {
+        return None;
+    }
+    super::expect_settings(lowering, line);
+    let defaults = Retry::default();
+    let attempts = attempts(lowering, line).unwrap_or(defaults.attempts);
+    let on = line.text(lowering, "on").and_then(|text| retry_on(lowering, &text)).unwrap_or(defaults.on);
+    let budget_percent = line.number(lowering, "budget").map_or(defaults.budget_percent, |percent| percent as u8);
+    Some(Retry { attempts, on, budget_percent, try_timeout: line.duration(lowering, "try-timeout") })
+}
+
+fn lower_retry(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    draft.pool.retry = read_retry(lowering, line);
+}
+
+fn attempts(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<u8> {
+    let value = line.property("attempts")?;
+    if matches!(value.literal, Literal::Integer(0)) {
+        let diagnostic =
+            Diagnostic::error("out-of-range", value.location.clone(), "`attempts=` counts from 1, after the first one");
+        lowering.report(diagnostic.help("to send every request once, write `retry \"off\"`"));
+        return None;
+    }
+    line.number(lowering, "attempts").map(|attempts| attempts as u8)
+}
+
+fn retry_on(lowering: &mut Lowering<'_>, text: &Text) -> Option<RetryOn> {
+    let mut on = RetryOn { connect: false, reset: false, timeout: false, statuses: Vec::new() };
+    let mut faulty = false;
+    for word in text.value.split(',').map(str::trim) {
+        let is_new = match word {
+            "connect" => !std::mem::replace(&mut on.connect, true),
+            "reset" => !std::mem::replace(&mut on.reset, true),
+            "timeout" => !std::mem::replace(&mut on.timeout, true),
+            _ => match word.parse::<u16>() {
+                Ok(status) if (STATUS_MIN..=STATUS_MAX).contains(&status) => {
+                    let is_new = !on.statuses.contains(&status);
+                    on.statuses.extend(is_new.then_some(status));
+                    is_new
+                }
+                Ok(_) | Err(_) => {
+                    faulty = true;
+                    lowering.report(no_cause(text, word));
+                    true
+                }
+            },
+        };
+        if !is_new {
+            faulty = true;
+            lowering
+                .report(text.error("duplicate-cause", format!("`{word}` is named twice in `on=`")).help("remove one of them"));
+        }
+    }
+    (!faulty).then_some(on)
+}
+
+fn no_cause(text: &Text, word: &str) -> Diagnostic {
+    let message = match word {
+        "" => "an empty entry stands between the commas".to_string(),
+        _ => format!("`{}` is nothing that a request is sent again for", crate::diagnostics::shortened(word)),
+    };
+    let diagnostic = text.error("bad-value", message);
+    match nearest(word, RetryOn::NAMES.iter().copied()).filter(|_| !text.secret) {
+        Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
+        None => {
+            diagnostic.help(format!("it can be {}, or a status from {STATUS_MIN} to {STATUS_MAX}", quoted_list(RetryOn::NAMES)))
+        }
+    }
+}
+
+fn lower_hedge(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    if let Some(after) = line.read_argument(lowering, 0).map(Read::duration) {
+        draft.pool.hedge = Some(Hedge { after });
+    }
+}

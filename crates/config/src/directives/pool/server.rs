@@ -1,0 +1,141 @@
+//! `server "10.0.0.4:8080" weight=2`, and `zone "eu-1"`, where this proxy stands.
+
+use super::PoolDraft;
+use crate::diagnostics::{Diagnostic, Location};
+use crate::lowering::{Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use std::sync::Arc;
+use tidegate_model::{Server, UpstreamAddress};
+
+pub static SERVER: Directive = Directive {
+    name: "server",
+    places: &[Place::Pool],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "address",
+        kind: Kind::Text("an upstream address, as in `\"10.0.0.4:8080\"`"),
+        count: Count::One,
+        summary: "`[scheme://]host:port`; without a scheme it is plain HTTP.",
+    }],
+    properties: &[
+        Property::once(
+            "weight",
+            Kind::Integer { min: 1, max: Server::WEIGHT_MAX as u64 },
+            "Share of the traffic, compared with the other servers.",
+        ),
+        Property::once("backup", Kind::Switch, "Used only when no other server can be; the same as `priority=1`."),
+        Property::once(
+            "priority",
+            Kind::Integer { min: 0, max: Server::PRIORITY_MAX as u64 },
+            "Servers of a higher number are used only when none of a lower one can be.",
+        ),
+        Property::once("zone", Kind::Text("a name, as in `\"eu-1\"`"), "Where it stands; see `zone`."),
+    ],
+    block: Block::None,
+    summary: "One server of the pool.",
+    details: "A name is looked up when the configuration is applied, and again as its TTL says; of its addresses, the one that answers is used. Where \
+              each address is a server of its own, use `discover dns=`.",
+    default: "`weight=1`, `priority=0`",
+    example: "server \"10.0.0.4:8080\" weight=2",
+    lower: Lower::Pool(lower_server),
+};
+
+pub static ZONE: Directive = Directive {
+    name: "zone",
+    places: &[Place::Pool],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "name",
+        kind: Kind::Text("a name, as in `\"eu-1\"`"),
+        count: Count::One,
+        summary: "Letters, digits, `-`, `_` and `.`; at most 64.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Where this proxy stands.",
+    details: "Servers with the same `zone=` are preferred as long as one of them can be used and, where `max-requests` bounds them, has a place; else the others serve. \
+              Several proxies can share a file with `zone \"{env.ZONE}\"`.",
+    default: "no zone: all servers are as near",
+    example: "zone \"eu-1\"\nserver \"10.0.0.5:8080\" zone=\"eu-1\"\nserver \"10.1.0.5:8080\" zone=\"eu-2\"",
+    lower: Lower::Pool(lower_zone),
+};
+
+const ZONE_CHARS_MAX: usize = 64;
+
+pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Server, at: Location) {
+    if let Some(known) = draft.by_authority.get(&server.address.authority()) {
+        let (first, first_at) = &draft.servers[*known];
+        let help = if first.address == server.address {
+            "for a larger share of the traffic, use `weight=`"
+        } else {
+            "a port speaks plain HTTP or TLS: keep the one that is right"
+        };
+        let message = format!("the server `{}` is listed twice", lowering.shown(&server.address.to_string(), &at));
+        let diagnostic = Diagnostic::error("duplicate-server", at, message).label(first_at.clone(), "the first one").help(help);
+        lowering.report(diagnostic);
+        return;
+    }
+    draft.by_authority.insert(server.address.authority(), draft.servers.len());
+    lowering.spans.servers.push((server.address.clone(), at.clone()));
+    draft.servers.push((server, at));
+}
+
+/// An address, with a word of its own for what other proxies take here.
+pub fn parse_upstream(text: &str) -> Result<UpstreamAddress, String> {
+    if text.starts_with("unix:") || text.starts_with('/') {
+        return Err("an upstream is reached by TCP, not by a Unix socket".into());
+    }
+    UpstreamAddress::parse(text)
+}
+
+fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    let text = line.read_argument(lowering, 0).map(Read::text);
+    let weight = line.number(lowering, "weight").map_or(1, |weight| weight as u32);
+    let priority = priority(lowering, line);
+    let zone = line.text(lowering, "zone").and_then(|zone| zone_name(lowering, &zone));
+    let Some(text) = text else {
+        draft.faulty = true;
+        return;
+    };
+    match parse_upstream(&text.value) {
+        Ok(address) => add_server(lowering, draft, Server { address, weight, priority, zone }, text.location),
+        Err(reason) => {
+            draft.faulty = true;
+            lowering.report(text.error("bad-address", reason));
+        }
+    }
+}
+
+fn priority(lowering: &mut Lowering<'_>, line: &Line<'_>) -> u8 {
+    let backup = line.switch(lowering, "backup");
+    let priority = line.number(lowering, "priority");
+    if let (Some(backup_at), Some(priority_at)) = (line.property("backup"), line.property("priority")) {
+        let message = "`backup=` and `priority=` say the same thing, and only one of them can be given";
+        let diagnostic = Diagnostic::error("backup-and-priority", priority_at.location.clone(), message)
+            .label(backup_at.location.clone(), "said here already")
+            .help("a backup has `priority=1`: remove `backup=`");
+        lowering.report(diagnostic);
+    }
+    match (priority, backup) {
+        (Some(priority), _) => priority as u8,
+        (None, Some(true)) => Server::BACKUP,
+        (None, Some(false) | None) => 0,
+    }
+}
+
+fn lower_zone(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    if let Some(zone) = line.read_argument(lowering, 0).map(Read::text) {
+        draft.pool.zone = zone_name(lowering, &zone);
+    }
+}
+
+fn zone_name(lowering: &mut Lowering<'_>, text: &Text) -> Option<Arc<str>> {
+    if super::is_name(&text.value) && text.value.len() <= ZONE_CHARS_MAX {
+        return Some(text.value.as_str().into());
+    }
+    let message = format!("`{}` cannot be the name of a zone", crate::diagnostics::shortened(&text.value));
+    let help = format!("a name has letters, digits, `-`, `_` and `.`, at most {ZONE_CHARS_MAX} of them");
+    lowering.report(text.error("bad-name", message).help(help));
+    None
+}

@@ -1,0 +1,328 @@
+//! Servers while the process runs: asked how they are, compared with each other, and shown as they stand. One checker for each server in the whole
+//! process; workers only read what it finds. How a server is asked is in the crate `health`; what requests find out about it, in `proxy`.
+
+use crate::control::Control;
+use crate::report::word;
+use rustls::client::{ClientConfig, Resumption};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tidegate_balancing::outlier::Sample;
+use tidegate_health::{CheckState, Checker, ProbeFault, Report, Seen, Standing, Target, TlsTarget, Transition, probe};
+use tidegate_model::{Health, PoolName, Protocol};
+use tidegate_proxy::forward::verdict::log_ejection;
+use tidegate_proxy::snapshot::{CompiledPool, CompiledServer, Snapshot};
+use tidegate_proxy::standing::Checked;
+use tidegate_proxy::survivors::{PoolShared, ServerShared};
+use tidegate_telemetry::{ServerStateMetrics, ServerTotals};
+
+/// What a start or a change waits for the first answers of all new servers together; a server that takes longer gets requests only when no other
+/// can, until it is known how it is.
+const FIRST_CHECKS_LIMIT: Duration = Duration::from_secs(1);
+/// Servers that are asked at once at the start or by a change.
+const FIRST_CHECKS_AT_ONCE: usize = 256;
+/// How often servers are compared with each other.
+const JUDGE_PERIOD: Duration = Duration::from_secs(10);
+
+/// A server by its pool and its address.
+type ServerKey = (PoolName, Arc<str>);
+
+/// Those who ask the servers, and what they have found.
+#[derive(Default)]
+pub struct Checkers {
+    checked: HashMap<ServerKey, Checking>,
+    /// Answers by server when they were compared last.
+    judged: HashMap<ServerKey, ServerTotals>,
+    judged_at: Option<Instant>,
+    /// By the pools' slots. Of servers that left nothing is held, so that their series end.
+    states: Vec<Option<PoolStates>>,
+}
+
+struct PoolStates {
+    pool: Arc<CompiledPool>,
+    states: Vec<Arc<ServerStateMetrics>>,
+}
+
+struct Checking {
+    /// The server as it was compiled: another address or another certificate is another question.
+    pool: Arc<CompiledPool>,
+    health: Health,
+    seen: Arc<Mutex<Seen>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Checking {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Checkers {
+    /// What the checks of a server have found so far.
+    pub fn seen(&self, pool: &PoolName, authority: &Arc<str>) -> Option<Seen> {
+        self.checked.get(&(pool.clone(), authority.clone())).map(|checking| locked(&checking.seen).clone())
+    }
+}
+
+/// Asks servers that nobody has asked yet, all at once, so that none that is down gets the first requests, and none that is well waits for its turn.
+/// Blocks, for [`FIRST_CHECKS_LIMIT`] at most. A change that is refused in the end has them forgotten with [`forget_checks`].
+pub fn first_checks(snapshot: &Snapshot) {
+    let mut unasked = Vec::new();
+    for pool in snapshot.pools.iter().flatten() {
+        let Some(health) = &pool.model.health else { continue };
+        let is_unasked = |server: &&CompiledServer| server.shared.standing.checked() == Checked::Unasked;
+        unasked.extend(pool.servers.iter().filter(is_unasked).map(|server| (pool, server, health)));
+    }
+    if unasked.is_empty() {
+        return;
+    }
+    for (_, server, _) in &unasked {
+        server.shared.standing.set_checked(Checked::Unknown, Instant::now());
+    }
+    let Ok(runtime) =
+        tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())
+    else {
+        return;
+    };
+    let until = Instant::now() + FIRST_CHECKS_LIMIT;
+    runtime.block_on(async {
+        let mut asked = tokio::task::JoinSet::new();
+        for (pool, server, health) in unasked {
+            if asked.len() >= FIRST_CHECKS_AT_ONCE {
+                asked.join_next().await;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let key = (pool.name.clone(), server.authority.clone());
+            asked.spawn_local(first_check(key, target(pool, server, health), health.clone(), server.shared.clone(), left));
+        }
+        while asked.join_next().await.is_some() {}
+    });
+}
+
+/// Servers that nobody has asked yet get requests only when no other can, until their checkers have found out.
+pub fn await_checks(snapshot: &Snapshot) {
+    for pool in snapshot.pools.iter().flatten().filter(|pool| pool.model.health.is_some()) {
+        let unasked = pool.servers.iter().filter(|server| server.shared.standing.checked() == Checked::Unasked);
+        unasked.for_each(|server| server.shared.standing.set_checked(Checked::Unknown, Instant::now()));
+    }
+}
+
+/// Servers that are not checked, or not any more, are neither up nor down.
+pub fn forget_checks(snapshot: &Snapshot) {
+    let now = Instant::now();
+    for pool in snapshot.pools.iter().flatten().filter(|pool| pool.model.health.is_none()) {
+        for server in &pool.servers {
+            let standing = &server.shared.standing;
+            match standing.checked() {
+                Checked::Unasked => {}
+                Checked::Down => {
+                    standing.set_checked(Checked::Unasked, now);
+                    pool.shared.returned(server.identity, standing.elapsed(now));
+                }
+                Checked::Unknown | Checked::Up => standing.set_checked(Checked::Unasked, now),
+            }
+        }
+    }
+}
+
+async fn first_check((pool, server): ServerKey, target: Target, health: Health, shared: Arc<ServerShared>, left: Duration) {
+    let outcome = probe(&target, &health.probe, health.timeout.min(left)).await;
+    match outcome {
+        Ok(_) => shared.standing.set_checked(Checked::Up, Instant::now()),
+        // It had less time than it may take: the checker will say.
+        Err(ProbeFault::Timeout { .. }) if left < health.timeout => {}
+        Err(fault) => {
+            shared.standing.set_checked(Checked::Down, Instant::now());
+            log_down(&pool, &server, &fault);
+        }
+    }
+}
+
+fn log_down(pool: &PoolName, server: &str, why: &dyn std::fmt::Display) {
+    tracing::warn!(%pool, server, %why, "a server is down: it gets no requests while others can serve");
+}
+
+fn target(pool: &CompiledPool, server: &CompiledServer, health: &Health) -> Target {
+    let tls = match (&server.tls_name, &pool.tls) {
+        (Some(name), Some(configs)) => {
+            let (config_http1, config_h2) = (without_sessions(&configs.http1), without_sessions(&configs.h2));
+            Some(TlsTarget { config_http1, config_h2, name: name.clone() })
+        }
+        (Some(_) | None, None) | (None, Some(_)) => None,
+    };
+    Target {
+        addresses: server.addresses.clone(),
+        authority: server.authority.to_string(),
+        tls,
+        is_h2: matches!(pool.model.protocol, Protocol::H2 | Protocol::H2c),
+        proxy_protocol: pool.model.send_proxy_protocol,
+        port: health.port,
+    }
+}
+
+/// In a resumed session no certificate is shown, and one that has expired would go unnoticed.
+fn without_sessions(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
+    let mut config = (**config).clone();
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+impl Control {
+    /// A checker for each server of each pool that has checks, and none for others. On the control thread's runtime only.
+    pub(crate) fn check_servers(&mut self) {
+        forget_checks(&self.running.snapshot);
+        let mut wanted = HashMap::new();
+        for pool in self.running.snapshot.pools.iter().flatten() {
+            let Some(health) = &pool.model.health else { continue };
+            for server in &pool.servers {
+                wanted.insert((pool.name.clone(), server.authority.clone()), (pool, server, health));
+            }
+        }
+        let count = wanted.len();
+        let mut before = std::mem::take(&mut self.checkers.checked);
+        for (key, (pool, server, health)) in wanted {
+            let known = before.remove(&key);
+            let stays = |checking: &Checking| Arc::ptr_eq(pool, &checking.pool) && checking.health == *health;
+            let seen = match known {
+                Some(checking) if stays(&checking) => {
+                    self.checkers.checked.insert(key, checking);
+                    continue;
+                }
+                // Its pool changed: what was counted stays, or a pool that changes often would never find out.
+                Some(checking) => locked(&checking.seen).clone(),
+                None => first_seen(server.shared.standing.checked()),
+            };
+            let state = CheckState::resume(seen);
+            let seen = Arc::new(Mutex::new(state.seen().clone()));
+            let checker = Checker::new(target(pool, server, health), health.clone(), state, count);
+            let metrics = self.process.registry.server_state(&pool.name.0, &server.authority);
+            let report =
+                reporter(key.clone(), pool.shared.clone(), (server.identity, server.shared.clone()), metrics, seen.clone());
+            let task = tokio::task::spawn_local(async move { match checker.run(random(), report).await {} });
+            self.checkers.checked.insert(key, Checking { pool: pool.clone(), health: health.clone(), seen, task });
+        }
+    }
+
+    /// For every server that is in use, where it is shown how it stands. Pools that did not change keep theirs.
+    pub(crate) fn show_servers(&mut self) {
+        let registry = self.process.registry.clone();
+        let slots = &self.running.snapshot.pools;
+        let mut before = std::mem::take(&mut self.checkers.states);
+        before.resize_with(slots.len(), || None);
+        let shown = |(pool, before): (&Option<Arc<CompiledPool>>, Option<PoolStates>)| {
+            let pool = pool.as_ref()?;
+            if let Some(before) = before.filter(|before| Arc::ptr_eq(&before.pool, pool)) {
+                return Some(before);
+            }
+            let states = pool.servers.iter().map(|server| registry.server_state(&pool.name.0, &server.authority)).collect();
+            Some(PoolStates { pool: pool.clone(), states })
+        };
+        self.checkers.states = slots.iter().zip(before).map(shown).collect();
+    }
+
+    /// Once a second: how servers stand, for the metrics; and every ten seconds, how they do beside each other.
+    pub(crate) fn look_at_servers(&mut self) {
+        let now = Instant::now();
+        for PoolStates { pool, states } in self.checkers.states.iter().flatten() {
+            for (server, state) in pool.servers.iter().zip(states) {
+                let standing = &server.shared.standing;
+                state.set_state(word(standing.why(pool.model.slow_start, now).as_ref()));
+                state.set_weight(server.model.weight);
+                state.ejected(u64::from(standing.take_ejections()));
+            }
+        }
+        let snapshot = self.running.snapshot.clone();
+        if self.checkers.judged_at.is_none_or(|at| now.saturating_duration_since(at) >= JUDGE_PERIOD) {
+            self.checkers.judged_at = Some(now);
+            self.forget_servers(&snapshot);
+            snapshot.pools.iter().flatten().for_each(|pool| self.compare_servers(pool, now));
+        }
+    }
+
+    /// A server that left would count among those that are out, and among those that are compared, for ever.
+    fn forget_servers(&mut self, snapshot: &Snapshot) {
+        let mut known: HashSet<ServerKey> = HashSet::new();
+        for pool in snapshot.pools.iter().flatten() {
+            pool.shared.forget(|identity| pool.servers.iter().any(|server| server.identity == identity));
+            if pool.model.outlier.is_some_and(|outlier| outlier.success_rate) {
+                known.extend(pool.servers.iter().map(|server| (pool.name.clone(), server.authority.clone())));
+            }
+        }
+        self.checkers.judged.retain(|key, _| known.contains(key));
+    }
+
+    /// Servers whose share of good answers is far below that of their neighbours get none for a while.
+    fn compare_servers(&mut self, pool: &CompiledPool, now: Instant) {
+        let Some(outlier) = pool.model.outlier.filter(|outlier| outlier.success_rate) else { return };
+        let mut samples = Vec::with_capacity(pool.servers.len());
+        for server in &pool.servers {
+            let totals = self.process.registry.server_totals(&pool.name.0, &server.authority);
+            let key = (pool.name.clone(), server.authority.clone());
+            let before = self.checkers.judged.insert(key, totals.clone()).unwrap_or_default();
+            let requests = totals.requests.saturating_sub(before.requests);
+            let bad = totals.failures.saturating_sub(before.failures);
+            samples.push(Sample { server: server.identity, good: requests.saturating_sub(bad), bad });
+        }
+        let Some(first) = pool.servers.first() else { return };
+        let since_start = first.shared.standing.elapsed(now);
+        for (identity, ejection) in pool.shared.judge(&outlier, &samples, since_start) {
+            let Some(server) = pool.servers.iter().find(|server| server.identity == identity) else { continue };
+            server.shared.standing.eject(ejection.until, ejection.why);
+            log_ejection(&pool.name.0, &server.authority, ejection.why, ejection.until.saturating_sub(since_start));
+        }
+    }
+}
+
+/// What a new checker begins with: a server that is known already is not known for the first time.
+fn first_seen(checked: Checked) -> Seen {
+    let since = Instant::now();
+    let standing = match checked {
+        Checked::Up => Standing::Up { since, failures: 0 },
+        Checked::Down => Standing::Down { since, successes: 0 },
+        Checked::Unasked | Checked::Unknown => Standing::Unknown,
+    };
+    Seen { standing, ..Seen::default() }
+}
+
+fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes down what a checker finds; each change is one log line.
+fn reporter(
+    (pool, server): ServerKey,
+    pool_shared: Arc<PoolShared>,
+    (identity, shared): (u64, Arc<ServerShared>),
+    metrics: Arc<ServerStateMetrics>,
+    seen: Arc<Mutex<Seen>>,
+) -> impl FnMut(Report) {
+    move |report: Report| {
+        let is_passed = report.seen.last_fault.as_ref().is_none_or(|fault| Some(fault.at) != report.seen.checked_at);
+        metrics.checked(is_passed);
+        match &report.transition {
+            None => {}
+            Some(Transition::Up { .. }) => {
+                let now = Instant::now();
+                shared.standing.set_checked(Checked::Up, now);
+                pool_shared.returned(identity, shared.standing.elapsed(now));
+                // Whoever waits in line may go to it.
+                pool_shared.line.call_next();
+                tracing::info!(%pool, %server, "a server is up: its health checks are passed");
+            }
+            Some(Transition::Down { why, .. }) => {
+                shared.standing.set_checked(Checked::Down, Instant::now());
+                log_down(&pool, &server, &why);
+            }
+        }
+        *locked(&seen) = report.seen;
+    }
+}
+
+/// Uniform bits, not for secrets.
+fn random() -> impl FnMut() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    || RandomState::new().build_hasher().finish()
+}

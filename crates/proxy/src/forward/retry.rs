@@ -1,0 +1,224 @@
+//! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an outage is multiplied.
+
+use super::head::Plan;
+use super::{Replay, Was};
+use crate::failure::{Failure, Reach, UpstreamFault};
+use crate::pool::{Server, WorkerPool};
+use crate::request::Request;
+use crate::snapshot::CompiledRoute;
+use crate::survivors::Room;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_balancing::{Candidate, Standing};
+use tidegate_model::Retry;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Sock, rt};
+
+/// Attempts at one request, the first included.
+const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX;
+/// Kept connections that end under one request before it counts as failed.
+const REPAIRS_MAX: usize = 2;
+
+/// Where a request has been.
+pub(super) struct Tries {
+    positions: [usize; TRIES_MAX],
+    count: usize,
+    repairs: usize,
+    /// The same server once more, over a connection of its own and in the place that the request has.
+    pub again: Option<(usize, Option<Room>)>,
+    needs_fresh: bool,
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, again: None, needs_fresh: false }
+    }
+}
+
+impl Tries {
+    pub fn tried(&self) -> &[usize] {
+        &self.positions[..self.count]
+    }
+
+    pub fn begin(&mut self, position: usize) {
+        if let Some(place) = self.positions.get_mut(self.count) {
+            *place = position;
+            self.count += 1;
+        }
+    }
+
+    /// The connection that just failed had been kept; the server's others may be as old.
+    pub fn needs_fresh(&mut self, position: usize) -> bool {
+        std::mem::take(&mut self.needs_fresh) && self.tried().last() == Some(&position)
+    }
+
+    /// Times that it was sent again because of a server.
+    fn retries(&self) -> usize {
+        self.count.saturating_sub(1 + self.repairs)
+    }
+}
+
+pub(super) enum NextTry {
+    None,
+    /// The connection was at fault, not the server.
+    SameServer(usize),
+    Another,
+}
+
+/// What `Request` remembers of an attempt: what may end it early.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attempt {
+    /// An answer with a status that is tried again goes to nobody.
+    pub may_leave_status: bool,
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Settles what may end the attempt that begins.
+    pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, route: &CompiledRoute, plan: &Plan, tries: &Tries) {
+        let Some(retry) = pool.compiled.retry(&route.retry) else { return };
+        let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
+        let has_another = ends_early && tries.retries() < usize::from(retry.attempts) && has_another(pool, tries.tried());
+        self.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
+        self.try_until = retry.try_timeout.filter(|_| has_another).map(|limit| rt::now() + limit);
+    }
+
+    /// RFC 9110 section 9.2.2: again only what did not reach the server, or does the same when done twice; and only while all of the body
+    /// is still there.
+    pub(super) fn next_try(
+        &self,
+        pool: &WorkerPool<S>,
+        route: &CompiledRoute,
+        (failure, was): (Failure, Was),
+        plan: &Plan,
+        replay: &Replay,
+        tries: &mut Tries,
+    ) -> NextTry {
+        let Failure::Upstream(fault) = failure else { return NextTry::None };
+        let is_safe = match fault.reach {
+            Reach::NothingSent => true,
+            Reach::Sent => plan.idempotent,
+            Reach::Answering => false,
+        };
+        if self.responder.has_started() || !replay.is_whole() || !is_safe {
+            return NextTry::None;
+        }
+        if was.is_race(fault) && tries.repairs < REPAIRS_MAX {
+            tries.repairs += 1;
+            tries.needs_fresh = was == Was::Pooled;
+            return tries.tried().last().map_or(NextTry::None, |position| NextTry::SameServer(*position));
+        }
+        let Some(retry) = pool.compiled.retry(&route.retry) else { return NextTry::None };
+        let is_late = self.try_until.is_some_and(|until| rt::now() >= until);
+        if !is_retried(retry, fault, is_late) || tries.retries() >= usize::from(retry.attempts) || pool.servers.len() < 2 {
+            return NextTry::None;
+        }
+        // An answer by status was counted when it was given up.
+        if fault.error != UpstreamError::BadStatus && !self.take_from_budget(pool, retry.budget_percent) {
+            return NextTry::None;
+        }
+        NextTry::Another
+    }
+
+    /// Whether the answer that begins is given up for another server's.
+    pub(super) fn leaves_status(&self, pool: &WorkerPool<S>, route: &CompiledRoute, is_repeatable: bool) -> bool {
+        let status = self.response.status;
+        // What began with an interim answer goes on with this server's.
+        if !self.attempt.may_leave_status || !is_repeatable || self.responder.has_started() {
+            return false;
+        }
+        let Some(retry) = pool.compiled.retry(&route.retry) else { return false };
+        retry.on.statuses.contains(&status) && self.take_from_budget(pool, retry.budget_percent)
+    }
+
+    pub(super) fn take_from_budget(&self, pool: &WorkerPool<S>, percent: u8) -> bool {
+        let allowed = pool.budget.try_retry(percent, self.since_start(rt::now()));
+        if !allowed {
+            pool.metrics.retries_refused.increment();
+        }
+        allowed
+    }
+
+    pub(super) fn first_byte_until(&self, sent_at: Instant, pool: &WorkerPool<S>) -> Instant {
+        first_byte_until(sent_at, pool, self.try_until)
+    }
+}
+
+/// Whether an attempt may be given up for another server's: one that gets requests, and has not been tried.
+fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
+    let now = rt::now();
+    let may_take =
+        |(position, server): (usize, &Rc<Server<S>>)| !tried.contains(&position) && server.standing(now) != Standing::Closed;
+    pool.servers.iter().enumerate().any(may_take)
+}
+
+/// By when the answer has to begin.
+pub(super) fn first_byte_until<S: Sock>(sent_at: Instant, pool: &WorkerPool<S>, try_until: Option<Instant>) -> Instant {
+    let until = sent_at + pool.compiled.model.timeouts.first_byte;
+    try_until.map_or(until, |try_until| until.min(try_until))
+}
+
+fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
+    match fault.error {
+        UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => retry.on.connect,
+        UpstreamError::ConnectTimeout => retry.on.connect || is_late,
+        UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => retry.on.reset,
+        UpstreamError::FirstByteTimeout => retry.on.timeout || is_late,
+        UpstreamError::BadStatus => true,
+        // What waits in a full server's line may find another one.
+        UpstreamError::PoolFull | UpstreamError::QueueTimeout => false,
+        UpstreamError::IdleTimeout
+        | UpstreamError::BodyCut
+        | UpstreamError::BadResponse
+        | UpstreamError::HeadTooLarge
+        | UpstreamError::NoServer
+        | UpstreamError::Overloaded => false,
+    }
+}
+
+/// How long the server asks not to be asked again (RFC 9110 section 10.2.3), when it says so in seconds.
+pub(super) fn retry_after(value: Option<&[u8]>) -> Option<Duration> {
+    let seconds: u64 = std::str::from_utf8(value?).ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_retried, retry_after};
+    use crate::failure::{Reach, UpstreamFault};
+    use std::time::Duration;
+    use tidegate_model::{Retry, RetryOn};
+    use tidegate_telemetry::UpstreamError;
+
+    #[test]
+    fn what_is_retried_is_what_is_written() {
+        let check = |on: &RetryOn, is_late: bool, expected: &[UpstreamError]| {
+            let retry = Retry { on: on.clone(), ..Retry::default() };
+            let is_retried =
+                |error: &UpstreamError| is_retried(&retry, UpstreamFault { error: *error, reach: Reach::Sent }, is_late);
+            let retried: Vec<_> = UpstreamError::ALL.into_iter().filter(is_retried).collect();
+            assert_eq!(retried, expected, "{on:?}");
+        };
+        use UpstreamError::{
+            BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, FirstByteTimeout, GoAway, Reset, ResolveFailed, TlsFailed,
+        };
+        let none = RetryOn { connect: false, reset: false, timeout: false, statuses: Vec::new() };
+        check(&none, false, &[BadStatus]);
+        check(&none, true, &[ConnectTimeout, FirstByteTimeout, BadStatus]);
+        let connect = RetryOn { connect: true, ..none.clone() };
+        check(&connect, false, &[ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, BadStatus]);
+        check(&RetryOn { reset: true, ..none.clone() }, false, &[ClosedEarly, Reset, GoAway, BadStatus]);
+        check(&RetryOn { timeout: true, ..none }, false, &[FirstByteTimeout, BadStatus]);
+    }
+
+    #[test]
+    fn a_pause_is_asked_for_in_seconds() {
+        let check = |value: Option<&str>, expected: Option<u64>| {
+            assert_eq!(retry_after(value.map(str::as_bytes)), expected.map(Duration::from_secs), "{value:?}");
+        };
+        check(Some("120"), Some(120));
+        check(Some(" 0 "), Some(0));
+        check(Some("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+        check(Some("-1"), None);
+        check(None, None);
+    }
+}

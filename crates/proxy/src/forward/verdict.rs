@@ -1,0 +1,209 @@
+//! What becomes of a server by how it does with requests: counted, remembered by how fast it was, left alone for a while when it fails, taken
+//! back when it does well. Which failures there are is in `failure`; how long a server is out, in `balancing::outlier`.
+
+use crate::pool::{Server, WorkerPool};
+use crate::survivors::Room;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_balancing::Candidate;
+use tidegate_balancing::outlier::Why;
+use tidegate_model::Balance;
+use tidegate_telemetry::{EventGate, UpstreamError};
+use tidegate_transport::{Sock, rt};
+
+/// How long a server that could not be reached is left alone while others can serve.
+const REST: Duration = Duration::from_secs(1);
+/// The longest pause that a server can ask for with `Retry-After`.
+const REST_MAX: Duration = Duration::from_secs(60);
+/// Servers that leave and return, which a process logs per second.
+static CHANGES: EventGate = EventGate::new(20);
+
+/// One request at one server: counts towards its load, however it ends, and says what it found out.
+pub struct Trial<S: Sock> {
+    pool: Rc<WorkerPool<S>>,
+    position: usize,
+    room: Option<Room>,
+    /// The server was out, and nothing is known yet.
+    finds_out: Cell<bool>,
+    so_far: Cell<SoFar>,
+}
+
+/// What the server did with the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SoFar {
+    Nothing,
+    /// The answer began well. Only its end says that the server has not failed, since one that cuts every answer begins them all.
+    Began,
+    Failed,
+}
+
+impl<S: Sock> Trial<S> {
+    pub(super) fn new(pool: Rc<WorkerPool<S>>, choice: super::choose::Choice) -> Trial<S> {
+        let count = &pool.servers[choice.position].state().in_flight;
+        count.set(count.get() + 1);
+        Trial {
+            position: choice.position,
+            room: choice.room,
+            finds_out: Cell::new(choice.finds_out),
+            so_far: Cell::new(SoFar::Nothing),
+            pool,
+        }
+    }
+
+    pub fn pool(&self) -> &Rc<WorkerPool<S>> {
+        &self.pool
+    }
+
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Ends the trial; the request keeps its place.
+    pub(super) fn into_room(mut self) -> Option<Room> {
+        self.room.take()
+    }
+
+    fn server(&self) -> &Rc<Server<S>> {
+        &self.pool.servers[self.position]
+    }
+
+    /// An answer began, so long after the request was sent. `rest`: it asks not to be asked again for so long.
+    pub(super) fn answered(&self, status: u16, waited: Duration, rest: Option<Duration>) {
+        let server = self.server();
+        server.own_metrics.answered.increment();
+        server.own_metrics.record_first_byte(waited);
+        let model = &self.pool.compiled.model;
+        if model.bounds.adaptive.is_some() {
+            server.adaptive.observe(waited, server.state().in_flight.get(), rt::now());
+        }
+        if model.balance == Balance::Ewma {
+            server.state().latency.observe(waited, rt::now());
+        }
+        if matches!(status, 500 | 502 | 503 | 504) {
+            return self.answered_badly(rest);
+        }
+        self.so_far.set(SoFar::Began);
+        // It is in use again from here on: the answer may take hours to end.
+        if self.finds_out.take() {
+            let (standing, now) = (&server.shared.standing, rt::now());
+            if standing.come_back(now) {
+                self.pool.compiled.shared.returned(self.identity(), standing.elapsed(now));
+                self.log_return();
+            }
+        }
+    }
+
+    #[cold]
+    fn answered_badly(&self, rest: Option<Duration>) {
+        self.failed();
+        if let Some(rest) = rest {
+            self.pause(rest.min(REST_MAX));
+        }
+    }
+
+    /// It asked not to be asked for a while.
+    fn pause(&self, pause: Duration) {
+        let (standing, now) = (&self.server().shared.standing, rt::now());
+        let was_out = standing.is_out();
+        standing.pause(now, pause);
+        if !was_out && let Some(suppressed) = CHANGES.allow(now) {
+            let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position].authority);
+            let seconds = pause.as_secs();
+            tracing::info!(%pool, %server, seconds, suppressed, "a server asks for a pause: others get its requests");
+        }
+    }
+
+    /// The attempt failed by the server's fault or that of the way to it.
+    #[cold]
+    pub(super) fn failed_with(&self, error: UpstreamError) {
+        match error {
+            UpstreamError::ResolveFailed
+            | UpstreamError::ConnectFailed
+            | UpstreamError::ConnectTimeout
+            | UpstreamError::TlsFailed => {
+                self.failed();
+                self.server().shared.standing.rest(rt::now(), REST);
+            }
+            UpstreamError::FirstByteTimeout
+            | UpstreamError::IdleTimeout
+            | UpstreamError::ClosedEarly
+            | UpstreamError::BodyCut
+            | UpstreamError::BadResponse
+            | UpstreamError::HeadTooLarge
+            | UpstreamError::Reset
+            | UpstreamError::GoAway => self.failed(),
+            // Seen when the answer began.
+            UpstreamError::BadStatus => {}
+            // The server had no part in it.
+            UpstreamError::NoServer | UpstreamError::PoolFull | UpstreamError::QueueTimeout | UpstreamError::Overloaded => {}
+        }
+    }
+
+    fn failed(&self) {
+        let server = self.server();
+        self.so_far.set(SoFar::Failed);
+        server.own_metrics.failures.increment();
+        let Some(outlier) = &self.pool.compiled.model.outlier else { return self.forget_probe() };
+        let standing = &server.shared.standing;
+        let count = standing.failed();
+        let was_probe = self.finds_out.take();
+        // Who was out for its failures and fails again goes at once, and for longer; who only could not be reached a moment ago has its row of failures.
+        if count < outlier.failures && !(was_probe && standing.is_ejected()) {
+            if was_probe {
+                standing.found_nothing_out();
+            }
+            return;
+        }
+        let now = standing.elapsed(rt::now());
+        let (why, servers) = (Why::ConsecutiveFailures(count), self.pool.servers.len());
+        match self.pool.compiled.shared.eject(outlier, self.identity(), why, servers, now) {
+            Some(ejection) => {
+                standing.eject(ejection.until, why);
+                let left = ejection.until.saturating_sub(now);
+                log_ejection(&self.pool.compiled.name.0, &self.pool.compiled.servers[self.position].authority, why, left);
+            }
+            None if was_probe => standing.found_nothing_out(),
+            None => {}
+        }
+    }
+
+    fn forget_probe(&self) {
+        if self.finds_out.take() {
+            self.server().shared.standing.found_nothing_out();
+        }
+    }
+
+    fn identity(&self) -> u64 {
+        self.pool.compiled.servers[self.position].identity
+    }
+
+    #[cold]
+    fn log_return(&self) {
+        if let Some(suppressed) = CHANGES.allow(Instant::now()) {
+            let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position].authority);
+            tracing::info!(%pool, %server, suppressed, "a server is in use again: it answered well");
+        }
+    }
+}
+
+/// One line for each server that is left, and why.
+#[cold]
+pub fn log_ejection(pool: &str, server: &str, why: Why, left: Duration) {
+    if let Some(suppressed) = CHANGES.allow(Instant::now()) {
+        tracing::warn!(pool, server, %why, tried_again_in_seconds = left.as_secs_f64().ceil(), suppressed, "a server is out of use");
+    }
+}
+
+impl<S: Sock> Drop for Trial<S> {
+    fn drop(&mut self) {
+        let count = &self.server().state().in_flight;
+        count.set(count.get() - 1);
+        self.forget_probe();
+        if self.so_far.get() == SoFar::Began {
+            self.server().shared.standing.served_well();
+        }
+        // Its place is free with it.
+        self.room.take();
+    }
+}

@@ -1,0 +1,76 @@
+//! What one worker counts for one server of a pool. Not what state the server is in: any thread may say that, and it is in
+//! [`server_state`](super::server_state).
+
+use super::histogram::{Histogram, HistogramTotals};
+use super::number::Counter;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// 128 bytes until the first answer, 848 more from then on. **Single writer**. Aligned so that two workers' numbers never share a pair of cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ServerMetrics {
+    /// Requests sent to it, each attempt counted.
+    pub requests: Counter,
+    /// Attempts that count against it: refused, broken, late, and answers with a status of 500, 502, 503 or 504.
+    pub failures: Counter,
+    /// Answers that began, whatever their status.
+    pub answered: Counter,
+    first_byte: OnceLock<Box<Histogram>>,
+}
+
+impl ServerMetrics {
+    /// From the last byte of the request sent to the first byte of the answer.
+    #[inline]
+    pub fn record_first_byte(&self, latency: Duration) {
+        self.first_byte.get_or_init(Box::default).record(latency);
+    }
+}
+
+/// Several workers' numbers of one server, added up.
+#[derive(Debug, Clone, Default)]
+pub struct ServerTotals {
+    pub requests: u64,
+    pub failures: u64,
+    pub answered: u64,
+    pub first_byte: HistogramTotals,
+}
+
+impl ServerTotals {
+    pub fn add(&mut self, server: &ServerMetrics) {
+        self.requests += server.requests.value();
+        self.failures += server.failures.value();
+        self.answered += server.answered.value();
+        if let Some(first_byte) = server.first_byte.get() {
+            self.first_byte.add(first_byte);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ServerMetrics, ServerTotals};
+    use std::time::Duration;
+
+    #[test]
+    fn a_server_without_answers_is_small() {
+        assert_eq!(size_of::<ServerMetrics>(), 128);
+    }
+
+    #[test]
+    fn workers_are_added_up() {
+        let workers = [ServerMetrics::default(), ServerMetrics::default()];
+        for (worker, requests) in workers.iter().zip([3, 4]) {
+            worker.requests.add(requests);
+            worker.failures.increment();
+            worker.answered.add(requests - 1);
+        }
+        workers[1].record_first_byte(Duration::from_micros(250));
+        let mut totals = ServerTotals::default();
+        for worker in &workers {
+            totals.add(worker);
+        }
+        assert_eq!((totals.requests, totals.failures, totals.answered), (7, 2, 5));
+        assert_eq!((totals.first_byte.count(), totals.first_byte.sum_us), (1, 250));
+    }
+}
