@@ -79,12 +79,12 @@ fn each_answer_is_what_the_description_says() {
         &[("/id", json!(request)), ("/explanation/outcome/kind", json!("responds"))],
     );
     get("/v1/certificates", &[("/certificates/0/names", json!(["example.com"])), ("/certificates/0/source", json!("files"))]);
-    get("/v1/pools", &[("/generation", json!(1)), ("/pools/0/requests", json!(1)), ("/pools/0/servers/1/backup", json!(true))]);
+    get("/v1/pools", &[("/generation", json!(1)), ("/pools/0/requests", json!(1)), ("/pools/0/servers/1/priority", json!(1))]);
     check("get", "/v1/pools/{name}", "/v1/pools/app", Value::Null, &[("/name", json!("app"))]);
     let server = upstream.strip_prefix("http://").unwrap_or(&upstream);
     let drain = format!("/v1/pools/app/servers/{server}");
     let path = "/v1/pools/{name}/servers/{address}";
-    check("post", &format!("{path}/drain"), &format!("{drain}/drain"), json!({}), &[("/state", json!("drained"))]);
+    check("post", &format!("{path}/drain"), &format!("{drain}/drain"), json!({}), &[("/state", json!("draining"))]);
     let question = json!({ "method": "GET", "url": format!("http://{}/x", asked.proxy.address), "headers": ["A: b"] });
     check(
         "post",
@@ -93,11 +93,11 @@ fn each_answer_is_what_the_description_says() {
         question,
         &[
             ("/outcome/kind", json!("proxied")),
-            ("/pool/servers/0/state", json!("drained")),
+            ("/pool/servers/0/state", json!("draining")),
             ("/other_routes/0/why", json!("path")),
         ],
     );
-    check("post", &format!("{path}/undrain"), &format!("{drain}/undrain"), json!({}), &[("/state", json!("available"))]);
+    check("post", &format!("{path}/undrain"), &format!("{drain}/undrain"), json!({}), &[("/state", json!("serving"))]);
     let changed = asked.changed("body=\"first\"", "body=\"second\"");
     check("post", "/v1/plan", "/v1/plan", changed.clone(), &[("/generation", json!(1)), ("/plan/empty", json!(false))]);
     assert_eq!(asked.own(), "first");

@@ -165,7 +165,7 @@ fn of_pools(tour: &Tour, large: &str, small: &str) {
         "patch",
         template,
         path,
-        &json!({ "max-connections": 10 }),
+        &json!({ "max-connections": { "count": 10 } }),
         [&format!("    server \"{small}\"\n"), &format!("    server \"{small}\"\n    max-connections 10\n")],
     );
     tour.changes("put", template, path, &pool, ["    max-connections 10\n", ""]);
