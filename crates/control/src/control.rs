@@ -63,6 +63,7 @@ pub struct Control {
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) followers: Followers,
     pub(crate) checkers: Checkers,
+    pub(crate) budget: Option<crate::memory::Budget>,
 }
 
 /// Where the admin endpoint is; `admin` is told of each new place.

@@ -4,11 +4,13 @@
 use crate::control::Control;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_model::Memory;
 
 /// How often what is used is looked at.
 pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
+/// How often the bound of the cgroup is read again, which may be changed while the process runs.
+const BUDGET_PERIOD: Duration = Duration::from_secs(10);
 /// Of the budget: from here on requests are refused.
 const HIGH_PERCENT: u64 = 90;
 /// Of the budget: from here down they are taken again.
@@ -45,13 +47,29 @@ impl Control {
     }
 
     /// Bytes; `None` when there is no bound.
-    fn memory_budget(&self) -> Option<u64> {
-        match self.running.configuration.memory {
+    fn memory_budget(&mut self) -> Option<u64> {
+        let (setting, now) = (self.running.configuration.memory, Instant::now());
+        if let Some(known) = &self.budget
+            && known.setting == setting
+            && now.saturating_duration_since(known.looked_at) < BUDGET_PERIOD
+        {
+            return known.bytes;
+        }
+        let bytes = match setting {
             Memory::Auto => cgroup_bytes().or_else(machine_bytes),
             Memory::Bytes(bytes) => Some(bytes),
             Memory::Off => None,
-        }
+        };
+        self.budget = Some(Budget { setting, looked_at: now, bytes });
+        bytes
     }
+}
+
+/// What the process may use, as it was found last.
+pub(crate) struct Budget {
+    setting: Memory,
+    looked_at: Instant,
+    bytes: Option<u64>,
 }
 
 /// Between both bounds it stays as it was: otherwise every request that ends would change it.

@@ -160,6 +160,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         cookie_keys,
         followers: Followers::default(),
         checkers: Checkers::default(),
+        budget: None,
     };
     control.watch.watch = start_watch(events_sender);
     control.watch_files(read.watched);

@@ -72,8 +72,8 @@ pub static HEALTH: Directive = Directive {
     summary: "Servers are asked whether they are well, and those that are not get no requests.",
     details: "`http` asks for a path and looks at the status; a redirect is not followed, so it is as good as its status, and `200-399` takes it. \
               `tcp` is content with a connection, `tls` with a handshake. `grpc` asks by the gRPC health protocol, which answers `SERVING`.\n\n\
-              The whole process asks once, whatever the number of its threads, and spreads the questions by a tenth of the interval. At the start a server is \
-              used once its first answer is good, without waiting for `rise=`; when none of the pool has answered yet, all of them are used.\n\n\
+              The whole process asks once, whatever the number of its threads, and spreads the questions by a tenth of the interval. At the start the first \
+              answer decides, good or bad, without waiting for `rise=` or `fall=`; as long as no server of the pool has answered, all of them are used.\n\n\
               `body=\"ok\"` is the whole body, blanks around it aside, `\"ok*\"` its start, `\"*ok\"` its end, `\"~ok\"` a regular expression anywhere in it.",
     default: "servers are not asked; see `outlier` for what happens then",
     example: "health \"/healthz\" interval=\"2s\" timeout=\"1s\" rise=2 fall=3 expect=\"200-399\"",
