@@ -51,10 +51,6 @@ impl Line {
         self.called.load(Ordering::SeqCst) != 0
     }
 
-    pub fn len(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
     /// The last place; none when `places_max` are taken.
     pub fn join(&self, worker: usize, places_max: u32) -> Option<Turn<'_>> {
         let mut places = self.lock();
