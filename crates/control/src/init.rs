@@ -1,87 +1,125 @@
 //! What is left of a process that has been replaced: nothing, unless it is the first of a container. When process 1 ends, so does the container; so
-//! it stays, hands signals on and takes leave of those that end, until the last of its successors has.
+//! it stays, hands on what it is told and takes leave of those that end, until the last of its successors has.
+//!
+//! What it hands on goes through one pipe that all its successors inherit, and whoever serves reads. A signal would have to be sent to a process, and
+//! one that has just been replaced looks alive until its last thread has ended: what it is told then is lost.
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use crate::signals::{Signals, Told};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{WaitOptions, wait};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{IntoRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 
-/// Says to successors that they descend from the first process of a container.
-pub(crate) const FIRST_PROCESS: &str = "TIDEGATE_FIRST_PROCESS";
+/// Names the pipe to successors of the first process of a container.
+pub(crate) const MAILBOX: &str = "TIDEGATE_MAILBOX";
 /// How often ended children are looked for; nobody waits for the answer.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// Whether signals of the container come to this process on their way to whoever serves. Elsewhere a signal means the process that it is sent to.
-pub(crate) fn hands_signals_on() -> bool {
-    std::process::id() == 1 || std::env::var_os(FIRST_PROCESS).is_some()
+/// What the processes of a container are told, one byte each. The kernel keeps 64 KiB of it until somebody reads.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    /// One end is open under this number in every process, from the first on; nobody closes it.
+    number: RawFd,
+    reader: pipe::Receiver,
+    writer: File,
 }
 
-/// One that has ended needs no signal any more.
-pub(crate) fn hand_on(to: u32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(to.cast_signed()) {
-        let _ = kill_process(pid, signal);
+impl Mailbox {
+    /// `None` outside of a container: there a signal means the process that it is sent to. Within a runtime.
+    pub(crate) fn open() -> io::Result<Option<Mailbox>> {
+        let number = match std::env::var(MAILBOX) {
+            Ok(number) => number.parse().map_err(|_| io::Error::other(format!("{MAILBOX}={number} is no descriptor")))?,
+            Err(_) if std::process::id() == 1 => {
+                // Not closed when another program is started: that is how successors get it. Which end is opened again below does not matter.
+                let (reader, writer) = pipe_with(PipeFlags::NONBLOCK)?;
+                let _ = writer.into_raw_fd();
+                reader.into_raw_fd()
+            }
+            Err(_) => return Ok(None),
+        };
+        let path = format!("/proc/self/fd/{number}");
+        let reader = pipe::OpenOptions::new().open_receiver(&path)?;
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let writer = OpenOptions::new().write(true).custom_flags(nonblocking).open(&path)?;
+        Ok(Some(Mailbox { number, reader, writer }))
+    }
+
+    /// What a successor has to have in its environment.
+    pub(crate) fn environment(&self) -> (&'static str, String) {
+        (MAILBOX, self.number.to_string())
+    }
+
+    /// For whoever serves.
+    pub(crate) fn put(&mut self, told: Told) {
+        if let Err(error) = self.writer.write_all(&[code(told)]) {
+            tracing::error!(%error, ?told, "a signal cannot be handed on");
+        }
+    }
+
+    /// For the process that serves alone. Nothing is lost when the wait is given up.
+    pub(crate) async fn next(&mut self) -> Told {
+        loop {
+            match self.reader.read_u8().await {
+                Ok(byte) => {
+                    if let Some(told) = TOLD.into_iter().find(|told| code(*told) == byte) {
+                        return told;
+                    }
+                    tracing::warn!(byte, "the first process hands on what this version does not know");
+                }
+                Err(error) => {
+                    tracing::error!(%error, "signals of the container are not heard any more");
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+}
+
+const TOLD: [Told; 4] = [Told::Stop, Told::ReopenLogs, Told::Reload, Told::Upgrade];
+
+/// The same in all versions: a successor may be of a later one.
+fn code(told: Told) -> u8 {
+    match told {
+        Told::Stop => b'S',
+        Told::ReopenLogs => b'L',
+        Told::Reload => b'R',
+        Told::Upgrade => b'U',
     }
 }
 
 /// Ends with success, or as process 1 with what the last successor ends with.
-pub fn outlive(successor: u32) -> ExitCode {
-    if std::process::id() != 1 {
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(stay(successor)),
-        Err(error) => failed(&error.to_string()),
-    }
+pub(crate) async fn outlive(successor: u32, signals: &mut Signals, mailbox: Mailbox) -> ExitCode {
+    if std::process::id() == 1 { stay(successor, signals, mailbox).await } else { ExitCode::SUCCESS }
 }
 
-async fn stay(successor: u32) -> ExitCode {
-    let kinds = [
-        (SignalKind::terminate(), Signal::TERM),
-        (SignalKind::interrupt(), Signal::INT),
-        (SignalKind::hangup(), Signal::HUP),
-        (SignalKind::user_defined1(), Signal::USR1),
-        (SignalKind::user_defined2(), Signal::USR2),
-    ];
-    let mut current = successor;
+async fn stay(successor: u32, signals: &mut Signals, mut mailbox: Mailbox) -> ExitCode {
+    let mut newest = successor;
     let mut last = ExitCode::SUCCESS;
-    let (heard, mut signals) = tokio::sync::mpsc::channel(8);
-    for (kind, number) in kinds {
-        let Ok(mut stream) = signal(kind) else { return failed("signals cannot be handed on") };
-        let heard = heard.clone();
-        tokio::spawn(async move {
-            while stream.recv().await.is_some() {
-                let _ = heard.send(number).await;
-            }
-        });
-    }
     loop {
-        let number = tokio::select! {
-            number = signals.recv() => number,
-            () = tokio::time::sleep(LOOK_PERIOD) => None,
-        };
+        tokio::select! {
+            told = signals.next() => mailbox.put(told),
+            () = tokio::time::sleep(LOOK_PERIOD) => {}
+        }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if pid.as_raw_nonzero().get().cast_unsigned() == current {
+            if pid.as_raw_nonzero().get().cast_unsigned() == newest {
                 last = ExitCode::from(u8::try_from(status.exit_status().unwrap_or(1)).unwrap_or(1));
             }
         }
-        // Whoever started a child may have taken leave of it before us, so its place in the list counts. Processes that lose their parent become
-        // ours: a successor's successor is the youngest of them.
+        // Whoever started a child may have taken leave of it before us, so the list counts. Processes that lose their parent become ours: a
+        // successor's successor is the youngest of them.
         let children = children();
         match children.last() {
             None => return last,
-            Some(youngest) if !children.contains(&current) => current = *youngest,
+            Some(youngest) if !children.contains(&newest) => newest = *youngest,
             Some(_) => {}
         }
-        if let Some(number) = number {
-            hand_on(current, number);
-        }
     }
-}
-
-fn failed(error: &str) -> ExitCode {
-    tracing::error!(error, "the first process of the container cannot stay");
-    ExitCode::FAILURE
 }
 
 /// The youngest last.

@@ -8,11 +8,12 @@ use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
-use crate::init;
+use crate::init::{self, Mailbox};
 use crate::memory;
 use crate::names::{self, Names};
 use crate::pools::Checkers;
 use crate::sharing::{ask_for_spares, offer_all};
+use crate::signals::{Signals, Told};
 use crate::sockets::{Inherited, SocketTable, Spare};
 use crate::source::{Read, Source};
 use crate::sticky::CookieKeys;
@@ -21,12 +22,12 @@ use crate::systemd::{self, ActivationSockets};
 use crate::watch::{DEBOUNCE, FileWatch};
 use crate::workers::{Workers, worker_count};
 use jiff::Timestamp;
-use rustix::process::Signal as ProcessSignal;
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_certs::TlsSurvivors;
@@ -37,7 +38,6 @@ use tidegate_proxy::listening::CUT_GRACE;
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogSender, Readiness, ReadinessState, Registry, access_log};
 use tidegate_transport::handover::Succession;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// How often certificates are looked at that nothing was noticed of: those of the internal CA have an age, and notices can be lost.
@@ -266,13 +266,14 @@ impl Prepared {
     }
 
     /// Runs until a signal asks to stop and the requests in flight are done, or the drain time has passed. `admin` is served on the
-    /// control thread meanwhile; `started` is called once the workers run. Gives the process that has taken over, if one has.
-    pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<Option<u32>> {
+    /// control thread meanwhile; `started` is called once the workers run.
+    pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<ExitCode> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
         let Prepared { mut control, mut events, workers, succession, borrowed, .. } = self;
         runtime.block_on(async move {
             let mut signals = Signals::new()?;
+            control.succession.mailbox = Mailbox::open()?;
             tokio::task::spawn_local(admin);
             control.workers.start(workers, &control.running.snapshot, &control.process)?;
             borrowed.keep();
@@ -293,8 +294,11 @@ impl Prepared {
             // Of a successor systemd hears only when its predecessor has said who follows it.
             control.store_again_at = is_successor.then(|| Instant::now() + STORE_AGAIN);
             control.follow(&mut signals, &mut events).await;
-            let successor = control.leave(&mut signals).await;
-            Ok(successor)
+            // All else is freed before the wait, which may last for years.
+            match control.leave(&mut signals).await {
+                (Some(successor), Some(mailbox)) => Ok(init::outlive(successor, &mut signals, mailbox).await),
+                (Some(_), None) | (None, _) => Ok(ExitCode::SUCCESS),
+            }
         })
     }
 }
@@ -310,18 +314,19 @@ impl Control {
         renewal.tick().await;
         loop {
             tokio::select! {
-                _ = signals.terminate.recv() => return,
-                _ = signals.interrupt.recv() => return,
-                _ = signals.reopen.recv() => {
-                    self.log.reopen();
-                    tracing::info!("log files reopened");
-                }
-                _ = signals.reload.recv() => {
-                    notify(systemd::notify_reloading());
-                    self.reload(Origin::Signal);
-                    notify(systemd::notify_ready());
-                }
-                _ = signals.upgrade.recv() => self.upgrade(None, oneshot::channel().0),
+                told = next_told(signals, self.succession.mailbox.as_mut()) => match told {
+                    Told::Stop => return,
+                    Told::ReopenLogs => {
+                        self.log.reopen();
+                        tracing::info!("log files reopened");
+                    }
+                    Told::Reload => {
+                        notify(systemd::notify_reloading());
+                        self.reload(Origin::Signal);
+                        notify(systemd::notify_ready());
+                    }
+                    Told::Upgrade => self.upgrade(None, oneshot::channel().0),
+                },
                 _ = renewal.tick() => self.renew_certificates(),
                 _ = memory.tick() => self.look_at_memory(),
                 () = heard.wait() => self.take_news(),
@@ -359,7 +364,7 @@ impl Control {
     }
 
     /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.
-    async fn leave(mut self, signals: &mut Signals) -> Option<u32> {
+    async fn leave(mut self, signals: &mut Signals) -> (Option<u32>, Option<Mailbox>) {
         self.succession.abandon_successor();
         let successor = self.succession.successor();
         self.readiness.set(ReadinessState::Draining);
@@ -367,7 +372,8 @@ impl Control {
         let limit = self.configuration().drain;
         tracing::info!(drain = ?limit, handed_on = handed_on.len(), "draining");
         self.workers.drain(&handed_on, limit);
-        let complete = wait_for_end(&self.workers, limit + CUT_GRACE, Some((signals, successor))).await;
+        let hand_on_to = self.succession.mailbox.as_mut().filter(|_| successor.is_some());
+        let complete = wait_for_end(&self.workers, limit + CUT_GRACE, Some((signals, hand_on_to))).await;
         if !complete {
             self.workers.abort();
             wait_for_end(&self.workers, ABORT_LIMIT, None).await;
@@ -378,7 +384,7 @@ impl Control {
         self.workers.join_ended();
         let logged = self.log.finish(Instant::now() + LOG_FLUSH);
         tracing::info!(complete, logged, "stopped");
-        successor
+        (successor, self.succession.mailbox)
     }
 
     /// Sockets that somebody else accepts from by now: their queues are not ours to empty.
@@ -424,8 +430,19 @@ async fn next_tick(interval: &mut Option<tokio::time::Interval>) {
     }
 }
 
+/// A signal, or what the first process of a container hands on.
+async fn next_told(signals: &mut Signals, mailbox: Option<&mut Mailbox>) -> Told {
+    match mailbox {
+        None => signals.next().await,
+        Some(mailbox) => tokio::select! {
+            told = signals.next() => told,
+            told = mailbox.next() => told,
+        },
+    }
+}
+
 /// False when time or a signal cut it short. With a successor in a container, signals are the successor's.
-async fn wait_for_end(workers: &Workers, limit: Duration, mut signals: Option<(&mut Signals, Option<u32>)>) -> bool {
+async fn wait_for_end(workers: &Workers, limit: Duration, mut signals: Option<(&mut Signals, Option<&mut Mailbox>)>) -> bool {
     let until = Instant::now() + limit;
     while !workers.all_ended() {
         if Instant::now() >= until {
@@ -433,12 +450,12 @@ async fn wait_for_end(workers: &Workers, limit: Duration, mut signals: Option<(&
         }
         match &mut signals {
             None => tokio::time::sleep(DRAIN_POLL).await,
-            Some((signals, successor)) => tokio::select! {
+            Some((signals, hand_on_to)) => tokio::select! {
                 () = tokio::time::sleep(DRAIN_POLL) => {}
-                signal = signals.next() => match successor {
-                    Some(pid) if init::hands_signals_on() => init::hand_on(*pid, signal),
-                    Some(_) | None if matches!(signal, ProcessSignal::TERM | ProcessSignal::INT) => return false,
-                    Some(_) | None => {}
+                told = signals.next() => match (hand_on_to, told) {
+                    (Some(mailbox), told) => mailbox.put(told),
+                    (None, Told::Stop) => return false,
+                    (None, Told::ReopenLogs | Told::Reload | Told::Upgrade) => {}
                 },
             },
         }
@@ -449,36 +466,6 @@ async fn wait_for_end(workers: &Workers, limit: Duration, mut signals: Option<(&
 fn notify(outcome: io::Result<()>) {
     if let Err(error) = outcome {
         tracing::warn!(%error, "systemd cannot be told");
-    }
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    reopen: Signal,
-    reload: Signal,
-    upgrade: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            reopen: signal(SignalKind::user_defined1())?,
-            reload: signal(SignalKind::hangup())?,
-            upgrade: signal(SignalKind::user_defined2())?,
-        })
-    }
-
-    async fn next(&mut self) -> ProcessSignal {
-        tokio::select! {
-            _ = self.terminate.recv() => ProcessSignal::TERM,
-            _ = self.interrupt.recv() => ProcessSignal::INT,
-            _ = self.reopen.recv() => ProcessSignal::USR1,
-            _ = self.reload.recv() => ProcessSignal::HUP,
-            _ = self.upgrade.recv() => ProcessSignal::USR2,
-        }
     }
 }
 

@@ -6,10 +6,11 @@ use crate::control::Control;
 use crate::endpoint::AdminListener;
 use crate::generations::Origin;
 use crate::handle::Event;
-use crate::init;
+use crate::init::Mailbox;
 use crate::sharing::{open_rendezvous, receive_peers};
 use crate::sockets::Duplicate;
 use crate::source::Source;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -119,6 +120,8 @@ pub(crate) struct Stage {
     is_replaced: bool,
     /// The configuration was to be applied while a successor started.
     pub(crate) reload_wanted: bool,
+    /// Within a container.
+    pub(crate) mailbox: Option<Mailbox>,
 }
 
 struct Successor {
@@ -128,7 +131,7 @@ struct Successor {
 
 impl Stage {
     pub(crate) fn new(program: Program, events: mpsc::Sender<Event>) -> Stage {
-        Stage { program, serving: None, events, successor: None, is_replaced: false, reload_wanted: false }
+        Stage { program, serving: None, events, successor: None, is_replaced: false, reload_wanted: false, mailbox: None }
     }
 
     /// From here on other processes can hand sockets over, and ask for some. Not before: they would wait for an answer from a process that starts.
@@ -160,7 +163,7 @@ impl Stage {
             && let Some(successor) = self.successor.take()
         {
             tracing::info!(pid = successor.pid, "the successor is ended, too");
-            init::hand_on(successor.pid, rustix::process::Signal::KILL);
+            kill(successor.pid);
         }
     }
 
@@ -205,7 +208,7 @@ impl Control {
             .arg0(&self.succession.program.binary)
             .args(&self.succession.program.arguments)
             .env(PREDECESSOR, self.succession.name())
-            .envs(init::hands_signals_on().then_some((init::FIRST_PROCESS, "1")))
+            .envs(self.succession.mailbox.as_ref().map(Mailbox::environment))
             // It is for this process alone; the successor finds its own.
             .env_remove("WATCHDOG_PID")
             .spawn();
@@ -286,10 +289,8 @@ impl Control {
             News::NotReady(_) if self.succession.is_replaced => false,
             News::NotReady(fault) => {
                 tracing::error!(pid, %fault, "the upgrade failed; this process goes on");
-                // It may still hang; one that has ended is not hurt.
-                if let Some(pid) = rustix::process::Pid::from_raw(pid.cast_signed()) {
-                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-                }
+                // It may still hang.
+                kill(pid);
                 self.succession.successor = None;
                 if let Some(reply) = reply {
                     let _ = reply.send(Err(fault));
@@ -300,6 +301,13 @@ impl Control {
                 false
             }
         }
+    }
+}
+
+/// One that has ended is not hurt.
+fn kill(pid: u32) {
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tidegate_certs::default_state_dir;
 use tidegate_config::LoadMemory;
 use tidegate_control::succession::{Inheritance, inherit};
-use tidegate_control::{Prepared, Source, StartOptions, init, prepare, source, systemd};
+use tidegate_control::{Prepared, Source, StartOptions, prepare, source, systemd};
 use tidegate_telemetry::events;
 
 pub fn run(config: &Path, watch: bool) -> ExitCode {
@@ -59,8 +59,7 @@ fn live(mut prepared: Prepared, started: impl FnOnce()) -> ExitCode {
     let Some((listener, places)) = prepared.take_admin() else { return fail("the admin endpoint is served twice") };
     let admin = tidegate_admin::serve(listener, places, prepared.handle());
     match prepared.run(admin, started) {
-        Ok(None) => ExitCode::SUCCESS,
-        Ok(Some(successor)) => init::outlive(successor),
+        Ok(code) => code,
         Err(error) => fail(&error.to_string()),
     }
 }
