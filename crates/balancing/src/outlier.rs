@@ -187,7 +187,8 @@ impl Sample {
     }
 }
 
-fn out_max(settings: &Outlier, servers: usize) -> usize {
+/// How many of so many servers may be out at once: one always, and never all.
+pub fn out_max(settings: &Outlier, servers: usize) -> usize {
     let share = servers.saturating_mul(usize::from(settings.ejected_percent_max)) / 100;
     share.max(1).min(servers.saturating_sub(1))
 }

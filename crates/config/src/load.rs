@@ -18,7 +18,7 @@ use std::hash::Hash;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use tidegate_model::{Configuration, SiteAddress, UpstreamAddress};
+use tidegate_model::{Configuration, Discover, SiteAddress, UpstreamAddress};
 
 const INCLUDE_DEPTH_MAX: usize = 16;
 /// Included files, all together.
@@ -75,6 +75,8 @@ pub struct Spans {
     pub listeners: Vec<Location>,
     /// Every server of every pool, named or written in place, as often as it is named.
     pub servers: Vec<(UpstreamAddress, Location)>,
+    /// Every `discover` of every pool.
+    pub sources: Vec<(Discover, Location)>,
     /// The addresses of each site that names files, and which of `files` those are.
     pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     /// Made when something is looked up first. What is looked up is looked up for thousands of sites.
@@ -128,6 +130,11 @@ impl Spans {
         let site = self.index().files_of_sites.get(address).and_then(|position| self.files_of_sites.get(*position));
         let in_site = site.and_then(|(_, files)| self.files.get(files.clone())?.iter().find(|(known, _)| known == path));
         in_site.map(|(_, at)| at).or_else(|| self.of_file(path))
+    }
+
+    /// The first place that names the source.
+    pub fn of_source(&self, source: &Discover) -> Option<&Location> {
+        self.sources.iter().find(|(known, _)| known == source).map(|(_, at)| at)
     }
 
     /// The first place that names the server.

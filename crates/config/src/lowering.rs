@@ -207,6 +207,9 @@ impl<'n> Line<'n> {
         }
         let diagnostic =
             Diagnostic::error("unknown-property", at, format!("`{directive}` has no property `{}`", shortened(word)));
+        if let Some(help) = directives::property_said_here(directive, word) {
+            return diagnostic.help(help);
+        }
         let names: Vec<&str> = self.directive.properties.iter().map(|property| property.name).collect();
         if let Some(candidate) = nearest(word, names.iter().copied()) {
             return diagnostic.help(format!("did you mean `{candidate}=`?"));

@@ -93,9 +93,9 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
         }
         Kind::AutoOrInteger { min, max } => match &value.literal {
             Literal::Text(raw) if raw == "auto" => Some(Read::Choice("auto", value.location.clone())),
-            _ => read_integer(lowering, value, min, max, owner, "`\"auto\"` or a number"),
+            _ => read_integer(lowering, value, min, max, owner, "`\"auto\"` or a whole number"),
         },
-        Kind::Integer { min, max } => read_integer(lowering, value, min, max, owner, "a number"),
+        Kind::Integer { min, max } => read_integer(lowering, value, min, max, owner, "a whole number"),
         Kind::Duration { min, max } => read_duration(lowering, value, min, max, owner),
         Kind::Size { min, max } => read_bytes(lowering, value, (min, max), owner, "a size, as in `\"64KiB\"`", units::parse_size),
         Kind::ByteRate { min, max } => {
@@ -268,7 +268,8 @@ pub fn expect_text<'v>(lowering: &mut Lowering<'_>, value: &'v Value, owner: &st
 fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {
     let seen = match value.literal {
         Literal::Text(_) => "a text",
-        Literal::Integer(_) | Literal::Float(_) => "a number",
+        Literal::Integer(_) => "a number",
+        Literal::Float(_) => "a fraction",
         Literal::Switch(true) => "`#true`",
         Literal::Switch(false) => "`#false`",
         Literal::Null => "`#null`",

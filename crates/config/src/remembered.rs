@@ -7,7 +7,7 @@ use crate::pieces::Placement;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_model::{Pool, PoolName, Site, SiteAddress, UpstreamAddress};
+use tidegate_model::{Discover, Pool, PoolName, Site, SiteAddress, UpstreamAddress};
 
 #[derive(Debug)]
 pub struct Lowered {
@@ -19,6 +19,7 @@ pub struct Lowered {
     addresses: Vec<(SiteAddress, Location)>,
     files: Vec<(PathBuf, Location)>,
     servers: Vec<(UpstreamAddress, Location)>,
+    sources: Vec<(Discover, Location)>,
     files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     read_files: Vec<PathBuf>,
 }
@@ -41,6 +42,7 @@ impl Lowered {
             addresses: alone.spans.addresses,
             files: alone.spans.files,
             servers: alone.spans.servers,
+            sources: alone.spans.sources,
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
         };
@@ -75,6 +77,7 @@ impl Lowered {
         spans.addresses.extend(self.addresses.iter().map(|(address, at)| (address.clone(), place(at))));
         spans.files.extend(self.files.iter().map(|(path, at)| (path.clone(), place(at))));
         spans.servers.extend(self.servers.iter().map(|(address, at)| (address.clone(), place(at))));
+        spans.sources.extend(self.sources.iter().map(|(source, at)| (source.clone(), place(at))));
         lowering.read_files.extend(self.read_files.iter().cloned());
     }
 
@@ -86,7 +89,8 @@ impl Lowered {
             .map(|label| &mut label.location)
             .chain(self.addresses.iter_mut().map(|(_, at)| at))
             .chain(self.files.iter_mut().map(|(_, at)| at))
-            .chain(self.servers.iter_mut().map(|(_, at)| at));
+            .chain(self.servers.iter_mut().map(|(_, at)| at))
+            .chain(self.sources.iter_mut().map(|(_, at)| at));
         for at in locations {
             *at = placement.relative(at)?;
         }

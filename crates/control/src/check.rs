@@ -2,6 +2,7 @@
 //! nothing is changed and nothing stays open.
 
 use crate::bind::BindFault;
+use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::io;
@@ -9,7 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use tidegate_certs::{CertFinding, Severity, TlsSurvivors, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
-use tidegate_model::{Admin, Configuration, LogTarget, Scheme, Site, SiteAddress, TlsSource, UpstreamAddress};
+use tidegate_model::{Admin, Configuration, Discover, LogTarget, Pool, Scheme, Site, SiteAddress, TlsSource, UpstreamAddress};
 use tidegate_transport::tokio_sock::{self, ListenOptions};
 
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub enum Place {
     /// With the site that uses it, where one does.
     File(PathBuf, Option<SiteAddress>),
     Server(UpstreamAddress),
+    Source(Discover),
     Admin,
     AccessLog,
     Whole,
@@ -45,11 +47,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
         Ok(survivors) => {
             for pool in &configuration.pools {
                 let found = check_upstream(&pool.tls, &survivors, now);
-                findings.extend(
-                    found
-                        .into_iter()
-                        .map(|finding| certificate_finding(finding, None, Place::Server(pool.servers[0].address.clone()))),
-                );
+                findings.extend(found.into_iter().map(|finding| certificate_finding(finding, None, place_of(pool))));
             }
         }
         Err(error) => findings.push(Finding {
@@ -65,7 +63,49 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_access_log(configuration, &mut findings);
     check_state_dir(configuration, &state_dir, &mut findings);
     check_servers(configuration, &mut findings);
+    check_sources(configuration, &mut findings);
     findings
+}
+
+fn place_of(pool: &Pool) -> Place {
+    let server = pool.servers.first().map(|server| Place::Server(server.address.clone()));
+    server.or_else(|| pool.discover.first().cloned().map(Place::Source)).unwrap_or(Place::Whole)
+}
+
+/// Warnings all, since the process starts and waits for what comes later.
+fn check_sources(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let mut sources: Vec<(&Discover, &Pool)> = Vec::new();
+    for pool in &configuration.pools {
+        for source in &pool.discover {
+            if !sources.iter().any(|(known, _)| *known == source) {
+                sources.push((source, pool));
+            }
+        }
+    }
+    let words = first_words(sources.iter().map(|(source, _)| (*source).clone()).collect());
+    for ((source, pool), word) in sources.into_iter().zip(words) {
+        let what = match word {
+            FirstWord::Members { remark: Some(remark), .. } => {
+                format!("a part of what names its servers cannot be used: {remark}")
+            }
+            FirstWord::Members { members, .. } if members.is_empty() => "no server is named".to_owned(),
+            FirstWord::Members { .. } => continue,
+            FirstWord::Fault(fault) => format!("no server is found: {fault}"),
+            FirstWord::None => format!("nothing is said within {FIRST_ANSWERS_LIMIT:?}"),
+        };
+        let help = if pool.servers.is_empty() && pool.discover.len() == 1 {
+            "Tidegate starts all the same and keeps asking; requests are answered with 503 until there is a server"
+        } else {
+            "Tidegate starts all the same and keeps asking; the pool's other servers get the requests"
+        };
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "discovery",
+            place: Place::Source(source.clone()),
+            message: format!("the pool `{}`: {what}", pool.name),
+            help: Some(help.into()),
+        });
+    }
 }
 
 fn certificate_finding(finding: CertFinding, site: Option<&SiteAddress>, otherwise: Place) -> Finding {

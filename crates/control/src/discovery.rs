@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tidegate_discovery::{Context, Event, Member, follow};
+use tidegate_discovery::{Context, Event, Fault, Member, follow};
 use tidegate_model::{Discover, DnsDiscover, DnsQuestion, PoolName, Scheme};
 use tidegate_telemetry::DiscoveryMetrics;
 use tokio::sync::Notify;
@@ -60,46 +60,77 @@ type Answers = Vec<(Discover, Vec<Member>)>;
 
 /// The first answers of sources, for which a change waits; those that say nothing in time have no servers until they do.
 pub fn first_answers(sources: &[(&Discover, &PoolName)]) -> Answers {
+    let words = first_words(sources.iter().map(|(source, _)| (*source).clone()).collect());
+    let mut answers = Vec::new();
+    for ((source, pool), word) in sources.iter().zip(words) {
+        match word {
+            FirstWord::Members { members, remark: _ } => answers.push(((*source).clone(), members)),
+            FirstWord::Fault(fault) => {
+                tracing::error!(%pool, kind = source.kind(), %fault, "no server is found; it is tried again");
+            }
+            FirstWord::None => {
+                tracing::error!(%pool, kind = source.kind(), "no servers are named within {FIRST_ANSWERS_LIMIT:?}; the pool waits for them");
+            }
+        }
+    }
+    answers
+}
+
+/// What a source says first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FirstWord {
+    Members {
+        members: Vec<Member>,
+        /// What of the answer could not be used.
+        remark: Option<Fault>,
+    },
+    Fault(Fault),
+    /// Nothing within [`FIRST_ANSWERS_LIMIT`].
+    None,
+}
+
+/// Asks all sources at once, for a bounded time. One word for each, in their order.
+pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
+    let words: Rc<RefCell<Vec<FirstWord>>> = Rc::new(RefCell::new(vec![FirstWord::None; sources.len()]));
     if sources.is_empty() {
         return Vec::new();
     }
     let Ok(runtime) =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())
     else {
-        return Vec::new();
+        return words.take();
     };
-    let answers: Rc<RefCell<Answers>> = Rc::default();
     runtime.block_on(async {
         let mut asked = tokio::task::JoinSet::new();
-        for (source, pool) in sources.iter().map(|(source, pool)| ((*source).clone(), (*pool).clone())) {
-            let answers = answers.clone();
+        for (position, source) in sources.into_iter().enumerate() {
+            let words = words.clone();
             asked.spawn_local(async move {
                 let heard = Notify::new();
                 let report = |event| {
+                    let word = &mut words.borrow_mut()[position];
                     match event {
-                        Event::Members(members) => answers.borrow_mut().push((source.clone(), members)),
-                        Event::Fault(fault) => {
-                            tracing::error!(%pool, kind = source.kind(), %fault, "no server is found; it is tried again");
+                        Event::Members(members) => *word = FirstWord::Members { members, remark: None },
+                        // It is told in the same breath as the members that it is about.
+                        Event::Remark(fault) => {
+                            if let FirstWord::Members { remark, .. } = word {
+                                *remark = Some(fault);
+                            }
                         }
+                        Event::Fault(fault) => *word = FirstWord::Fault(fault),
                         Event::Recovered => {}
                     }
                     heard.notify_one();
                 };
                 tokio::select! {
-                    () = follow(source.clone(), place(), report) => {}
+                    () = follow(source, place(), report) => {}
                     () = heard.notified() => {}
                 }
             });
         }
         let all = async { while asked.join_next().await.is_some() {} };
-        if tokio::time::timeout(FIRST_ANSWERS_LIMIT, all).await.is_err() {
-            let answered = answers.borrow();
-            for (source, pool) in sources.iter().filter(|(source, _)| !answered.iter().any(|(known, _)| known == *source)) {
-                tracing::error!(%pool, kind = source.kind(), "no servers are named within {FIRST_ANSWERS_LIMIT:?}; the pool waits for them");
-            }
-        }
+        let _ = tokio::time::timeout(FIRST_ANSWERS_LIMIT, all).await;
     });
-    answers.take()
+    words.take()
 }
 
 /// How a source does, for who asks.
@@ -107,7 +138,7 @@ pub fn first_answers(sources: &[(&Discover, &PoolName)]) -> Answers {
 pub struct SourceSeen {
     /// Servers in its last good answer; `None` before the first.
     pub servers: Option<usize>,
-    /// Why it cannot be used now.
+    /// Why it cannot be used now, or not all that it says.
     pub fault: Option<String>,
 }
 
@@ -215,6 +246,13 @@ async fn follow_source(Followed { source, pools, seen }: Followed, heard: Arc<He
             let what = if seen.servers.is_some() { "those that were found last stay in use" } else { "none was found so far" };
             tracing::warn!(pools = names, kind, %fault, "servers cannot be found: {what}");
         }
+        Event::Remark(fault) => {
+            for (_, metrics) in &pools {
+                metrics.fault();
+            }
+            locked(&seen).fault = Some(fault.to_string());
+            tracing::warn!(pools = names, kind, %fault, "a part of what names the servers cannot be used");
+        }
         Event::Recovered => {
             locked(&seen).fault = None;
             tracing::info!(pools = names, kind, "servers can be found again");
@@ -239,7 +277,9 @@ async fn follow_name(name: Name, heard: Arc<Heard>) {
             heard.news().found.insert(name.clone(), members.iter().filter_map(address).collect());
             heard.notify.notify_one();
         }
-        Event::Fault(fault) => tracing::debug!(%name, %fault, "the name of an upstream server cannot be looked up"),
+        Event::Fault(fault) | Event::Remark(fault) => {
+            tracing::debug!(%name, %fault, "the name of an upstream server cannot be looked up");
+        }
         Event::Recovered => {}
     };
     follow(source, place(), report).await;

@@ -43,7 +43,7 @@ pub struct Reporter<R> {
     report: R,
     members: Option<Vec<Member>>,
     /// What was told and is not over.
-    fault: Option<Fault>,
+    fault: Option<Event>,
 }
 
 impl<R: FnMut(Event)> Reporter<R> {
@@ -58,16 +58,20 @@ impl<R: FnMut(Event)> Reporter<R> {
             (self.report)(Event::Members(members));
         }
         match remark {
-            Some(fault) => self.fault(fault),
+            Some(fault) => self.tell(Event::Remark(fault)),
             None if self.fault.take().is_some() => (self.report)(Event::Recovered),
             None => {}
         }
     }
 
     pub fn fault(&mut self, fault: Fault) {
-        if self.fault.as_ref() != Some(&fault) {
-            self.fault = Some(fault.clone());
-            (self.report)(Event::Fault(fault));
+        self.tell(Event::Fault(fault));
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.fault.as_ref() != Some(&event) {
+            self.fault = Some(event.clone());
+            (self.report)(event);
         }
     }
 }
@@ -125,6 +129,7 @@ mod tests {
                     format!("members {}", texts.join(" "))
                 }
                 Event::Fault(fault) => format!("fault {fault}"),
+                Event::Remark(fault) => format!("remark {fault}"),
                 Event::Recovered => "recovered".to_owned(),
             });
         });
@@ -146,6 +151,6 @@ mod tests {
         check(&["fault x", "fault x", "fault y"], &["fault x", "fault y"]);
         check(&["ok a:1", "fault x", "ok a:1", "fault x"], &["members a:1", "fault x", "recovered", "fault x"]);
         check(&["fault x", "ok a:1"], &["fault x", "members a:1", "recovered"]);
-        check(&["part a:1", "part a:1 b:1", "ok a:1 b:1"], &["members a:1", "fault in part", "members a:1 b:1", "recovered"]);
+        check(&["part a:1", "part a:1 b:1", "ok a:1 b:1"], &["members a:1", "remark in part", "members a:1 b:1", "recovered"]);
     }
 }

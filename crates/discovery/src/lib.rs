@@ -30,13 +30,15 @@ pub struct Member {
     pub is_leaving: bool,
 }
 
-/// What happened at a source. A fault stands until `Recovered`; there is one at a time.
+/// What happened at a source. A fault or remark stands until `Recovered` or the next; there is one at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// All servers of now, sorted by address and without duplicates; only told when it is another list than before.
     Members(Vec<Member>),
-    /// The source could not be used, or not all that it said. The members last told stand.
+    /// The source could not be used. The members last told stand.
     Fault(Fault),
+    /// A part of what the source said could not be used; the members that were told are the others.
+    Remark(Fault),
     /// The fault told last is over.
     Recovered,
 }

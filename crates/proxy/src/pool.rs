@@ -94,11 +94,22 @@ impl Drop for Queued {
 }
 
 /// What the configuration says of a server, as far as its choice depends on it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Terms {
-    slow_start: Duration,
-    bounds: Bounds,
-    has_address: bool,
+    /// Nothing below has a say: one look for each server and request.
+    are_plain: Cell<bool>,
+    slow_start: Cell<Duration>,
+    bounds: Cell<Bounds>,
+    has_address: Cell<bool>,
+}
+
+impl Terms {
+    fn set(&self, slow_start: Duration, bounds: Bounds, has_address: bool) {
+        self.are_plain.set(slow_start.is_zero() && !bounds.counts_requests() && has_address);
+        self.slow_start.set(slow_start);
+        self.bounds.set(bounds);
+        self.has_address.set(has_address);
+    }
 }
 
 /// One server of one worker.
@@ -113,7 +124,7 @@ pub struct Server<S: Sock> {
     pub h2: H2Connections,
     pub shared: Arc<ServerShared>,
     pool_shared: Arc<PoolShared>,
-    terms: Cell<Terms>,
+    terms: Terms,
     /// What was learnt of how many requests it can have in flight; looked at where the pool asks for that.
     pub adaptive: adaptive::Limit,
     worker: usize,
@@ -170,16 +181,22 @@ impl<S: Sock> Candidate for Server<S> {
     #[inline]
     fn standing(&self, now: Instant) -> Standing {
         let standing = self.shared.standing.tier(now);
-        let terms = self.terms.get();
-        if standing == Standing::Serving && !terms.has_address {
+        if self.terms.are_plain.get() {
+            return standing;
+        }
+        if standing == Standing::Serving && !self.terms.has_address.get() {
             return Standing::Shunned;
         }
-        if terms.bounds.counts_requests() && self.is_full(&terms.bounds) { Standing::Closed } else { standing }
+        let bounds = self.terms.bounds.get();
+        if bounds.counts_requests() && self.is_full(&bounds) { Standing::Closed } else { standing }
     }
 
     #[inline]
     fn share(&self, now: Instant) -> u32 {
-        let slow_start = self.terms.get().slow_start;
+        if self.terms.are_plain.get() {
+            return slow_start::WHOLE_SHARE;
+        }
+        let slow_start = self.terms.slow_start.get();
         if slow_start.is_zero() { slow_start::WHOLE_SHARE } else { self.shared.standing.share(slow_start, now) }
     }
 }
@@ -207,7 +224,7 @@ impl<S: Sock> Server<S> {
             h2: H2Connections::default(),
             shared: compiled.shared.clone(),
             pool_shared: pool.shared.clone(),
-            terms: Cell::default(),
+            terms: Terms::default(),
             adaptive: adaptive::Limit::new(pool.model.bounds.adaptive.unwrap_or_default()),
             worker: of.worker,
             own_metrics: of.registry.server(of.worker, &pool.name.0, &compiled.authority),
@@ -224,7 +241,7 @@ impl<S: Sock> Server<S> {
         self.state.priority.set(server.model.priority);
         self.state.is_local.set(server.is_local);
         let (slow_start, bounds) = (pool.model.slow_start, pool.model.bounds);
-        self.terms.set(Terms { slow_start, bounds, has_address: !server.addresses.is_empty() });
+        self.terms.set(slow_start, bounds, !server.addresses.is_empty());
         if let Some(adaptive) = bounds.adaptive {
             self.adaptive.set_bounds(adaptive);
         }

@@ -17,6 +17,7 @@ use crate::record::Record;
 use crate::snapshot::{CompiledRoute, TlsIdentity};
 use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
@@ -119,7 +120,8 @@ pub enum Ending {
 /// Lives a request from head to log line.
 pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, S>) -> Ending {
     let (mut request, place) = Request::receive(connection, incoming);
-    let outcome = request.answer(place).await;
+    // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has all the others in it.
+    let outcome = pin!(request.answer(place)).await;
     match outcome {
         Ok(()) => request.finish(),
         // Boxed: failures must not make every request's future larger.
@@ -201,8 +203,8 @@ impl<'c, S: Sock> Request<'c, S> {
         let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
         drop(place);
         match (&route.terminal, pool) {
-            (CompiledTerminal::Proxy { .. }, Some(pool)) => self.forward(route, pool).await,
-            _ => self.answer_here(route).await,
+            (CompiledTerminal::Proxy { .. }, Some(pool)) => pin!(self.forward(route, pool)).await,
+            _ => pin!(self.answer_here(route)).await,
         }
     }
 

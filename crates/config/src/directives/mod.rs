@@ -140,6 +140,32 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
 
+/// Properties and the like of servers elsewhere.
+static PROPERTIES_OF_OTHERS: &[(&[&str], &str)] = &[
+    (
+        &["max_fails", "max-fails", "fail_timeout", "fail-timeout", "observe", "error-limit"],
+        "servers that fail are left alone without a word; how soon and for how long is said for the pool, with `outlier`",
+    ),
+    (
+        &["max_conns", "max-conns", "maxconn"],
+        "how much each server gets is said for the pool, with `max-connections` or `max-requests`",
+    ),
+    (&["slow_start", "slowstart"], "`slow-start` is a line of the pool"),
+    (
+        &["check", "inter", "rise", "fall"],
+        "servers are asked with a line of the pool, `health \"/healthz\" interval=\"2s\" rise=2 fall=3`",
+    ),
+    (&["down", "disabled"], "leave the line out, or write `/-` in front of it; a running process is told with `tidegate drain`"),
+    (&["send-proxy", "send-proxy-v2", "send_proxy"], "`send-proxy-protocol \"v2\"` is a line of the pool"),
+    (&["ssl", "verify"], "write `https://` in front of the address; what it is spoken to with is said in the pool's `tls`"),
+];
+
+/// How a property of another proxy is said here.
+pub fn property_said_here(directive: &str, name: &str) -> Option<&'static str> {
+    let of_a_server = directive == pool::server::SERVER.name;
+    PROPERTIES_OF_OTHERS.iter().find(|(names, _)| of_a_server && names.contains(&name)).map(|(_, help)| *help)
+}
+
 /// How a word of another proxy is said here.
 pub fn said_here(word: &str) -> Option<&'static str> {
     WORDS_OF_OTHERS.iter().find(|(words, _)| words.contains(&word)).map(|(_, help)| *help)
@@ -203,7 +229,9 @@ mod tests {
             Place::Pool if directive.name == "protocol" => {
                 format!("site \"localhost\" {{ proxy \"10.0.0.9:80\" {{\n{example}\n}}; }}")
             }
-            Place::Pool => format!("site \"localhost\" {{ proxy \"https://10.0.0.9:443\" {{\n{example}\n}}; }}"),
+            Place::Pool => {
+                format!("site \"localhost\" {{ proxy \"https://10.0.0.9:443\" \"https://10.0.0.10:443\" {{\n{example}\n}}; }}")
+            }
             Place::Tls => format!("site \"localhost\" {{ tls {{\n{example}\n}}; respond 200; }}"),
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),

@@ -205,6 +205,10 @@ impl Session {
     fn name(&self, text: &str) -> Result<Name, Trouble> {
         let invalid = |_| Trouble::new("this is not a name that can be looked up");
         let mut name = Name::from_str_relaxed(text).map_err(invalid)?;
+        // The library answers these itself, and the resolver would be named for what it never said.
+        if name.iter().next_back().is_some_and(|label| label.eq_ignore_ascii_case(b"invalid")) {
+            return Err(Trouble::new("names under `invalid` are kept from ever having an address (RFC 6761)"));
+        }
         if self.hosts.is_none() {
             name.set_fqdn(true);
         }

@@ -227,12 +227,12 @@ fn a_target_without_addresses_is_left_out_or_keeps_its_last() {
     let followed = services(&server);
     let says = format!("the resolver {} says NXDOMAIN", server.address);
     followed.expect("a.test:80 at 10.0.0.1");
-    followed.expect(&format!("fault _http._tcp.{NAME}: b.test: {says}; it is left out"));
+    followed.expect(&format!("remark _http._tcp.{NAME}: b.test: {says}; it is left out"));
     server.set_addresses("b.test", 0, &["10.0.0.2"]);
     followed.expect("a.test:80 at 10.0.0.1, b.test:80 at 10.0.0.2");
     followed.expect("recovered");
     server.remove("b.test");
-    followed.expect(&format!("fault _http._tcp.{NAME}: b.test: {says}; its last addresses are used"));
+    followed.expect(&format!("remark _http._tcp.{NAME}: b.test: {says}; its last addresses are used"));
     set_services(&server, &[(0, 1, 80, "a.test")]);
     followed.expect("a.test:80 at 10.0.0.1");
     followed.expect("recovered");

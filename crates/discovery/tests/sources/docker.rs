@@ -102,12 +102,12 @@ fn the_address_is_that_of_a_network_that_can_be_reached() {
     docker.tell("c1", "die", &[]);
     followed.expect("127.0.0.10:80");
     followed.expect(
-        "fault container c1: it cannot be reached: this process is in none of its networks (a); run `docker network connect a <this container>`, \
+        "remark container c1: it cannot be reached: this process is in none of its networks (a); run `docker network connect a <this container>`, \
          or set `network=`",
     );
     let named = follow(DockerDiscover { network: Some("a".into()), ..discover(docker.socket()) });
     named.expect("203.0.113.2:80");
-    named.expect("fault container c2: it is not in the network a; run `docker network connect a c2`");
+    named.expect("remark container c2: it is not in the network a; run `docker network connect a c2`");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_port_is_the_only_one_or_said() {
     docker.put(Container { ports: vec![80, 443], ..web("c1", 0) }, "start");
     let followed = follow(discover(docker.socket()));
     followed.expect("nobody");
-    followed.expect("fault container c1: it exposes the ports 80, 443; say which one with the label tidegate.port");
+    followed.expect("remark container c1: it exposes the ports 80, 443; say which one with the label tidegate.port");
     docker.put(Container { ports: vec![80, 443], ..web("c1", 0) }.with_label("tidegate.port", "443"), "start");
     followed.expect("127.0.0.1:443");
     followed.expect("recovered");

@@ -112,6 +112,7 @@ fn describe(event: &Event) -> String {
         Event::Members(members) if members.is_empty() => "nobody".to_owned(),
         Event::Members(members) => members.iter().map(member).collect::<Vec<_>>().join(", "),
         Event::Fault(fault) => format!("fault {fault}"),
+        Event::Remark(fault) => format!("remark {fault}"),
         Event::Recovered => "recovered".to_owned(),
     }
 }

@@ -7,6 +7,7 @@ use crate::lease::Lease;
 use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::{self, Ending, Incoming};
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_middleware::error_answer;
@@ -28,7 +29,7 @@ pub async fn serve<S: Sock>(connection: Connection<S>) {
             return Box::pin(super::h2::serve_prior_knowledge(Rc::new(connection), data)).await;
         }
         is_first = false;
-        match serve_request(&connection, data).await {
+        match pin!(serve_request(&connection, data)).await {
             Ending::KeepAlive => {}
             Ending::Close => {
                 Box::pin(connection.linger()).await;
@@ -112,7 +113,7 @@ async fn serve_request<S: Sock>(connection: &Connection<S>, mut data: Buf) -> En
         framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
-    request::handle(connection, Incoming { head, framing, body, responder, started: arrived, snapshot, listener }).await
+    pin!(request::handle(connection, Incoming { head, framing, body, responder, started: arrived, snapshot, listener })).await
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next request begins.

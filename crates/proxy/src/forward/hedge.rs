@@ -76,6 +76,7 @@ impl<S: Sock> Request<'_, S> {
         tries: &mut Tries,
     ) -> Result<Race<S>, Failure> {
         let request_done = Cell::new(true);
+        let began = rt::now();
         let mut first = Box::pin(begin(pool, trial.position(), entry));
         let early = {
             let waiting = pin!(rt::timeout(after, first.as_mut()));
@@ -89,13 +90,20 @@ impl<S: Sock> Request<'_, S> {
             return Ok(Race { trial, outcome, failed: None });
         };
         pool.metrics.hedges.increment();
+        let hedge_began = rt::now();
         let mut second = Box::pin(begin(pool, other.position(), entry));
         let (is_second, outcome) = {
             let waiting = pin!(either(first.as_mut(), second.as_mut()));
             unless_gone(&mut self.responder, &request_done, waiting).await?
         };
         let (done, left) = if is_second { (other, trial) } else { (trial, other) };
-        let Err((failure, was)) = outcome else { return Ok(Race { trial: done, outcome, failed: None }) };
+        let Err((failure, was)) = outcome else {
+            if is_second {
+                let now = rt::now();
+                left.overtaken(now.saturating_duration_since(began), now.saturating_duration_since(hedge_began));
+            }
+            return Ok(Race { trial: done, outcome, failed: None });
+        };
         // One failed: all depends on the one that is left.
         let left_over: Pin<&mut dyn Future<Output = Outcome<S>>> = if is_second { first.as_mut() } else { second.as_mut() };
         let outcome = unless_gone(&mut self.responder, &request_done, pin!(left_over)).await?;

@@ -103,6 +103,14 @@ impl Abreast {
     }
 }
 
+/// How an attempt failed, and at which server.
+#[derive(Clone, Copy)]
+struct Failed {
+    failure: Failure,
+    was: Was,
+    position: usize,
+}
+
 /// The connection of an attempt that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Was {
@@ -147,7 +155,12 @@ impl<S: Sock> Request<'_, S> {
                     Ok(choice) => choice,
                     Err(NoChoice::NoServer) if tries.tried().is_empty() => return Err(unserved(&pool, UpstreamError::NoServer)),
                     Err(NoChoice::NoServer) => return Err(failure),
-                    Err(NoChoice::Full) => Box::pin(self.wait_for_place(&mut pool, tries.tried())).await?,
+                    Err(NoChoice::Full) => match Box::pin(self.wait_for_place(&mut pool, tries.tried())).await {
+                        Ok(choice) => choice,
+                        // Of a request that was somewhere already, its own failure says more than that the others are full.
+                        Err(Failure::Upstream(_)) if !tries.tried().is_empty() => return Err(failure),
+                        Err(full) => return Err(full),
+                    },
                 },
             };
             let need = Need {
@@ -169,17 +182,17 @@ impl<S: Sock> Request<'_, S> {
             let has_no_body = self.body.is_finished() && replay.is_untouched();
             let (outcome, room) = match pool.compiled.model.hedge.filter(|_| plan.idempotent && !plan.upgrade && has_no_body) {
                 None => {
-                    let outcome = self.attempt(route, &trial, need, &plan, &mut replay).await;
+                    let outcome = pin!(self.attempt(route, &trial, need, &plan, &mut replay)).await;
                     (self.note_outcome(&trial, outcome), trial.into_room())
                 }
                 Some(hedge) => (Box::pin(self.attempt_hedged(route, trial, need, &plan, hedge.after, &mut tries)).await, None),
             };
-            let was;
-            (failure, was) = match outcome {
+            let failed = match outcome {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
-            match self.next_try(&pool, route, (failure, was), &plan, &replay, &mut tries) {
+            failure = failed.failure;
+            match self.next_try(&pool, route, failed, &plan, &replay, &mut tries) {
                 NextTry::None => return Err(failure),
                 NextTry::SameServer(position) => tries.again = Some((position, room)),
                 NextTry::Another => {}
@@ -196,9 +209,12 @@ impl<S: Sock> Request<'_, S> {
         plan: &Plan,
         after: Duration,
         tries: &mut Tries,
-    ) -> Result<(), (Failure, Was)> {
+    ) -> Result<(), Failed> {
         self.record.sent_to(trial.position(), false);
-        let race = self.race(trial, need, plan, after, tries).await.map_err(|failure| (failure, Was::Fresh))?;
+        // The client has gone: nothing is tried again.
+        let position = trial.position();
+        let race = self.race(trial, need, plan, after, tries).await;
+        let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position })?;
         if let Some((other, failure, was)) = race.failed {
             self.note_failure(&other, failure, was);
         }
@@ -218,7 +234,8 @@ impl<S: Sock> Request<'_, S> {
                 let _active = ActiveConnection::new(trial.pool().clone());
                 let reply = Reply::H1 { stream: &connection.stream, sent_at, first };
                 let outcome = self.stream_reply(route, trial, reply, &Cell::new(true), &Abreast::default()).await;
-                self.finish_h1(trial, connection, outcome, true).await.map_err(|failure| (failure, was))
+                // A request that may be hedged asks for no tunnel.
+                self.finish_h1(trial, connection, outcome, true).map(drop).map_err(|failure| (failure, was))
             }
             Begun::H2 { lease, response, head, sent_at } => {
                 self.record.sent_to(trial.position(), true);
@@ -229,11 +246,11 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    fn note_outcome(&self, trial: &Trial<S>, outcome: Result<(), (Failure, Was)>) -> Result<(), (Failure, Was)> {
-        if let Err((failure, was)) = &outcome {
-            self.note_failure(trial, *failure, *was);
-        }
-        outcome
+    fn note_outcome(&self, trial: &Trial<S>, outcome: Result<(), (Failure, Was)>) -> Result<(), Failed> {
+        outcome.map_err(|(failure, was)| {
+            self.note_failure(trial, failure, was);
+            Failed { failure, was, position: trial.position() }
+        })
     }
 
     fn note_failure(&self, trial: &Trial<S>, failure: Failure, was: Was) {
@@ -276,7 +293,7 @@ impl<S: Sock> Request<'_, S> {
             upstream::Connection::H1(connection) => {
                 let reused = connection.idle_before.is_some();
                 self.record.sent_to(position, reused);
-                self.exchange_h1(route, trial, connection, plan, replay)
+                pin!(self.exchange_h1(route, trial, connection, plan, replay))
                     .await
                     .map_err(|failure| (failure, if reused { Was::Pooled } else { Was::Fresh }))
             }
@@ -370,28 +387,29 @@ impl<S: Sock> Request<'_, S> {
         let reply = Reply::H1 { stream, sent_at, first: Buf::empty() };
         let pump_done = Cell::new(all_sent);
         let outcome = if all_sent {
-            self.stream_reply(route, trial, reply, &pump_done, &Abreast::of(replay)).await
+            pin!(self.stream_reply(route, trial, reply, &pump_done, &Abreast::of(replay))).await
         } else {
             Box::pin(self.stream_both(route, trial, reply, writer, &pump_done, replay)).await
         };
-        self.finish_h1(trial, connection, outcome, pump_done.get()).await
+        match self.finish_h1(trial, connection, outcome, pump_done.get())? {
+            None => {}
+            Some(switched) => Box::pin(self.tunnel(switched, pool.compiled.model.timeouts.idle)).await,
+        }
+        Ok(())
     }
 
-    /// After the answer: the connection becomes a tunnel, is kept, or ends.
-    async fn finish_h1(
+    /// After the answer: the connection is kept or ends, or becomes a tunnel, and then it is given back with what came behind the head.
+    fn finish_h1(
         &mut self,
         trial: &Trial<S>,
         connection: H1Connection<S>,
         outcome: Result<Replied, Failure>,
         is_request_sent: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<(H1Connection<S>, Buf)>, Failure> {
         let pool = trial.pool();
         self.connection.account_upstream_bytes(&connection.stream);
         match outcome? {
-            Replied::Switched(rest) => {
-                Box::pin(self.tunnel(&connection, rest, pool.compiled.model.timeouts.idle)).await;
-                self.connection.account_upstream_bytes(&connection.stream);
-            }
+            Replied::Switched(rest) => return Ok(Some((connection, rest))),
             Replied::Whole { reusable, keep_alive_seconds } => {
                 let server = &pool.servers[trial.position()];
                 if let Some(seconds) = keep_alive_seconds {
@@ -404,7 +422,7 @@ impl<S: Sock> Request<'_, S> {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     async fn exchange_h2(
@@ -514,7 +532,7 @@ impl<S: Sock> Request<'_, S> {
         outcome
     }
 
-    async fn tunnel(&mut self, connection: &H1Connection<S>, rest: Buf, idle: Duration) {
+    async fn tunnel(&mut self, (connection, rest): (H1Connection<S>, Buf), idle: Duration) {
         self.connection.facts.kind.set(ConnectionKind::Tunnel);
         let protocol = self.hop.upgrade.map_or(&b""[..], |span| span.of(&self.head.fields.bytes));
         let farewell = Farewell {
@@ -523,6 +541,7 @@ impl<S: Sock> Request<'_, S> {
             is_websocket: protocol.eq_ignore_ascii_case(b"websocket"),
         };
         let outcome = tunnel::run(&self.connection.stream, &connection.stream, rest, idle, farewell).await;
+        self.connection.account_upstream_bytes(&connection.stream);
         self.record.request_bytes += outcome.client_bytes;
         self.responder.add_bytes_sent(outcome.upstream_bytes);
         if let Some(reason) = outcome.reason {

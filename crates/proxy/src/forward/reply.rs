@@ -89,7 +89,7 @@ impl<S: Sock> Request<'_, S> {
         request_done: &Cell<bool>,
         abreast: &Abreast,
     ) -> Result<Replied, Failure> {
-        let (answer, mut body) = self.receive_head(trial, reply, request_done).await?;
+        let (answer, mut body) = pin!(self.receive_head(trial, reply, request_done)).await?;
         if self.leaves_status(trial.pool(), route, request_done.get() && !abreast.is_lost.get()) {
             return Err(Failure::upstream(UpstreamError::BadStatus, Reach::Sent));
         }

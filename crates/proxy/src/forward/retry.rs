@@ -1,7 +1,7 @@
 //! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an outage is multiplied.
 
 use super::head::Plan;
-use super::{Replay, Was};
+use super::{Failed, Replay, Was};
 use crate::failure::{Failure, Reach, UpstreamFault};
 use crate::pool::{Server, WorkerPool};
 use crate::request::Request;
@@ -26,12 +26,12 @@ pub(super) struct Tries {
     repairs: usize,
     /// The same server once more, over a connection of its own and in the place that the request has.
     pub again: Option<(usize, Option<Room>)>,
-    needs_fresh: bool,
+    needs_fresh: Option<usize>,
 }
 
 impl Default for Tries {
     fn default() -> Self {
-        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, again: None, needs_fresh: false }
+        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, again: None, needs_fresh: None }
     }
 }
 
@@ -49,7 +49,7 @@ impl Tries {
 
     /// The connection that just failed had been kept; the server's others may be as old.
     pub fn needs_fresh(&mut self, position: usize) -> bool {
-        std::mem::take(&mut self.needs_fresh) && self.tried().last() == Some(&position)
+        self.needs_fresh.take() == Some(position)
     }
 
     /// Times that it was sent again because of a server.
@@ -88,7 +88,7 @@ impl<S: Sock> Request<'_, S> {
         &self,
         pool: &WorkerPool<S>,
         route: &CompiledRoute,
-        (failure, was): (Failure, Was),
+        Failed { failure, was, position }: Failed,
         plan: &Plan,
         replay: &Replay,
         tries: &mut Tries,
@@ -104,12 +104,20 @@ impl<S: Sock> Request<'_, S> {
         }
         if was.is_race(fault) && tries.repairs < REPAIRS_MAX {
             tries.repairs += 1;
-            tries.needs_fresh = was == Was::Pooled;
-            return tries.tried().last().map_or(NextTry::None, |position| NextTry::SameServer(*position));
+            tries.needs_fresh = (was == Was::Pooled).then_some(position);
+            return NextTry::SameServer(position);
         }
         let Some(retry) = pool.compiled.retry(&route.retry) else { return NextTry::None };
         let is_late = self.try_until.is_some_and(|until| rt::now() >= until);
-        if !is_retried(retry, fault, is_late) || tries.retries() >= usize::from(retry.attempts) || pool.servers.len() < 2 {
+        if !is_retried(retry, fault, is_late) || tries.retries() >= usize::from(retry.attempts) {
+            return NextTry::None;
+        }
+        // The budget is for requests that have somewhere to go; for one that is full they wait.
+        let now = rt::now();
+        let is_left = |(position, server): (usize, &Rc<Server<S>>)| {
+            !tries.tried().contains(&position) && server.shared.standing.tier(now) != Standing::Closed
+        };
+        if !pool.servers.iter().enumerate().any(is_left) {
             return NextTry::None;
         }
         // An answer by status was counted when it was given up.

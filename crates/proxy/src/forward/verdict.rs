@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::Candidate;
-use tidegate_balancing::outlier::Why;
+use tidegate_balancing::outlier::{Why, out_max};
 use tidegate_model::Balance;
 use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{Sock, rt};
@@ -16,6 +16,8 @@ use tidegate_transport::{Sock, rt};
 const REST: Duration = Duration::from_secs(1);
 /// The longest pause that a server can ask for with `Retry-After`.
 const REST_MAX: Duration = Duration::from_secs(60);
+/// How many times as long as another server's answer took a server is silent before that counts as a failure of its own.
+const HANGS_FACTOR: u32 = 4;
 /// Servers that leave and return, which a process logs per second.
 static CHANGES: EventGate = EventGate::new(20);
 
@@ -102,9 +104,17 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// It asked not to be asked for a while.
+    /// It asked not to be asked for a while. Not granted when too many others are out already: a pool that is overloaded as a whole would leave
+    /// all its requests to its last servers.
     fn pause(&self, pause: Duration) {
         let (standing, now) = (&self.server().shared.standing, rt::now());
+        let (servers, own) = (&self.pool.servers, self.position);
+        let others_out =
+            servers.iter().enumerate().filter(|(position, server)| *position != own && server.shared.standing.is_out()).count();
+        let settings = self.pool.compiled.model.outlier.unwrap_or_default();
+        if others_out >= out_max(&settings, servers.len()) {
+            return;
+        }
         let was_out = standing.is_out();
         standing.pause(now, pause);
         if !was_out && let Some(suppressed) = CHANGES.allow(now) {
@@ -137,6 +147,15 @@ impl<S: Sock> Trial<S> {
             UpstreamError::BadStatus => {}
             // The server had no part in it.
             UpstreamError::NoServer | UpstreamError::PoolFull | UpstreamError::QueueTimeout | UpstreamError::Overloaded => {}
+        }
+    }
+
+    /// It was asked first, and the server that was asked after it has answered. `silent` is how long it had said nothing by then, `other` what the
+    /// other took. A server that hangs would never fail otherwise, since no request waits for its end; one that is only a little slower has done
+    /// nothing wrong.
+    pub(super) fn overtaken(&self, silent: Duration, other: Duration) {
+        if silent >= other.saturating_mul(HANGS_FACTOR) {
+            self.failed();
         }
     }
 

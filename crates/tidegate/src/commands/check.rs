@@ -42,6 +42,7 @@ fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
         Place::File(path, Some(site)) => loaded.spans.of_file_in_site(path, site).cloned(),
         Place::File(path, None) => loaded.spans.of_file(path).cloned(),
         Place::Server(address) => loaded.spans.of_server(address).cloned(),
+        Place::Source(source) => loaded.spans.of_source(source).cloned(),
         Place::Admin => loaded.spans.admin.clone(),
         Place::AccessLog => loaded.spans.access_log.clone(),
         Place::Whole => None,

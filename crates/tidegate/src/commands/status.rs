@@ -115,7 +115,7 @@ fn missing(pool: &str, source: &tidegate_admin::api::Source) -> Option<String> {
     let found = match source.servers {
         None => "has named no server yet",
         Some(0) => "names no server",
-        Some(_) => "cannot be asked, what it named last stays in use",
+        Some(_) => "has a fault, what it named well stays in use",
     };
     match &source.fault {
         Some(fault) => Some(format!("{pool}: {} {found}: {fault}\n", source.name)),

@@ -9,6 +9,8 @@ use tidegate_model::Adaptive;
 
 const COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 
+const NO_BOUND: &str = "to bound nothing, leave it out";
+
 const QUEUE: Property = Property::once(
     "queue",
     Kind::Integer { min: 0, max: 1_000_000 },
@@ -85,6 +87,7 @@ pub static ADAPTIVE_CONCURRENCY: Directive = Directive {
 
 fn lower_max_connections(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     draft.pool.bounds.connections_per_server = line.read_argument(lowering, 0).map(|count| count.number() as u32);
+    super::explain_zero(lowering, line.argument(0), NO_BOUND);
     lower_queue(lowering, draft, line);
 }
 
@@ -95,7 +98,9 @@ fn lower_max_requests(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: 
         lowering.report(diagnostic);
     }
     draft.pool.bounds.requests_per_server = line.read_argument(lowering, 0).map(|count| count.number() as u32);
+    super::explain_zero(lowering, line.argument(0), NO_BOUND);
     draft.pool.bounds.requests_per_pool = line.number(lowering, "total").map(|count| count as u32);
+    super::explain_zero(lowering, line.property("total"), NO_BOUND);
     lower_queue(lowering, draft, line);
 }
 

@@ -24,6 +24,7 @@ pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName,
     check_sticky(lowering, &draft);
     check_hedge(lowering, &draft);
     check_warm(lowering, &draft);
+    check_times_and_bounds(lowering, &draft);
     draft.pool.name = name;
     draft.pool.servers = draft.servers.into_iter().map(|(server, _)| server).collect();
     draft.pool.discover = draft.discover.into_iter().map(|(discover, _)| discover).collect();
@@ -107,6 +108,14 @@ fn check_zones(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
             let diagnostic = Diagnostic::warning("unused-zone", server_at.clone(), message);
             lowering.report(diagnostic.help("add `zone \"…\"` to the pool"));
         }
+        (Some(zone_at), Some((_, server_at)))
+            if draft.is_known() && !draft.servers.iter().any(|(server, _)| server.zone == draft.pool.zone) =>
+        {
+            let message = "this has no effect: no server of the pool is in this zone";
+            let diagnostic =
+                Diagnostic::warning("unused-zone", zone_at.clone(), message).label(server_at.clone(), "in another one");
+            lowering.report(diagnostic.help("write the zones of the servers and that of this proxy in the same way"));
+        }
         (Some(_) | None, Some(_) | None) => {}
     }
 }
@@ -125,6 +134,25 @@ fn check_sticky(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
 
 fn check_hedge(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
     let (Some(hedge), Some(at)) = (draft.pool.hedge, draft.at.get(super::retry::HEDGE.name)) else { return };
+    if draft.is_known()
+        && let [(_, server_at)] = draft.servers.as_slice()
+    {
+        let diagnostic = Diagnostic::warning("unused-hedge", at.clone(), "this has no effect: the pool has one server")
+            .label(server_at.clone(), "the only one")
+            .help("remove it until there is a second server");
+        return lowering.report(diagnostic);
+    }
+    if draft.pool.retry.is_none() {
+        let mut diagnostic = Diagnostic::warning(
+            "unused-hedge",
+            at.clone(),
+            "this has no effect: it counts against the budget of `retry`, which is off",
+        );
+        if let Some(retry_at) = draft.at.get(super::retry::RETRY.name) {
+            diagnostic = diagnostic.label(retry_at.clone(), "switched off here");
+        }
+        return lowering.report(diagnostic.help("for hedges alone, write `retry attempts=1 on=\"connect\"`"));
+    }
     let first_byte = draft.pool.timeouts.first_byte;
     if hedge.after < first_byte {
         return;
@@ -135,6 +163,50 @@ fn check_hedge(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         diagnostic = diagnostic.label(timeout_at.clone(), "said here");
     }
     lowering.report(diagnostic.help("use a shorter time, or raise `timeout first-byte=`"));
+}
+
+/// A bound that another one keeps from being reached.
+fn check_times_and_bounds(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let pool = &draft.pool;
+    if let (Some(at), Some(limit)) =
+        (draft.at.get(super::retry::RETRY.name), pool.retry.as_ref().and_then(|retry| retry.try_timeout))
+    {
+        let whole = pool.timeouts.connect + pool.timeouts.first_byte;
+        if limit >= whole {
+            let message = format!(
+                "`try-timeout=` has no effect: after {} without an answer an attempt has failed anyway",
+                show_duration(whole)
+            );
+            let mut diagnostic = Diagnostic::warning("unused-try-timeout", at.clone(), message);
+            if let Some(timeout_at) = draft.at.get(super::connection::TIMEOUT.name) {
+                diagnostic = diagnostic.label(timeout_at.clone(), "said here");
+            }
+            lowering.report(diagnostic.help("use a shorter time, or raise `timeout connect=` or `first-byte=`"));
+        }
+    }
+    if let (Some(adaptive), Some(most), Some(at)) =
+        (pool.bounds.adaptive, pool.bounds.requests_per_server, draft.at.get(super::bounds::ADAPTIVE_CONCURRENCY.name))
+        && most <= adaptive.least
+    {
+        let message =
+            format!("nothing can be learnt: the bound never goes below {}, and `max-requests` is {most}", adaptive.least);
+        let mut diagnostic = Diagnostic::warning("unused-adaptive", at.clone(), message);
+        if let Some(requests_at) = draft.at.get(super::bounds::MAX_REQUESTS.name) {
+            diagnostic = diagnostic.label(requests_at.clone(), "said here");
+        }
+        lowering.report(diagnostic.help("lower `min=`, or raise `max-requests`"));
+    }
+    if let (Some(most), Some(at)) = (pool.bounds.connections_per_server, draft.at.get(super::connection::KEEP_ALIVE.name))
+        && pool.keep_alive.warm > most
+    {
+        let message =
+            format!("`warm={}` is for each thread, and a server gets {most} connections of all of them", pool.keep_alive.warm);
+        let mut diagnostic = Diagnostic::warning("unused-warm", at.clone(), message);
+        if let Some(bound_at) = draft.at.get(super::bounds::MAX_CONNECTIONS.name) {
+            diagnostic = diagnostic.label(bound_at.clone(), "said here");
+        }
+        lowering.report(diagnostic.help("lower `warm=`, or raise `max-connections`"));
+    }
 }
 
 fn check_warm(lowering: &mut Lowering<'_>, draft: &PoolDraft) {

@@ -241,6 +241,7 @@ fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &L
             _ => defaults.ping,
         },
     };
+    super::explain_zero(lowering, line.property("ping"), "to send none, write `ping=\"off\"`");
     draft.pool.keep_alive = KeepAlive {
         idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
         requests: line.number(lowering, "requests").map(|requests| requests as u32),

@@ -97,6 +97,7 @@ fn lower_discover(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Lin
         lowering.report(diagnostic);
         return;
     }
+    lowering.spans.sources.push((discover.clone(), line.location()));
     draft.discover.push((discover, line.location()));
 }
 
@@ -232,7 +233,7 @@ fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DockerDiscover
 }
 
 fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ConsulDiscover> {
-    let service = line.text(lowering, "consul").and_then(|text| some_text(lowering, text, "`consul=`"));
+    let service = line.text(lowering, "consul").and_then(|text| service_name(lowering, text));
     let tag = line.text(lowering, "tag").and_then(|text| some_text(lowering, text, "`tag=`"));
     let datacenter = line.text(lowering, "datacenter").and_then(|text| some_text(lowering, text, "`datacenter=`"));
     let agent = match line.text(lowering, "agent") {
@@ -241,6 +242,17 @@ fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ConsulDiscover
     };
     let token = line.text(lowering, "token").and_then(|text| token(lowering, &text));
     Some(ConsulDiscover { service: service?, agent: agent?, tag, datacenter, token })
+}
+
+/// A mistaken address would be asked for as a service for ever.
+fn service_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
+    if text.value.contains(['/', ':', ' ']) {
+        let message = format!("`{}` cannot be the name of a service", crate::diagnostics::shortened(&text.value));
+        let help = "for example `consul=\"api\"`; where the agent is, says `agent=\"10.0.0.2:8500\"`";
+        lowering.report(text.error("bad-value", message).help(help));
+        return None;
+    }
+    some_text(lowering, text, "`consul=`")
 }
 
 fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {

@@ -17,7 +17,7 @@ use crate::diagnostics::{Diagnostic, Location, nearest};
 use crate::lowering::{self, Line, Lowering, Read, quoted_list};
 use crate::pieces::TopNode;
 use crate::placeholders::Text;
-use crate::syntax::{Node, Value};
+use crate::syntax::{Literal, Node, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::collections::{BTreeMap, HashMap};
 use tidegate_model::{Discover, Pool, PoolName, Server};
@@ -150,6 +150,21 @@ fn is_off(lowering: &mut Lowering<'_>, line: &Line<'_>) -> bool {
         lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
     }
     true
+}
+
+/// Says what a zero may have been meant to be, when it was just refused.
+fn explain_zero(lowering: &mut Lowering<'_>, value: Option<&Value>, help: &str) {
+    let is_zero = |value: &&Value| match &value.literal {
+        Literal::Integer(number) => *number == 0,
+        Literal::Text(text) => text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0",
+        Literal::Float(_) | Literal::Switch(_) | Literal::Null => false,
+    };
+    if let (Some(value), Some(last)) = (value.filter(is_zero), lowering.diagnostics.last_mut())
+        && last.code == "out-of-range"
+        && last.primary.location == value.location
+    {
+        last.help = Some(help.to_owned());
+    }
 }
 
 /// Reports a line with nothing on it.

@@ -92,6 +92,8 @@ pub fn parse_upstream(text: &str) -> Result<UpstreamAddress, String> {
 fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     let text = line.read_argument(lowering, 0).map(Read::text);
     let weight = line.number(lowering, "weight").map_or(1, |weight| weight as u32);
+    let help = "one that is to get no requests is left out, with `/-` in front of its line; a running process is told with `tidegate drain`";
+    super::explain_zero(lowering, line.property("weight"), help);
     let priority = priority(lowering, line);
     let zone = line.text(lowering, "zone").and_then(|zone| zone_name(lowering, &zone));
     let Some(text) = text else {
