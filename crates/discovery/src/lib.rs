@@ -10,6 +10,7 @@ mod docker;
 mod fault;
 mod file;
 mod http;
+pub mod trail;
 
 pub use answer::MEMBERS_MAX;
 pub use fault::Fault;

@@ -9,7 +9,6 @@ mod notices;
 mod pattern;
 #[cfg(test)]
 mod tests;
-mod trail;
 mod watched;
 
 use notices::Notices;

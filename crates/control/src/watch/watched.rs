@@ -5,13 +5,13 @@ use super::fingerprint::Fingerprint;
 use super::folders::Folders;
 use super::notices::{Lost, Notices, Relevance};
 use super::pattern::PathPattern;
-use super::trail::Trails;
 use super::{Bounds, FILES_MAX, MATCHES_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::RandomState;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate_discovery::trail::Trails;
 
 /// Ways that change faster than their folders are watched are looked at again later.
 const ROUNDS_MAX: usize = 8;

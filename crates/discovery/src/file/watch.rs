@@ -1,12 +1,13 @@
 //! When to look at a file again: the folders on the way to it are watched, links and what they lead to included (a mounted ConfigMap changes by
 //! a link two levels away). It never reads the file, and a notice too many costs one look.
 
+use crate::trail::{Step, Trails};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -16,8 +17,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// A file that is written without a pause is looked at all the same.
 const DEBOUNCE_MAX: Duration = Duration::from_secs(1);
-/// As many links as the kernel follows.
-const LINKS_MAX: usize = 40;
 
 pub struct Watch {
     path: PathBuf,
@@ -45,10 +44,9 @@ impl Watch {
 
     /// Watches the folders that are on the way to the file now.
     pub fn follow(&mut self) {
-        let steps = steps(&self.path);
         let mut wanted: BTreeMap<PathBuf, (u64, u64)> = BTreeMap::new();
         let mut names = BTreeSet::new();
-        for (folder, name) in steps {
+        for Step { folder, name } in Trails::default().follow(&self.path).steps {
             names.insert(name);
             if let Ok(metadata) = std::fs::metadata(&folder) {
                 wanted.insert(folder, (metadata.dev(), metadata.ino()));
@@ -112,89 +110,11 @@ fn is_relevant(event: &notify::Result<Event>, names: &BTreeSet<OsString>) -> boo
         || matches!(event.kind, EventKind::Remove(_))
 }
 
-/// The way from a path to its file, link by link: in which folders, and under which names, something may happen that leads the path
-/// elsewhere. Where something is missing, the first name that is.
-fn steps(path: &Path) -> Vec<(PathBuf, OsString)> {
-    let mut steps = Vec::new();
-    let Ok(path) = std::path::absolute(path) else { return steps };
-    let mut folder = PathBuf::from("/");
-    let mut names: VecDeque<OsString> = VecDeque::new();
-    push_front(&mut names, &path);
-    let mut links = 0;
-    while let Some(name) = names.pop_front() {
-        if name == ".." {
-            // The folder is free of links, so this is its real parent.
-            folder.pop();
-            continue;
-        }
-        let here = folder.join(&name);
-        let kind = std::fs::symlink_metadata(&here).map(|metadata| metadata.file_type());
-        let is_folder_on_the_way = kind.as_ref().is_ok_and(std::fs::FileType::is_dir) && !names.is_empty();
-        if is_folder_on_the_way {
-            folder = here;
-            continue;
-        }
-        steps.push((folder.clone(), name));
-        let target = match kind {
-            Ok(kind) if kind.is_symlink() => std::fs::read_link(&here),
-            Ok(_) | Err(_) => return steps,
-        };
-        links += 1;
-        let Ok(target) = target else { return steps };
-        if links > LINKS_MAX {
-            return steps;
-        }
-        if target.is_absolute() {
-            folder = PathBuf::from("/");
-        }
-        push_front(&mut names, &target);
-    }
-    steps
-}
-
-fn push_front(names: &mut VecDeque<OsString>, path: &Path) {
-    for component in path.components().rev() {
-        match component {
-            Component::Normal(name) => names.push_front(name.to_owned()),
-            Component::ParentDir => names.push_front("..".into()),
-            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{is_relevant, steps};
+    use super::is_relevant;
     use notify::event::{AccessKind, AccessMode, CreateKind, RemoveKind};
     use notify::{Event, EventKind};
-    use std::fs;
-    use std::os::unix::fs::symlink;
-    use std::path::Path;
-
-    /// `steps` are relative to a folder in which `prepare` has put something.
-    fn check(prepare: impl Fn(&Path), path: &str, expected: &[(&str, &str)]) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("a real folder");
-        prepare(&root);
-        let join = |path: &str| if path.is_empty() { root.clone() } else { root.join(path) };
-        let expected: Vec<_> = expected.iter().map(|(folder, name)| (join(folder), (*name).into())).collect();
-        assert_eq!(steps(&root.join(path)), expected, "for {path}");
-    }
-
-    #[test]
-    fn every_name_on_the_way_counts() {
-        let mounted_volume = |root: &Path| {
-            fs::create_dir(root.join("..1")).expect("made");
-            fs::write(root.join("..1/file"), "1").expect("written");
-            symlink("..1", root.join("..data")).expect("linked");
-            symlink("..data/file", root.join("file")).expect("linked");
-        };
-        check(mounted_volume, "file", &[("", "file"), ("", "..data"), ("..1", "file")]);
-        check(mounted_volume, "..1/file", &[("..1", "file")]);
-        check(mounted_volume, "..1/../file/x", &[("", "file"), ("", "..data"), ("..1", "file")]);
-        check(mounted_volume, "other/file", &[("", "other")]);
-        check(|root| symlink("a", root.join("a")).expect("linked"), "a", &[("", "a"); super::LINKS_MAX + 1]);
-    }
 
     #[test]
     fn looking_at_the_file_is_no_notice() {
