@@ -111,7 +111,12 @@ pub(crate) fn gather_with(
         .iter()
         .map(|pool| WantedPool { pool, members: members(pool, &discovered), known: known.get(&pool.name).copied() })
         .collect();
-    let configs = wanted.iter().map(|wanted| upstream_tls(wanted, survivors.tls)).collect::<Result<Vec<_>, _>>()?;
+    let configs = wanted.iter().map(|wanted| match upstream_tls(wanted, survivors.tls) {
+        // Nobody asked for a change of this pool: what other pools were told must not wait for its files.
+        Err(fault) if !news.is_empty() => tls_before(wanted).map(Some).ok_or(fault),
+        read => read,
+    });
+    let configs = configs.collect::<Result<Vec<_>, _>>()?;
     let mut found = look_up(&wanted, survivors.names);
     found.extend(news.found.clone());
     let parts = |(wanted, tls): (&WantedPool<'_>, _)| pool_parts(wanted, tls, survivors, &news.found, &found);
@@ -341,6 +346,12 @@ fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsSurvivors) -> Result<Option<Up
     Ok(Some(UpstreamTlsConfigs { any: config(&[b"h2", b"http/1.1"])?, http1: config(&[b"http/1.1"])?, h2: config(&[b"h2"])? }))
 }
 
+/// What the pool's connections are made with now, if its settings are the same.
+fn tls_before(wanted: &WantedPool<'_>) -> Option<UpstreamTlsConfigs> {
+    let (model, compiled) = wanted.known?;
+    compiled.tls.clone().filter(|_| model == wanted.pool)
+}
+
 fn upstream_fault(pool: &Pool, error: &dyn std::fmt::Display) -> StartFault {
     StartFault::UpstreamTls { pool: pool.name.to_string(), message: error.to_string() }
 }
@@ -405,6 +416,37 @@ mod tests {
         assert_eq!(leaving(&found), [false, true]);
         assert_eq!(leaving(&gathered(false)), [false, false], "it stays after all");
         assert_eq!(leaving(&found), [false, false], "the same servers");
+    }
+
+    #[test]
+    fn news_of_one_pool_do_not_wait_for_files_of_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate").cert.pem();
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, authority).expect("written");
+        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
+        let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
+        let (names, _events) = Resolver::default().names(Duration::from_secs(60));
+        let cookie_keys = CookieKeys::new(folder.path().to_owned());
+        let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+        let now = Timestamp::UNIX_EPOCH;
+        let a = format!("pool \"a\" {{ server \"https://192.0.2.1\"; tls ca=\"{}\" }}", file.display());
+        let b = "pool \"b\" { discover file=\"/nowhere/servers.json\"; }";
+        let configuration = configuration(&format!("{a}\n{b}"));
+        let before = gather(configuration.clone(), None, survivors, NUMBERS, now).expect("it compiles");
+        std::fs::remove_file(&file).expect("removed");
+        let mut news = News::default();
+        let address = UpstreamAddress::parse("192.0.2.2:80").expect("an address");
+        let found = Member { server: Server::new(address), addresses: Vec::new(), is_leaving: false };
+        news.discovered.set(&configuration.pools[1].discover[0], vec![found]);
+        let after = gather_with(configuration.clone(), Some(&before), survivors, NUMBERS, now, &news).expect("it compiles");
+        assert_eq!(addresses(&after), [("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
+        let trust = |material: &Material| {
+            let pool = material.snapshot.pool_named(&tidegate_model::PoolName("a".into())).expect("there");
+            pool.tls.as_ref().expect("it has TLS").any.clone()
+        };
+        assert!(Arc::ptr_eq(&trust(&before), &trust(&after)), "what was read before is used");
+        assert!(gather(configuration, Some(&before), survivors, NUMBERS, now).is_err(), "a change is refused");
     }
 
     #[test]

@@ -137,6 +137,7 @@ impl Control {
             in_background(move || drop(free));
         }
         self.look_for_names_again();
+        self.look_at_unused_news();
         self.look_at_servers();
     }
 

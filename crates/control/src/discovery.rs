@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_discovery::{Context, Event, Fault, Member, follow};
 use tidegate_model::{Discover, DnsDiscover, DnsQuestion, PoolName, Scheme};
 use tidegate_telemetry::DiscoveryMetrics;
@@ -24,6 +24,8 @@ use tokio::sync::Notify;
 pub const FIRST_ANSWERS_LIMIT: Duration = Duration::from_secs(1);
 /// News that come within this are taken on together: each time is a new snapshot.
 const COALESCE: Duration = Duration::from_millis(20);
+/// When news that could not be used are tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// Names of written servers that are looked up again as their TTL says; those beyond keep the addresses of the start.
 const NAMES_FOLLOWED_MAX: usize = 1000;
 
@@ -150,6 +152,7 @@ pub struct Followers {
     heard: Arc<Heard>,
     /// What could not be compiled when it was heard.
     unused: News,
+    try_again_at: Option<Instant>,
 }
 
 struct Follower(tokio::task::JoinHandle<()>);
@@ -309,6 +312,14 @@ impl Control {
         self.followers.reconcile(sources, names);
     }
 
+    /// What could not be used some time ago is tried again: a file may be readable by now.
+    pub(crate) fn look_at_unused_news(&mut self) {
+        if self.followers.try_again_at.is_some_and(|at| Instant::now() >= at) {
+            self.followers.try_again_at = None;
+            self.take_news();
+        }
+    }
+
     /// Takes on what the sources have said meanwhile: a new snapshot of the same generation, unless nothing changes by it.
     pub(crate) fn take_news(&mut self) {
         let mut news = std::mem::take(&mut self.followers.unused);
@@ -334,9 +345,10 @@ impl Control {
                 self.supersede(material);
             }
             Err(fault) => {
-                tracing::error!(%fault, "servers were found and cannot be used; those before stay in use");
-                // Sources tell what changes only: it is tried again with what comes next.
+                tracing::error!(%fault, "servers were found and cannot be used; those before stay in use; it is tried again");
+                // Sources tell what changes only: it is tried again with what comes next, and after a while.
                 self.followers.unused.merge(news);
+                self.followers.try_again_at = Some(Instant::now() + TRY_AGAIN);
             }
         }
     }

@@ -62,7 +62,7 @@ impl Mailbox {
         }
     }
 
-    /// For the process that serves alone. Nothing is lost when the wait is given up.
+    /// For the last process in the row, which serves or drains without a successor. Nothing is lost when the wait is given up.
     pub(crate) async fn next(&mut self) -> Told {
         loop {
             match self.reader.read_u8().await {

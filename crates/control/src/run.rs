@@ -372,8 +372,8 @@ impl Control {
         let limit = self.configuration().drain;
         tracing::info!(drain = ?limit, handed_on = handed_on.len(), "draining");
         self.workers.drain(&handed_on, limit);
-        let hand_on_to = self.succession.mailbox.as_mut().filter(|_| successor.is_some());
-        let complete = wait_for_end(&self.workers, limit + CUT_GRACE, Some((signals, hand_on_to))).await;
+        let told = ToldWhileDraining { signals, mailbox: self.succession.mailbox.as_mut(), has_successor: successor.is_some() };
+        let complete = wait_for_end(&self.workers, limit + CUT_GRACE, Some(told)).await;
         if !complete {
             self.workers.abort();
             wait_for_end(&self.workers, ABORT_LIMIT, None).await;
@@ -441,21 +441,43 @@ async fn next_told(signals: &mut Signals, mailbox: Option<&mut Mailbox>) -> Told
     }
 }
 
-/// False when time or a signal cut it short. With a successor in a container, signals are the successor's.
-async fn wait_for_end(workers: &Workers, limit: Duration, mut signals: Option<(&mut Signals, Option<&mut Mailbox>)>) -> bool {
+/// Who tells a process something that drains.
+struct ToldWhileDraining<'a> {
+    signals: &'a mut Signals,
+    /// Within a container. With a successor it is the successor's to read, and what comes here goes there.
+    mailbox: Option<&'a mut Mailbox>,
+    has_successor: bool,
+}
+
+impl ToldWhileDraining<'_> {
+    /// Whether the drain is to be cut short.
+    async fn next(&mut self) -> bool {
+        match &mut self.mailbox {
+            Some(mailbox) if self.has_successor => {
+                mailbox.put(self.signals.next().await);
+                false
+            }
+            mailbox => match next_told(self.signals, mailbox.as_deref_mut()).await {
+                Told::Stop => true,
+                Told::ReopenLogs | Told::Reload | Told::Upgrade => false,
+            },
+        }
+    }
+}
+
+/// False when time or a signal cut it short.
+async fn wait_for_end(workers: &Workers, limit: Duration, mut told: Option<ToldWhileDraining<'_>>) -> bool {
     let until = Instant::now() + limit;
     while !workers.all_ended() {
         if Instant::now() >= until {
             return false;
         }
-        match &mut signals {
+        match &mut told {
             None => tokio::time::sleep(DRAIN_POLL).await,
-            Some((signals, hand_on_to)) => tokio::select! {
+            Some(told) => tokio::select! {
                 () = tokio::time::sleep(DRAIN_POLL) => {}
-                told = signals.next() => match (hand_on_to, told) {
-                    (Some(mailbox), told) => mailbox.put(told),
-                    (None, Told::Stop) => return false,
-                    (None, Told::ReopenLogs | Told::Reload | Told::Upgrade) => {}
+                is_cut = told.next() => if is_cut {
+                    return false;
                 },
             },
         }

@@ -8,7 +8,7 @@ use crate::upstream::lifespan::Lifespan;
 use crate::upstream::warm::{self, Warming};
 use crate::upstream::{Client, Fresh, Owner, log_given_up, serves};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,26 +46,39 @@ impl<S: Sock> WorkerPool<S> {
     pub fn new(compiled: Arc<CompiledPool>, before: Option<&WorkerPool<S>>, of: Of<'_>) -> WorkerPool<S> {
         let name = &compiled.name.0;
         let metrics = before.map_or_else(|| of.registry.pool(of.worker, name), |before| before.metrics.clone());
-        let stays = |server: &CompiledServer| {
-            before.and_then(|pool| pool.servers.iter().find(|known| known.is_same(server, &pool.compiled, &compiled)))
-        };
+        let places: HashMap<&str, usize> = before
+            .iter()
+            .flat_map(|before| before.compiled.servers.iter().enumerate())
+            .map(|(position, server)| (&*server.authority, position))
+            .collect();
         let servers: Vec<_> = compiled
             .servers
             .iter()
             .map(|server| {
-                let known = stays(server).cloned().unwrap_or_else(|| Rc::new(Server::new(server, &compiled, &metrics, of)));
+                let known = before.and_then(|before| {
+                    let position = *places.get(&*server.authority)?;
+                    let terms_before = &before.compiled.servers[position];
+                    is_same((terms_before, &before.compiled), (server, &compiled))
+                        .then(|| (&before.servers[position], terms_before))
+                });
+                let Some((known, terms_before)) = known else {
+                    let fresh = Rc::new(Server::new(server, &compiled, &metrics, of));
+                    fresh.take_terms(server, &compiled);
+                    fresh.keep_idle_for(compiled.model.keep_alive.idle);
+                    return fresh;
+                };
                 known.take_terms(server, &compiled);
-                if before.is_some_and(|before| known.has_lost_an_address(server, &before.compiled)) {
+                // Connections are made to any of a server's addresses: when one of them is gone, so may be what they lead to.
+                if terms_before.addresses.iter().any(|address| !server.addresses.contains(address)) {
                     known.let_connections_go();
                 }
                 known.keep_idle_for(compiled.model.keep_alive.idle);
-                known
+                known.clone()
             })
             .collect();
         if let Some(before) = before {
-            before.servers.iter().filter(|known| !servers.iter().any(|server| Rc::ptr_eq(server, known))).for_each(|gone| {
-                gone.leave();
-            });
+            let kept: HashSet<*const Server<S>> = servers.iter().map(Rc::as_ptr).collect();
+            before.servers.iter().filter(|known| !kept.contains(&Rc::as_ptr(known))).for_each(|gone| gone.leave());
         }
         let budget = before.map_or_else(Rc::default, |before| before.budget.clone());
         WorkerPool { compiled, servers, metrics, budget }
@@ -115,7 +128,6 @@ impl Terms {
 /// One server of one worker.
 pub struct Server<S: Sock> {
     state: ServerState,
-    authority: Arc<str>,
     idle: RefCell<VecDeque<Idle<S>>>,
     /// Connections idle for longer than this are not used any more: the server is likely to be closing them.
     idle_max: Cell<Duration>,
@@ -142,6 +154,15 @@ impl<S: Sock> Drop for Server<S> {
     fn drop(&mut self) {
         self.metrics.connections_idle.add(-(self.idle.borrow().len() as i64));
     }
+}
+
+/// Whether connections made for a server serve it as it is now.
+fn is_same((before, pool_before): (&CompiledServer, &CompiledPool), (now, pool): (&CompiledServer, &CompiledPool)) -> bool {
+    before.authority == now.authority
+        && before.tls_name == now.tls_name
+        && same_tls(pool_before.tls.as_ref(), pool.tls.as_ref())
+        && pool_before.model.protocol == pool.model.protocol
+        && pool_before.model.send_proxy_protocol == pool.model.send_proxy_protocol
 }
 
 /// The same trust, and the same sessions to resume: a renewed CA file makes other configurations under the same settings.
@@ -217,7 +238,6 @@ impl<S: Sock> Server<S> {
                 compiled.identity,
                 mix(of.random ^ compiled.identity),
             ),
-            authority: compiled.authority.clone(),
             idle: RefCell::default(),
             idle_max: Cell::new(KeepAlive::default().idle),
             idle_most: Cell::new(KeepAlive::default().idle),
@@ -257,26 +277,10 @@ impl<S: Sock> Server<S> {
         has_learnt || self.pool_shared.is_full(&self.shared, bounds)
     }
 
-    /// Whether connections made for this server serve the other as well.
-    fn is_same(&self, other: &CompiledServer, before: &CompiledPool, now: &CompiledPool) -> bool {
-        let known = before.servers.iter().find(|server| server.authority == self.authority);
-        self.authority == other.authority
-            && same_tls(before.tls.as_ref(), now.tls.as_ref())
-            && before.model.protocol == now.model.protocol
-            && before.model.send_proxy_protocol == now.model.send_proxy_protocol
-            && known.is_some_and(|known| known.tls_name == other.tls_name)
-    }
-
     /// Closes what is idle. Requests that are with the server finish, and their connections close behind them.
     fn leave(&self) {
         self.gone.set(true);
         self.let_connections_go();
-    }
-
-    /// Connections are made to any of a server's addresses: when one of them is gone, so may be what they lead to.
-    fn has_lost_an_address(&self, now: &CompiledServer, before: &CompiledPool) -> bool {
-        let known = before.servers.iter().find(|server| server.authority == self.authority);
-        known.is_some_and(|known| known.addresses.iter().any(|address| !now.addresses.contains(address)))
     }
 
     fn let_connections_go(&self) {

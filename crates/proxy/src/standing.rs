@@ -176,8 +176,7 @@ impl Standing {
     /// The request that was to find out was answered well. True when that brought it back after it had been ejected.
     #[cold]
     pub fn come_back(&self, now: Instant) -> bool {
-        let before = self.flags.fetch_and(!(OUT | PROBED), Ordering::AcqRel);
-        if before & OUT == 0 {
+        if !self.forget_out() {
             return false;
         }
         let was_ejected = self.is_ejected.swap(false, Ordering::AcqRel);
@@ -185,6 +184,15 @@ impl Standing {
             self.begin_slowly(now);
         }
         was_ejected
+    }
+
+    /// It is in use again, and the time that it was to be out is over with that: the next one begins anew, and may be a second. Whether it was out.
+    fn forget_out(&self) -> bool {
+        let was_out = self.flags.fetch_and(!(OUT | PROBED), Ordering::AcqRel) & OUT != 0;
+        if was_out {
+            self.out_until_ms.store(0, Ordering::Release);
+        }
+        was_out
     }
 
     /// Whether it was left, and nothing good was heard of it since.
@@ -275,7 +283,7 @@ impl Standing {
                 if before == Checked::Down {
                     self.begin_slowly(now);
                     // It was out because it was down, and is known to be well again.
-                    self.flags.fetch_and(!(OUT | PROBED), Ordering::AcqRel);
+                    self.forget_out();
                     self.is_ejected.store(false, Ordering::Release);
                 }
                 self.flags.fetch_and(!(UNKNOWN | DOWN), Ordering::AcqRel);
@@ -417,6 +425,24 @@ mod tests {
         assert_eq!(standing.failed(), 1);
         standing.eject(SECOND, WHY);
         assert_eq!((standing.failed(), standing.last_ejection()), (1, Some(WHY)));
+    }
+
+    #[test]
+    fn who_came_back_before_its_time_begins_anew() {
+        let rests_for = |come_back: fn(&Standing, Instant)| {
+            let (standing, began) = standing();
+            standing.set_checked(Checked::Down, began);
+            standing.eject(SECOND * 60, WHY);
+            come_back(&standing, began);
+            standing.rest(began, SECOND);
+            standing.why(Duration::ZERO, began)
+        };
+        assert_eq!(rests_for(|standing, now| standing.set_checked(Checked::Up, now)), Some(Why::Unreachable(SECOND)));
+        let by_request = |standing: &Standing, now: Instant| {
+            standing.set_checked(Checked::Unasked, now);
+            standing.come_back(now);
+        };
+        assert_eq!(rests_for(by_request), Some(Why::Unreachable(SECOND)));
     }
 
     #[test]

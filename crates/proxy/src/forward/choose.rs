@@ -135,9 +135,9 @@ impl<S: Sock> Request<'_, S> {
             if left.is_zero() {
                 return Err(unserved(pool, UpstreamError::QueueTimeout));
             }
-            let request_done = Cell::new(self.body.is_finished());
+            // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
             let waiting = rt::timeout(left.min(LINE_POLL), turn.wait());
-            is_called = unless_gone(&mut self.responder, &request_done, pin!(waiting)).await?.is_some();
+            is_called = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?.is_some();
         }
     }
 }

@@ -15,7 +15,7 @@ use self::head::Plan;
 use self::hedge::Begun;
 use self::reply::{Replied, Reply, h2_error};
 pub use self::retry::Attempt;
-use self::retry::{NextTry, Tries, first_byte_until};
+use self::retry::{NextTry, Tries, first_byte_until, open_until};
 use self::verdict::Trial;
 use crate::exchange::{BodyReader, RequestWriter, encode_request};
 use crate::failure::{ClientFault, Failure, Reach, UpstreamFault};
@@ -180,7 +180,8 @@ impl<S: Sock> Request<'_, S> {
             let trial = Trial::new(pool.clone(), choice);
             // A body that was taken for an attempt before is finished as well, and would not be sent.
             let has_no_body = self.body.is_finished() && replay.is_untouched();
-            let (outcome, room) = match pool.compiled.model.hedge.filter(|_| plan.idempotent && !plan.upgrade && has_no_body) {
+            let may_hedge = plan.idempotent && !plan.upgrade && has_no_body;
+            let (outcome, room) = match pool.compiled.model.hedge.filter(|_| may_hedge && self.is_hedged(route, &trial)) {
                 None => {
                     let outcome = pin!(self.attempt(route, &trial, need, &plan, &mut replay)).await;
                     (self.note_outcome(&trial, outcome), trial.into_room())
@@ -213,7 +214,7 @@ impl<S: Sock> Request<'_, S> {
         self.record.sent_to(trial.position(), false);
         // The client has gone: nothing is tried again.
         let position = trial.position();
-        let race = self.race(trial, need, plan, after, tries).await;
+        let race = self.race(route, trial, need, plan, after, tries).await;
         let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position })?;
         if let Some((other, failure, was)) = race.failed {
             self.note_failure(&other, failure, was);
@@ -307,15 +308,11 @@ impl<S: Sock> Request<'_, S> {
 
     /// A fresh connection, unless the client leaves while it is made.
     async fn open(&mut self, pool: &Rc<WorkerPool<S>>, position: usize, need: Need) -> Result<upstream::Connection<S>, Failure> {
-        let request_done = Cell::new(self.body.is_finished());
+        // Nobody reads the request's body meanwhile.
+        let request_done = Cell::new(true);
         let opener = self.opener();
-        let opening = upstream::open(pool, position, need, &opener);
-        let Some(until) = self.try_until else {
-            return unless_gone(&mut self.responder, &request_done, pin!(opening)).await?;
-        };
-        let opening = rt::timeout(until.saturating_duration_since(rt::now()), opening);
-        let opened = unless_gone(&mut self.responder, &request_done, pin!(opening)).await?;
-        opened.unwrap_or(Err(Failure::upstream(UpstreamError::ConnectTimeout, Reach::NothingSent)))
+        let opening = open_until(self.try_until, upstream::open(pool, position, need, &opener));
+        unless_gone(&mut self.responder, &request_done, pin!(opening)).await?
     }
 
     fn opener(&self) -> Opener {

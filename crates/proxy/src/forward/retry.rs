@@ -151,11 +151,13 @@ impl<S: Sock> Request<'_, S> {
     }
 }
 
-/// Whether an attempt may be given up for another server's: one that gets requests, and has not been tried.
-fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
+/// Whether an attempt may be given up for another server's: one that is not believed to be down, has a place, and has not been tried. A slow or
+/// unhappy answer is better than none.
+pub(super) fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
     let now = rt::now();
-    let may_take =
-        |(position, server): (usize, &Rc<Server<S>>)| !tried.contains(&position) && server.standing(now) != Standing::Closed;
+    let may_take = |(position, server): (usize, &Rc<Server<S>>)| {
+        !tried.contains(&position) && matches!(server.standing(now), Standing::Serving | Standing::Unknown)
+    };
     pool.servers.iter().enumerate().any(may_take)
 }
 
@@ -163,6 +165,16 @@ fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
 pub(super) fn first_byte_until<S: Sock>(sent_at: Instant, pool: &WorkerPool<S>, try_until: Option<Instant>) -> Instant {
     let until = sent_at + pool.compiled.model.timeouts.first_byte;
     try_until.map_or(until, |try_until| until.min(try_until))
+}
+
+/// Opens a connection within what the attempt has left.
+pub(super) async fn open_until<T>(
+    try_until: Option<Instant>,
+    opening: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let Some(until) = try_until else { return opening.await };
+    let opened = rt::timeout(until.saturating_duration_since(rt::now()), opening).await;
+    opened.unwrap_or(Err(Failure::upstream(UpstreamError::ConnectTimeout, Reach::NothingSent)))
 }
 
 fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {

@@ -154,15 +154,20 @@ fn check_hedge(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         return lowering.report(diagnostic.help("for hedges alone, write `retry attempts=1 on=\"connect\"`"));
     }
     let first_byte = draft.pool.timeouts.first_byte;
-    if hedge.after < first_byte {
+    let try_timeout = draft.pool.retry.as_ref().and_then(|retry| retry.try_timeout).filter(|limit| *limit <= first_byte);
+    let (limit, said_by, help) = match try_timeout {
+        Some(limit) => (limit, super::retry::RETRY.name, "use a shorter time, or raise `try-timeout=`"),
+        None => (first_byte, super::connection::TIMEOUT.name, "use a shorter time, or raise `timeout first-byte=`"),
+    };
+    if hedge.after < limit {
         return;
     }
-    let message = format!("this has no effect: after {} without an answer a request is given up", show_duration(first_byte));
+    let message = format!("this has no effect: after {} without an answer an attempt is given up", show_duration(limit));
     let mut diagnostic = Diagnostic::warning("unused-hedge", at.clone(), message);
-    if let Some(timeout_at) = draft.at.get(super::connection::TIMEOUT.name) {
-        diagnostic = diagnostic.label(timeout_at.clone(), "said here");
+    if let Some(said_at) = draft.at.get(said_by) {
+        diagnostic = diagnostic.label(said_at.clone(), "said here");
     }
-    lowering.report(diagnostic.help("use a shorter time, or raise `timeout first-byte=`"));
+    lowering.report(diagnostic.help(help));
 }
 
 /// A bound that another one keeps from being reached.
@@ -172,7 +177,14 @@ fn check_times_and_bounds(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         (draft.at.get(super::retry::RETRY.name), pool.retry.as_ref().and_then(|retry| retry.try_timeout))
     {
         let whole = pool.timeouts.connect + pool.timeouts.first_byte;
-        if limit >= whole {
+        if draft.is_known()
+            && let [(_, server_at)] = draft.servers.as_slice()
+        {
+            let message = "`try-timeout=` has no effect: the pool has one server, and no other could be tried";
+            let diagnostic =
+                Diagnostic::warning("unused-try-timeout", at.clone(), message).label(server_at.clone(), "the only one");
+            lowering.report(diagnostic.help("remove it until there is a second server"));
+        } else if limit >= whole {
             let message = format!(
                 "`try-timeout=` has no effect: after {} without an answer an attempt has failed anyway",
                 show_duration(whole)

@@ -7,6 +7,7 @@ use crate::placeholders::Text;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units::show_duration;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 use tidegate_model::{
     ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, HostPattern, Scheme, Secret, UpstreamAddress, address,
@@ -135,6 +136,14 @@ fn read_discover(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discove
         "dns" => dns(lowering, line).map(Discover::Dns),
         "file" => {
             let text = line.text(lowering, "file")?;
+            let extension = Path::new(&text.value).extension().and_then(|extension| extension.to_str());
+            if !matches!(extension, Some("json" | "kdl")) {
+                let message = format!("`{}` is no list that can be read", crate::diagnostics::shortened(&text.value));
+                lowering.report(
+                    text.error("bad-value", message).help("the name says how it is written: it ends in `.json` or `.kdl`"),
+                );
+                return None;
+            }
             Some(Discover::File { path: lowering.path(&text.value, &text.location) })
         }
         "docker" => docker(lowering, line).map(Discover::Docker),
@@ -241,6 +250,13 @@ fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ConsulDiscover
         Some(text) => agent(lowering, &text),
     };
     let token = line.text(lowering, "token").and_then(|text| token(lowering, &text));
+    if let (Some(_), Some(agent), Some(value)) = (&token, &agent, line.property("token"))
+        && !is_on_this_machine(agent)
+    {
+        let message = "the token goes over the network in plain text";
+        let diagnostic = Diagnostic::warning("token-in-plain-text", value.location.clone(), message);
+        lowering.report(diagnostic.help("ask the agent of this machine, which is what `agent=` means when it is left out"));
+    }
     Some(ConsulDiscover { service: service?, agent: agent?, tag, datacenter, token })
 }
 
@@ -253,6 +269,12 @@ fn service_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
         return None;
     }
     some_text(lowering, text, "`consul=`")
+}
+
+fn is_on_this_machine(agent: &str) -> bool {
+    let authority = agent.trim_start_matches("http://");
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {

@@ -24,7 +24,7 @@ pub static OUTLIER: Directive = Directive {
         Property::once("eject-max", EJECT, "How long it is out at most; `5m` when left out, and never less than `eject=`."),
         Property::once(
             "max-ejected",
-            Kind::Percent { min: 0, max: 100 },
+            Kind::Percent { min: 1, max: 100 },
             "Share of the servers that may be out at once, one always; `50%` when left out.",
         ),
         Property::once(
