@@ -4,6 +4,7 @@
 
 pub mod body_limit;
 mod compile_error;
+pub mod compress;
 pub mod context;
 pub mod errors;
 #[cfg(test)]
@@ -17,8 +18,9 @@ pub mod template;
 
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
+pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use errors::{error_answer, reason_phrase};
 pub use rewrite::RewriteError;
-pub use step::{CompiledStep, CompiledTerminal, apply_request, apply_response, compile_steps};
+pub use step::{CompiledStep, CompiledTerminal, apply_request, apply_response, compile_steps, compress_of};
 pub use template::{CompiledTemplate, Target};

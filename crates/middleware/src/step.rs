@@ -3,6 +3,7 @@
 
 use crate::body_limit::BodyLimit;
 use crate::compile_error::CompileError;
+use crate::compress::CompiledCompress;
 use crate::context::{Context, Scratch};
 use crate::header::CompiledHeaderChanges;
 use crate::redirect::Redirect;
@@ -19,6 +20,8 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
+    /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
+    Compress(Option<Box<CompiledCompress>>),
 }
 
 #[derive(Debug)]
@@ -44,7 +47,7 @@ pub fn apply_request(
     for step in steps {
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
-            CompiledStep::ResponseHeader(_) => {}
+            CompiledStep::ResponseHeader(_) | CompiledStep::Compress(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head)?,
@@ -52,6 +55,20 @@ pub fn apply_request(
         }
     }
     Ok(body_limit)
+}
+
+/// How the route's answers are compressed, if they are.
+pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
+    let last = steps.iter().rev().find_map(|step| match step {
+        CompiledStep::Compress(compress) => Some(compress),
+        CompiledStep::RequestHeader(_)
+        | CompiledStep::ResponseHeader(_)
+        | CompiledStep::Rewrite(_)
+        | CompiledStep::StripPrefix(_)
+        | CompiledStep::AddPrefix(_)
+        | CompiledStep::BodyLimit(_) => None,
+    });
+    last.and_then(|compress| compress.as_deref())
 }
 
 /// Applies the steps that change the response, in order. `request` is as the request's steps left it.
@@ -69,7 +86,8 @@ pub fn apply_response(
             | CompiledStep::Rewrite(_)
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
-            | CompiledStep::BodyLimit(_) => {}
+            | CompiledStep::BodyLimit(_)
+            | CompiledStep::Compress(_) => {}
         }
     }
 }
@@ -83,6 +101,9 @@ impl CompiledStep {
             Step::StripPrefix(prefix) => CompiledStep::StripPrefix(StripPrefix::new(prefix)?),
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
+            Step::Compress(compress) => {
+                CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
+            }
         })
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod balance;
+pub mod compress;
 pub mod discover;
 pub mod listening;
 pub mod matching;
@@ -15,6 +16,7 @@ pub mod step;
 
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
+pub use compress::{Coding, Compress, CompressLevel};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};

@@ -1,5 +1,6 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
 
+use crate::compress::Compress;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::Retry;
@@ -19,6 +20,8 @@ pub enum Step {
     AddPrefix(String),
     /// `body-limit "10MB"`: more is refused with 413.
     BodyLimit { bytes_max: u64 },
+    /// `compress`; `None` is `compress "off"`.
+    Compress(Option<Compress>),
 }
 
 /// A step that answers.

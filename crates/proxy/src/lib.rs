@@ -13,6 +13,7 @@ pub mod tunnel;
 pub mod pool;
 pub mod upstream;
 
+mod coded;
 pub mod command;
 pub mod line;
 pub mod listening;

@@ -279,7 +279,8 @@ impl<'c, S: Sock> Request<'c, S> {
         std::mem::swap(&mut *self.response, &mut *response);
         self.run_response_steps(route);
         self.record.status = self.response.status;
-        self.send_whole(body).await
+        let coded = self.code_whole(route, body);
+        self.send_whole(coded.as_deref().unwrap_or(body)).await
     }
 
     /// An answer that the proxy makes itself because something is wrong.

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, compile_steps};
+use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, compile_steps, compress_of};
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
     Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
@@ -110,6 +110,8 @@ pub struct CompiledRoute {
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
     pub changes_response: bool,
+    /// Whether answers may be compressed.
+    pub compresses: bool,
     pub terminal: CompiledTerminal,
     /// Slot in `Snapshot::pools`, for a route that ends in `proxy`.
     pub pool: Option<usize>,
@@ -350,6 +352,7 @@ fn compile_site(
             Terminal::Respond { .. } | Terminal::Redirect { .. } => RouteRetry::OfPool,
         };
         compiled_routes.push(CompiledRoute {
+            compresses: compress_of(&steps).is_some(),
             changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_))),
             steps,
             terminal: CompiledTerminal::compile(&route.terminal),

@@ -1,6 +1,7 @@
 //! One thread of the data plane: its listeners, its connections, its pools and its counters. Workers share nothing that is written per
 //! request; the control plane sends them commands through a mailbox. How a listening address is left is in `listening`.
 
+use crate::coded::BusyMeter;
 use crate::command::{Change, Command, NewSocket, OldSocket, SocketId};
 use crate::connection;
 use crate::date::DateClock;
@@ -62,6 +63,7 @@ pub struct Worker<S: Sock> {
     leaving: RefCell<Vec<Rc<ListenerState<S>>>>,
     pub access_log: RefCell<Option<AccessLogSender>>,
     pub date: DateClock,
+    pub busy: BusyMeter,
     pub scratch: RefCell<Scratch>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
@@ -386,6 +388,7 @@ impl<S: Sock> Worker<S> {
             leaving: RefCell::default(),
             access_log: RefCell::new(access_log),
             date: DateClock::default(),
+            busy: BusyMeter::default(),
             scratch: RefCell::default(),
             recent: RecentRequests::default(),
             gates: EventGates {

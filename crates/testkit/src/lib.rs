@@ -7,6 +7,7 @@ mod api;
 pub mod authority;
 pub mod case;
 pub mod client;
+pub mod coding;
 pub mod connection;
 pub mod consul;
 pub mod dns;

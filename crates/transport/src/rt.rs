@@ -50,6 +50,12 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// What this thread has used of a core since it began.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

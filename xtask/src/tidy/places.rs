@@ -48,6 +48,7 @@ const STEPS: &[StepRow] = &[
         cases: "steps/body_limit",
         in_middleware: true,
     },
+    StepRow { word: "compress", variants: &["Compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
 

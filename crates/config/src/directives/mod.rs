@@ -4,6 +4,7 @@
 pub mod access_log;
 pub mod admin;
 pub mod body_limit;
+pub mod compress;
 pub mod drain;
 pub mod edition;
 pub mod header;
@@ -47,6 +48,7 @@ pub static ALL: &[&Directive] = &[
     &rewrite::STRIP_PREFIX,
     &rewrite::ADD_PREFIX,
     &body_limit::BODY_LIMIT,
+    &compress::COMPRESS,
     &pool::POOL,
     &pool::server::SERVER,
     &pool::discover::DISCOVER,
@@ -97,7 +99,6 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
 ];
 
 static STEPS_NOT_AVAILABLE: &[&str] = &[
-    "compress",
     "cache",
     "cors",
     "files",

@@ -334,7 +334,8 @@ impl Explanation {
             | Step::ResponseHeader(_)
             | Step::Rewrite { .. }
             | Step::StripPrefix(_)
-            | Step::AddPrefix(_) => None,
+            | Step::AddPrefix(_)
+            | Step::Compress(_) => None,
         });
         self.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit", value: wording::size(bytes) }));
         self.outcome = match &route.terminal {

@@ -8,9 +8,9 @@ pub use pool::{discover, pool_secrets, pool_settings};
 use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, CipherName, Condition, ConditionKind, Field, HeaderChange, HeaderOperation, Limits,
-    LogLevel, LogTarget, MatchLine, Memory, PathPattern, Route, Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource,
-    TlsVersion,
+    AccessLog, AccessLogFormat, Admin, CipherName, Compress, CompressLevel, Condition, ConditionKind, Field, HeaderChange,
+    HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, PathPattern, Route, Step, Template, Terminal, TextPattern,
+    Threads, Tls, TlsSource, TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -146,7 +146,28 @@ pub fn step(step: &Step) -> String {
         Step::StripPrefix(prefix) => format!("strip-prefix {}", quoted(prefix)),
         Step::AddPrefix(prefix) => format!("add-prefix {}", quoted(prefix)),
         Step::BodyLimit { bytes_max } => format!("body-limit {}", quoted(&size(*bytes_max))),
+        Step::Compress(None) => "compress \"off\"".to_owned(),
+        Step::Compress(Some(how)) => compress(how),
     }
+}
+
+fn compress(compress: &Compress) -> String {
+    let defaults = Compress::default();
+    let mut text =
+        format!("compress {}", compress.codings.iter().map(|coding| quoted(coding.name())).collect::<Vec<_>>().join(" "));
+    if let CompressLevel::Fixed(level) = compress.level {
+        text.push_str(&format!(" level={level}"));
+    }
+    if compress.bytes_min != defaults.bytes_min {
+        text.push_str(&format!(" min-size={}", quoted(&size(compress.bytes_min))));
+    }
+    if compress.types != defaults.types {
+        text.push_str(&format!(" types={}", quoted(&compress.types.join(","))));
+    }
+    if compress.cross_site {
+        text.push_str(" cross-site=#true");
+    }
+    text
 }
 
 fn header_changes(changes: &[HeaderChange]) -> String {

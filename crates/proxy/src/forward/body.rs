@@ -30,7 +30,7 @@ pub(super) fn client_fault(fault: BodyFault) -> Failure {
     })
 }
 
-pub(super) fn upstream_body_fault(fault: &BodyFault) -> Failure {
+pub(crate) fn upstream_body_fault(fault: &BodyFault) -> Failure {
     let error = match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
         BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => UpstreamError::BodyCut,
@@ -179,7 +179,7 @@ pub(super) async fn both<T>(
 
 /// Waits for something of the upstream's, unless the client leaves meanwhile; then nobody needs it. While the request's body is being read
 /// its reader notices instead. The future is pinned by the caller, so that it is not copied into this one.
-pub(super) async fn unless_gone<T, S: Sock>(
+pub(crate) async fn unless_gone<T, S: Sock>(
     responder: &mut Responder<'_, S>,
     request_done: &Cell<bool>,
     mut future: Pin<&mut impl Future<Output = T>>,

@@ -110,12 +110,17 @@ impl<S: Sock> Request<'_, S> {
         if self.connection.is_draining() {
             self.responder.close_after();
         }
-        let length = match answer.framing {
-            BodyFraming::None => BodyLength::None,
-            BodyFraming::Length(_) => BodyLength::Known,
-            BodyFraming::Chunked | BodyFraming::UntilClose => BodyLength::Unknown,
+        let (length, bytes) = match answer.framing {
+            BodyFraming::None => (BodyLength::None, None),
+            BodyFraming::Length(bytes) => (BodyLength::Known, Some(bytes)),
+            BodyFraming::Chunked | BodyFraming::UntilClose => (BodyLength::Unknown, None),
         };
         let first = body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
+        if let Some(coded) = self.begin_coding(route, bytes) {
+            // Boxed, as every branch that the common request does not take.
+            Box::pin(self.stream_coded(coded, &mut body, first, request_done)).await?;
+            return Ok(answer.replied());
+        }
         let trailers = if body.is_finished() { body.take_trailers() } else { None };
         let whole = body.is_finished() && trailers.is_none();
         let mut turn = first.as_ref().map_or(0, |piece| piece.len());

@@ -138,6 +138,10 @@ impl Peer {
                 let body = self.connection().await?.read_body().await?;
                 if matcher.matches(&body) { Ok(()) } else { Err(format!("the body is {}", escape(&body))) }
             }
+            Message::ExpectDecoded { coding, matcher } => {
+                let body = crate::coding::decode(coding, &self.connection().await?.read_body().await?)?;
+                if matcher.matches(&body) { Ok(()) } else { Err(format!("the decoded body is {}", escape(&body))) }
+            }
             Message::ExpectBodyAs { name, is_same } => {
                 let body = self.connection().await?.read_body().await?;
                 self.world.compare_body(name, *is_same, &body)

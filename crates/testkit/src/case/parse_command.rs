@@ -90,6 +90,7 @@ fn message(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
         "expect-header" => Message::ExpectHeader(arguments.text()?, arguments.matcher()?),
         "expect-no-header" => Message::ExpectNoHeader(arguments.text()?),
         "expect-body" => Message::ExpectBody(arguments.matcher()?),
+        "expect-decoded" => Message::ExpectDecoded { coding: arguments.text()?, matcher: arguments.matcher()? },
         "expect-body-as" => Message::ExpectBodyAs { name: arguments.text()?, is_same: true },
         "expect-body-unlike" => Message::ExpectBodyAs { name: arguments.text()?, is_same: false },
         "expect-body-length" => Message::ExpectBodyLength(arguments.number()?),

@@ -202,6 +202,11 @@ pub enum Message {
     ExpectHeader(String, Matcher),
     ExpectNoHeader(String),
     ExpectBody(Matcher),
+    /// Of a body that is compressed.
+    ExpectDecoded {
+        coding: String,
+        matcher: Matcher,
+    },
     /// Equal to the body that was first seen under that name, or another one.
     ExpectBodyAs {
         name: String,

@@ -1,0 +1,77 @@
+//! The contexts of encoders that are not at work, kept for the next answer by each thread, and the count of what is at work. Making one anew is
+//! most of what a small answer costs.
+
+use crate::ENCODERS_BYTES_MAX;
+use flate2::Compress;
+use std::cell::{Cell, RefCell};
+use zstd_safe::CCtx;
+
+/// Contexts of one codec that a thread keeps.
+const IDLE_MAX: usize = 8;
+/// One that has grown larger than this is not kept: most answers need far less.
+const IDLE_BYTES_MAX: usize = 4 << 20;
+
+thread_local! {
+    static ZSTD: RefCell<Vec<CCtx<'static>>> = const { RefCell::new(Vec::new()) };
+    static GZIP: RefCell<Vec<Compress>> = const { RefCell::new(Vec::new()) };
+    static BYTES_AT_WORK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A part of the thread's memory for encoders, until it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    bytes: usize,
+}
+
+impl Share {
+    /// `None` when the others have too much of it.
+    pub fn take(bytes: usize) -> Option<Share> {
+        let at_work = BYTES_AT_WORK.get() + bytes;
+        if at_work > ENCODERS_BYTES_MAX {
+            return None;
+        }
+        BYTES_AT_WORK.set(at_work);
+        Some(Share { bytes })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        BYTES_AT_WORK.set(BYTES_AT_WORK.get() - self.bytes);
+    }
+}
+
+pub fn take_zstd() -> Option<CCtx<'static>> {
+    ZSTD.with_borrow_mut(Vec::pop).or_else(CCtx::try_create)
+}
+
+pub fn keep_zstd(context: CCtx<'static>) {
+    if context.sizeof() <= IDLE_BYTES_MAX {
+        keep(&ZSTD, context);
+    }
+}
+
+pub fn take_gzip() -> Option<Compress> {
+    GZIP.with_borrow_mut(Vec::pop)
+}
+
+pub fn keep_gzip(context: Compress) {
+    keep(&GZIP, context);
+}
+
+fn keep<T: 'static>(kept: &'static std::thread::LocalKey<RefCell<Vec<T>>>, context: T) {
+    // The thread may be ending.
+    let _ = kept.try_with(|kept| {
+        if let Ok(mut kept) = kept.try_borrow_mut()
+            && kept.len() < IDLE_MAX
+        {
+            kept.push(context);
+        }
+    });
+}
+
+/// Tests look at a context of its own size.
+#[cfg(test)]
+pub fn forget() {
+    ZSTD.with_borrow_mut(Vec::clear);
+}

@@ -1,0 +1,262 @@
+//! One body on its way through a codec. Each step takes input and gives output as far as there is room; nothing is held back beyond a flush.
+//! How much memory each needs is settled when it begins, by the length of the body: a stream of unknown length gets a small window.
+
+use crate::context::{self, Share};
+use brotli::enc::StandardAlloc;
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use std::fmt;
+use tidegate_model::Coding;
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
+
+/// The largest window, 1 MiB. Browsers refuse zstd beyond 8 MiB (RFC 9659 section 3).
+const WINDOW_BITS_MOST: u32 = 20;
+const WINDOW_BITS_LEAST: u32 = 10;
+/// Of a body whose length nobody knows: an event stream may be one of ten thousand, and lives for hours.
+const WINDOW_BITS_OF_STREAM: u32 = 17;
+/// The same, for how hard to try: the tables of higher levels are larger than such a window.
+const LEVEL_OF_STREAM: u8 = 3;
+/// The tables of zstd for such a stream: those of the library are made for megabytes, and are cleared for each answer.
+const TABLE_BITS_OF_STREAM: u32 = 14;
+const GZIP_WINDOW_BITS: u8 = 15;
+
+/// What is to become of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// More will come; output may be held back until it is worth a block.
+    Process,
+    /// Everything that was taken so far has to come out, so that the peer can read it now.
+    Flush,
+    /// This was the end.
+    Finish,
+}
+
+/// What a call did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    pub consumed: usize,
+    pub produced: usize,
+    /// All input is taken, and for `Flush` and `Finish` all output is out. Otherwise the same is asked again, with the rest of the input and a new
+    /// piece of output.
+    pub is_done: bool,
+}
+
+/// The codec gave up. Only a bug, or no memory, makes one do so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodeError;
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body could not be compressed")
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
+/// Belongs to the thread that made it.
+pub struct Encoder {
+    codec: Codec,
+    share: Option<Share>,
+}
+
+enum Codec {
+    Zstd(Option<CCtx<'static>>),
+    Gzip(Option<Compress>),
+    Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
+}
+
+impl Encoder {
+    /// `None` when the thread's encoders hold as much memory as they may: the body goes out as it is.
+    ///
+    /// `length` is that of the whole body, if it is known; a body of another length is an error of [`Encoder::step`] with zstd.
+    pub fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Encoder> {
+        let level = if length.is_none() { level.min(LEVEL_OF_STREAM) } else { level };
+        let window_bits = window_bits(length);
+        // With the small tables of a stream, every level takes what the first one does.
+        let tables = if length.is_none() && coding == Coding::Zstd { 1 } else { level };
+        let needed = bytes_needed(coding, tables, window_bits);
+        let (codec, bytes) = match coding {
+            Coding::Zstd => {
+                let context = zstd(level, window_bits, length)?;
+                // One that has served a longer body is as large as that one asked for.
+                let bytes = needed.max(context.sizeof());
+                (Codec::Zstd(Some(context)), bytes)
+            }
+            Coding::Gzip => (Codec::Gzip(Some(gzip(level)?)), needed),
+            Coding::Brotli => (Codec::Brotli(Box::new(brotli(level, window_bits, length))), needed),
+        };
+        // Given back to the kept ones when there is no share left.
+        let mut encoder = Encoder { codec, share: None };
+        encoder.share = Some(Share::take(bytes)?);
+        Some(encoder)
+    }
+
+    /// Takes input and gives output, as much as there is and fits.
+    pub fn step(&mut self, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
+        match &mut self.codec {
+            Codec::Zstd(context) => step_zstd(context.as_mut().ok_or(EncodeError)?, input, output, operation),
+            Codec::Gzip(context) => step_gzip(context.as_mut().ok_or(EncodeError)?, input, output, operation),
+            Codec::Brotli(state) => step_brotli(state, input, output, operation),
+        }
+    }
+}
+
+impl Drop for Encoder {
+    fn drop(&mut self) {
+        match &mut self.codec {
+            Codec::Zstd(context) => {
+                if let Some(context) = context.take() {
+                    context::keep_zstd(context);
+                }
+            }
+            Codec::Gzip(context) => {
+                if let Some(context) = context.take() {
+                    context::keep_gzip(context);
+                }
+            }
+            Codec::Brotli(_) => {}
+        }
+    }
+}
+
+/// As small as the body allows: a window beyond it is memory that is cleared and never used.
+fn window_bits(length: Option<u64>) -> u32 {
+    match length {
+        None => WINDOW_BITS_OF_STREAM,
+        Some(length) => (u64::BITS - length.saturating_sub(1).leading_zeros()).clamp(WINDOW_BITS_LEAST, WINDOW_BITS_MOST),
+    }
+}
+
+/// Not less than what the codec takes; for zstd a test compares. Buffers of a block go with the first 128 KiB of the window, tables with all of it.
+fn bytes_needed(coding: Coding, level: u8, window_bits: u32) -> usize {
+    let window = 1_usize << window_bits;
+    let block = window.min(128 << 10);
+    match coding {
+        Coding::Zstd => {
+            let (of_block, of_window) = match level {
+                0..=2 => (5, 2),
+                3..=5 => (11, 3),
+                6..=8 => (7, 6),
+                _ => (7, 11),
+            };
+            (160 << 10) + of_block * block + of_window * window
+        }
+        Coding::Gzip => 384 << 10,
+        Coding::Brotli => match level {
+            0 | 1 => 4 * window + (256 << 10),
+            2..=4 => 4 * window + (512 << 10),
+            _ => 4 * window + (1536 << 10),
+        },
+    }
+}
+
+fn zstd(level: u8, window_bits: u32, length: Option<u64>) -> Option<CCtx<'static>> {
+    let mut context = context::take_zstd()?;
+    context.reset(ResetDirective::SessionAndParameters).ok()?;
+    context.set_parameter(CParameter::CompressionLevel(i32::from(level))).ok()?;
+    if length.is_none_or(|length| length > 1 << WINDOW_BITS_MOST) {
+        // With a length that fits, the library chooses the window and smaller tables itself.
+        context.set_parameter(CParameter::WindowLog(window_bits)).ok()?;
+    }
+    if length.is_none() {
+        context.set_parameter(CParameter::HashLog(TABLE_BITS_OF_STREAM)).ok()?;
+        context.set_parameter(CParameter::ChainLog(TABLE_BITS_OF_STREAM)).ok()?;
+    }
+    context.set_pledged_src_size(length).ok()?;
+    Some(context)
+}
+
+fn gzip(level: u8) -> Option<Compress> {
+    let level = Compression::new(u32::from(level));
+    match context::take_gzip() {
+        None => Some(Compress::new_gzip(level, GZIP_WINDOW_BITS)),
+        Some(mut context) => {
+            context.reset();
+            context.set_level(level).ok()?;
+            Some(context)
+        }
+    }
+}
+
+fn brotli(level: u8, window_bits: u32, length: Option<u64>) -> BrotliEncoderStateStruct<StandardAlloc> {
+    let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
+    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_QUALITY, u32::from(level));
+    state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_LGWIN, window_bits);
+    if let Some(length) = length {
+        let hint = u32::try_from(length).unwrap_or(u32::MAX);
+        state.set_parameter(BrotliEncoderParameter::BROTLI_PARAM_SIZE_HINT, hint);
+    }
+    state
+}
+
+fn step_zstd(context: &mut CCtx<'_>, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
+    let directive = match operation {
+        Operation::Process => ZSTD_EndDirective::ZSTD_e_continue,
+        Operation::Flush => ZSTD_EndDirective::ZSTD_e_flush,
+        Operation::Finish => ZSTD_EndDirective::ZSTD_e_end,
+    };
+    let (mut source, mut sink) = (InBuffer::around(input), OutBuffer::around(output));
+    let left = context.compress_stream2(&mut sink, &mut source, directive).map_err(|_| EncodeError)?;
+    let is_taken = source.pos == input.len();
+    let is_done = is_taken && (operation == Operation::Process || left == 0);
+    Ok(Step { consumed: source.pos, produced: sink.pos(), is_done })
+}
+
+fn step_gzip(context: &mut Compress, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
+    let flush = match operation {
+        Operation::Process => FlushCompress::None,
+        Operation::Flush => FlushCompress::Sync,
+        Operation::Finish => FlushCompress::Finish,
+    };
+    let (taken_before, given_before) = (context.total_in(), context.total_out());
+    let status = context.compress(input, output, flush).map_err(|_| EncodeError)?;
+    let consumed = (context.total_in() - taken_before) as usize;
+    let produced = (context.total_out() - given_before) as usize;
+    let is_taken = consumed == input.len();
+    let is_done = match operation {
+        Operation::Process => is_taken,
+        // Output that does not fill what there was room for is all of it.
+        Operation::Flush => is_taken && produced < output.len(),
+        Operation::Finish => status == Status::StreamEnd,
+    };
+    Ok(Step { consumed, produced, is_done })
+}
+
+fn step_brotli(
+    state: &mut BrotliEncoderStateStruct<StandardAlloc>,
+    input: &[u8],
+    output: &mut [u8],
+    operation: Operation,
+) -> Result<Step, EncodeError> {
+    let operation_of_codec = match operation {
+        Operation::Process => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+        Operation::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+        Operation::Finish => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+    };
+    let (mut available_in, mut consumed) = (input.len(), 0);
+    let (mut available_out, mut produced) = (output.len(), 0);
+    let is_well = state.compress_stream(
+        operation_of_codec,
+        &mut available_in,
+        input,
+        &mut consumed,
+        &mut available_out,
+        output,
+        &mut produced,
+        &mut None,
+        &mut |_, _, _, _| (),
+    );
+    if !is_well {
+        return Err(EncodeError);
+    }
+    let is_done = match operation {
+        Operation::Process => available_in == 0,
+        Operation::Flush => available_in == 0 && !state.has_more_output(),
+        Operation::Finish => state.is_finished(),
+    };
+    Ok(Step { consumed, produced, is_done })
+}
+
+#[cfg(test)]
+mod tests;

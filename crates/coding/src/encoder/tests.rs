@@ -1,0 +1,155 @@
+//! Whatever is written in whatever pieces, with whatever room for output, reads back; what was flushed can be read at once.
+
+use super::{Codec, Encoder, Operation, bytes_needed, window_bits};
+use crate::ENCODERS_BYTES_MAX;
+use proptest::prelude::*;
+use std::io::Read;
+use tidegate_model::Coding;
+
+const CODINGS: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
+
+fn decoded(coding: Coding, coded: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    match coding {
+        Coding::Zstd => {
+            let mut context = zstd_safe::DCtx::create();
+            let mut input = zstd_safe::InBuffer::around(coded);
+            let mut piece = vec![0; 1 << 16];
+            while input.pos() < coded.len() {
+                let mut output = zstd_safe::OutBuffer::around(&mut piece[..]);
+                context.decompress_stream(&mut output, &mut input).expect("it decodes");
+                let produced = output.pos();
+                plain.extend_from_slice(&piece[..produced]);
+            }
+        }
+        // A flushed stream has no end yet: what comes before the error is what counts.
+        Coding::Brotli => read_all(brotli::Decompressor::new(coded, 4096), &mut plain),
+        Coding::Gzip => read_all(flate2::read::GzDecoder::new(coded), &mut plain),
+    }
+    plain
+}
+
+fn read_all(mut from: impl Read, into: &mut Vec<u8>) {
+    let mut piece = [0; 4096];
+    while let Ok(count) = from.read(&mut piece)
+        && count > 0
+    {
+        into.extend_from_slice(&piece[..count]);
+    }
+}
+
+/// Runs one operation to its end with output in pieces of `room`.
+fn run(encoder: &mut Encoder, mut input: &[u8], operation: Operation, room: usize, coded: &mut Vec<u8>) {
+    let mut output = vec![0; room];
+    for _ in 0..10_000_000 {
+        let step = encoder.step(input, &mut output, operation).expect("it encodes");
+        coded.extend_from_slice(&output[..step.produced]);
+        input = &input[step.consumed..];
+        if step.is_done {
+            assert!(input.is_empty());
+            return;
+        }
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn what_is_flushed_can_be_read() {
+    for coding in CODINGS {
+        let mut encoder = Encoder::new(coding, 3, None).expect("there is memory");
+        let mut coded = Vec::new();
+        for count in 1..=20 {
+            run(&mut encoder, b"data: tick\n\n", Operation::Process, 64, &mut coded);
+            run(&mut encoder, b"", Operation::Flush, 64, &mut coded);
+            assert_eq!(decoded(coding, &coded), b"data: tick\n\n".repeat(count), "{coding:?}");
+        }
+        run(&mut encoder, b"", Operation::Finish, 64, &mut coded);
+        assert_eq!(decoded(coding, &coded), b"data: tick\n\n".repeat(20), "{coding:?}");
+    }
+}
+
+#[test]
+fn an_empty_body_has_an_end_too() {
+    for coding in CODINGS {
+        for length in [None, Some(0)] {
+            let mut encoder = Encoder::new(coding, 1, length).expect("there is memory");
+            let mut coded = Vec::new();
+            run(&mut encoder, b"", Operation::Finish, 64, &mut coded);
+            assert!(!coded.is_empty() && decoded(coding, &coded).is_empty(), "{coding:?}");
+        }
+    }
+}
+
+#[test]
+fn a_context_that_was_given_up_in_the_middle_begins_anew() {
+    for coding in CODINGS {
+        for _ in 0..3 {
+            let mut encoder = Encoder::new(coding, 1, None).expect("there is memory");
+            run(&mut encoder, &[7; 10_000], Operation::Process, 64, &mut Vec::new());
+        }
+        let mut encoder = Encoder::new(coding, 5, Some(3)).expect("there is memory");
+        let mut coded = Vec::new();
+        run(&mut encoder, b"abc", Operation::Finish, 64, &mut coded);
+        assert_eq!(decoded(coding, &coded), b"abc", "{coding:?}");
+    }
+}
+
+#[test]
+fn encoders_hold_no_more_than_they_may() {
+    for coding in CODINGS {
+        let encoders: Vec<_> = std::iter::from_fn(|| Encoder::new(coding, 9, None)).take(100_000).collect();
+        assert!(encoders.len() < 1000 && encoders.len() > 40, "{coding:?}: {}", encoders.len());
+        drop(encoders);
+        assert!(Encoder::new(coding, 9, None).is_some(), "{coding:?}: it was given back");
+    }
+    assert!(bytes_needed(Coding::Zstd, 9, 20) < ENCODERS_BYTES_MAX / 4);
+}
+
+#[test]
+fn zstd_takes_no_more_than_is_counted() {
+    for level in 1..=9 {
+        for length in [None, Some(100), Some(2_000), Some(100_000), Some(1 << 20), Some(3 << 20), Some(1 << 33)] {
+            crate::context::forget();
+            let mut encoder = Encoder::new(Coding::Zstd, level, length).expect("there is memory");
+            let _ = encoder.step(&[1; 64], &mut [0; 64], Operation::Process);
+            let Codec::Zstd(Some(context)) = &encoder.codec else { panic!("zstd") };
+            let counted = bytes_needed(Coding::Zstd, if length.is_none() { 1 } else { level }, window_bits(length));
+            assert!(context.sizeof() <= counted, "level {level}, {length:?}: {} of {counted}", context.sizeof());
+        }
+    }
+}
+
+#[test]
+fn a_window_is_as_large_as_the_body() {
+    let check = |length: Option<u64>, expected: u32| assert_eq!(window_bits(length), expected, "{length:?}");
+    check(None, 17);
+    check(Some(0), 10);
+    check(Some(1024), 10);
+    check(Some(1025), 11);
+    check(Some(1 << 20), 20);
+    check(Some(u64::MAX), 20);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_is_encoded_reads_back(
+        pieces in prop::collection::vec((prop::collection::vec(0_u8..4, 0..3000), any::<bool>()), 0..8),
+        room in 1_usize..5000,
+        level in 1_u8..=9,
+        knows_length in any::<bool>(),
+    ) {
+        let plain: Vec<u8> = pieces.iter().flat_map(|(piece, _)| piece.iter().copied()).collect();
+        for coding in CODINGS {
+            let length = knows_length.then_some(plain.len() as u64);
+            let mut encoder = Encoder::new(coding, level, length).expect("there is memory");
+            let mut coded = Vec::new();
+            for (piece, flushes) in &pieces {
+                let operation = if *flushes { Operation::Flush } else { Operation::Process };
+                run(&mut encoder, piece, operation, room.max(16), &mut coded);
+            }
+            run(&mut encoder, b"", Operation::Finish, room.max(16), &mut coded);
+            prop_assert_eq!(decoded(coding, &coded), plain.clone(), "{:?}", coding);
+        }
+    }
+}

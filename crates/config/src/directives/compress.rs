@@ -1,0 +1,145 @@
+//! `compress`: answers are compressed as their clients like it.
+
+use crate::diagnostics::Diagnostic;
+use crate::lowering::{Line, Lowering, Read, quoted_list};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use tidegate_model::{Coding, Compress, CompressLevel, Step};
+
+pub static COMPRESS: Directive = Directive {
+    name: "compress",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "coding",
+        kind: Kind::Text("`zstd`, `br` or `gzip`, or `off`"),
+        count: Count::Any,
+        summary: "`zstd`, `br`, `gzip`: those that are offered, the first one preferred; all three when left out. `off`: nothing is compressed.",
+    }],
+    properties: &[
+        Property::once(
+            "level",
+            Kind::AutoOrInteger { min: 1, max: CompressLevel::MOST as u64 },
+            "How hard to try, as the codec counts it. `auto`, which is meant when it is left out, goes from 1 when the thread is busy to 3 (zstd), 4 (br), 5 (gzip).",
+        ),
+        Property::once(
+            "min-size",
+            Kind::Size { min: 0, max: 1 << 30 },
+            "Answers that are known to be shorter go out as they are; `512B` when left out.",
+        ),
+        Property::once(
+            "types",
+            Kind::Text("media types, separated by commas"),
+            "Which answers, as `text/html`, `text/*` or `application/*+json`; what is text, JSON, XML, JavaScript, SVG and the like when left out.",
+        ),
+        Property::once(
+            "cross-site",
+            Kind::Switch,
+            "Whether answers are compressed for requests that another site caused and that carry a cookie or credentials; `#false` when left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "Compresses answers: zstd, br or gzip, as the client likes it.",
+    details: "Left alone are answers that are compressed already, marked `no-transform`, partial, empty, short, or of another type. Events and other streams are sent \
+              on as they come. `Vary` says what the answer depends on, and a strong `ETag` becomes a weak one. Of several `compress` lines the last one counts, \
+              so a route can say `compress \"off\"`.\n\n\
+              **Secrets in compressed answers can be guessed** by who can make a browser send requests with text of their own and sees how long the answers are \
+              (BREACH). That is why answers to requests of another site (`Sec-Fetch-Site: cross-site`) with a cookie or credentials are not compressed, unless \
+              somebody has clicked a link.\n\n\
+              Each thread gives its encoders 64 MiB at most; answers beyond go out as they are.",
+    default: "nothing is compressed",
+    example: "compress \"zstd\" \"br\" \"gzip\" level=\"auto\" min-size=\"1KiB\"",
+    lower: Lower::Step(lower),
+};
+
+const OFF: &str = "off";
+/// A list that is looked through for each answer.
+const TYPES_MAX: usize = 100;
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let errors_before = lowering.diagnostics.len();
+    let codings = codings(lowering, line);
+    let is_off = codings.is_none();
+    let mut compress = Compress::default();
+    if let Some(codings) = codings.filter(|codings| !codings.is_empty()) {
+        compress.codings = codings;
+    }
+    if let Some(level) = level(lowering, line) {
+        compress.level = level;
+    }
+    compress.bytes_min = line.number(lowering, "min-size").unwrap_or(compress.bytes_min);
+    if let Some(types) = line.text(lowering, "types") {
+        compress.types = types_of(lowering, &types);
+    }
+    compress.cross_site = line.switch(lowering, "cross-site").unwrap_or(compress.cross_site);
+    if is_off && let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
+        let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`compress \"off\"` has no settings");
+        lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+    }
+    (lowering.diagnostics.len() == errors_before).then_some(Step::Compress((!is_off).then_some(compress)))
+}
+
+/// `None` is `off`. Faults are reported.
+fn codings(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Vec<Coding>> {
+    let mut codings: Vec<Coding> = Vec::new();
+    let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
+    for text in &texts {
+        if text.value == OFF {
+            if texts.len() > 1 {
+                let message = "`off` and codings cannot stand on one line";
+                lowering.report(text.error("conflicting-codings", message).help("remove one of them"));
+            }
+            return None;
+        }
+        match Coding::ALL.into_iter().find(|coding| coding.name() == text.value) {
+            Some(coding) if codings.contains(&coding) => {
+                let message = format!("`{}` is named twice", coding.name());
+                lowering.report(text.error("duplicate-coding", message).help("remove one of them"));
+            }
+            Some(coding) => codings.push(coding),
+            None => lowering.report(no_coding(text)),
+        }
+    }
+    Some(codings)
+}
+
+fn no_coding(text: &Text) -> Diagnostic {
+    let diagnostic =
+        text.error("bad-value", format!("`{}` is no coding that browsers take", crate::diagnostics::shortened(&text.value)));
+    let names = Coding::ALL.map(Coding::name);
+    match text.value.to_ascii_lowercase().as_str() {
+        "brotli" => diagnostic.help("write `\"br\"`, as in `Accept-Encoding`"),
+        "gz" | "deflate" => diagnostic.help("write `\"gzip\"`"),
+        "zst" | "zstandard" => diagnostic.help("write `\"zstd\"`"),
+        _ => diagnostic.help(format!("it can be {}, or `\"off\"`", quoted_list(&names))),
+    }
+}
+
+fn level(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<CompressLevel> {
+    Some(match line.read(lowering, "level")? {
+        Read::Number(level, _) => CompressLevel::Fixed(level as u8),
+        _ => CompressLevel::Auto,
+    })
+}
+
+fn types_of(lowering: &mut Lowering<'_>, text: &Text) -> Vec<String> {
+    let types: Vec<String> = text.value.split(',').map(|entry| entry.trim().to_ascii_lowercase()).collect();
+    if let Some(wrong) = types.iter().find(|entry| !is_type(entry)) {
+        let message = format!("`{}` is no media type", crate::diagnostics::shortened(wrong));
+        lowering.report(text.error("bad-value", message).help("for example `text/html`, `text/*` or `application/*+json`"));
+    }
+    if types.len() > TYPES_MAX {
+        lowering.report(text.error("bad-value", format!("there are more than {TYPES_MAX} types")));
+    }
+    types
+}
+
+/// `type/subtype`, where the subtype may begin with a `*`, which stands for anything.
+fn is_type(text: &str) -> bool {
+    let is_token =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte));
+    text.split_once('/').is_some_and(|(top, subtype)| {
+        let behind = subtype.strip_prefix('*');
+        is_token(top) && behind.map_or_else(|| is_token(subtype), |behind| behind.is_empty() || is_token(behind))
+    })
+}

@@ -1,0 +1,135 @@
+//! `compress`: whether an answer is compressed, by which coding, and what its head says then. The codecs are in the crate `coding`; bodies go through
+//! them in `proxy`. What a client accepts is read in `accept`.
+
+mod accept;
+
+use self::accept::Accepted;
+use tidegate_model::{Coding, Compress, CompressLevel};
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::http1::has_token;
+
+#[derive(Debug)]
+pub struct CompiledCompress {
+    codings: Box<[Coding]>,
+    pub level: CompressLevel,
+    bytes_min: u64,
+    types: Box<[TypePattern]>,
+    cross_site: bool,
+}
+
+/// `text/html`, `text/*`, `application/*+json`.
+#[derive(Debug)]
+enum TypePattern {
+    Exact(Box<str>),
+    /// Everything of a top-level type, with the `/`.
+    Top(Box<str>),
+    /// Everything of a top-level type with a suffix, as in `application/` and `+json`.
+    Suffix(Box<str>, Box<str>),
+}
+
+impl TypePattern {
+    fn new(pattern: &str) -> TypePattern {
+        match pattern.split_once('*') {
+            None => TypePattern::Exact(pattern.into()),
+            Some((top, "")) => TypePattern::Top(top.into()),
+            Some((top, suffix)) => TypePattern::Suffix(top.into(), suffix.into()),
+        }
+    }
+
+    fn fits(&self, media_type: &[u8]) -> bool {
+        let begins = |top: &str| media_type.get(..top.len()).is_some_and(|start| start.eq_ignore_ascii_case(top.as_bytes()));
+        match self {
+            TypePattern::Exact(exact) => media_type.eq_ignore_ascii_case(exact.as_bytes()),
+            TypePattern::Top(top) => begins(top),
+            TypePattern::Suffix(top, suffix) => {
+                let end = media_type.len().checked_sub(suffix.len()).map(|start| &media_type[start..]);
+                begins(top) && end.is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
+            }
+        }
+    }
+}
+
+impl CompiledCompress {
+    pub fn new(compress: &Compress) -> CompiledCompress {
+        CompiledCompress {
+            codings: compress.codings.clone().into(),
+            level: compress.level,
+            bytes_min: compress.bytes_min,
+            types: compress.types.iter().map(|pattern| TypePattern::new(pattern)).collect(),
+            cross_site: compress.cross_site,
+        }
+    }
+
+    /// The coding for this answer. An answer that another client would get compressed says so in `Vary`, whatever this one gets.
+    ///
+    /// `length` is that of the body, if it is known.
+    pub fn choose(&self, request: &RequestHead, response: &mut ResponseHead, length: Option<u64>) -> Option<Coding> {
+        if !self.may_be_coded(response, length) {
+            return None;
+        }
+        add_vary(response);
+        if request.method == Method::Head || (!self.cross_site && is_cross_site_with_secrets(request)) {
+            return None;
+        }
+        Accepted::of(request.fields.all(HeaderId::AcceptEncoding)).best(&self.codings)
+    }
+
+    fn may_be_coded(&self, response: &ResponseHead, length: Option<u64>) -> bool {
+        let fields = &response.fields;
+        let has_body = !matches!(response.status, 100..=199 | 204 | 205 | 206 | 304);
+        // A part of a representation is one of the bytes that were asked for, and no part of another one.
+        let is_whole = fields.all_named(b"content-range").next().is_none();
+        let is_plain = fields.all(HeaderId::ContentEncoding).all(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"identity"));
+        let is_worth_it = length.is_none_or(|length| length >= self.bytes_min);
+        // RFC 9110 section 7.7: neither may a proxy change what is marked so.
+        let may_be_changed = !fields.all(HeaderId::CacheControl).any(|value| has_token(value, b"no-transform"));
+        has_body && is_whole && is_plain && is_worth_it && may_be_changed && self.has_type(fields.get(HeaderId::ContentType))
+    }
+
+    fn has_type(&self, content_type: Option<&[u8]>) -> bool {
+        let Some(content_type) = content_type else { return false };
+        let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        self.types.iter().any(|pattern| pattern.fits(media_type))
+    }
+}
+
+/// Makes the head that of the coded representation: its length is not known yet, and its validator is another one.
+pub fn settle(response: &mut ResponseHead, coding: Coding) {
+    let fields = &mut response.fields;
+    fields.remove_id(HeaderId::ContentEncoding);
+    fields.push(b"content-encoding", coding.name().as_bytes());
+    fields.remove_id(HeaderId::ContentLength);
+    // A range is one of the coded bytes, which nobody could make twice; digests are of the bytes before.
+    for gone in [&b"accept-ranges"[..], b"content-md5", b"content-digest", b"digest"] {
+        fields.remove(gone);
+    }
+    weaken_etag(response);
+}
+
+/// RFC 9110 section 8.8.1: two representations that mean the same have a weak validator in common, never a strong one.
+fn weaken_etag(response: &mut ResponseHead) {
+    let Some(etag) = response.fields.get(HeaderId::ETag) else { return };
+    if etag.starts_with(b"\"") {
+        let weak = [b"W/", etag].concat();
+        response.fields.set(b"etag", &weak);
+    }
+}
+
+fn add_vary(response: &mut ResponseHead) {
+    let has = |token: &[u8]| response.fields.all(HeaderId::Vary).any(|value| has_token(value, token));
+    if !has(b"accept-encoding") && !has(b"*") {
+        response.fields.push(b"vary", b"Accept-Encoding");
+    }
+}
+
+/// BREACH: who can make a browser send requests with text of their own, and sees how long the answers are, reads secrets out of them if they are
+/// compressed. Such requests come from another site with the victim's cookies. A link that somebody has clicked cannot be repeated by a script.
+fn is_cross_site_with_secrets(request: &RequestHead) -> bool {
+    let says = |name: &'static [u8], value: &[u8]| request.fields.all_named(name).any(|found| found == value);
+    says(b"sec-fetch-site", b"cross-site")
+        && !says(b"sec-fetch-user", b"?1")
+        && (request.fields.has(HeaderId::Cookie) || request.fields.has(HeaderId::Authorization))
+}
+
+#[cfg(test)]
+mod tests;
