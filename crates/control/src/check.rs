@@ -10,7 +10,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use tidegate_certs::{CertFinding, Severity, TlsSurvivors, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
-use tidegate_model::{Admin, Configuration, Discover, LogTarget, Pool, Scheme, Site, SiteAddress, TlsSource, UpstreamAddress};
+use tidegate_model::{
+    Admin, Configuration, Discover, LogTarget, Pool, Scheme, Site, SiteAddress, Terminal, TlsSource, UpstreamAddress,
+};
 use tidegate_transport::tokio_sock::{self, ListenOptions};
 
 #[derive(Debug)]
@@ -64,7 +66,26 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_state_dir(configuration, &state_dir, &mut findings);
     check_servers(configuration, &mut findings);
     check_sources(configuration, &mut findings);
+    check_folders(configuration, &mut findings);
     findings
+}
+
+/// Folders that `files` serves.
+fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    for site in &configuration.sites {
+        for route in &site.routes {
+            let Terminal::Files(files) = &route.terminal else { continue };
+            if let Err(error) = std::fs::read_dir(&files.root) {
+                findings.push(Finding {
+                    severity: Severity::Error,
+                    code: "folder",
+                    place: Place::File(files.root.clone(), Some(site.addresses[0].clone())),
+                    message: format!("the folder {} cannot be served: {error}", files.root.display()),
+                    help: Some("name a folder that exists and that this user may read".into()),
+                });
+            }
+        }
+    }
 }
 
 fn place_of(pool: &Pool) -> Place {

@@ -21,7 +21,7 @@ pub fn error_answer<'a>(status: u16, sentence: &str, code: &str, head: &mut Resp
 pub(crate) const PLAIN_TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 /// Empties `head` and gives it a status with its standard reason phrase.
-pub(crate) fn begin_answer(status: u16, head: &mut ResponseHead) {
+pub fn begin_answer(status: u16, head: &mut ResponseHead) {
     head.clear();
     head.status = status;
     head.reason = head.fields.append(&[reason_phrase(status).as_bytes()]);

@@ -28,7 +28,11 @@ pub enum CompiledStep {
 pub enum CompiledTerminal {
     Respond(Respond),
     Redirect(Redirect),
-    Proxy { pool: PoolName },
+    Proxy {
+        pool: PoolName,
+    },
+    /// The folder is opened by whoever serves it.
+    Files,
 }
 
 /// The steps of a route in the order in which they run: its site's, then its own.
@@ -116,6 +120,7 @@ impl CompiledTerminal {
             }
             Terminal::Redirect { to, status } => CompiledTerminal::Redirect(Redirect::new(to, *status)),
             Terminal::Proxy { pool, .. } => CompiledTerminal::Proxy { pool: pool.clone() },
+            Terminal::Files(_) => CompiledTerminal::Files,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
 
 use crate::compress::Compress;
+use crate::files::Files;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::Retry;
@@ -30,6 +31,7 @@ pub enum Terminal {
     Respond { status: u16, body: Template, content_type: Option<String> },
     Redirect { to: Template, status: u16 },
     Proxy { pool: PoolName, retry: RouteRetry },
+    Files(Box<Files>),
 }
 
 /// What a route says of sending its requests again.

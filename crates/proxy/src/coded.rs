@@ -94,9 +94,19 @@ impl<S: Sock> Request<'_, S> {
                 break;
             }
         }
-        self.code(&mut coded, &[], Operation::Finish).await?;
         let trailers = body.take_trailers();
-        self.end_coded(coded, trailers.as_deref()).await
+        self.finish_coded(coded, trailers.as_deref()).await
+    }
+
+    /// A piece of a body that comes without pauses.
+    pub async fn code_piece(&mut self, coded: &mut Coded, piece: &[u8]) -> Result<(), Failure> {
+        self.code(coded, piece, Operation::Process).await
+    }
+
+    /// The end of a body.
+    pub async fn finish_coded(&mut self, mut coded: Coded, trailers: Option<&Fields>) -> Result<(), Failure> {
+        self.code(&mut coded, &[], Operation::Finish).await?;
+        self.end_coded(coded, trailers).await
     }
 
     /// A body that is all there, compressed if it is to be.

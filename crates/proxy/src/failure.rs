@@ -27,6 +27,14 @@ impl Refusal {
     pub const PLAIN_HTTP_TO_TLS: Refusal = Refusal::new(400, "plain_http_to_tls");
     pub const TLS_TO_PLAIN_HTTP: Refusal = Refusal::new(400, "tls_to_plain_http");
 
+    pub const NO_FILE: Refusal = Refusal::new(404, "no_file");
+    pub const FILE_FORBIDDEN: Refusal = Refusal::new(403, "file_forbidden");
+    pub const FILE_METHOD: Refusal = Refusal::new(405, "file_method");
+    pub const FILE_PATH: Refusal = Refusal::new(400, "file_path");
+    pub const FILE_RANGE: Refusal = Refusal::new(416, "file_range");
+    pub const FILE_PRECONDITION: Refusal = Refusal::new(412, "file_precondition");
+    pub const FILE_UNREADABLE: Refusal = Refusal::new(500, "file_unreadable");
+
     const fn new(status: u16, reason: &'static str) -> Refusal {
         Refusal { status, reason, setting: None }
     }
@@ -34,7 +42,14 @@ impl Refusal {
     /// What the answer's body says. Never a word of the request: error pages that repeat input have been used for attacks.
     pub fn sentence(self) -> &'static str {
         match (self.status, self.reason) {
+            (404, "no_file") => "there is no such file",
             (404, _) => "no route of this site matches the request",
+            (400, "file_path") => "the path cannot be that of a file",
+            (403, _) => "this file may not be read",
+            (405, "file_method") => "files can be read, and nothing else",
+            (412, _) => "the file is not as the request expects it",
+            (416, _) => "the file has no such range",
+            (500, _) => "the file cannot be read now",
             (421, "misdirected") => "this connection was made for another site",
             (421, _) => "no site has this host name",
             (405, _) => "this server does not open tunnels",

@@ -16,6 +16,7 @@ use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
 use crate::snapshot::{CompiledRoute, TlsIdentity};
 use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -202,6 +203,9 @@ impl<'c, S: Sock> Request<'c, S> {
         }
         let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
         drop(place);
+        if let Some(folder) = &route.folder {
+            return Box::pin(self.serve_file(route, folder)).await;
+        }
         match (&route.terminal, pool) {
             (CompiledTerminal::Proxy { .. }, Some(pool)) => pin!(self.forward(route, pool)).await,
             _ => pin!(self.answer_here(route)).await,
@@ -272,7 +276,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let body = match &route.terminal {
             CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
             CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
-            CompiledTerminal::Proxy { .. } => {
+            CompiledTerminal::Proxy { .. } | CompiledTerminal::Files => {
                 return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await;
             }
         };
@@ -285,11 +289,23 @@ impl<'c, S: Sock> Request<'c, S> {
 
     /// An answer that the proxy makes itself because something is wrong.
     async fn answer_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
+        self.answer_refusal_with(refusal, &[]).await
+    }
+
+    /// The same, with fields that such an answer has.
+    pub(crate) async fn answer_refusal_with(
+        &mut self,
+        refusal: Refusal,
+        fields: &[(&'static str, Cow<'static, str>)],
+    ) -> Result<(), Failure> {
         self.record.refused(refusal);
         self.connection.note_refusal(refusal, self.client_ip);
         let mut buffer: Lease<Vec<u8>> = Lease::take();
         let mut response: Lease<ResponseHead> = Lease::take();
         let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
+        for (name, value) in fields {
+            response.fields.push(name.as_bytes(), value.as_bytes());
+        }
         std::mem::swap(&mut *self.response, &mut *response);
         if let (Some(site), Some(route)) = (self.site.clone(), self.route) {
             self.run_response_steps(site.compiled.route(route));
@@ -298,7 +314,7 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     /// Sends the response head with a body that is all there.
-    async fn send_whole(&mut self, body: &[u8]) -> Result<(), Failure> {
+    pub(crate) async fn send_whole(&mut self, body: &[u8]) -> Result<(), Failure> {
         let status = self.response.status;
         let bodiless = matches!(status, 100..=199 | 204 | 304);
         if !bodiless && !self.response.fields.has(HeaderId::ContentLength) {
@@ -333,7 +349,7 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     /// A request body that nobody wants ends the connection, unless all of it is there already.
-    fn consume_small_body(&mut self) {
+    pub(crate) fn consume_small_body(&mut self) {
         while let Ok(Some(piece)) = self.body.at_hand() {
             self.record.request_bytes += piece.len() as u64;
         }

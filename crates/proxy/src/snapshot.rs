@@ -2,6 +2,7 @@
 //! pool that did not change with the one before, so it costs what the change costs; an exchange keeps the parts it began with.
 //! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
 
+use crate::files::Folder;
 use crate::survivors::{PoolShared, ServerShared};
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
@@ -117,6 +118,8 @@ pub struct CompiledRoute {
     pub pool: Option<usize>,
     /// What it says of sending requests again.
     pub retry: RouteRetry,
+    /// For a route that ends in `files`.
+    pub folder: Option<Folder>,
 }
 
 pub struct CompiledPool {
@@ -345,11 +348,18 @@ fn compile_site(
             Terminal::Proxy { pool, .. } => {
                 Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?)
             }
-            Terminal::Respond { .. } | Terminal::Redirect { .. } => None,
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => None,
+        };
+        let folder = match &route.terminal {
+            Terminal::Files(files) => Some(
+                Folder::open(files)
+                    .map_err(|error| fault(&format_args!("the folder {} cannot be served: {error}", files.root.display())))?,
+            ),
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } => None,
         };
         let retry = match &route.terminal {
             Terminal::Proxy { retry, .. } => retry.clone(),
-            Terminal::Respond { .. } | Terminal::Redirect { .. } => RouteRetry::OfPool,
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => RouteRetry::OfPool,
         };
         compiled_routes.push(CompiledRoute {
             compresses: compress_of(&steps).is_some(),
@@ -358,6 +368,7 @@ fn compile_site(
             terminal: CompiledTerminal::compile(&route.terminal),
             pool,
             retry,
+            folder,
         });
     }
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;

@@ -42,6 +42,24 @@ pub enum Command {
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
     },
+    /// Serve the files of a folder, without a configuration: `tidegate serve /srv/www`.
+    Serve {
+        /// The folder.
+        #[arg(value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
+        /// The address to answer on, as in `site`.
+        #[arg(long, value_name = "ADDRESS", default_value = "http://:8080")]
+        from: Vec<String>,
+        /// Folders without an index file answer with the list of their entries.
+        #[arg(long)]
+        listing: bool,
+        /// What answers where there is no file, as in `/index.html`.
+        #[arg(long, value_name = "FILE")]
+        fallback: Option<String>,
+        /// Where metrics and health are served: an address, `unix:PATH` or `off`. By default 127.0.0.1:9180, or nowhere when that is taken.
+        #[arg(long, value_name = "ADDRESS")]
+        admin: Option<String>,
+    },
     /// A self-contained demonstration with an own CA and an embedded upstream; prints a `curl` line to try.
     Demo {
         /// The HTTPS port; the next free one is taken when it is in use.

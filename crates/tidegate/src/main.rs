@@ -19,6 +19,9 @@ fn main() -> ExitCode {
     match command {
         Command::Run { config, watch } => commands::run::run(&config, watch),
         Command::Proxy { from, to, admin } => commands::proxy::run(&from, &to, admin.as_deref()),
+        Command::Serve { folder, from, listing, fallback, admin } => {
+            commands::serve::run(&commands::serve::Wanted { folder, from, listing, fallback, admin })
+        }
         Command::Demo { port } => commands::demo::run(port),
         Command::Check { file, config } => commands::check::run(&config.unwrap_or(file)),
         Command::Explain { config, request: Some(id), reach, .. } => commands::explain_running::past(&config, &reach, &id),

@@ -20,7 +20,7 @@ struct StepRow {
     written: &'static [&'static str],
     /// How the paths of its end-to-end cases begin, beneath `tests/cases`.
     cases: &'static str,
-    /// `proxy` alone is carried out by the crate of that name, because the whole data plane is what it does.
+    /// `proxy` and `files` are carried out by the crates of these names.
     in_middleware: bool,
 }
 
@@ -49,6 +49,7 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow { word: "compress", variants: &["Compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
+    StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
 

@@ -64,6 +64,8 @@ object! {
         /// Of a redirect: its template.
         pub to: Option<String>,
         pub pool: Option<String>,
+        /// Whose files answer.
+        pub folder: Option<String>,
     }
 }
 
@@ -72,6 +74,7 @@ words! {
         Responds = "responds",
         Redirects = "redirects",
         Proxied = "proxied",
+        Serves = "serves",
         Refused = "refused",
         NothingListens = "nothing-listens",
         HandshakeRefused = "handshake-refused",

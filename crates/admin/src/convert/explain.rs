@@ -51,10 +51,11 @@ pub fn explanation(explanation: found::Explanation) -> Explanation {
 }
 
 fn outcome(outcome: found::Outcome) -> Outcome {
-    let of = |kind| Outcome { kind, status: None, reason: None, sentence: None, to: None, pool: None };
+    let of = |kind| Outcome { kind, status: None, reason: None, sentence: None, to: None, pool: None, folder: None };
     match outcome {
         found::Outcome::Responds { status } => Outcome { status: Some(status), ..of(OutcomeKind::Responds) },
         found::Outcome::Redirects { status, to } => Outcome { status: Some(status), to: Some(to), ..of(OutcomeKind::Redirects) },
+        found::Outcome::Serves { folder } => Outcome { folder: Some(folder), ..of(OutcomeKind::Serves) },
         found::Outcome::Proxied { pool } => Outcome { pool: Some(pool), ..of(OutcomeKind::Proxied) },
         found::Outcome::Refused { status, reason, sentence } => Outcome {
             status: Some(status),

@@ -7,6 +7,7 @@ pub mod body_limit;
 pub mod compress;
 pub mod drain;
 pub mod edition;
+pub mod files;
 pub mod header;
 pub mod include;
 pub mod limits;
@@ -41,6 +42,7 @@ pub static ALL: &[&Directive] = &[
     &proxy::PROXY,
     &respond::RESPOND,
     &redirect::REDIRECT,
+    &files::FILES,
     &header::HEADER,
     &header::RESPONSE_HEADER,
     &header::REQUEST_HEADER,
@@ -101,7 +103,6 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
 static STEPS_NOT_AVAILABLE: &[&str] = &[
     "cache",
     "cors",
-    "files",
     "fastcgi",
     "basic-auth",
     "forward-auth",

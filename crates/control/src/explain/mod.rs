@@ -71,6 +71,8 @@ pub enum Outcome {
     Redirects { status: u16, to: String },
     /// `proxy`, to this pool.
     Proxied { pool: String },
+    /// `files`, from this folder.
+    Serves { folder: String },
     /// By the proxy itself; `reason` is the code in log and metrics.
     Refused { status: u16, reason: &'static str, sentence: String },
     /// No site has that port, or that address.
@@ -299,7 +301,7 @@ impl Explanation {
     /// Whether a route answers. Otherwise the request is refused, or does not even arrive.
     pub fn has_route(&self) -> bool {
         match self.outcome {
-            Outcome::Responds { .. } | Outcome::Redirects { .. } | Outcome::Proxied { .. } => true,
+            Outcome::Responds { .. } | Outcome::Redirects { .. } | Outcome::Proxied { .. } | Outcome::Serves { .. } => true,
             Outcome::Refused { .. } | Outcome::NothingListens | Outcome::HandshakeRefused => false,
         }
     }
@@ -341,6 +343,7 @@ impl Explanation {
         self.outcome = match &route.terminal {
             Terminal::Respond { status, .. } => Outcome::Responds { status: *status },
             Terminal::Redirect { to, status } => Outcome::Redirects { status: *status, to: to.to_string() },
+            Terminal::Files(files) => Outcome::Serves { folder: files.root.display().to_string() },
             Terminal::Proxy { pool, .. } => {
                 self.pool = configuration.pools.iter().find(|known| known.name == *pool).map(pool::seen);
                 Outcome::Proxied { pool: pool.to_string() }

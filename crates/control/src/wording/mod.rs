@@ -8,7 +8,7 @@ pub use pool::{discover, pool_secrets, pool_settings};
 use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, CipherName, Compress, CompressLevel, Condition, ConditionKind, Field, HeaderChange,
+    AccessLog, AccessLogFormat, Admin, CipherName, Compress, CompressLevel, Condition, ConditionKind, Field, Files, HeaderChange,
     HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, PathPattern, Route, Step, Template, Terminal, TextPattern,
     Threads, Tls, TlsSource, TlsVersion,
 };
@@ -68,6 +68,7 @@ pub fn route_title(route: &Route) -> String {
         Terminal::Respond { status, .. } => format!("respond {status}"),
         Terminal::Redirect { to, .. } => format!("redirect {}", shortened(&to.to_string())),
         Terminal::Proxy { pool, .. } => format!("pool {pool}"),
+        Terminal::Files(files) => format!("files {}", shortened(&files.root.display().to_string())),
     });
     title
 }
@@ -197,7 +198,31 @@ pub fn terminal(terminal: &Terminal) -> String {
             let retry = pool::route_retry(retry).map(|retry| format!(" {{ retry {retry} }}")).unwrap_or_default();
             format!("proxy {}{retry}", quoted(&pool.0))
         }
+        Terminal::Files(how) => files(how),
     }
+}
+
+fn files(files: &Files) -> String {
+    let defaults = Files::new(&files.root);
+    let mut text = format!("files {}", quoted(&files.root.display().to_string()));
+    if files.index != defaults.index {
+        text.push_str(&format!(" index={}", quoted(&files.index.join(","))));
+    }
+    if let Some(fallback) = &files.fallback {
+        text.push_str(&format!(" fallback={}", quoted(fallback)));
+    }
+    for (name, is_on) in [("listing", files.listing), ("precompressed", files.precompressed), ("hidden", files.hidden)] {
+        if is_on {
+            text.push_str(&format!(" {name}=#true"));
+        }
+    }
+    if files.symlinks != defaults.symlinks {
+        text.push_str(&format!(" symlinks={}", quoted(files.symlinks.name())));
+    }
+    for (extension, media_type) in &files.mime {
+        text.push_str(&format!(" mime={}", quoted(&format!("{extension} {media_type}"))));
+    }
+    text
 }
 
 fn template(template: &Template) -> String {

@@ -85,7 +85,9 @@ impl Failure {
 
 async fn run(case: &Case, mut places: Places, binary: Option<&Path>) -> Result<Verdict, String> {
     for (name, text) in &case.files {
-        std::fs::write(places.folder().join(name), text).map_err(|error| format!("{name}: {error}"))?;
+        let file = places.folder().join(name);
+        let folder = file.parent().unwrap_or(places.folder());
+        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&file, text)).map_err(|error| format!("{name}: {error}"))?;
     }
     let mut upstreams = Vec::new();
     for script in &case.upstreams {

@@ -12,6 +12,7 @@ pub mod history;
 pub mod proxy;
 pub mod reach;
 pub mod run;
+pub mod serve;
 pub mod status;
 pub mod table;
 pub mod top;

@@ -7,8 +7,13 @@ use tidegate_certs::default_state_dir;
 use tidegate_control::Source;
 
 pub fn run(from: &[String], to: &[String], admin: Option<&str>) -> ExitCode {
+    run_site(from, &format!("proxy {}", quote_all(to)), admin)
+}
+
+/// One site with one terminal step.
+pub fn run_site(from: &[String], answers: &str, admin: Option<&str>) -> ExitCode {
     let admin = quote_all(&[admin.map_or_else(|| free_admin_address().to_owned(), str::to_owned)]);
-    let text = format!("admin {admin}\nsite {} {{\n    proxy {}\n}}\n", quote_all(from), quote_all(to));
+    let text = format!("admin {admin}\nsite {} {{\n    {answers}\n}}\n", quote_all(from));
     let source = Source::Text { name: "<command line>".into(), text, directory: std::env::current_dir().unwrap_or_default() };
     run::serve(|| source, default_state_dir(), false, || {})
 }
@@ -24,7 +29,7 @@ fn free_admin_address() -> &'static str {
 }
 
 /// KDL strings, one after the other.
-fn quote_all(words: &[String]) -> String {
+pub fn quote_all(words: &[String]) -> String {
     let quoted: Vec<_> = words.iter().map(|word| format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))).collect();
     quoted.join(" ")
 }

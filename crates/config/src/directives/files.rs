@@ -1,0 +1,135 @@
+//! `files "/srv/www"`: answers are files.
+
+use crate::diagnostics::{Diagnostic, shortened};
+use crate::lowering::{Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use tidegate_model::{Files, Symlinks, Terminal};
+
+pub static FILES: Directive = Directive {
+    name: "files",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument { name: "folder", kind: Kind::Path, count: Count::One, summary: "The folder whose files are served." }],
+    properties: &[
+        Property::once(
+            "index",
+            Kind::Text("names of files, separated by commas"),
+            "Files that answer for their folder, the first that exists; `index.html` when left out.",
+        ),
+        Property::once(
+            "fallback",
+            Kind::Text("a path below the folder"),
+            "What answers, with 200, where there is no file: for applications of one page.",
+        ),
+        Property::once(
+            "listing",
+            Kind::Switch,
+            "Whether a folder without index file answers with the list of its entries; `#false` when left out.",
+        ),
+        Property::once(
+            "precompressed",
+            Kind::Switch,
+            "Whether `name.zst`, `name.br` and `name.gz` beside a file are sent in its place to clients that take them; `#false` when left out.",
+        ),
+        Property::once(
+            "symlinks",
+            Kind::Choice(&["within", "follow", "refuse"]),
+            "Whether symbolic links are followed: `within` the folder, which is meant when it is left out, anywhere (`follow`), or never (`refuse`).",
+        ),
+        Property::once(
+            "hidden",
+            Kind::Switch,
+            "Whether names that begin with a dot are served; `#false` when left out. `.well-known` always is.",
+        ),
+        Property {
+            name: "mime",
+            kind: Kind::Text("`extension type`, as in `\"glb model/gltf-binary\"`"),
+            repeat: Repeat::Many,
+            summary: "The media type of an extension, before those that are known; as it is written, a charset included.",
+        },
+    ],
+    block: Block::None,
+    summary: "Answers with files of a folder.",
+    details: "The path of the request is the path below the folder, after `strip-prefix` and `rewrite`: in `route \"/static/*\"`, `files \"/srv/www\"` serves \
+              `/static/a.css` from `/srv/www/static/a.css`, and with `strip-prefix \"/static\"` from `/srv/www/a.css`.\n\n\
+              GET and HEAD, with `ETag` and `Last-Modified`, conditional requests, one or several ranges. A folder without a slash behind it redirects to the one with it. \
+              Nothing outside of the folder is ever opened, whatever the path and the links in it; a path with an encoded slash, a `.` segment or a NUL is 400, a hidden name, \
+              a device or a link that leaves the folder is 404. Without `listing=` a folder that has no index file is 404.\n\n\
+              A folder that is replaced, or a link to it that is switched to another release, is noticed within a second.",
+    default: "",
+    example: "files \"/srv/www\" index=\"index.html\" fallback=\"/index.html\"",
+    lower: Lower::Terminal(lower),
+};
+
+/// Each is looked for, for every request of a folder.
+const INDEX_MAX: usize = 16;
+const MIME_MAX: usize = 1000;
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    let errors_before = lowering.diagnostics.len();
+    let folder = line.read_argument(lowering, 0).map(Read::text);
+    let index = line.text(lowering, "index").map(|text| index(lowering, &text));
+    let fallback = line.text(lowering, "fallback").map(|text| fallback(lowering, text));
+    let mime: Vec<(String, String)> = mime(lowering, line);
+    let symlinks = line.read(lowering, "symlinks").map(Read::choice);
+    let switch = |lowering: &mut Lowering<'_>, name: &str| line.switch(lowering, name).unwrap_or(false);
+    let (listing, precompressed, hidden) =
+        (switch(lowering, "listing"), switch(lowering, "precompressed"), switch(lowering, "hidden"));
+    let folder = folder?;
+    let root = lowering.path(&folder.value, &folder.location);
+    lowering.spans.files.push((root.clone(), folder.location.clone()));
+    let mut files = Files { fallback, mime, listing, precompressed, hidden, ..Files::new(root) };
+    files.index = index.unwrap_or(files.index);
+    if let Some((_, symlinks)) = Symlinks::NAMES.iter().find(|(name, _)| Some(*name) == symlinks) {
+        files.symlinks = *symlinks;
+    }
+    (lowering.diagnostics.len() == errors_before).then(|| Terminal::Files(Box::new(files)))
+}
+
+fn index(lowering: &mut Lowering<'_>, text: &Text) -> Vec<String> {
+    let names: Vec<String> = text.value.split(',').map(|name| name.trim().to_owned()).collect();
+    if let Some(wrong) =
+        names.iter().find(|name| name.is_empty() || name.contains(['/', '\0']) || matches!(name.as_str(), "." | ".."))
+    {
+        let message = format!("`{}` is not the name of a file", shortened(wrong));
+        lowering.report(text.error("bad-value", message).help("for example `index=\"index.html,index.htm\"`"));
+    }
+    if names.len() > INDEX_MAX {
+        lowering.report(text.error("bad-value", format!("there are more than {INDEX_MAX} names")));
+    }
+    names
+}
+
+fn fallback(lowering: &mut Lowering<'_>, text: Text) -> String {
+    let segments = text.value.trim_start_matches('/').split('/');
+    if text.value.contains('\0') || segments.into_iter().any(|segment| matches!(segment, "" | "." | "..")) {
+        let message = format!("`{}` is not a file below the folder", shortened(&text.value));
+        lowering.report(text.error("bad-value", message).help("for example `fallback=\"/index.html\"`"));
+    }
+    text.value
+}
+
+fn mime(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)> {
+    let mut types = Vec::new();
+    for entry in line.properties("mime") {
+        let read = crate::lowering::read(lowering, &entry.value, Kind::Text("`extension type`"), "`mime=`");
+        let Some(text) = read.map(Read::text) else { continue };
+        let parts =
+            text.value.split_once(' ').map(|(extension, media_type)| (extension.trim_start_matches('.'), media_type.trim()));
+        let is_well = |(extension, media_type): &(&str, &str)| {
+            !extension.is_empty() && media_type.contains('/') && media_type.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        };
+        match parts.filter(is_well) {
+            Some((extension, media_type)) => types.push((extension.to_owned(), media_type.to_owned())),
+            None => {
+                let message = format!("`{}` is not an extension and its media type", shortened(&text.value));
+                lowering.report(text.error("bad-value", message).help("for example `mime=\"glb model/gltf-binary\"`"));
+            }
+        }
+    }
+    if types.len() > MIME_MAX {
+        lowering.report(Diagnostic::error("bad-value", line.location(), format!("there are more than {MIME_MAX} types")));
+    }
+    types
+}
