@@ -15,6 +15,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "model", may_use: &[] },
     Layer { name: "wire", may_use: &[] },
     Layer { name: "balancing", may_use: &["model"] },
+    Layer { name: "cache", may_use: &[] },
+    Layer { name: "fastcgi", may_use: &[] },
     Layer { name: "coding", may_use: &["model"] },
     Layer { name: "files", may_use: &["model"] },
     Layer { name: "routing", may_use: &["model", "wire"] },

@@ -1,0 +1,108 @@
+//! What a stored answer is found by: the URL, and within it the request fields that `Vary` names, normalised so that requests which
+//! get the same answer find the same one. `Authorization` and `Cookie` are part of it only where `Vary` names them.
+
+mod vary;
+
+pub use vary::Vary;
+
+use std::sync::Arc;
+
+/// Bytes of a key; a longer URL is not cached.
+pub const KEY_BYTES_MAX: usize = 16 << 10;
+
+/// Scheme, host, path and query of a URL. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    bytes: Arc<[u8]>,
+    origin_len: u16,
+}
+
+impl Key {
+    /// `host` with the port, if there is one; `target` is path and query as they are sent on, so that what the upstream tells apart
+    /// is told apart here. `None` if it is longer than [`KEY_BYTES_MAX`], or if one part could pass for another.
+    pub fn new(scheme: &[u8], host: &[u8], target: &[u8]) -> Option<Key> {
+        let scheme = scheme.to_ascii_lowercase();
+        let host = host.to_ascii_lowercase();
+        let default_port: &[u8] = match scheme.as_slice() {
+            b"http" => b":80",
+            b"https" => b":443",
+            _ => return None,
+        };
+        let host = host.strip_suffix(default_port).unwrap_or(&host);
+        let is_foreign = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'/' | b'?' | b'#' | b'\\' | b'@' | b' ');
+        let target = if target.is_empty() { b"/" } else { target };
+        let is_target = target[0] == b'/' && !target.contains(&b'#');
+        if host.is_empty() || host.iter().any(is_foreign) || !is_target || host.len() + target.len() > KEY_BYTES_MAX - 8 {
+            return None;
+        }
+        let bytes = [&scheme[..], b"://", host, target].concat();
+        Some(Key { origin_len: (bytes.len() - target.len()) as u16, bytes: bytes.into() })
+    }
+
+    /// As it is kept on disk; `None` if it is not how [`Key::new`] makes one.
+    pub fn from_url(url: &[u8]) -> Option<Key> {
+        let colon = url.iter().position(|byte| *byte == b':')?;
+        let rest = url[colon..].strip_prefix(b"://")?;
+        let path = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+        let target = [if rest[path..].starts_with(b"?") { &b"/"[..] } else { b"" }, &rest[path..]].concat();
+        Key::new(&url[..colon], &rest[..path], &target)
+    }
+
+    pub fn url(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Scheme and host.
+    pub fn origin(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.origin_len)]
+    }
+
+    /// What a reference in an answer to this URL names (RFC 3986 section 5.2); `None` if it names nothing that is cached.
+    pub fn resolve(&self, reference: &[u8]) -> Option<Key> {
+        let reference = reference.split(|byte| *byte == b'#').next()?;
+        let colon = self.bytes.iter().position(|byte| *byte == b':')?;
+        let end = reference.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(reference.len());
+        if reference[..end].contains(&b':') {
+            return Key::from_url(reference).and_then(|key| key.without_dots());
+        }
+        let target = &self.bytes[usize::from(self.origin_len)..];
+        let path = target.split(|byte| *byte == b'?').next()?;
+        let url = match reference {
+            [] => return Some(self.clone()),
+            [b'/', b'/', ..] => [&self.bytes[..=colon], reference].concat(),
+            [b'/', ..] => [self.origin(), reference].concat(),
+            [b'?', ..] => [self.origin(), path, reference].concat(),
+            _ => {
+                let folder = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+                [self.origin(), &path[..folder], reference].concat()
+            }
+        };
+        Key::from_url(&url)?.without_dots()
+    }
+
+    /// RFC 3986 section 5.2.4.
+    fn without_dots(&self) -> Option<Key> {
+        let target = &self.bytes[usize::from(self.origin_len)..];
+        let query = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+        let mut segments: Vec<&[u8]> = Vec::new();
+        let mut parts = target[1..query].split(|byte| *byte == b'/').peekable();
+        while let Some(part) = parts.next() {
+            let is_last = parts.peek().is_none();
+            match part {
+                b"." if is_last => segments.push(b""),
+                b"." => {}
+                b".." => {
+                    segments.pop();
+                    if is_last {
+                        segments.push(b"");
+                    }
+                }
+                other => segments.push(other),
+            }
+        }
+        Key::from_url(&[self.origin(), b"/", &segments.join(&b'/'), &target[query..]].concat())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The secondary key (RFC 9111 section 4.1): which request fields an answer depends on, and what a request says in them.
+//! The primary key is in the module above.
+
+use crate::message::{Field, is_token, members, values};
+use std::sync::Arc;
+
+/// Fields that `Vary` may name; an answer that names more is not stored.
+const NAMES_MAX: usize = 16;
+/// Bytes of all that a request says in those fields; one that says more finds nothing and stores nothing.
+const SECONDARY_BYTES_MAX: usize = 8 << 10;
+/// The content codings that a proxy's upstreams answer with, in the order of their bits.
+const CODINGS: [&[u8]; 3] = [b"zstd", b"br", b"gzip"];
+
+/// The request fields that an answer depends on: lower case, in order, each once. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Vary {
+    names: Arc<[Box<[u8]>]>,
+}
+
+impl Vary {
+    /// `None` for `*`, for what cannot be read and for more than 16 names: such an answer fits no other request.
+    pub fn read(response: &[Field<'_>]) -> Option<Vary> {
+        Vary::from_names(values(response, "vary").flat_map(members))
+    }
+
+    /// As [`Vary::read`].
+    pub fn from_names<'a>(names: impl Iterator<Item = &'a [u8]>) -> Option<Vary> {
+        let mut list: Vec<Box<[u8]>> = Vec::new();
+        for name in names {
+            let name = name.to_ascii_lowercase().into_boxed_slice();
+            if &*name == b"*" || !is_token(&name) || list.len() == NAMES_MAX && !list.contains(&name) {
+                return None;
+            }
+            if !list.contains(&name) {
+                list.push(name);
+            }
+        }
+        list.sort_unstable();
+        Some(Vary { names: list.into() })
+    }
+
+    pub fn nothing() -> Vary {
+        Vary { names: Arc::new([]) }
+    }
+
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.names.iter().map(AsRef::as_ref)
+    }
+
+    pub fn names_accept_encoding(&self) -> bool {
+        self.names().any(|name| name == b"accept-encoding")
+    }
+
+    /// What the request says in those fields, so that equal bytes mean the same answer. `None` beyond 8 KiB.
+    pub fn secondary(&self, request: &[Field<'_>]) -> Option<Box<[u8]>> {
+        let mut key = Vec::new();
+        for name in self.names() {
+            if name == b"accept-encoding" {
+                key.push(b'0' + accepted_codings(request));
+                continue;
+            }
+            append(&mut key, name, request);
+            if key.len() > SECONDARY_BYTES_MAX {
+                return None;
+            }
+        }
+        Some(key.into_boxed_slice())
+    }
+}
+
+/// One bit for each of zstd, br and gzip that the request accepts. Preferences among them are left out: whichever the upstream
+/// chose for one client, another with the same set can read.
+pub fn accepted_codings(request: &[Field<'_>]) -> u8 {
+    let (mut accepted, mut refused, mut is_rest_accepted) = (0_u8, 0_u8, false);
+    for member in values(request, "accept-encoding").flat_map(members) {
+        let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let coding = if coding.eq_ignore_ascii_case(b"x-gzip") { b"gzip" } else { coding };
+        let is_accepted = !parts.any(is_zero_weight);
+        let bit = CODINGS.iter().position(|known| coding.eq_ignore_ascii_case(known)).map_or(0, |place| 1 << place);
+        if coding == b"*" {
+            is_rest_accepted = is_accepted;
+        } else if is_accepted {
+            accepted |= bit;
+        } else {
+            refused |= bit;
+        }
+    }
+    let rest = if is_rest_accepted { 0b111 } else { 0 };
+    (accepted | rest) & !refused
+}
+
+/// A weight that cannot be read counts as zero: sending what is not wanted is worse than sending it plain.
+fn is_zero_weight(parameter: &[u8]) -> bool {
+    let Some((name, value)) = parameter.split_at_checked(2) else { return false };
+    let is_positive = match value.trim_ascii() {
+        [b'1'] => true,
+        [b'1', b'.', rest @ ..] => rest.len() <= 3 && rest.iter().all(|digit| *digit == b'0'),
+        [b'0', b'.', rest @ ..] => {
+            rest.len() <= 3 && rest.iter().all(u8::is_ascii_digit) && rest.iter().any(|digit| *digit != b'0')
+        }
+        _ => false,
+    };
+    name.eq_ignore_ascii_case(b"q=") && !is_positive
+}
+
+/// The lines of a field as one list, without blanks around commas. Nothing and an empty line are told apart. Lengths keep fields
+/// from running into each other.
+fn append(key: &mut Vec<u8>, name: &[u8], request: &[Field<'_>]) {
+    let lines = || request.iter().filter(|field| field.0 == name).map(|field| field.1);
+    if lines().next().is_none() {
+        key.push(b'-');
+        return;
+    }
+    let start = key.len();
+    key.extend_from_slice(b"+\0\0\0\0");
+    for member in lines().flat_map(members) {
+        if key.len() + member.len() > start + 2 * SECONDARY_BYTES_MAX {
+            // Already more than the caller takes.
+            key.resize(start + 2 * SECONDARY_BYTES_MAX, 0);
+            return;
+        }
+        if key.len() > start + 5 {
+            key.push(b',');
+        }
+        key.extend_from_slice(member);
+    }
+    let length = (key.len() - start - 5) as u32;
+    key[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+}
