@@ -2,10 +2,12 @@
 //! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this crate.
 //! Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
+pub mod allow;
 pub mod body_limit;
 mod compile_error;
 pub mod compress;
 pub mod context;
+pub mod cors;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
@@ -22,5 +24,5 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use errors::{error_answer, reason_phrase};
 pub use rewrite::RewriteError;
-pub use step::{CompiledStep, CompiledTerminal, apply_request, apply_response, compile_steps, compress_of};
+pub use step::{After, CompiledStep, CompiledTerminal, StepRefusal, apply_request, apply_response, compile_steps, compress_of};
 pub use template::{CompiledTemplate, Target};

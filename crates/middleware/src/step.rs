@@ -1,10 +1,12 @@
 //! All steps of a route, compiled, and the two loops that apply them: to the request before it is sent on or answered, to the response
 //! before the client gets it. A new step is a variant here, a folder beside this file, and what the compiler then asks for.
 
+use crate::allow::{Access, AccessRule};
 use crate::body_limit::BodyLimit;
 use crate::compile_error::CompileError;
 use crate::compress::CompiledCompress;
 use crate::context::{Context, Scratch};
+use crate::cors::CompiledCors;
 use crate::header::CompiledHeaderChanges;
 use crate::redirect::Redirect;
 use crate::respond::Respond;
@@ -20,6 +22,8 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
+    Access(AccessRule),
+    Cors(Box<CompiledCors>),
     /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
     Compress(Option<Box<CompiledCompress>>),
 }
@@ -40,25 +44,73 @@ pub fn compile_steps(site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[C
     site_steps.iter().chain(route_steps).map(CompiledStep::compile).collect()
 }
 
-/// Applies the steps that change the request, in order, and says how much body it may have.
+/// What a request's steps leave behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct After {
+    /// How much body it may have.
+    pub body_limit: Option<BodyLimit>,
+    /// It only asks what another request might do, and is answered with 204.
+    pub is_preflight: bool,
+}
+
+/// A step ended the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepRefusal {
+    Rewrite(RewriteError),
+    /// `allow` or `deny`.
+    Denied,
+}
+
+impl StepRefusal {
+    pub fn status(self) -> u16 {
+        match self {
+            StepRefusal::Rewrite(error) => error.status(),
+            StepRefusal::Denied => 403,
+        }
+    }
+
+    /// The reason code for log and metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            StepRefusal::Rewrite(error) => error.reason(),
+            StepRefusal::Denied => "client_denied",
+        }
+    }
+
+    /// The setting that it comes from.
+    pub fn setting(self) -> &'static str {
+        match self {
+            StepRefusal::Rewrite(_) => "rewrite",
+            StepRefusal::Denied => "allow, deny",
+        }
+    }
+}
+
+/// Applies the steps that change the request, in order, up to one that answers it.
 pub fn apply_request(
     steps: &[CompiledStep],
     head: &mut RequestHead,
     context: &Context<'_>,
     scratch: &mut Scratch,
-) -> Result<Option<BodyLimit>, RewriteError> {
-    let mut body_limit = None;
+) -> Result<After, StepRefusal> {
+    let (mut after, mut access) = (After::default(), Access::default());
     for step in steps {
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
             CompiledStep::ResponseHeader(_) | CompiledStep::Compress(_) => {}
-            CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch)?,
+            CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
-            CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head)?,
-            CompiledStep::BodyLimit(limit) => body_limit = Some(*limit),
+            CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
+            CompiledStep::BodyLimit(limit) => after.body_limit = Some(*limit),
+            CompiledStep::Access(rule) => access.hear(rule, context.client_ip),
+            CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
+                after.is_preflight = true;
+                break;
+            }
+            CompiledStep::Cors(_) => {}
         }
     }
-    Ok(body_limit)
+    if access.is_refused() { Err(StepRefusal::Denied) } else { Ok(after) }
 }
 
 /// How the route's answers are compressed, if they are.
@@ -70,7 +122,9 @@ pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
         | CompiledStep::Rewrite(_)
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
-        | CompiledStep::BodyLimit(_) => None,
+        | CompiledStep::BodyLimit(_)
+        | CompiledStep::Access(_)
+        | CompiledStep::Cors(_) => None,
     });
     last.and_then(|compress| compress.as_deref())
 }
@@ -86,11 +140,13 @@ pub fn apply_response(
     for step in steps {
         match step {
             CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch),
+            CompiledStep::Cors(cors) => cors.apply(request, response),
             CompiledStep::RequestHeader(_)
             | CompiledStep::Rewrite(_)
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::Access(_)
             | CompiledStep::Compress(_) => {}
         }
     }
@@ -105,6 +161,9 @@ impl CompiledStep {
             Step::StripPrefix(prefix) => CompiledStep::StripPrefix(StripPrefix::new(prefix)?),
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
+            Step::Allow(networks) => CompiledStep::Access(AccessRule { allows: true, networks: networks.as_slice().into() }),
+            Step::Deny(networks) => CompiledStep::Access(AccessRule { allows: false, networks: networks.as_slice().into() }),
+            Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),
             Step::Compress(compress) => {
                 CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
             }
@@ -127,7 +186,7 @@ impl CompiledTerminal {
 
 #[cfg(test)]
 mod tests {
-    use super::{CompiledStep, CompiledTerminal, apply_request, apply_response, compile_steps};
+    use super::{After, CompiledStep, CompiledTerminal, StepRefusal, apply_request, apply_response, compile_steps};
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
     use crate::context::Scratch;
@@ -154,7 +213,7 @@ mod tests {
         let steps = compile_steps(&site, &route).expect("steps of the test");
         let (mut head, mut scratch) = (request("/api/x?q", "example.com", &[]), Scratch::default());
         let limit = apply_request(&steps, &mut head, &context(), &mut scratch);
-        assert_eq!(limit, Ok(Some(BodyLimit { bytes_max: 20 })));
+        assert_eq!(limit, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), is_preflight: false }));
         assert_eq!(target(&head), "/v2/x?q");
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
 
@@ -166,12 +225,37 @@ mod tests {
     }
 
     #[test]
+    fn a_preflight_ends_the_steps_and_not_who_may() {
+        let cors = tidegate_model::Cors {
+            origins: tidegate_model::Origins::Any,
+            methods: Vec::new(),
+            headers: None,
+            exposed: Vec::new(),
+            credentials: false,
+            max_age: std::time::Duration::ZERO,
+            private_network: false,
+        };
+        let check = |before: Step, expected: Result<bool, StepRefusal>| {
+            let behind = Step::Rewrite { pattern: None, to: template("{request.header.none}") };
+            let steps = compile_steps(&[before], &[Step::Cors(cors.clone()), behind]).expect("steps of the test");
+            let mut head = request("/", "example.com", &["Origin: a", "Access-Control-Request-Method: GET"]);
+            head.method_name = head.fields.append(&[b"OPTIONS"]);
+            let after = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
+            assert_eq!(after.map(|after| after.is_preflight), expected);
+        };
+        let network = |text: &str| vec![text.parse().expect("a network")];
+        check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
+        check(Step::Deny(network("0.0.0.0/0")), Err(StepRefusal::Denied));
+        check(Step::Allow(network("0.0.0.0/0")), Ok(true));
+    }
+
+    #[test]
     fn a_refused_step_ends_the_request() {
         let steps = [Step::Rewrite { pattern: None, to: template("{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
         let steps = compile_steps(&[], &steps).expect("steps of the test");
         let mut head = request("/", "example.com", &["X: no path"]);
         let refused = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
-        assert_eq!(refused, Err(RewriteError::NotAPath));
+        assert_eq!(refused, Err(StepRefusal::Rewrite(RewriteError::NotAPath)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod address;
 pub mod balance;
 pub mod compress;
+pub mod cors;
 pub mod discover;
 pub mod files;
 pub mod listening;
@@ -18,6 +19,7 @@ pub mod step;
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
 pub use compress::{Coding, Compress, CompressLevel};
+pub use cors::{Cors, OriginPattern, Origins};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use files::{Files, Symlinks};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};

@@ -1,10 +1,12 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
 
 use crate::compress::Compress;
+use crate::cors::Cors;
 use crate::files::Files;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::Retry;
+use ipnet::IpNet;
 
 /// A step that goes on to the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,13 +16,23 @@ pub enum Step {
     /// `response-header`, and its short form `header`: changes what the client sees.
     ResponseHeader(Vec<HeaderChange>),
     /// `rewrite "/new{path}"`, or `rewrite "~^/old/(.*)" "/new/$1"`. The query is kept unless the new text has a `?`.
-    Rewrite { pattern: Option<String>, to: Template },
+    Rewrite {
+        pattern: Option<String>,
+        to: Template,
+    },
     /// `strip-prefix "/api"`: a path outside the prefix is left alone.
     StripPrefix(String),
     /// `add-prefix "/v1"`
     AddPrefix(String),
     /// `body-limit "10MB"`: more is refused with 413.
-    BodyLimit { bytes_max: u64 },
+    BodyLimit {
+        bytes_max: u64,
+    },
+    /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client's address decides.
+    Allow(Vec<IpNet>),
+    /// `deny "192.0.2.0/24"`
+    Deny(Vec<IpNet>),
+    Cors(Cors),
     /// `compress`; `None` is `compress "off"`.
     Compress(Option<Compress>),
 }

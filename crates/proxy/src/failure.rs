@@ -45,6 +45,7 @@ impl Refusal {
             (404, "no_file") => "there is no such file",
             (404, _) => "no route of this site matches the request",
             (400, "file_path") => "the path cannot be that of a file",
+            (403, "client_denied") => "this client may not ask for it",
             (403, _) => "this file may not be read",
             (405, "file_method") => "files can be read, and nothing else",
             (412, _) => "the file is not as the request expects it",

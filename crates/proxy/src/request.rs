@@ -21,6 +21,7 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
 use tidegate_model::Scheme;
 use tidegate_routing::{RequestFacts, RouteId};
@@ -198,8 +199,10 @@ impl<'c, S: Sock> Request<'c, S> {
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
         let Some(route) = self.find_route(&site) else { return Box::pin(self.answer_refusal(Refusal::NO_ROUTE)).await };
-        if let Err(refusal) = self.run_request_steps(route) {
-            return Box::pin(self.answer_refusal(refusal)).await;
+        match self.run_request_steps(route) {
+            Ok(false) => {}
+            Ok(true) => return Box::pin(self.answer_preflight(route)).await,
+            Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         }
         let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
         drop(place);
@@ -235,26 +238,34 @@ impl<'c, S: Sock> Request<'c, S> {
         Some(site.compiled.route(route))
     }
 
-    /// Applies what changes the request, and settles how much body it may have.
-    fn run_request_steps(&mut self, route: &CompiledRoute) -> Result<(), Refusal> {
+    /// Applies what changes the request, and settles how much body it may have. True for a preflight, which is answered here.
+    fn run_request_steps(&mut self, route: &CompiledRoute) -> Result<bool, Refusal> {
         if route.steps.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
-        let limit = apply_request(&route.steps, &mut self.head, &context, &mut scratch).map_err(|error| Refusal {
-            status: error.status(),
-            reason: error.reason(),
-            setting: Some("rewrite"),
+        let after = apply_request(&route.steps, &mut self.head, &context, &mut scratch).map_err(|refusal| Refusal {
+            status: refusal.status(),
+            reason: refusal.reason(),
+            setting: Some(refusal.setting()),
         })?;
-        let Some(limit) = limit else { return Ok(()) };
+        let Some(limit) = after.body_limit else { return Ok(after.is_preflight) };
         let declared = match self.framing {
             BodyFraming::Length(length) => Some(length),
             BodyFraming::None => Some(0),
             BodyFraming::Chunked | BodyFraming::UntilClose => None,
         };
         self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BODY_TOO_LARGE)?);
-        Ok(())
+        Ok(after.is_preflight)
+    }
+
+    /// A browser asks what another request might do: `cors` says it in the head.
+    async fn answer_preflight(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
+        begin_answer(204, &mut self.response);
+        self.run_response_steps(route);
+        self.record.status = 204;
+        self.send_whole(b"").await
     }
 
     /// Applies what changes the response.

@@ -363,7 +363,7 @@ fn compile_site(
         };
         compiled_routes.push(CompiledRoute {
             compresses: compress_of(&steps).is_some(),
-            changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_))),
+            changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_))),
             steps,
             terminal: CompiledTerminal::compile(&route.terminal),
             pool,

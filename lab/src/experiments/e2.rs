@@ -82,27 +82,12 @@ fn compressed(session: &mut Session, record: &mut ExperimentRecord) -> Result<()
         let arguments = format!("--path {} --connections 64 --accept-encoding zstd,br,gzip", page.path());
         Case::new(&format!("{name} compressed closed"), &arguments).tls_only()
     });
-    note_unavailable(session, record, &cases);
     let mut running = session.start_peers(record, |kind| {
-        Ok(Setup { compression: Some(fastest_compression(kind)?), ..usual(Flavour::Equalised, threads) })
+        Ok(Setup { compression: Some(fastest_compression(kind)), ..usual(Flavour::Equalised, threads) })
     })?;
     let coding = |running: &Running| compression_of(running).map(|compression| compression.codec.coding().to_owned());
     grid::verify(session, record, &mut running, &PAGES.map(|(_, page)| page), Some(&coding))?;
     grid::measure(session, record, &mut running, &cases)
-}
-
-/// Who has no compression is in the table all the same, with the reason.
-pub fn note_unavailable(session: &Session, record: &mut ExperimentRecord, cases: &[Case]) {
-    for program in &session.programs {
-        if let Err(reason) = fastest_compression(program.kind) {
-            let setup = usual(Flavour::Equalised, session.threads());
-            let participant = Participant::Peer { program: program.clone(), setup };
-            record.cells.extend(cases.iter().map(|case| Cell {
-                outcome: Outcome::Unavailable { reason: reason.clone() },
-                ..grid::cell(&case.name, &participant, session.stage.placement(), &[])
-            }));
-        }
-    }
 }
 
 pub fn compression_of(running: &Running) -> Option<Compression> {

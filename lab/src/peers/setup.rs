@@ -136,8 +136,9 @@ pub fn codecs(kind: PeerKind) -> &'static [CodecLevels] {
         CodecLevels { codec, levels }
     }
     match kind {
-        // It comes with a later version.
-        PeerKind::Tidegate => &[],
+        PeerKind::Tidegate => {
+            const { &[has(Codec::Gzip, &[1, 6, 9]), has(Codec::Brotli, &[1, 5, 9]), has(Codec::Zstd, &[1, 3, 9])] }
+        }
         // Its own libslz is stateless and has one level.
         PeerKind::Haproxy => const { &[has(Codec::Gzip, &[])] },
         PeerKind::Nginx => const { &[has(Codec::Gzip, &[1, 6, 9])] },
@@ -155,15 +156,12 @@ pub fn codecs(kind: PeerKind) -> &'static [CodecLevels] {
 
 /// "Compression at its fastest level", as the equalised comparison has it: zstd where there is one.
 /// Traefik had gzip there, because its zstd ran out of memory.
-pub fn fastest_compression(kind: PeerKind) -> Result<Compression, String> {
-    let compression = |codec, level| Ok(Compression { codec, level });
+pub fn fastest_compression(kind: PeerKind) -> Compression {
+    let compression = |codec, level| Compression { codec, level };
     match kind {
-        PeerKind::Tidegate => {
-            Err("compression is not available in this version of Tidegate (it comes with a later one)".to_owned())
-        }
         PeerKind::Haproxy => compression(Codec::Gzip, None),
         PeerKind::Nginx => compression(Codec::Gzip, Some(1)),
-        PeerKind::Angie | PeerKind::Envoy | PeerKind::Caddy => compression(Codec::Zstd, Some(1)),
+        PeerKind::Tidegate | PeerKind::Angie | PeerKind::Envoy | PeerKind::Caddy => compression(Codec::Zstd, Some(1)),
         PeerKind::Traefik => compression(Codec::Gzip, None),
     }
 }

@@ -49,6 +49,14 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow { word: "compress", variants: &["Compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
+    StepRow {
+        word: "allow",
+        variants: &["Allow", "Deny"],
+        written: &["allow", "deny"],
+        cases: "steps/allow",
+        in_middleware: true,
+    },
+    StepRow { word: "cors", variants: &["Cors"], written: &["cors"], cases: "steps/cors", in_middleware: true },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
@@ -144,8 +152,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str =
-        "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\ncompress\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"";
 
     #[test]
     fn a_step_has_its_five_places() {
@@ -180,10 +187,10 @@ mod tests {
 
     #[test]
     fn a_new_variant_needs_a_row() {
-        let variants = variants("enum Step { Compress }\nenum Terminal { Respond { status: u16 } }").expect("two enums");
-        assert_eq!(variants, ["Compress", "Respond"]);
+        let variants = variants("enum Step { Juggle }\nenum Terminal { Respond { status: u16 } }").expect("two enums");
+        assert_eq!(variants, ["Juggle", "Respond"]);
         let findings = check_places(&variants, &[], &[]);
-        assert_eq!(findings[0].message, "`Compress` has no row in the table of steps of `xtask`");
+        assert_eq!(findings[0].message, "`Juggle` has no row in the table of steps of `xtask`");
     }
 
     #[test]

@@ -3,8 +3,10 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod allow;
 pub mod body_limit;
 pub mod compress;
+pub mod cors;
 pub mod drain;
 pub mod edition;
 pub mod files;
@@ -50,6 +52,9 @@ pub static ALL: &[&Directive] = &[
     &rewrite::STRIP_PREFIX,
     &rewrite::ADD_PREFIX,
     &body_limit::BODY_LIMIT,
+    &allow::ALLOW,
+    &allow::DENY,
+    &cors::CORS,
     &compress::COMPRESS,
     &pool::POOL,
     &pool::server::SERVER,
@@ -102,14 +107,11 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
 
 static STEPS_NOT_AVAILABLE: &[&str] = &[
     "cache",
-    "cors",
     "fastcgi",
     "basic-auth",
     "forward-auth",
     "jwt",
     "oidc",
-    "allow",
-    "deny",
     "rate-limit",
     "concurrency-limit",
     "timeout",

@@ -337,6 +337,9 @@ impl Explanation {
             | Step::Rewrite { .. }
             | Step::StripPrefix(_)
             | Step::AddPrefix(_)
+            | Step::Allow(_)
+            | Step::Deny(_)
+            | Step::Cors(_)
             | Step::Compress(_) => None,
         });
         self.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit", value: wording::size(bytes) }));

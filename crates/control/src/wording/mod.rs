@@ -8,9 +8,9 @@ pub use pool::{discover, pool_secrets, pool_settings};
 use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, CipherName, Compress, CompressLevel, Condition, ConditionKind, Field, Files, HeaderChange,
-    HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, PathPattern, Route, Step, Template, Terminal, TextPattern,
-    Threads, Tls, TlsSource, TlsVersion,
+    AccessLog, AccessLogFormat, Admin, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors, Field, Files,
+    HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern, Origins, PathPattern, Route,
+    Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource, TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -147,9 +147,40 @@ pub fn step(step: &Step) -> String {
         Step::StripPrefix(prefix) => format!("strip-prefix {}", quoted(prefix)),
         Step::AddPrefix(prefix) => format!("add-prefix {}", quoted(prefix)),
         Step::BodyLimit { bytes_max } => format!("body-limit {}", quoted(&size(*bytes_max))),
+        Step::Allow(networks) => format!("allow {}", step_networks(networks)),
+        Step::Deny(networks) => format!("deny {}", step_networks(networks)),
+        Step::Cors(how) => cors(how),
         Step::Compress(None) => "compress \"off\"".to_owned(),
         Step::Compress(Some(how)) => compress(how),
     }
+}
+
+fn step_networks(networks: &[IpNet]) -> String {
+    networks.iter().map(|one| quoted(&network(one))).collect::<Vec<_>>().join(" ")
+}
+
+fn cors(cors: &Cors) -> String {
+    let origin = |pattern: &OriginPattern| match pattern {
+        OriginPattern::Exact(origin) => origin.clone(),
+        OriginPattern::Below { start, end } => format!("{start}*{end}"),
+    };
+    let origins = match &cors.origins {
+        Origins::Any => "*".to_owned(),
+        Origins::Listed(patterns) => joined(patterns, origin),
+    };
+    let mut text = format!("cors origins={} methods={}", quoted(&origins), quoted(&cors.methods.join(",")));
+    if let Some(headers) = &cors.headers {
+        text.push_str(&format!(" headers={}", quoted(&headers.join(","))));
+    }
+    if !cors.exposed.is_empty() {
+        text.push_str(&format!(" expose={}", quoted(&cors.exposed.join(","))));
+    }
+    for (name, is_on) in [("credentials", cors.credentials), ("private-network", cors.private_network)] {
+        if is_on {
+            text.push_str(&format!(" {name}=#true"));
+        }
+    }
+    text
 }
 
 fn compress(compress: &Compress) -> String {
