@@ -3,6 +3,7 @@
 //! concurrency-limits, with time in place of counts. What happens to requests beyond the bound is decided elsewhere.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tidegate_model::Adaptive;
 
@@ -26,6 +27,23 @@ const GRADIENT_LEAST: f64 = 0.5;
 const SMOOTHING: f64 = 0.2;
 /// No latency counts as less.
 const SECONDS_LEAST: f64 = 0.000_001;
+
+/// The usual latency of a server as the worker that judged it last knows it. A worker that begins under load would take what it sees for usual, although
+/// others know better.
+#[derive(Debug, Default)]
+pub struct Usual(AtomicU64);
+
+impl Usual {
+    /// Seconds; `None` as long as nobody knows.
+    fn get(&self) -> Option<f64> {
+        let bits = self.0.load(Ordering::Relaxed);
+        (bits != 0).then(|| f64::from_bits(bits))
+    }
+
+    fn set(&self, seconds: f64) {
+        self.0.store(seconds.to_bits(), Ordering::Relaxed);
+    }
+}
 
 /// The learnt bound of one server.
 #[derive(Debug)]
@@ -67,7 +85,8 @@ impl Limit {
     }
 
     /// An answer came after `latency`; `in_flight` requests were with the server then, that one included.
-    pub fn observe(&self, latency: Duration, in_flight: u32, now: Instant) {
+    /// `usual` is what all workers share of that server.
+    pub fn observe(&self, latency: Duration, in_flight: u32, now: Instant, usual: &Usual) {
         let fresh = Window { since: now, answers: 0, seconds: 0.0, in_flight_most: 0 };
         let mut window = self.window.get().unwrap_or(fresh);
         window.answers += 1;
@@ -75,16 +94,17 @@ impl Limit {
         window.in_flight_most = window.in_flight_most.max(in_flight);
         let age = now.saturating_duration_since(window.since);
         if (age >= WINDOW_LEAST && window.answers >= WINDOW_ANSWERS) || age >= WINDOW_MOST {
-            self.judge(window, now);
+            self.judge(window, now, usual);
             self.window.set(None);
         } else {
             self.window.set(Some(window));
         }
     }
 
-    fn judge(&self, window: Window, now: Instant) {
+    fn judge(&self, window: Window, now: Instant, shared: &Usual) {
         let seconds = (window.seconds / f64::from(window.answers)).max(SECONDS_LEAST);
-        let usual = self.learn_usual(seconds, now);
+        let usual = self.learn_usual(seconds, now, shared.get());
+        shared.set(usual);
         let gradient = (TOLERANCE * usual / seconds).clamp(GRADIENT_LEAST, 1.0);
         let bound = self.bound.get();
         if gradient >= 1.0 && f64::from(window.in_flight_most) < bound / 2.0 {
@@ -97,9 +117,9 @@ impl Limit {
     }
 
     /// Takes the latency of a window into the usual one.
-    fn learn_usual(&self, seconds: f64, now: Instant) -> f64 {
+    fn learn_usual(&self, seconds: f64, now: Instant, known_by_others: Option<f64>) -> f64 {
         let usual = match self.usual.get() {
-            None => seconds,
+            None => known_by_others.map_or(seconds, |known| known.min(seconds)),
             Some((usual, _)) if usual > 2.0 * seconds => usual * USUAL_FALL,
             Some((usual, at)) => {
                 let kept = (-now.saturating_duration_since(at).as_secs_f64() / USUAL_SECONDS).exp();
@@ -118,7 +138,7 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
-    use super::Limit;
+    use super::{Limit, Usual};
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
     use std::time::{Duration, Instant};
@@ -128,6 +148,7 @@ mod tests {
     /// the limit lets through.
     struct Simulated {
         limit: Limit,
+        usual: Usual,
         start: Instant,
         now_us: u64,
         /// When requests end, and when they began.
@@ -139,7 +160,14 @@ mod tests {
     impl Simulated {
         fn new(settings: Adaptive, capacity: usize) -> Simulated {
             let places = std::iter::repeat_n(Reverse(0), capacity).collect();
-            Simulated { limit: Limit::new(settings), start: Instant::now(), now_us: 0, in_flight: BinaryHeap::new(), places }
+            Simulated {
+                limit: Limit::new(settings),
+                usual: Usual::default(),
+                start: Instant::now(),
+                now_us: 0,
+                in_flight: BinaryHeap::new(),
+                places,
+            }
         }
 
         /// Goes on for so long; at most `wanted` requests are there at a time.
@@ -155,7 +183,7 @@ mod tests {
                 let Some(Reverse((done, began))) = self.in_flight.pop() else { break };
                 self.now_us = done;
                 let now = self.start + Duration::from_micros(done);
-                self.limit.observe(Duration::from_micros(done - began), self.in_flight.len() as u32 + 1, now);
+                self.limit.observe(Duration::from_micros(done - began), self.in_flight.len() as u32 + 1, now, &self.usual);
             }
             self.limit.now()
         }
@@ -179,6 +207,16 @@ mod tests {
         assert!(slow <= SETTINGS.least + 1, "{slow}");
         let recovered = server.run(20, 10, 2000);
         assert!(recovered >= usual / 2, "{recovered} after {usual}");
+    }
+
+    #[test]
+    fn a_worker_that_begins_under_load_believes_the_others() {
+        let mut first = Simulated::new(SETTINGS, 4);
+        first.run(5, 20, 3);
+        let mut second = Simulated::new(SETTINGS, 4);
+        second.usual = first.usual;
+        let bound = second.run(10, 20, 2000);
+        assert!(bound <= 12, "{bound}");
     }
 
     #[test]
@@ -208,10 +246,11 @@ mod tests {
     #[test]
     fn any_latency_is_taken() {
         let start = Instant::now();
-        let limit = Limit::new(SETTINGS);
+        let (limit, usual) = (Limit::new(SETTINGS), Usual::default());
         for round in 0..10_000_u64 {
             let latency = [Duration::ZERO, Duration::from_secs(1 << 40), Duration::from_nanos(round)][round as usize % 3];
-            limit.observe(latency, (round % 700) as u32, start + Duration::from_millis(round * 7 % 50_000));
+            let now = start + Duration::from_millis(round * 7 % 50_000);
+            limit.observe(latency, (round % 700) as u32, now, &usual);
             assert!((4..=1000).contains(&limit.now()), "{}", limit.now());
         }
     }

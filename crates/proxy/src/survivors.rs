@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tidegate_balancing::adaptive::Usual;
 use tidegate_balancing::outlier::{self, Ejection, Ejections, Sample};
 use tidegate_model::{Bounds, Outlier, PoolName};
 use tidegate_telemetry::Registry;
@@ -176,6 +177,8 @@ pub struct ServerShared {
     pub standing: Standing,
     /// Requests that wait for a connection under `max-connections`.
     pub line: Line,
+    /// How long its answers usually take, where that is learnt.
+    pub usual: Usual,
     open: AtomicU32,
     in_flight: AtomicU32,
 }
@@ -185,6 +188,7 @@ impl ServerShared {
         ServerShared {
             standing: Standing::new(began),
             line: Line::default(),
+            usual: Usual::default(),
             open: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
         }

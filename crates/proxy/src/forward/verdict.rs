@@ -77,7 +77,7 @@ impl<S: Sock> Trial<S> {
         server.own_metrics.record_first_byte(waited);
         let model = &self.pool.compiled.model;
         if model.bounds.adaptive.is_some() {
-            server.adaptive.observe(waited, server.state().in_flight.get(), rt::now());
+            server.adaptive.observe(waited, server.state().in_flight.get(), rt::now(), &server.shared.usual);
         }
         if model.balance == Balance::Ewma {
             server.state().latency.observe(waited, rt::now());
