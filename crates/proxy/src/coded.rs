@@ -190,14 +190,14 @@ fn not_coded() -> Failure {
 /// How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have changed.
 #[derive(Debug)]
 pub struct BusyMeter {
-    looked_at: Cell<Instant>,
-    worked: Cell<Duration>,
+    /// When it was looked at last, and what the thread had used of a core by then. `None`: nobody has asked yet.
+    looked: Cell<Option<(Instant, Duration)>>,
     busy: Cell<Busy>,
 }
 
 impl Default for BusyMeter {
     fn default() -> Self {
-        BusyMeter { looked_at: Cell::new(rt::now()), worked: Cell::new(rt::thread_cpu_time()), busy: Cell::new(Busy(0)) }
+        BusyMeter { looked: Cell::new(None), busy: Cell::new(Busy(0)) }
     }
 }
 
@@ -205,12 +205,15 @@ impl BusyMeter {
     /// Of the thread that asks.
     pub fn now(&self) -> Busy {
         let now = rt::now();
-        let wall = now.saturating_duration_since(self.looked_at.get());
+        let Some((at, worked_before)) = self.looked.get() else {
+            self.looked.set(Some((now, rt::thread_cpu_time())));
+            return self.busy.get();
+        };
+        let wall = now.saturating_duration_since(at);
         if wall >= BUSY_PERIOD {
             let worked = rt::thread_cpu_time();
-            let percent = 100 * worked.saturating_sub(self.worked.get()).as_micros() / wall.as_micros().max(1);
-            self.looked_at.set(now);
-            self.worked.set(worked);
+            let percent = 100 * worked.saturating_sub(worked_before).as_micros() / wall.as_micros().max(1);
+            self.looked.set(Some((now, worked)));
             self.busy.set(Busy(percent.min(100) as u8));
         }
         self.busy.get()
