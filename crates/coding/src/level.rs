@@ -16,16 +16,14 @@ impl Busy {
 /// The codec's own level. What is fixed stays fixed, within what the codec has.
 pub fn level_now(level: CompressLevel, coding: Coding, busy: Busy) -> u8 {
     match (level, coding) {
-        (CompressLevel::Fixed(level), Coding::Zstd | Coding::Brotli | Coding::Gzip) => level.clamp(1, CompressLevel::MOST),
-        (CompressLevel::Auto, coding) if busy >= Busy::PRESSED => match coding {
-            Coding::Zstd | Coding::Brotli | Coding::Gzip => 1,
-        },
+        (CompressLevel::Fixed(level), _) => level.clamp(1, CompressLevel::MOST),
+        (CompressLevel::Auto, _) if busy >= Busy::PRESSED => 1,
         (CompressLevel::Auto, coding) if busy >= Busy::CALM => match coding {
             Coding::Zstd => 2,
             Coding::Brotli => 3,
             Coding::Gzip => 3,
         },
-        // Where the curves of these codecs bend for pages of 2 to 100 KB: beyond, each percent of size costs half as much time again.
+        // About what each codec means by its ordinary level, br aside: its own, 11, is for files that are compressed once.
         (CompressLevel::Auto, coding) => match coding {
             Coding::Zstd => 3,
             Coding::Brotli => 4,

@@ -105,9 +105,9 @@ impl<S: Sock> Request<'_, S> {
 
     fn find_file(&self, folder: &Folder) -> Answer {
         let fields = &self.head.fields;
-        // Several lines of one name are one list; none of these fields is sent twice by anybody who means well.
+        // None of these fields is sent twice by anybody who means well.
         let value = |name: &'static [u8]| fields.all_named(name).next();
-        let joined: Vec<u8> = fields.all(HeaderId::AcceptEncoding).collect::<Vec<_>>().join(&b", "[..]);
+        let accept_encoding = one_list(fields.all(HeaderId::AcceptEncoding));
         let ask = Ask {
             method: match self.head.method {
                 Method::Get => FileMethod::Get,
@@ -123,7 +123,7 @@ impl<S: Sock> Request<'_, S> {
             if_unmodified_since: value(b"if-unmodified-since"),
             if_range: value(b"if-range"),
             range: value(b"range"),
-            accept_encoding: Some(&joined[..]).filter(|joined| !joined.is_empty()),
+            accept_encoding: accept_encoding.as_deref(),
             accept: value(b"accept"),
         };
         folder.current(self.record.started).answer(&ask, SystemTime::now())
@@ -192,6 +192,17 @@ impl<S: Sock> Request<'_, S> {
         let mut digits = itoa::Buffer::new();
         self.response.fields.push(b"content-length", digits.format(length).as_bytes());
     }
+}
+
+/// Several lines of one name are one list (RFC 9110 section 5.3); nearly always there is one, and nothing is copied.
+fn one_list<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, [u8]>> {
+    let mut list = Cow::Borrowed(lines.next()?);
+    for line in lines {
+        let list = list.to_mut();
+        list.extend_from_slice(b", ");
+        list.extend_from_slice(line);
+    }
+    Some(list)
 }
 
 /// The bytes of an answer, a buffer at a time.

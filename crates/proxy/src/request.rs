@@ -206,11 +206,9 @@ impl<'c, S: Sock> Request<'c, S> {
         }
         let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
         drop(place);
-        if let Some(folder) = &route.folder {
-            return Box::pin(self.serve_file(route, folder)).await;
-        }
-        match (&route.terminal, pool) {
-            (CompiledTerminal::Proxy { .. }, Some(pool)) => pin!(self.forward(route, pool)).await,
+        match (&route.terminal, pool, &route.folder) {
+            (CompiledTerminal::Proxy { .. }, Some(pool), _) => pin!(self.forward(route, pool)).await,
+            (CompiledTerminal::Files, _, Some(folder)) => Box::pin(self.serve_file(route, folder)).await,
             _ => pin!(self.answer_here(route)).await,
         }
     }

@@ -114,10 +114,7 @@ impl<S: Sock> Request<'_, S> {
         }
         // The budget is for requests that have somewhere to go; for one that is full they wait.
         let now = rt::now();
-        let is_left = |(position, server): (usize, &Rc<Server<S>>)| {
-            !tries.tried().contains(&position) && server.shared.standing.tier(now) != Standing::Closed
-        };
-        if !pool.servers.iter().enumerate().any(is_left) {
+        if !untried(pool, tries.tried()).any(|server| server.shared.standing.tier(now) != Standing::Closed) {
             return NextTry::None;
         }
         // An answer by status was counted when it was given up.
@@ -155,10 +152,11 @@ impl<S: Sock> Request<'_, S> {
 /// unhappy answer is better than none.
 pub(super) fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
     let now = rt::now();
-    let may_take = |(position, server): (usize, &Rc<Server<S>>)| {
-        !tried.contains(&position) && matches!(server.standing(now), Standing::Serving | Standing::Unknown)
-    };
-    pool.servers.iter().enumerate().any(may_take)
+    untried(pool, tried).any(|server| matches!(server.standing(now), Standing::Serving | Standing::Unknown))
+}
+
+fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Iterator<Item = &'a Rc<Server<S>>> {
+    pool.servers.iter().enumerate().filter(|(position, _)| !tried.contains(position)).map(|(_, server)| server)
 }
 
 /// By when the answer has to begin.
