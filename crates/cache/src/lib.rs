@@ -13,5 +13,5 @@ pub mod store;
 
 pub use key::{Key, Vary};
 pub use message::{Field, Now, RequestHead, ResponseHead, StoredHead};
-pub use settings::Settings;
+pub use settings::{Rules, Settings};
 pub use store::{Begun, FetchTicket, Lookup, Object, Purge, Reader, Store, WaitHandle, WaitOutcome, Writer};

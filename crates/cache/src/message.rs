@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A name in lower case, and a value without blanks around it.
+/// A name, and a value without blanks around it. Names of answers are in lower case; those of requests may have any.
 pub type Field<'a> = (&'a [u8], &'a [u8]);
 
 /// Field lines of a head that is stored; one with more is not.
@@ -100,7 +100,7 @@ impl StoredHead {
 
 /// All values of that name, in the order they came.
 pub fn values<'a>(fields: &'a [Field<'a>], name: &'static str) -> impl Iterator<Item = &'a [u8]> + Clone {
-    fields.iter().filter(move |field| field.0 == name.as_bytes()).map(|field| field.1)
+    fields.iter().filter(move |field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
 }
 
 pub fn has(fields: &[Field<'_>], name: &'static str) -> bool {

@@ -1,8 +1,8 @@
-//! What an operator can set about the cache, with the defaults and why they are what they are. Bounds that nobody needs to change
-//! are constants beside the code that keeps them.
+//! What an operator can set about the cache, with the defaults and why they are what they are: of a store, and of what a route lets into it.
+//! Bounds that nobody needs to change are constants beside the code that keeps them.
 
-/// Settings of one cache. All byte counts are of memory, unless they are under [`DiskSettings`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Settings of one store. All byte counts are of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Everything the memory tier holds: bodies, heads, keys, an allowance for tables, and bodies that are being fetched.
     /// Default 256 MiB.
@@ -21,12 +21,19 @@ pub struct Settings {
     pub wait_seconds_max: u64,
     /// How long requests for a URL are not collapsed after its answer could not be stored. Default 10 seconds.
     pub uncacheable_seconds: u64,
+}
+
+/// What a route says about its answers. Two routes may share a store and differ in these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
     /// Heuristic freshness in percent of the time since `Last-Modified` (RFC 9111 section 4.2.2). Default 10; 0 is none.
     pub heuristic_percent: u64,
     /// The most that heuristic freshness may be. Default 86,400 seconds.
     pub heuristic_seconds_max: u64,
     /// Status and seconds for which it is fresh when the answer does not say itself, such as `(404, 30)`. Default none.
     pub negative_seconds: Vec<(u16, u64)>,
+    /// `stale-while-revalidate` of answers that do not give one. Default 0, which is none.
+    pub stale_while_revalidate_seconds: u64,
     /// `stale-if-error` of answers that do not give one. Default 0, which is none.
     pub stale_if_error_seconds: u64,
     /// Answers with `Set-Cookie` are stored with it. Default no: one user's session would be given to all.
@@ -36,8 +43,6 @@ pub struct Settings {
     pub obeys_request_directives: bool,
     /// A range of what is not stored makes the cache fetch the whole. Default no: the range is forwarded and nothing is stored.
     pub fetches_whole_for_ranges: bool,
-    /// The second tier. Default none.
-    pub disk: Option<DiskSettings>,
 }
 
 /// Settings of the tier on disk.
@@ -63,14 +68,21 @@ impl Default for Settings {
             waiters_max: 65_536,
             wait_seconds_max: 5,
             uncacheable_seconds: 10,
+        }
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
             heuristic_percent: 10,
             heuristic_seconds_max: 86_400,
             negative_seconds: Vec::new(),
+            stale_while_revalidate_seconds: 0,
             stale_if_error_seconds: 0,
             stores_set_cookie: false,
             obeys_request_directives: true,
             fetches_whole_for_ranges: false,
-            disk: None,
         }
     }
 }

@@ -154,7 +154,7 @@ fn a_request_goes_through_memory_disk_and_upstream() {
         }
     };
     let proxy = |store: Store| {
-        let disk = Disk::new(DiskSettings::new(folder.path().to_path_buf()), store.settings().object_bytes_max);
+        let disk = Disk::new(DiskSettings::new(folder.path().to_path_buf()), 8 << 20);
         while disk.load(100, Now::at(1000)) == tidegate_cache::disk::Loaded::More {}
         Proxy { store, disk, upstream: &upstream }
     };

@@ -46,7 +46,7 @@ pub fn read_header(header: &[u8], checksum: u32) -> Option<FileHeader> {
     let mut input = Input { rest: header };
     let key = Key::from_url(input.block()?).filter(|key| header[4..].starts_with(key.url()))?;
     let names: Vec<&[u8]> = input.blocks(FIELDS_MAX)?;
-    let vary = Vary::from_names(names.iter().copied()).filter(|vary| vary.names().eq(names.iter().copied()))?;
+    let vary = Vary::from_kept(names.iter().copied())?;
     let secondary = Box::from(input.block()?);
     let status = u16::try_from(input.number::<2>()?).ok()?;
     let parts: Vec<&[u8]> = input.blocks(2 * FIELDS_MAX)?;

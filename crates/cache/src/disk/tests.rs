@@ -6,7 +6,7 @@ use super::{Disk, Loaded};
 use crate::key::Key;
 use crate::message::{Field, Now, RequestHead, ResponseHead};
 use crate::policy::storing::{Exchange, storable};
-use crate::settings::{DiskSettings, Settings};
+use crate::settings::{DiskSettings, Rules, Settings};
 use crate::store::{Adopted, Begun, Lookup, Object, Purge, PurgeKind, Store};
 use bytes::Bytes;
 use std::fs;
@@ -35,7 +35,7 @@ fn object(path: &str, body: &[u8]) -> Arc<Object> {
     let response = ResponseHead { status: 200, fields: &fields };
     let exchange = Exchange { request, response, sent: now(0), received: now(0) };
     let body = body.chunks(64 << 10).map(Bytes::copy_from_slice).collect();
-    Arc::new(Object::new(key(path), storable(&Settings::default(), exchange).expect("storable"), body))
+    Arc::new(Object::new(key(path), storable(&Rules::default(), exchange).expect("storable"), body))
 }
 
 fn disk(folder: &Path) -> Disk {

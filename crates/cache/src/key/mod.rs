@@ -3,7 +3,7 @@
 
 mod vary;
 
-pub use vary::Vary;
+pub use vary::{PARTITION, Vary};
 
 use std::sync::Arc;
 
@@ -21,22 +21,24 @@ impl Key {
     /// `host` with the port, if there is one; `target` is path and query as they are sent on, so that what the upstream tells apart
     /// is told apart here. `None` if it is longer than [`KEY_BYTES_MAX`], or if one part could pass for another.
     pub fn new(scheme: &[u8], host: &[u8], target: &[u8]) -> Option<Key> {
-        let scheme = scheme.to_ascii_lowercase();
-        let host = host.to_ascii_lowercase();
-        let default_port: &[u8] = match scheme.as_slice() {
-            b"http" => b":80",
-            b"https" => b":443",
-            _ => return None,
+        let default_port: &[u8] = if scheme.eq_ignore_ascii_case(b"https") {
+            b":443"
+        } else if scheme.eq_ignore_ascii_case(b"http") {
+            b":80"
+        } else {
+            return None;
         };
-        let host = host.strip_suffix(default_port).unwrap_or(&host);
+        let host = host.strip_suffix(default_port).unwrap_or(host);
         let is_foreign = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'/' | b'?' | b'#' | b'\\' | b'@' | b' ');
         let target = if target.is_empty() { b"/" } else { target };
         let is_target = target[0] == b'/' && !target.contains(&b'#');
         if host.is_empty() || host.iter().any(is_foreign) || !is_target || host.len() + target.len() > KEY_BYTES_MAX - 8 {
             return None;
         }
-        let bytes = [&scheme[..], b"://", host, target].concat();
-        Some(Key { origin_len: (bytes.len() - target.len()) as u16, bytes: bytes.into() })
+        let mut bytes = [scheme, b"://", host, target].concat();
+        let origin_len = bytes.len() - target.len();
+        bytes[..origin_len].make_ascii_lowercase();
+        Some(Key { origin_len: origin_len as u16, bytes: bytes.into() })
     }
 
     /// As it is kept on disk; `None` if it is not how [`Key::new`] makes one.

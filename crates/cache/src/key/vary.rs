@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 /// Fields that `Vary` may name; an answer that names more is not stored.
 const NAMES_MAX: usize = 16;
+/// A field that no request can have: what the caller says in it keeps answers apart that are of the same URL and yet not the same,
+/// such as those of two routes. Purging a URL meets them all.
+pub const PARTITION: &[u8] = b":partition";
 /// Bytes of all that a request says in those fields; one that says more finds nothing and stores nothing.
 const SECONDARY_BYTES_MAX: usize = 8 << 10;
 /// The content codings that a proxy's upstreams answer with, in the order of their bits.
@@ -37,6 +40,25 @@ impl Vary {
         }
         list.sort_unstable();
         Some(Vary { names: list.into() })
+    }
+
+    /// As it was kept: names that [`Vary::read`] or [`Vary::within_partition`] gave.
+    pub fn from_kept<'a>(names: impl Iterator<Item = &'a [u8]> + Clone) -> Option<Vary> {
+        let vary = Vary::from_names(names.clone().filter(|name| *name != PARTITION))?;
+        let vary = if names.clone().any(|name| name == PARTITION) { vary.partitioned() } else { vary };
+        vary.names().eq(names).then_some(vary)
+    }
+
+    /// With the partition, if the request is in one.
+    pub fn within_partition(self, request: &[Field<'_>]) -> Vary {
+        if request.iter().any(|field| field.0 == PARTITION) { self.partitioned() } else { self }
+    }
+
+    fn partitioned(self) -> Vary {
+        // Always first, so that equal sets are equal lists.
+        let mut names: Vec<Box<[u8]>> = self.names.to_vec();
+        names.insert(0, PARTITION.into());
+        Vary { names: names.into() }
     }
 
     pub fn nothing() -> Vary {
@@ -107,7 +129,7 @@ fn is_zero_weight(parameter: &[u8]) -> bool {
 /// The lines of a field as one list, without blanks around commas. Nothing and an empty line are told apart. Lengths keep fields
 /// from running into each other.
 fn append(key: &mut Vec<u8>, name: &[u8], request: &[Field<'_>]) {
-    let lines = || request.iter().filter(|field| field.0 == name).map(|field| field.1);
+    let lines = || request.iter().filter(|field| field.0.eq_ignore_ascii_case(name)).map(|field| field.1);
     if lines().next().is_none() {
         key.push(b'-');
         return;

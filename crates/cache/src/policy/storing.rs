@@ -4,7 +4,7 @@
 use super::cache_control::{DELTA_SECONDS_MAX, Delta, ResponseDirectives, Scope, seconds};
 use crate::key::Vary;
 use crate::message::{Field, Now, RequestHead, ResponseHead, Sole, StoredHead, date_seconds, has, members, sole, values};
-use crate::settings::Settings;
+use crate::settings::Rules;
 
 /// Statuses that may be fresh by heuristics (RFC 9110 section 15.1), without 206, which is never stored.
 const HEURISTIC_STATUSES: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
@@ -128,7 +128,7 @@ pub struct Storable {
 }
 
 /// The terms of an answer that may be stored.
-pub fn storable(settings: &Settings, exchange: Exchange<'_>) -> Result<Storable, WhyNot> {
+pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNot> {
     let (request, response) = (exchange.request, exchange.response);
     if request.method != b"GET" {
         return Err(WhyNot::Method);
@@ -138,8 +138,8 @@ pub fn storable(settings: &Settings, exchange: Exchange<'_>) -> Result<Storable,
         return Err(WhyNot::Status);
     }
     let directives = ResponseDirectives::read(response.fields);
-    permitted(settings, request, response, &directives)?;
-    let vary = Vary::read(response.fields).ok_or(WhyNot::Vary)?;
+    permitted(rules, request, response, &directives)?;
+    let vary = Vary::read(response.fields).ok_or(WhyNot::Vary)?.within_partition(request.fields);
     let secondary = vary.secondary(request.fields).ok_or(WhyNot::Vary)?;
     let tags = super::tags::read(response.fields).ok_or(WhyNot::Tags)?;
     if vary.names_accept_encoding() && values(response.fields, "content-encoding").flat_map(members).any(is_foreign_coding) {
@@ -150,7 +150,7 @@ pub fn storable(settings: &Settings, exchange: Exchange<'_>) -> Result<Storable,
         Sole::One(value) => Some(length(value).ok_or(WhyNot::Malformed)?),
         Sole::Conflicting => return Err(WhyNot::Malformed),
     };
-    let terms = terms(settings, exchange, &directives);
+    let terms = terms(rules, exchange, &directives);
     let is_validated = has(response.fields, "etag") || has(response.fields, "last-modified");
     let is_served_stale = terms.stale_while_revalidate_seconds > 0 || terms.stale_if_error_seconds > 0;
     if terms.is_never_fresh() && !is_validated && (!is_served_stale || terms.validation != Validation::WhenConvenient) {
@@ -162,7 +162,7 @@ pub fn storable(settings: &Settings, exchange: Exchange<'_>) -> Result<Storable,
 
 /// What both sides and the status forbid, and what has to be said for it (RFC 9111 sections 3 and 3.5).
 fn permitted(
-    settings: &Settings,
+    rules: &Rules,
     request: RequestHead<'_>,
     response: ResponseHead<'_>,
     directives: &ResponseDirectives,
@@ -186,14 +186,14 @@ fn permitted(
         return Err(WhyNot::Authorization);
     }
     let sets_cookie = has(response.fields, "set-cookie") && !withholds(directives, b"set-cookie");
-    if sets_cookie && !settings.stores_set_cookie {
+    if sets_cookie && !rules.stores_set_cookie {
         return Err(WhyNot::SetCookie);
     }
     let is_explicit = directives.public
         || directives.max_age != Delta::Absent
         || directives.s_maxage != Delta::Absent
         || has(response.fields, "expires");
-    if !is_explicit && !HEURISTIC_STATUSES.contains(&response.status) && negative(settings, response.status).is_none() {
+    if !is_explicit && !HEURISTIC_STATUSES.contains(&response.status) && negative(rules, response.status).is_none() {
         return Err(WhyNot::Status);
     }
     Ok(())
@@ -235,7 +235,7 @@ fn length(value: &[u8]) -> Option<u64> {
     is_number.then(|| value.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
-fn terms(settings: &Settings, exchange: Exchange<'_>, directives: &ResponseDirectives) -> Terms {
+fn terms(rules: &Rules, exchange: Exchange<'_>, directives: &ResponseDirectives) -> Terms {
     let says_stale = directives.stale_while_revalidate != Delta::Absent || directives.stale_if_error != Delta::Absent;
     let validation = if is_whole(&directives.no_cache) {
         Validation::Always
@@ -250,12 +250,15 @@ fn terms(settings: &Settings, exchange: Exchange<'_>, directives: &ResponseDirec
     Terms {
         received_seconds: exchange.received.seconds,
         initial_age_seconds: initial_age_seconds(exchange),
-        lifetime_seconds: lifetime_seconds(settings, exchange, directives).min(DELTA_SECONDS_MAX),
-        stale_while_revalidate_seconds: directives.stale_while_revalidate.allowed().unwrap_or(0),
+        lifetime_seconds: lifetime_seconds(rules, exchange, directives).min(DELTA_SECONDS_MAX),
+        stale_while_revalidate_seconds: directives
+            .stale_while_revalidate
+            .allowed()
+            .unwrap_or(rules.stale_while_revalidate_seconds.min(DELTA_SECONDS_MAX)),
         stale_if_error_seconds: directives
             .stale_if_error
             .allowed()
-            .unwrap_or(settings.stale_if_error_seconds.min(DELTA_SECONDS_MAX)),
+            .unwrap_or(rules.stale_if_error_seconds.min(DELTA_SECONDS_MAX)),
         validation,
         immutable: directives.immutable,
     }
@@ -281,7 +284,7 @@ fn date(exchange: Exchange<'_>) -> u64 {
 }
 
 /// RFC 9111 section 4.2.1.
-fn lifetime_seconds(settings: &Settings, exchange: Exchange<'_>, directives: &ResponseDirectives) -> u64 {
+fn lifetime_seconds(rules: &Rules, exchange: Exchange<'_>, directives: &ResponseDirectives) -> u64 {
     let fields = exchange.response.fields;
     if let Some(seconds) = directives.s_maxage.allowed().or(directives.max_age.allowed()) {
         return seconds;
@@ -291,18 +294,18 @@ fn lifetime_seconds(settings: &Settings, exchange: Exchange<'_>, directives: &Re
         Sole::Conflicting => return 0,
         Sole::Absent => {}
     }
-    if let Some(seconds) = negative(settings, exchange.response.status) {
+    if let Some(seconds) = negative(rules, exchange.response.status) {
         return seconds;
     }
-    heuristic_seconds(settings, exchange, directives)
+    heuristic_seconds(rules, exchange, directives)
 }
 
-fn negative(settings: &Settings, status: u16) -> Option<u64> {
-    settings.negative_seconds.iter().find(|entry| entry.0 == status).map(|entry| entry.1)
+fn negative(rules: &Rules, status: u16) -> Option<u64> {
+    rules.negative_seconds.iter().find(|entry| entry.0 == status).map(|entry| entry.1)
 }
 
 /// RFC 9111 section 4.2.2.
-fn heuristic_seconds(settings: &Settings, exchange: Exchange<'_>, directives: &ResponseDirectives) -> u64 {
+fn heuristic_seconds(rules: &Rules, exchange: Exchange<'_>, directives: &ResponseDirectives) -> u64 {
     let fields = exchange.response.fields;
     let may_guess = HEURISTIC_STATUSES.contains(&exchange.response.status) || directives.public;
     // An old server that means `no-cache` has no other way to say it.
@@ -310,7 +313,7 @@ fn heuristic_seconds(settings: &Settings, exchange: Exchange<'_>, directives: &R
     let Sole::One(modified) = sole(fields, "last-modified") else { return 0 };
     let Some(modified) = date_seconds(modified).filter(|_| may_guess && !is_declined) else { return 0 };
     let unchanged = date(exchange).saturating_sub(modified);
-    (unchanged.saturating_mul(settings.heuristic_percent) / 100).min(settings.heuristic_seconds_max)
+    (unchanged.saturating_mul(rules.heuristic_percent) / 100).min(rules.heuristic_seconds_max)
 }
 
 /// The head without what is not stored (RFC 9111 section 3.1), and with a date. `None` if it is beyond its bounds.

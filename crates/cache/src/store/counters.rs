@@ -1,14 +1,16 @@
 //! What the memory tier counts: bytes against their bounds, and events to be shown.
 //! Reserving is here; making room is the store's.
 
+use crate::settings::Settings;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes in use. A reservation is made before memory is kept, so that the bounds hold at every moment.
 pub struct Accounts {
     stored_bytes: AtomicU64,
-    stored_bytes_max: u64,
+    stored_bytes_max: AtomicU64,
     in_flight_bytes: AtomicU64,
-    in_flight_bytes_max: u64,
+    in_flight_bytes_max: AtomicU64,
+    object_bytes_max: AtomicU64,
     pub counters: Counters,
 }
 
@@ -43,24 +45,43 @@ pub struct Counts {
 }
 
 impl Accounts {
-    pub fn new(bytes_max: u64, in_flight_bytes_max: u64) -> Accounts {
-        let in_flight_bytes_max = in_flight_bytes_max.min(bytes_max / 2);
-        Accounts {
+    pub fn new(settings: &Settings) -> Accounts {
+        let accounts = Accounts {
             stored_bytes: AtomicU64::new(0),
-            stored_bytes_max: bytes_max - in_flight_bytes_max,
+            stored_bytes_max: AtomicU64::new(0),
             in_flight_bytes: AtomicU64::new(0),
-            in_flight_bytes_max,
+            in_flight_bytes_max: AtomicU64::new(0),
+            object_bytes_max: AtomicU64::new(0),
             counters: Counters::default(),
-        }
+        };
+        accounts.resize(settings);
+        accounts
+    }
+
+    pub fn resize(&self, settings: &Settings) {
+        let in_flight_bytes_max = settings.in_flight_bytes_max.min(settings.bytes_max / 2);
+        self.object_bytes_max.store(settings.object_bytes_max, Ordering::Relaxed);
+        self.stored_bytes_max.store(settings.bytes_max - in_flight_bytes_max, Ordering::Relaxed);
+        self.in_flight_bytes_max.store(in_flight_bytes_max, Ordering::Relaxed);
+    }
+
+    /// The largest object that is stored, with its head.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.object_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether more is stored than may be.
+    pub fn is_over(&self) -> bool {
+        self.stored_bytes.load(Ordering::Relaxed) > self.stored_bytes_max.load(Ordering::Relaxed)
     }
 
     pub fn reserve_stored(&self, bytes: u64) -> bool {
-        reserve(&self.stored_bytes, self.stored_bytes_max, bytes)
+        reserve(&self.stored_bytes, self.stored_bytes_max.load(Ordering::Relaxed), bytes)
     }
 
     /// Whether it would fit if nothing else were there.
     pub fn can_ever_store(&self, bytes: u64) -> bool {
-        bytes <= self.stored_bytes_max
+        bytes <= self.stored_bytes_max.load(Ordering::Relaxed)
     }
 
     pub fn release_stored(&self, bytes: u64) {
@@ -68,7 +89,7 @@ impl Accounts {
     }
 
     pub fn reserve_in_flight(&self, bytes: u64) -> bool {
-        reserve(&self.in_flight_bytes, self.in_flight_bytes_max, bytes)
+        reserve(&self.in_flight_bytes, self.in_flight_bytes_max.load(Ordering::Relaxed), bytes)
     }
 
     pub fn release_in_flight(&self, bytes: u64) {

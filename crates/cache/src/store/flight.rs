@@ -246,6 +246,24 @@ impl Flight {
         }));
     }
 
+    /// A reader from the first chunk on: the one whose request fetches.
+    pub fn read_from_start(&self) -> Option<(Arc<Opening>, (u64, u64))> {
+        let mut state = self.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        let Phase::Open(stream) = &mut state.phase else { return None };
+        if stream.first > 0 {
+            return None;
+        }
+        let place = (stream.first, id);
+        stream.readers.insert(place, None);
+        Some((stream.opening.clone(), place))
+    }
+
+    pub fn has_readers(&self) -> bool {
+        self.with_stream(|stream, _| (!stream.readers.is_empty(), Vec::new())).unwrap_or(false)
+    }
+
     fn move_to(&self, phase: Phase) {
         let mut state = self.lock();
         state.phase = phase;

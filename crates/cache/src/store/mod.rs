@@ -11,7 +11,7 @@ mod wait;
 
 pub use counters::Counts;
 pub use flight::{Broken, Opening};
-pub use object::{CHUNK_BYTES_MAX, Object};
+pub use object::{CHUNK_BYTES_MAX, CODINGS, Object};
 pub use ticket::{Adopted, Begun, FetchTicket, Writer};
 pub use wait::{Reader, WaitHandle, WaitOutcome};
 
@@ -19,9 +19,11 @@ use crate::key::{Key, Vary};
 use crate::message::{Now, RequestHead, has};
 use crate::policy::serving::{StaleReason, Staleness, ValidationReason, Verdict, judge};
 use crate::policy::{Forward, RequestDirectives};
-use crate::settings::Settings;
+use crate::settings::{Rules, Settings};
+use bytes::Bytes;
 use counters::{Accounts, count};
 use flight::{Flight, Joined};
+use object::{CHUNK_OVERHEAD_BYTES, compacted};
 use shard::Shard;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,10 +33,11 @@ const SHARDS: usize = 16;
 /// Fetches of one URL at a time that others can join, one per variant; beyond, requests are not collapsed.
 const FLIGHTS_PER_URL_MAX: usize = 32;
 
-/// The cache's memory tier. Cheap to clone; every worker has one.
+/// The cache's memory tier, and the rules of whoever asks. Cheap to clone; every worker and every route has one.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
+    rules: Arc<Rules>,
 }
 
 pub(crate) struct Inner {
@@ -88,14 +91,20 @@ pub enum PurgeKind {
 
 impl Store {
     pub fn new(settings: Settings) -> Store {
-        let accounts = Arc::new(Accounts::new(settings.bytes_max, settings.in_flight_bytes_max));
+        let accounts = Arc::new(Accounts::new(&settings));
         let shards = std::array::from_fn(|_| Mutex::default());
         let inner = Inner { settings, shards, accounts, hashes: RandomState::new(), evicting: AtomicUsize::new(0) };
-        Store { inner: Arc::new(inner) }
+        Store { inner: Arc::new(inner), rules: Arc::default() }
     }
 
-    pub fn settings(&self) -> &Settings {
-        &self.inner.settings
+    /// The same store under other rules.
+    pub fn ruled_by(&self, rules: Arc<Rules>) -> Store {
+        Store { inner: self.inner.clone(), rules }
+    }
+
+    /// How long a request should wait for another one's head before it goes on its own.
+    pub fn wait_seconds_max(&self) -> u64 {
+        self.inner.settings.wait_seconds_max
     }
 
     pub fn counts(&self) -> Counts {
@@ -104,7 +113,7 @@ impl Store {
 
     /// What the cache has to say about a request, before it is forwarded.
     pub fn lookup(&self, key: &Key, request: RequestHead<'_>, now: Now) -> Lookup {
-        let lookup = self.inner.lookup(key, request, now);
+        let lookup = self.look_up(key, request, now);
         let counters = &self.inner.accounts.counters;
         count(match &lookup {
             Lookup::Hit { .. } => &counters.hits,
@@ -113,6 +122,33 @@ impl Store {
             Lookup::Fetch(..) | Lookup::Bypass(_) | Lookup::GatewayTimeout => &counters.misses,
         });
         lookup
+    }
+
+    /// Keeps the body of a stored object in another coding, so that it is compressed once. Says whether it is kept: it is not when the object
+    /// has gone, has it already, or when there is no room.
+    pub fn keep_coded(&self, object: &Arc<Object>, place: usize, chunks: &[Bytes]) -> bool {
+        let body = compacted(chunks.iter());
+        let cost = body.iter().map(|chunk| chunk.len() as u64 + CHUNK_OVERHEAD_BYTES).sum();
+        if !self.inner.make_room(&object.key, cost) {
+            return false;
+        }
+        let is_kept = self.inner.shard(&object.key).keep_coded(object, place, body, cost);
+        if !is_kept {
+            self.inner.accounts.release_stored(cost);
+        }
+        is_kept
+    }
+
+    /// Takes on other bounds of bytes; what is too much for them goes at once. The other settings stay as they were.
+    pub fn resize(&self, settings: &Settings) {
+        self.inner.accounts.resize(settings);
+        for place in 0..SHARDS {
+            while self.inner.accounts.is_over() {
+                let Some(object) = self.inner.lock(place).evict() else { break };
+                count(&self.inner.accounts.counters.evicted);
+                self.inner.release(&[object]);
+            }
+        }
     }
 
     /// Removes objects, or marks them, and sees to it that no answer that was asked for before is stored after: by URL exactly, by
@@ -138,8 +174,8 @@ enum Sharing {
     Bypass,
 }
 
-impl Inner {
-    fn lookup(self: &Arc<Inner>, key: &Key, request: RequestHead<'_>, now: Now) -> Lookup {
+impl Store {
+    fn look_up(&self, key: &Key, request: RequestHead<'_>, now: Now) -> Lookup {
         if request.method != b"GET" && request.method != b"HEAD" {
             return Lookup::Bypass(Forward::Method);
         }
@@ -147,11 +183,11 @@ impl Inner {
         if has(request.fields, "if-match") || has(request.fields, "if-unmodified-since") {
             return Lookup::Bypass(Forward::Request);
         }
-        let directives = RequestDirectives::read(request.fields, self.settings.obeys_request_directives);
+        let directives = RequestDirectives::read(request.fields, self.rules.obeys_request_directives);
         let is_foreign = request.method == b"HEAD"
             || directives.no_store
-            || (has(request.fields, "range") && !self.settings.fetches_whole_for_ranges);
-        let mut shard = self.shard(key);
+            || (has(request.fields, "range") && !self.rules.fetches_whole_for_ranges);
+        let mut shard = self.inner.shard(key);
         let (object, is_known) = shard.find(key, request.fields);
         let (why, sharing) = match object.as_ref().map(|object| judge(directives, &object.terms, object.stale_since(), now)) {
             Some(Verdict::Fresh { age_seconds, ttl_seconds }) => {
@@ -192,7 +228,7 @@ impl Inner {
     }
 
     fn fetch(
-        self: &Arc<Inner>,
+        &self,
         shard: &mut Shard,
         key: &Key,
         request: RequestHead<'_>,
@@ -210,7 +246,7 @@ impl Inner {
         let flights = shard.resources.get(key).map(|resource| resource.flights.clone()).unwrap_or_default();
         let mut living = flights.len();
         for flight in flights.iter().filter(|flight| flight.may_fit(request.fields)) {
-            match flight.join(self.settings.waiters_max) {
+            match flight.join(self.inner.settings.waiters_max) {
                 Joined::Waiter(id) => return Lookup::Wait(WaitHandle::new(self.clone(), flight.clone(), id), why),
                 Joined::Leader => return Lookup::Fetch(FetchTicket::new(self.clone(), flight.clone()), why),
                 Joined::No(true) => {
@@ -228,13 +264,7 @@ impl Inner {
     }
 
     /// A ticket for a background revalidation, unless one is under way or was tried just now.
-    fn revalidate(
-        self: &Arc<Inner>,
-        shard: &mut Shard,
-        object: &Arc<Object>,
-        request: RequestHead<'_>,
-        now: Now,
-    ) -> Option<FetchTicket> {
+    fn revalidate(&self, shard: &mut Shard, object: &Arc<Object>, request: RequestHead<'_>, now: Now) -> Option<FetchTicket> {
         let resource = shard.resources.get(&object.key)?;
         let is_under_way = resource.flights.iter().any(|flight| flight.may_fit(request.fields));
         if is_under_way || resource.flights.len() >= FLIGHTS_PER_URL_MAX || !object.may_revalidate(now) {
@@ -246,15 +276,17 @@ impl Inner {
         Some(ticket)
     }
 
-    fn ticket(self: &Arc<Inner>, shard: &Shard, key: &Key, guess: (Vary, Box<[u8]>), stale: Option<Arc<Object>>) -> FetchTicket {
-        let flight = Flight::new(key.clone(), guess, stale, shard.purges(), self.accounts.clone());
+    fn ticket(&self, shard: &Shard, key: &Key, guess: (Vary, Box<[u8]>), stale: Option<Arc<Object>>) -> FetchTicket {
+        let flight = Flight::new(key.clone(), guess, stale, shard.purges(), self.inner.accounts.clone());
         FetchTicket::new(self.clone(), flight)
     }
+}
 
+impl Inner {
     /// Stores an object and takes its flight out of the table in one step, so that no request in between finds neither. `false` if
     /// it was purged meanwhile, or if there is no room.
     fn insert(&self, object: &Arc<Object>, flight: &Arc<Flight>) -> bool {
-        let has_room = self.make_room(object);
+        let has_room = self.make_room(&object.key, object.cost_bytes());
         let mut shard = self.shard(&object.key);
         let is_stored = has_room && !shard.was_purged(&object.key, flight.purges);
         let replaced = if is_stored { shard.insert(object.clone(), self.settings.variants_max) } else { Vec::new() };
@@ -268,16 +300,15 @@ impl Inner {
             count(&counters.stored);
             counters.objects.fetch_add(1, Ordering::Relaxed);
         } else if has_room {
-            self.accounts.release_stored(object.cost_bytes);
+            self.accounts.release_stored(object.cost_bytes());
         }
         self.release(&replaced);
         is_stored
     }
 
-    /// Reserves room for an object, at the cost of others.
-    fn make_room(&self, object: &Object) -> bool {
-        let bytes = object.cost_bytes;
-        let mut place = self.place(&object.key);
+    /// Reserves room for what belongs to the key, at the cost of others.
+    fn make_room(&self, key: &Key, bytes: u64) -> bool {
+        let mut place = self.place(key);
         let mut passed_over = 0;
         while !self.accounts.reserve_stored(bytes) {
             if !self.accounts.can_ever_store(bytes) || passed_over > 2 * SHARDS {
@@ -335,7 +366,7 @@ impl Inner {
 
     fn release(&self, removed: &[Arc<Object>]) {
         for object in removed {
-            self.accounts.release_stored(object.cost_bytes);
+            self.accounts.release_stored(object.cost_bytes());
             self.accounts.counters.objects.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -5,8 +5,8 @@ use crate::key::{Key, Vary};
 use crate::message::{Field, Now, StoredHead};
 use crate::policy::storing::{Storable, Terms};
 use bytes::{Bytes, BytesMut};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of one chunk of a body; longer ones are cut.
 pub const CHUNK_BYTES_MAX: usize = 64 << 10;
@@ -14,6 +14,8 @@ pub const CHUNK_BYTES_MAX: usize = 64 << 10;
 pub const CHUNK_OVERHEAD_BYTES: u64 = 96;
 /// Allowance for an object's own struct and its places in the tables.
 pub const OBJECT_OVERHEAD_BYTES: u64 = 640;
+/// Codings of a body that are kept beside it.
+pub const CODINGS: usize = 3;
 const TAG_OVERHEAD_BYTES: u64 = 96;
 /// Hits that count; more make no difference to eviction.
 const FREQUENCY_MAX: u8 = 3;
@@ -34,7 +36,10 @@ pub struct Object {
     /// At most 64 KiB each.
     pub body: Arc<[Bytes]>,
     pub body_bytes: u64,
-    pub(super) cost_bytes: u64,
+    /// The body in codings that it was sent in, by their places in `CODINGS`: what is asked for often is compressed once.
+    coded: [OnceLock<Arc<[Bytes]>>; CODINGS],
+    /// Changed under its shard's lock only.
+    cost_bytes: AtomicU64,
     frequency: AtomicU8,
     stale_since: AtomicU64,
     is_purged: AtomicBool,
@@ -59,7 +64,8 @@ impl Object {
             tags,
             body,
             body_bytes,
-            cost_bytes,
+            coded: Default::default(),
+            cost_bytes: AtomicU64::new(cost_bytes),
             frequency: AtomicU8::new(0),
             stale_since: AtomicU64::new(NOT_PURGED),
             is_purged: AtomicBool::new(false),
@@ -69,7 +75,21 @@ impl Object {
 
     /// Memory that is counted for it.
     pub fn cost_bytes(&self) -> u64 {
-        self.cost_bytes
+        self.cost_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The body in the coding of that place, if it was kept.
+    pub fn coded(&self, place: usize) -> Option<&Arc<[Bytes]>> {
+        self.coded.get(place).and_then(OnceLock::get)
+    }
+
+    /// `false` when it is there already.
+    pub(super) fn set_coded(&self, place: usize, body: Arc<[Bytes]>, cost_bytes: u64) -> bool {
+        let is_set = self.coded.get(place).is_some_and(|coded| coded.set(body).is_ok());
+        if is_set {
+            self.cost_bytes.fetch_add(cost_bytes, Ordering::Relaxed);
+        }
+        is_set
     }
 
     pub fn age_seconds(&self, now: Now) -> u64 {

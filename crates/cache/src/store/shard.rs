@@ -6,6 +6,7 @@ use super::flight::Flight;
 use super::object::Object;
 use crate::key::{Key, Vary};
 use crate::message::Field;
+use bytes::Bytes;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -125,7 +126,7 @@ impl Shard {
         let is_known = self.ghosts.values.remove(&self.identity(&object)).is_some();
         let (frequency, was_main) = frequency.unwrap_or((0, false));
         object.set_frequency(frequency);
-        self.enqueue(id, is_known || was_main, object.cost_bytes);
+        self.enqueue(id, is_known || was_main, object.cost_bytes());
         for tag in &object.tags {
             self.tags.entry(self.hashes.hash_one(tag)).or_default().insert(id);
         }
@@ -146,7 +147,7 @@ impl Shard {
             let queue = if is_small { &mut self.small } else { &mut self.main };
             let id = queue.pop_front()?;
             let Some(slot) = self.slots.get_mut(&id).filter(|slot| slot.is_main != is_small) else { continue };
-            let (frequency, cost) = (slot.object.frequency(), slot.object.cost_bytes);
+            let (frequency, cost) = (slot.object.frequency(), slot.object.cost_bytes());
             if frequency > 0 && round < ROUNDS_MAX {
                 slot.object.set_frequency(if is_small { 0 } else { frequency - 1 });
                 slot.is_main = true;
@@ -184,7 +185,7 @@ impl Shard {
 
     pub fn remove(&mut self, id: u64) -> Option<Arc<Object>> {
         let Slot { object, is_main } = self.slots.remove(&id)?;
-        self.weigh(!is_main, |bytes| bytes - object.cost_bytes);
+        self.weigh(!is_main, |bytes| bytes - object.cost_bytes());
         for tag in &object.tags {
             let hash = self.hashes.hash_one(tag);
             if let Some(ids) = self.tags.get_mut(&hash) {
@@ -199,6 +200,17 @@ impl Shard {
         }
         self.forget_if_empty(&object.key);
         Some(object)
+    }
+
+    /// Keeps a body in another coding beside the object, if that is still here and has none. Says whether it is kept.
+    pub fn keep_coded(&mut self, object: &Arc<Object>, place: usize, body: Arc<[Bytes]>, cost_bytes: u64) -> bool {
+        let id = self.variants(&object.key).into_iter().find(|id| self.get(*id).is_some_and(|own| Arc::ptr_eq(own, object)));
+        let Some(slot) = id.and_then(|id| self.slots.get(&id)) else { return false };
+        let (is_main, is_kept) = (slot.is_main, slot.object.set_coded(place, body, cost_bytes));
+        if is_kept {
+            self.weigh(!is_main, |bytes| bytes + cost_bytes);
+        }
+        is_kept
     }
 
     /// Removes the variant if it is still the same object.

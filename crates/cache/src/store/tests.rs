@@ -6,7 +6,7 @@ use super::{Begun, Broken, Lookup, Purge, PurgeKind, Reader, Store, WaitHandle, 
 use crate::message::RequestHead;
 use crate::policy::serving::StaleReason;
 use crate::policy::{Forward, WhyNot};
-use crate::settings::Settings;
+use crate::settings::{Rules, Settings};
 use std::task::{Context, Poll, Waker};
 
 const FRESH: [(&str, &str); 1] = [("cache-control", "max-age=60")];
@@ -294,7 +294,8 @@ fn those_beyond_the_bound_of_waiters_go_on_their_own() {
 
 #[test]
 fn an_operator_may_refuse_what_clients_ask_for() {
-    let store = Store::new(Settings { obeys_request_directives: false, ..Settings::default() });
+    let rules = Rules { obeys_request_directives: false, ..Rules::default() };
+    let store = Store::new(Settings::default()).ruled_by(rules.into());
     fill(&store, "/", &[], &FRESH, b"", NOW).expect("stored");
     for request in [("cache-control", "no-cache"), ("cache-control", "max-age=0"), ("pragma", "no-cache")] {
         assert_eq!(word(&get(&store, "/", &[request], at(5))), "hit", "{request:?}");
@@ -451,4 +452,43 @@ fn a_body_of_single_bytes_is_kept_in_few_chunks() {
     }
     let object = writer.finish().expect("stored");
     assert_eq!((object.body.len(), object.body.concat() == body), (2, true));
+}
+
+#[test]
+fn routes_are_apart_and_purged_together() {
+    let store = Store::new(Settings::default());
+    let one = [(":partition", "one")];
+    let two = [(":partition", "two")];
+    fill(&store, "/", &one, &FRESH, b"1", NOW).expect("stored");
+    assert_eq!(word(&get(&store, "/", &one, NOW)), "hit");
+    assert_eq!(word(&get(&store, "/", &two, NOW)), "fetch");
+    fill(&store, "/", &two, &FRESH, b"2", NOW).expect("stored");
+    assert_eq!(store.purge(&Purge::Url(key("/")), PurgeKind::Hard, NOW), 2);
+}
+
+#[test]
+fn a_body_is_kept_in_other_codings_and_counted() {
+    let store = Store::new(Settings::default());
+    let object = fill(&store, "/", &[], &FRESH, b"hello", NOW).expect("stored");
+    let before = store.counts().bytes;
+    let coded = [bytes::Bytes::from_static(b"hl")];
+    assert!(store.keep_coded(&object, 1, &coded) && !store.keep_coded(&object, 1, &coded));
+    assert_eq!(object.coded(1).map(|body| body.concat()), Some(b"hl".to_vec()));
+    assert_eq!((object.coded(0), object.coded(9)), (None, None));
+    assert!(store.counts().bytes > before);
+    store.purge(&Purge::All, PurgeKind::Hard, NOW);
+    assert_eq!(store.counts().bytes, 0);
+    assert!(!store.keep_coded(&object, 2, &coded), "it is gone");
+    assert_eq!(store.counts().bytes, 0);
+}
+
+#[test]
+fn a_smaller_bound_is_kept_at_once() {
+    let store = Store::new(Settings::default());
+    for number in 0..100 {
+        fill(&store, &format!("/{number}"), &[], &FRESH, &[0; 10_000], NOW).expect("stored");
+    }
+    store.resize(&Settings { bytes_max: 400_000, ..Settings::default() });
+    assert!(store.counts().bytes <= 200_000, "{:?}", store.counts());
+    assert!(store.counts().objects > 5);
 }

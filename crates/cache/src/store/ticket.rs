@@ -1,10 +1,11 @@
 //! What the one request holds that fetches for all: first a ticket, and once the head is known and may be stored, a writer for the
 //! body. Dropping either at any time is safe, and means that the fetch failed.
 
-use super::Inner;
 use super::counters::count;
 use super::flight::{Flight, Opening};
 use super::object::{CHUNK_BYTES_MAX, OBJECT_OVERHEAD_BYTES, Object, compacted};
+use super::wait::Reader;
+use super::{Inner, Store};
 use crate::message::{Field, Now, ResponseHead};
 use crate::policy::serving::{Staleness, Verdict, judge, on_error};
 use crate::policy::storing::{Exchange, Storable, WhyNot, storable};
@@ -15,7 +16,7 @@ use std::task::{Context, Poll};
 
 /// The right, and the duty, to fetch.
 pub struct FetchTicket {
-    inner: Arc<Inner>,
+    store: Store,
     flight: Arc<Flight>,
     /// The stored answer to ask about; from the store, or from disk.
     stale: Option<Arc<Object>>,
@@ -24,7 +25,8 @@ pub struct FetchTicket {
 
 /// What to do with the answer whose head was given.
 pub enum Begun {
-    /// Serve it, and give the body to the writer as well.
+    /// Give the body to the writer as fast as it comes. The client of the request that asks reads it along like all the others
+    /// ([`Writer::reader`]), so that one that is slow holds nobody up.
     Storing(Writer),
     /// The stored answer holds: serve this. `false` if it is not kept for others.
     Validated(Arc<Object>, bool),
@@ -42,9 +44,9 @@ pub enum Adopted {
 }
 
 impl FetchTicket {
-    pub(super) fn new(inner: Arc<Inner>, flight: Arc<Flight>) -> FetchTicket {
+    pub(super) fn new(store: Store, flight: Arc<Flight>) -> FetchTicket {
         let stale = flight.stale.clone();
-        FetchTicket { inner, flight, stale, is_used: false }
+        FetchTicket { store, flight, stale, is_used: false }
     }
 
     pub(super) fn flight(&self) -> &Arc<Flight> {
@@ -81,9 +83,9 @@ impl FetchTicket {
         let stale = self.stale.clone()?;
         let staleness = on_error(&stale.terms, stale.stale_since(), now)?;
         self.is_used = true;
-        self.inner.remove_flight(&self.flight);
+        self.store.inner.remove_flight(&self.flight);
         self.flight.settle(stale.clone());
-        count(&self.inner.accounts.counters.stale_hits);
+        count(&self.store.inner.accounts.counters.stale_hits);
         Some((stale, staleness))
     }
 
@@ -95,9 +97,9 @@ impl FetchTicket {
         if is_older || object.key != self.flight.key || !object.fits(request) {
             return Adopted::Fetch(self);
         }
-        let directives = RequestDirectives::read(request, self.inner.settings.obeys_request_directives);
+        let directives = RequestDirectives::read(request, self.store.rules.obeys_request_directives);
         let is_fresh = matches!(judge(directives, &object.terms, object.stale_since(), now), Verdict::Fresh { .. });
-        if !is_fresh || !self.inner.insert(&object, &self.flight) {
+        if !is_fresh || !self.store.inner.insert(&object, &self.flight) {
             self.stale = Some(object);
             return Adopted::Fetch(self);
         }
@@ -107,10 +109,10 @@ impl FetchTicket {
     }
 
     fn admissible(&self, exchange: Exchange<'_>) -> Result<Storable, WhyNot> {
-        let storable = storable(&self.inner.settings, exchange)?;
+        let storable = storable(&self.store.rules, exchange)?;
         let head_bytes = storable.head.bytes() as u64 + OBJECT_OVERHEAD_BYTES;
         let bytes = storable.content_length.unwrap_or(0).saturating_add(head_bytes);
-        let fits = bytes <= self.inner.settings.object_bytes_max && self.inner.accounts.can_ever_store(bytes);
+        let fits = bytes <= self.store.inner.accounts.object_bytes_max() && self.store.inner.accounts.can_ever_store(bytes);
         if fits { Ok(storable) } else { Err(WhyNot::TooLarge) }
     }
 
@@ -120,11 +122,11 @@ impl FetchTicket {
         let is_shared = !terms.is_never_fresh();
         if !is_shared {
             // Nobody may be given it without asking the upstream first, so waiting for it is no use.
-            self.inner.set_uncacheable(&self.flight.key, terms.received_seconds);
-            self.inner.remove_flight(&self.flight);
+            self.store.inner.set_uncacheable(&self.flight.key, terms.received_seconds);
+            self.store.inner.remove_flight(&self.flight);
         }
         self.flight.open(Arc::new(Opening { head, terms, vary, secondary, content_length }), is_shared);
-        let (inner, flight) = (self.inner.clone(), self.flight.clone());
+        let (inner, flight) = (self.store.inner.clone(), self.flight.clone());
         Begun::Storing(Writer { inner, flight, storable: Some(storable), body_bytes: 0, state: WriterState::Storing })
     }
 
@@ -136,11 +138,11 @@ impl FetchTicket {
         let fields = revalidation::updated(&stale.head, exchange.response);
         let response = ResponseHead { status: stale.head.status, fields: &fields };
         self.is_used = true;
-        match storable(&self.inner.settings, Exchange { response, ..exchange }) {
+        match storable(&self.store.rules, Exchange { response, ..exchange }) {
             Ok(storable) => {
                 let is_shared = !storable.terms.is_never_fresh();
                 let object = Arc::new(Object::new(stale.key.clone(), storable, stale.body.clone()));
-                let is_stored = self.inner.insert(&object, &self.flight);
+                let is_stored = self.store.inner.insert(&object, &self.flight);
                 if is_shared {
                     self.flight.settle(object.clone());
                 } else {
@@ -177,12 +179,12 @@ impl FetchTicket {
         };
         // What is stored is outdated by an answer of another kind; an error leaves it for `stale-if-error`.
         if is_about_url {
-            self.inner.set_uncacheable(&self.flight.key, exchange.received.seconds);
+            self.store.inner.set_uncacheable(&self.flight.key, exchange.received.seconds);
             if let Some(stale) = self.stale.take() {
-                self.inner.remove_object(&stale);
+                self.store.inner.remove_object(&stale);
             }
         }
-        self.inner.remove_flight(&self.flight);
+        self.store.inner.remove_flight(&self.flight);
         self.flight.release();
     }
 }
@@ -190,7 +192,7 @@ impl FetchTicket {
 impl Drop for FetchTicket {
     fn drop(&mut self) {
         if !self.is_used && self.flight.fail() {
-            self.inner.remove_flight(&self.flight);
+            self.store.inner.remove_flight(&self.flight);
         }
     }
 }
@@ -257,9 +259,20 @@ impl Writer {
         if is_stored { Ok(object) } else { Err(WhyNot::Purged) }
     }
 
+    /// A reader of all of it. To be asked for before the first piece is given; `None` when it is too late.
+    pub fn reader(&self) -> Option<Reader> {
+        let (opening, place) = self.flight.read_from_start()?;
+        Some(Reader::new(self.flight.clone(), opening, place))
+    }
+
+    /// Whether somebody still wants what is fetched: it is being stored, or read along.
+    pub fn is_wanted(&self) -> bool {
+        self.state == WriterState::Storing || self.flight.has_readers()
+    }
+
     fn body_bytes_max(&self) -> u64 {
         let head_bytes = self.storable.as_ref().map_or(0, |storable| storable.head.bytes() as u64) + OBJECT_OVERHEAD_BYTES;
-        self.inner.settings.object_bytes_max.saturating_sub(head_bytes)
+        self.inner.accounts.object_bytes_max().saturating_sub(head_bytes)
     }
 
     fn give_up(&mut self) {

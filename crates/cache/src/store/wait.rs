@@ -1,7 +1,7 @@
 //! Handles of requests that share another one's fetch: waiting for its head, then reading its body along. Both are polled by hand
 //! with a `std::task::Context`, so that any executor can drive them, and may be dropped at any time.
 
-use super::Inner;
+use super::Store;
 use super::flight::{Broken, Flight, Opening, Standing};
 use super::object::Object;
 use super::ticket::FetchTicket;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 /// A place in the queue of those who wait for a fetch. When `Settings::wait_seconds_max` is over, drop it and forward the request.
 pub struct WaitHandle {
-    inner: Arc<Inner>,
+    store: Store,
     /// None once it was served: what is being fetched must not be kept by one who has no part in it any more.
     place: Option<(Arc<Flight>, u64)>,
 }
@@ -31,8 +31,8 @@ pub enum WaitOutcome {
 }
 
 impl WaitHandle {
-    pub(super) fn new(inner: Arc<Inner>, flight: Arc<Flight>, id: u64) -> WaitHandle {
-        WaitHandle { inner, place: Some((flight, id)) }
+    pub(super) fn new(store: Store, flight: Arc<Flight>, id: u64) -> WaitHandle {
+        WaitHandle { store, place: Some((flight, id)) }
     }
 
     /// `request` are the fields that the lookup was made with. After `Ready`, polling again gives `Alone`.
@@ -41,8 +41,8 @@ impl WaitHandle {
         let Poll::Ready(standing) = flight.poll_waiter(id, request, context) else { return Poll::Pending };
         self.place = None;
         Poll::Ready(match standing {
-            Standing::Leader => WaitOutcome::Fetch(FetchTicket::new(self.inner.clone(), flight)),
-            Standing::Reader(opening, place) => WaitOutcome::Read(Reader { flight, opening, place, is_over: false }),
+            Standing::Leader => WaitOutcome::Fetch(FetchTicket::new(self.store.clone(), flight)),
+            Standing::Reader(opening, place) => WaitOutcome::Read(Reader::new(flight, opening, place)),
             Standing::Settled(object) => WaitOutcome::Serve(object),
             Standing::LookUpAgain => WaitOutcome::LookUpAgain,
             Standing::Alone => WaitOutcome::Alone,
@@ -55,7 +55,7 @@ impl Drop for WaitHandle {
         if let Some((flight, id)) = self.place.take()
             && flight.leave(id)
         {
-            self.inner.forget_abandoned(&flight);
+            self.store.inner.forget_abandoned(&flight);
         }
     }
 }
@@ -69,6 +69,10 @@ pub struct Reader {
 }
 
 impl Reader {
+    pub(super) fn new(flight: Arc<Flight>, opening: Arc<Opening>, place: (u64, u64)) -> Reader {
+        Reader { flight, opening, place, is_over: false }
+    }
+
     /// Head, terms and, if the upstream gave it, the length of the body.
     pub fn opening(&self) -> &Opening {
         &self.opening

@@ -3,7 +3,7 @@
 
 use super::{Exchange, Storable, Validation, WhyNot, storable};
 use crate::message::{Field, Now, RequestHead, ResponseHead};
-use crate::settings::Settings;
+use crate::settings::Rules;
 
 /// When all of these exchanges take place.
 const NOW: u64 = 1_700_000_000;
@@ -16,15 +16,15 @@ fn fields<'a>(lines: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
     lines.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
 }
 
-fn decide(settings: &Settings, request: &[(&str, &str)], status: u16, response: &[(&str, &str)]) -> Result<Storable, WhyNot> {
+fn decide(rules: &Rules, request: &[(&str, &str)], status: u16, response: &[(&str, &str)]) -> Result<Storable, WhyNot> {
     let (request, response) = (fields(request), fields(response));
     let request = RequestHead { method: b"GET", fields: &request };
     let response = ResponseHead { status, fields: &response };
-    storable(settings, Exchange { request, response, sent: Now::at(NOW - 2), received: Now::at(NOW) })
+    storable(rules, Exchange { request, response, sent: Now::at(NOW - 2), received: Now::at(NOW) })
 }
 
 fn lifetime(status: u16, response: &[(&str, &str)]) -> Result<u64, WhyNot> {
-    decide(&Settings::default(), &[], status, response).map(|storable| storable.terms.lifetime_seconds)
+    decide(&Rules::default(), &[], status, response).map(|storable| storable.terms.lifetime_seconds)
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn heuristic_freshness_is_a_part_of_the_time_unchanged_where_the_status_allows_i
     check(&[("last-modified", &date(NOW + 1000))], 0);
     check(&[("last-modified", &modified), ("pragma", "no-cache")], 0);
     check(&[("last-modified", "long ago")], 0);
-    let settings = Settings { heuristic_percent: 50, heuristic_seconds_max: 400, ..Settings::default() };
-    let found = decide(&settings, &[], 200, &[("last-modified", &modified)]).unwrap();
+    let rules = Rules { heuristic_percent: 50, heuristic_seconds_max: 400, ..Rules::default() };
+    let found = decide(&rules, &[], 200, &[("last-modified", &modified)]).unwrap();
     assert_eq!(found.terms.lifetime_seconds, 400);
 }
 
@@ -79,7 +79,7 @@ fn heuristic_freshness_is_a_part_of_the_time_unchanged_where_the_status_allows_i
 fn what_either_side_forbids_is_not_stored() {
     let fresh = ("cache-control", "max-age=60");
     let check = |request: &[(&str, &str)], response: &[(&str, &str)], expected: Result<(), WhyNot>| {
-        let found = decide(&Settings::default(), request, 200, response).map(|_| ());
+        let found = decide(&Rules::default(), request, 200, response).map(|_| ());
         assert_eq!(found, expected, "{request:?} {response:?}");
     };
     check(&[], &[fresh], Ok(()));
@@ -126,15 +126,15 @@ fn methods_and_statuses_that_are_never_stored() {
         let request = RequestHead { method: method.as_bytes(), fields: &[] };
         let response = ResponseHead { status: 200, fields: &response };
         let exchange = Exchange { request, response, sent: Now::at(NOW), received: Now::at(NOW) };
-        assert_eq!(storable(&Settings::default(), exchange), Err(WhyNot::Method), "{method}");
+        assert_eq!(storable(&Rules::default(), exchange), Err(WhyNot::Method), "{method}");
     }
 }
 
 #[test]
 fn settings_allow_cookies_and_negative_answers() {
-    let settings = Settings { stores_set_cookie: true, negative_seconds: vec![(404, 30), (403, 5)], ..Settings::default() };
+    let rules = Rules { stores_set_cookie: true, negative_seconds: vec![(404, 30), (403, 5)], ..Rules::default() };
     let check = |status: u16, response: &[(&str, &str)], expected: Result<u64, WhyNot>| {
-        let found = decide(&settings, &[], status, response).map(|storable| storable.terms.lifetime_seconds);
+        let found = decide(&rules, &[], status, response).map(|storable| storable.terms.lifetime_seconds);
         assert_eq!(found, expected, "{status} {response:?}");
     };
     check(200, &[("cache-control", "max-age=60"), ("set-cookie", "a=b")], Ok(60));
@@ -149,7 +149,7 @@ fn settings_allow_cookies_and_negative_answers() {
 fn age_at_receipt_is_the_larger_of_what_dates_and_caches_say() {
     let check = |response: &[(&str, &str)], expected: u64| {
         let with = [response, &[("cache-control", "max-age=3600"), ("etag", "\"a\"")]].concat();
-        let found = decide(&Settings::default(), &[], 200, &with).unwrap();
+        let found = decide(&Rules::default(), &[], 200, &with).unwrap();
         assert_eq!(found.terms.initial_age_seconds, expected, "{response:?}");
     };
     // The exchange took two seconds.
@@ -170,7 +170,7 @@ fn age_at_receipt_is_the_larger_of_what_dates_and_caches_say() {
 #[test]
 fn when_stale_may_be_served_is_taken_from_the_directives() {
     let check = |directives: &str, expected: Validation| {
-        let found = decide(&Settings::default(), &[], 200, &[("cache-control", directives), ("etag", "\"a\"")]).unwrap();
+        let found = decide(&Rules::default(), &[], 200, &[("cache-control", directives), ("etag", "\"a\"")]).unwrap();
         assert_eq!(found.terms.validation, expected, "{directives}");
     };
     check("max-age=1", Validation::WhenConvenient);
@@ -199,7 +199,7 @@ fn fields_of_one_connection_and_withheld_ones_are_left_out() {
         ("age", "5"),
         ("x-kept", "k"),
     ];
-    let head = decide(&Settings::default(), &[], 200, &response).unwrap().head;
+    let head = decide(&Rules::default(), &[], 200, &response).unwrap().head;
     let names: Vec<_> = head.fields().map(|field| std::str::from_utf8(field.0).unwrap()).collect();
     assert_eq!(names, ["cache-control", "content-type", "x-kept", "date"]);
     assert_eq!(head.get("date").unwrap(), date(NOW).as_bytes());
