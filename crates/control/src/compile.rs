@@ -130,6 +130,7 @@ pub(crate) fn gather_with(
             pools,
             before: before.map(|before| Before { configuration: &before.configuration, snapshot: &before.snapshot }),
             registry: &survivors.process.registry,
+            cache: &survivors.process.cache,
             workers: numbers.workers,
         },
     )

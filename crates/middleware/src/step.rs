@@ -11,7 +11,7 @@ use crate::header::CompiledHeaderChanges;
 use crate::redirect::Redirect;
 use crate::respond::Respond;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
-use tidegate_model::{PoolName, Step, Terminal};
+use tidegate_model::{Cache, PoolName, Step, Terminal};
 use tidegate_wire::head::{RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub enum CompiledStep {
     Cors(Box<CompiledCors>),
     /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
     Compress(Option<Box<CompiledCompress>>),
+    /// Carried out around what asks the upstream; `None` is `cache "off"`. The last one written counts.
+    Cache(Option<Box<Cache>>),
 }
 
 #[derive(Debug)]
@@ -97,7 +99,7 @@ pub fn apply_request(
     for step in steps {
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
-            CompiledStep::ResponseHeader(_) | CompiledStep::Compress(_) => {}
+            CompiledStep::ResponseHeader(_) | CompiledStep::Compress(_) | CompiledStep::Cache(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
@@ -124,9 +126,27 @@ pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
         | CompiledStep::Access(_)
-        | CompiledStep::Cors(_) => None,
+        | CompiledStep::Cors(_)
+        | CompiledStep::Cache(_) => None,
     });
     last.and_then(|compress| compress.as_deref())
+}
+
+/// What of the route's answers is kept, if anything is.
+pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
+    let last = steps.iter().rev().find_map(|step| match step {
+        CompiledStep::Cache(cache) => Some(cache),
+        CompiledStep::RequestHeader(_)
+        | CompiledStep::ResponseHeader(_)
+        | CompiledStep::Rewrite(_)
+        | CompiledStep::StripPrefix(_)
+        | CompiledStep::AddPrefix(_)
+        | CompiledStep::BodyLimit(_)
+        | CompiledStep::Access(_)
+        | CompiledStep::Cors(_)
+        | CompiledStep::Compress(_) => None,
+    });
+    last.and_then(|cache| cache.as_deref())
 }
 
 /// Applies the steps that change the response, in order. `request` is as the request's steps left it.
@@ -147,7 +167,8 @@ pub fn apply_response(
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
             | CompiledStep::Access(_)
-            | CompiledStep::Compress(_) => {}
+            | CompiledStep::Compress(_)
+            | CompiledStep::Cache(_) => {}
         }
     }
 }
@@ -167,6 +188,7 @@ impl CompiledStep {
             Step::Compress(compress) => {
                 CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
             }
+            Step::Cache(cache) => CompiledStep::Cache(cache.clone().map(Box::new)),
         })
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod balance;
+pub mod cache;
 pub mod compress;
 pub mod cors;
 pub mod discover;
@@ -18,6 +19,7 @@ pub mod step;
 
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
+pub use cache::{Cache, CacheDisk, CacheStore, Purging};
 pub use compress::{Coding, Compress, CompressLevel};
 pub use cors::{Cors, OriginPattern, Origins};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
@@ -52,6 +54,7 @@ pub struct Configuration {
     pub log: Log,
     pub threads: Threads,
     pub memory: Memory,
+    pub cache: CacheStore,
     /// How long requests in flight may go on after a stop was asked for.
     pub drain: Duration,
     pub limits: Limits,
@@ -70,6 +73,7 @@ impl Default for Configuration {
             log: Log::default(),
             threads: Threads::Auto,
             memory: Memory::default(),
+            cache: CacheStore::default(),
             drain: Duration::from_secs(30),
             limits: Limits::default(),
         }

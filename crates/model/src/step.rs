@@ -1,5 +1,6 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
 
+use crate::cache::Cache;
 use crate::compress::Compress;
 use crate::cors::Cors;
 use crate::files::Files;
@@ -35,6 +36,8 @@ pub enum Step {
     Cors(Cors),
     /// `compress`; `None` is `compress "off"`.
     Compress(Option<Compress>),
+    /// `cache`; `None` is `cache "off"`.
+    Cache(Option<Cache>),
 }
 
 /// A step that answers.

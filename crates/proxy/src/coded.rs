@@ -1,19 +1,24 @@
 //! Answers that are compressed on their way: `compress`. Which ones and how is decided in `middleware::compress`, the codecs are in `coding`; here
 //! bodies go through them, and what an upstream has sent is never held back while it pauses.
 
+use crate::cached::CacheTier;
 use crate::exchange::{BodyLength, BodyReader};
 use crate::failure::{ClientFault, Failure, Reach};
 use crate::forward::{unless_gone, upstream_body_fault};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
+use bytes::Bytes;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tidegate_cache::Object;
 use tidegate_coding::{Busy, Encoder, Operation, level_now};
 use tidegate_middleware::compress::settle;
 use tidegate_middleware::compress_of;
+use tidegate_model::{Coding, CompressLevel};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::Fields;
@@ -30,6 +35,43 @@ pub struct Coded {
     output: Buf,
     /// The body's end is known beforehand.
     has_length: bool,
+    /// What comes out is kept beside what it is made of, so that it is made once.
+    pub keep: Option<Box<KeptCoding>>,
+}
+
+/// A coding, and how hard to try.
+pub type CodingChoice = (Coding, CompressLevel);
+
+/// A coded body on its way to a client and into the cache.
+pub struct KeptCoding {
+    pub tier: Arc<CacheTier>,
+    pub object: Arc<Object>,
+    /// The coding's place among those that are kept.
+    pub place: usize,
+    pub pieces: Vec<Bytes>,
+}
+
+impl KeptCoding {
+    fn finish(self) {
+        self.tier.store().keep_coded(&self.object, self.place, &self.pieces);
+    }
+}
+
+impl Coded {
+    fn take_output(&mut self) -> Buf {
+        let piece = std::mem::replace(&mut self.output, Buf::empty());
+        if let Some(keep) = &mut self.keep {
+            keep.pieces.push(Bytes::copy_from_slice(&piece));
+        }
+        piece
+    }
+
+    /// The whole of it has come out.
+    fn finish_kept(&mut self) {
+        if let Some(keep) = self.keep.take() {
+            keep.finish();
+        }
+    }
 }
 
 impl<S: Sock> Request<'_, S> {
@@ -37,19 +79,34 @@ impl<S: Sock> Request<'_, S> {
     ///
     /// `length` is that of the body, if it is known.
     pub fn begin_coding(&mut self, route: &CompiledRoute, length: Option<u64>) -> Option<Coded> {
+        let choice = self.choose_coding(route, length)?;
+        self.start_coding(choice, length)
+    }
+
+    /// Whether the answer is to be compressed, and how.
+    pub fn choose_coding(&mut self, route: &CompiledRoute, length: Option<u64>) -> Option<CodingChoice> {
         if !route.compresses {
             return None;
         }
         let compress = compress_of(&route.steps)?;
-        let worker = &self.connection.worker;
         let coding = compress.choose(&self.head, &mut self.response, length)?;
+        Some((coding, compress.level))
+    }
+
+    /// `None`: as much is being compressed as may be, and the answer goes out as it is.
+    pub fn start_coding(&mut self, (coding, level): CodingChoice, length: Option<u64>) -> Option<Coded> {
+        let worker = &self.connection.worker;
         if worker.process.pressure.is_high() {
             return None;
         }
-        let level = level_now(compress.level, coding, worker.busy.now());
-        let encoder = Encoder::new(coding, level, length)?;
+        let encoder = Encoder::new(coding, level_now(level, coding, worker.busy.now()), length)?;
+        self.settle_coding(coding);
+        Some(Coded { encoder, output: Buf::take(), has_length: length.is_some(), keep: None })
+    }
+
+    /// Makes the head that of the coded body.
+    pub fn settle_coding(&mut self, coding: Coding) {
         settle(&mut self.response, coding);
-        Some(Coded { encoder, output: Buf::take(), has_length: length.is_some() })
     }
 
     /// Sends head and body of an upstream's answer through the codec, as it comes. `first`: what of the body has come with its head.
@@ -146,7 +203,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// `is_last`: it is the end of the body, and no trailers follow.
     async fn send_output(&mut self, coded: &mut Coded, is_last: bool) -> Result<(), Failure> {
-        let piece = std::mem::replace(&mut coded.output, Buf::empty());
+        let piece = coded.take_output();
         let gone = |_| Failure::Client(ClientFault::Gone);
         if self.responder.has_started() {
             if !piece.is_empty() {
@@ -170,13 +227,19 @@ impl<S: Sock> Request<'_, S> {
             return self.responder.finish(trailers).await.map_err(gone);
         }
         if !self.responder.has_started() {
-            let piece = std::mem::replace(&mut coded.output, Buf::empty());
+            let piece = coded.take_output();
+            coded.finish_kept();
             let mut digits = itoa::Buffer::new();
             self.response.fields.push(b"content-length", digits.format(piece.len()).as_bytes());
             return self.responder.send_head(&mut self.response, BodyLength::Known, Some(piece), true).await.map_err(gone);
         }
         if coded.output.is_empty() {
+            coded.finish_kept();
             return self.responder.finish(None).await.map_err(gone);
+        }
+        if let Some(mut keep) = coded.keep.take() {
+            keep.pieces.push(Bytes::copy_from_slice(&coded.output));
+            keep.finish();
         }
         self.send_output(&mut coded, true).await
     }

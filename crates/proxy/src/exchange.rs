@@ -2,6 +2,7 @@
 //! Above this a body is a row of plain buffers; chunk lines, DATA frames and windows stay here. The flow itself is in `request` and `forward`.
 
 use crate::bounds::CLIENT_WRITE_IDLE;
+use crate::cached::StoredBody;
 use crate::h2_head;
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -43,6 +44,8 @@ impl From<BodyError> for BodyFault {
 pub enum BodyReader<'s, S> {
     H1(H1BodyReader<'s, S>),
     H2(H2BodyReader),
+    /// Boxed: not what every request's future should be as large as.
+    Stored(Box<StoredBody>),
     /// The message has none.
     Empty,
 }
@@ -54,6 +57,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.read().await,
             BodyReader::H2(reader) => Box::pin(reader.read()).await,
+            BodyReader::Stored(stored) => poll_fn(|cx| stored.poll(cx)).await,
             BodyReader::Empty => Ok(None),
         }
     }
@@ -62,6 +66,7 @@ impl<S: Sock> BodyReader<'_, S> {
     pub fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
         match self {
             BodyReader::H1(reader) => reader.at_hand(),
+            BodyReader::Stored(stored) => stored.at_hand(),
             BodyReader::H2(_) | BodyReader::Empty => Ok(None),
         }
     }
@@ -71,6 +76,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.decoder.is_finished(),
             BodyReader::H2(reader) => reader.stream.is_end_stream() && reader.trailers.is_none(),
+            BodyReader::Stored(stored) => stored.is_finished(),
             BodyReader::Empty => true,
         }
     }
@@ -80,7 +86,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
             BodyReader::H2(reader) => reader.trailers.take(),
-            BodyReader::Empty => None,
+            BodyReader::Stored(_) | BodyReader::Empty => None,
         }
     }
 }
@@ -192,6 +198,8 @@ pub enum BodyLength {
 pub enum Responder<'s, S> {
     H1(H1Responder<'s, S>),
     H2(H2Responder),
+    /// No client waits for it: what comes is for the cache.
+    Nobody,
 }
 
 impl<S: Sock> Responder<'_, S> {
@@ -200,6 +208,7 @@ impl<S: Sock> Responder<'_, S> {
         match self {
             Responder::H1(responder) => Box::pin(responder.send_interim(head)).await,
             Responder::H2(responder) => responder.send_interim(head),
+            Responder::Nobody => Ok(()),
         }
     }
 
@@ -216,6 +225,7 @@ impl<S: Sock> Responder<'_, S> {
             Responder::H1(responder) => responder.begin(head, length, first, finished)?.await,
             // Boxed, like all of HTTP/2 here: HTTP/1 futures are copied often, and must not carry its size.
             Responder::H2(responder) => Box::pin(responder.send_head(head, first, finished)).await,
+            Responder::Nobody => Ok(()),
         }
     }
 
@@ -227,6 +237,7 @@ impl<S: Sock> Responder<'_, S> {
             }
             Responder::H1(responder) => responder.send_body(piece, finished).await,
             Responder::H2(responder) => Box::pin(responder.send_body(piece, finished)).await,
+            Responder::Nobody => Ok(()),
         }
     }
 
@@ -234,7 +245,7 @@ impl<S: Sock> Responder<'_, S> {
     pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
         match self {
             Responder::H1(responder) if responder.chunked => Box::pin(responder.finish(trailers)).await,
-            Responder::H1(_) => Ok(()),
+            Responder::H1(_) | Responder::Nobody => Ok(()),
             Responder::H2(responder) => responder.finish(trailers),
         }
     }
@@ -244,6 +255,7 @@ impl<S: Sock> Responder<'_, S> {
         match self {
             Responder::H1(responder) => responder.keep_alive = false,
             Responder::H2(responder) => responder.reset(h2::Reason::INTERNAL_ERROR),
+            Responder::Nobody => {}
         }
     }
 
@@ -251,7 +263,7 @@ impl<S: Sock> Responder<'_, S> {
     pub fn close_after(&mut self) {
         match self {
             Responder::H1(responder) => responder.keep_alive = false,
-            Responder::H2(_) => {}
+            Responder::H2(_) | Responder::Nobody => {}
         }
     }
 
@@ -260,6 +272,7 @@ impl<S: Sock> Responder<'_, S> {
         match self {
             Responder::H1(responder) => responder.poll_gone(cx),
             Responder::H2(responder) => responder.poll_gone(cx),
+            Responder::Nobody => Poll::Pending,
         }
     }
 
@@ -267,6 +280,7 @@ impl<S: Sock> Responder<'_, S> {
         match self {
             Responder::H1(responder) => responder.started,
             Responder::H2(responder) => responder.respond.is_none(),
+            Responder::Nobody => false,
         }
     }
 
@@ -275,6 +289,7 @@ impl<S: Sock> Responder<'_, S> {
         match self {
             Responder::H1(responder) => responder.bytes_sent += bytes,
             Responder::H2(responder) => responder.bytes_sent += bytes,
+            Responder::Nobody => {}
         }
     }
 
@@ -283,6 +298,7 @@ impl<S: Sock> Responder<'_, S> {
         match self {
             Responder::H1(responder) => responder.bytes_sent,
             Responder::H2(responder) => responder.bytes_sent,
+            Responder::Nobody => 0,
         }
     }
 }

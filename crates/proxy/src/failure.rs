@@ -35,6 +35,12 @@ impl Refusal {
     pub const FILE_PRECONDITION: Refusal = Refusal::new(412, "file_precondition");
     pub const FILE_UNREADABLE: Refusal = Refusal::new(500, "file_unreadable");
 
+    /// The client wants what is kept, and nothing is (`only-if-cached`).
+    pub const NOT_KEPT: Refusal = Refusal::new(504, "not_in_cache");
+    pub const PURGE_DENIED: Refusal = Refusal { status: 403, reason: "purge_denied", setting: Some("cache purge-from") };
+    pub const PURGE_UNCLEAR: Refusal = Refusal::new(400, "purge_unclear");
+    pub const PURGES_MANY: Refusal = Refusal::new(503, "purges_under_way");
+
     const fn new(status: u16, reason: &'static str) -> Refusal {
         Refusal { status, reason, setting: None }
     }
@@ -45,6 +51,10 @@ impl Refusal {
             (404, "no_file") => "there is no such file",
             (404, _) => "no route of this site matches the request",
             (400, "file_path") => "the path cannot be that of a file",
+            (504, "not_in_cache") => "nothing is kept that answers this request, and it asks for nothing else",
+            (403, "purge_denied") => "this client may not remove what is kept",
+            (400, "purge_unclear") => "a URL or at most 64 tags can be purged with one request",
+            (503, "purges_under_way") => "other purges are under way; try again in a moment",
             (403, "client_denied") => "this client may not ask for it",
             (403, _) => "this file may not be read",
             (405, "file_method") => "files can be read, and nothing else",

@@ -14,6 +14,7 @@ pub mod tunnel;
 pub mod pool;
 pub mod upstream;
 
+pub mod cached;
 mod coded;
 pub mod command;
 pub mod line;

@@ -15,6 +15,8 @@ pub struct Record {
     pub setting: Option<&'static str>,
     pub upstream: Option<UpstreamRecord>,
     pub retries: u32,
+    /// What the cache did, in one word.
+    pub cache: Option<&'static str>,
     pub request_bytes: u64,
     /// As the client sent them; steps may change the head's own.
     pub path: Span,
@@ -39,6 +41,7 @@ impl Record {
             setting: None,
             upstream: None,
             retries: 0,
+            cache: None,
             request_bytes: 0,
             path,
             query,

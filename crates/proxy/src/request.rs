@@ -5,6 +5,7 @@
 //!
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
+use crate::cached::Caching;
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
@@ -48,7 +49,7 @@ pub struct Incoming<'c, S: Sock> {
 
 /// One request on its way. The fields are what its steps read and leave behind.
 pub struct Request<'c, S: Sock> {
-    pub connection: &'c Connection<S>,
+    pub connection: &'c Rc<Connection<S>>,
     pub settings: Settings,
     pub head: Lease<RequestHead>,
     pub response: Lease<ResponseHead>,
@@ -62,14 +63,16 @@ pub struct Request<'c, S: Sock> {
     pub body_allowance: Option<BodyAllowance>,
     /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it keeps these parts only:
     /// a download of hours must not keep an old one alive.
-    site: Option<Rc<WorkerSite>>,
-    route: Option<RouteId>,
+    pub(crate) site: Option<Rc<WorkerSite>>,
+    pub(crate) route: Option<RouteId>,
     pub pool: Option<Rc<WorkerPool<S>>>,
-    mark: Rc<GenerationMark>,
+    pub(crate) mark: Rc<GenerationMark>,
     pub record: Record,
     pub attempt: Attempt,
     /// By when the attempt has to have an answer; then another server is tried.
     pub try_until: Option<Instant>,
+    /// What the cache wants of the answer.
+    pub(crate) caching: Option<Box<Caching>>,
     /// It was brought to its end, good or bad.
     ended: bool,
 }
@@ -120,7 +123,7 @@ pub enum Ending {
 }
 
 /// Lives a request from head to log line.
-pub async fn handle<S: Sock>(connection: &Connection<S>, incoming: Incoming<'_, S>) -> Ending {
+pub async fn handle<S: Sock>(connection: &Rc<Connection<S>>, incoming: Incoming<'_, S>) -> Ending {
     let (mut request, place) = Request::receive(connection, incoming);
     // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has all the others in it.
     let outcome = pin!(request.answer(place)).await;
@@ -152,7 +155,7 @@ type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
 const CUT_SHORT: &str = "cut_short";
 
 impl<'c, S: Sock> Request<'c, S> {
-    fn receive(connection: &'c Connection<S>, incoming: Incoming<'c, S>) -> (Request<'c, S>, Place<S>) {
+    fn receive(connection: &'c Rc<Connection<S>>, incoming: Incoming<'c, S>) -> (Request<'c, S>, Place<S>) {
         let Incoming { mut head, framing, body, responder, started, snapshot, listener } = incoming;
         // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
         let hop = HopByHop::take(&mut head);
@@ -187,10 +190,46 @@ impl<'c, S: Sock> Request<'c, S> {
             mark: snapshot.mark.clone(),
             attempt: Attempt::default(),
             try_until: None,
+            caching: None,
             ended: false,
             record,
         };
         (request, (snapshot, listener))
+    }
+
+    /// One that no client has sent: with the head of another, as its steps have left it. Nothing of it is logged or counted but with its pool.
+    pub(crate) fn in_background(
+        connection: &'c Rc<Connection<S>>,
+        settings: Settings,
+        head: RequestHead,
+        (client_ip, site, route): (IpAddr, Rc<WorkerSite>, RouteId),
+        mark: Rc<GenerationMark>,
+    ) -> Request<'c, S> {
+        let record = Record::new(rt::now(), connection.worker.next_request_id(), head.path, head.query);
+        let mut leased: Lease<RequestHead> = Lease::take();
+        *leased = head;
+        Request {
+            connection,
+            settings,
+            head: leased,
+            response: Lease::take(),
+            framing: BodyFraming::None,
+            body: BodyReader::Empty,
+            responder: Responder::Nobody,
+            client_ip,
+            peer_is_trusted: false,
+            hop: HopByHop { upgrade: None, trailers_wanted: false },
+            body_allowance: None,
+            site: Some(site),
+            route: Some(route),
+            pool: None,
+            mark,
+            attempt: Attempt::default(),
+            try_until: None,
+            caching: None,
+            ended: true,
+            record,
+        }
     }
 
     async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
@@ -207,6 +246,9 @@ impl<'c, S: Sock> Request<'c, S> {
         let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
         drop(place);
         match (&route.terminal, pool, &route.folder) {
+            (CompiledTerminal::Proxy { .. }, Some(pool), _) if let Some(cache) = &route.cache => {
+                Box::pin(self.answer_cached(route, cache, pool)).await
+            }
             (CompiledTerminal::Proxy { .. }, Some(pool), _) => pin!(self.forward(route, pool)).await,
             (CompiledTerminal::Files, _, Some(folder)) => Box::pin(self.serve_file(route, folder)).await,
             _ => pin!(self.answer_here(route)).await,
@@ -297,7 +339,7 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     /// An answer that the proxy makes itself because something is wrong.
-    async fn answer_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
+    pub(crate) async fn answer_refusal(&mut self, refusal: Refusal) -> Result<(), Failure> {
         self.answer_refusal_with(refusal, &[]).await
     }
 
@@ -347,6 +389,12 @@ impl<'c, S: Sock> Request<'c, S> {
             self.responder.send_body(Buf::copy_of(piece), left == 0).await.map_err(gone)?;
         }
         Ok(())
+    }
+
+    /// Sends the head of an answer that has no body, or none that is sent.
+    pub(crate) async fn send_without_body(&mut self, length: BodyLength) -> Result<(), Failure> {
+        let sent = self.responder.send_head(&mut self.response, length, None, true).await;
+        sent.map_err(|_| Failure::Client(ClientFault::Gone))
     }
 
     /// What every answer has: a date (RFC 9110 section 6.6.1).
@@ -405,13 +453,16 @@ impl<'c, S: Sock> Request<'c, S> {
         self.ended = true;
         let keep_alive = match &self.responder {
             Responder::H1(responder) => responder.keep_alive,
-            Responder::H2(_) => true,
+            Responder::H2(_) | Responder::Nobody => true,
         };
         if keep_alive && self.body.is_finished() { Ending::KeepAlive } else { Ending::Close }
     }
 
     /// Counts the request and writes its log line.
     fn record_end(&mut self) {
+        if self.is_in_background() {
+            return;
+        }
         let duration = self.record.ended.unwrap_or_else(rt::now).saturating_duration_since(self.record.started);
         let sent = self.responder.bytes_sent();
         if let Some(site) = &self.site {

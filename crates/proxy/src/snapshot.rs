@@ -2,6 +2,7 @@
 //! pool that did not change with the one before, so it costs what the change costs; an exchange keeps the parts it began with.
 //! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
 
+use crate::cached::{CacheTier, RouteCache};
 use crate::files::Folder;
 use crate::survivors::{PoolShared, ServerShared};
 use ipnet::IpNet;
@@ -13,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, compile_steps, compress_of};
+use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, cache_of, compile_steps, compress_of};
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
     Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
@@ -120,6 +121,8 @@ pub struct CompiledRoute {
     pub retry: RouteRetry,
     /// For a route that ends in `files`.
     pub folder: Option<Folder>,
+    /// For a route that keeps answers of its upstream.
+    pub cache: Option<Box<RouteCache>>,
 }
 
 pub struct CompiledPool {
@@ -255,6 +258,7 @@ pub struct Parts<'a> {
     pub pools: Vec<Option<PoolParts>>,
     pub before: Option<Before<'a>>,
     pub registry: &'a Registry,
+    pub cache: &'a Arc<CacheTier>,
     /// Sites need a set of counters for each.
     pub workers: usize,
 }
@@ -277,13 +281,13 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapsh
         });
         sites.push(match same {
             Some(same) => same.clone(),
-            None => Arc::new(compile_site(site, tls, &slots, &counters)?),
+            None => Arc::new(compile_site(site, tls, &slots, &counters, parts.cache)?),
         });
     }
     let redirect = SiteId(sites.len() as u32);
     let listeners = compile_listeners(configuration, redirect);
     if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
-        sites.push(Arc::new(compile_site(&redirect_site(), None, &slots, &counters)?));
+        sites.push(Arc::new(compile_site(&redirect_site(), None, &slots, &counters, parts.cache)?));
     }
     Ok(Snapshot {
         generation: parts.generation,
@@ -338,6 +342,7 @@ fn compile_site(
     tls: Option<Arc<ServerConfig>>,
     pools: &HashMap<&PoolName, usize>,
     counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
+    tier: &Arc<CacheTier>,
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
@@ -361,6 +366,8 @@ fn compile_site(
             Terminal::Proxy { retry, .. } => retry.clone(),
             Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => RouteRetry::OfPool,
         };
+        // Files are in the kernel's cache already, and what is made here costs less than looking it up.
+        let cache = cache_of(&steps).filter(|_| pool.is_some()).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
         compiled_routes.push(CompiledRoute {
             compresses: compress_of(&steps).is_some(),
             changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_))),
@@ -369,6 +376,7 @@ fn compile_site(
             pool,
             retry,
             folder,
+            cache,
         });
     }
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;

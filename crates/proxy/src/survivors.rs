@@ -2,6 +2,7 @@
 //! A worker's pools with their open connections go from one of its snapshots to the next in `worker`; counters live on in
 //! `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
 
+use crate::cached::CacheTier;
 use crate::line::Line;
 use crate::standing::Standing;
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use tidegate_telemetry::Registry;
 pub struct ProcessSurvivors {
     pub registry: Arc<Registry>,
     pub pressure: Pressure,
+    pub cache: Arc<CacheTier>,
     /// Times that workers share are counted from here.
     began: Instant,
     pools: Mutex<HashMap<PoolName, Weak<PoolShared>>>,
@@ -28,7 +30,7 @@ impl ProcessSurvivors {
     pub fn new(registry: Arc<Registry>) -> Arc<ProcessSurvivors> {
         let began = Instant::now();
         let (pressure, pools, clients) = (Pressure::default(), Mutex::default(), ClientCounts::default());
-        Arc::new(ProcessSurvivors { registry, pressure, began, pools, clients })
+        Arc::new(ProcessSurvivors { registry, pressure, cache: CacheTier::new(), began, pools, clients })
     }
 
     /// The shared state of a pool, the same for every generation in which it appears.

@@ -67,6 +67,8 @@ pub struct Worker<S: Sock> {
     pub scratch: RefCell<Scratch>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
+    /// Requests that the cache makes for itself.
+    pub background_fetches: Cell<usize>,
     connections: Cell<usize>,
     connections_opened: Cell<u64>,
     accepting: Cell<usize>,
@@ -396,6 +398,7 @@ impl<S: Sock> Worker<S> {
                 upstream: EventGate::new(EVENTS_PER_SECOND),
                 accept: EventGate::new(EVENTS_PER_SECOND),
             },
+            background_fetches: Cell::new(0),
             connections: Cell::new(0),
             connections_opened: Cell::new(0),
             accepting: Cell::new(0),

@@ -25,7 +25,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "middleware", may_use: &["model", "wire"] },
     Layer {
         name: "proxy",
-        may_use: &["model", "wire", "balancing", "coding", "files", "routing", "telemetry", "transport", "middleware"],
+        may_use: &["model", "wire", "balancing", "cache", "coding", "files", "routing", "telemetry", "transport", "middleware"],
     },
     Layer { name: "config", may_use: &["model", "routing"] },
     Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },

@@ -56,6 +56,16 @@ pub struct Found {
     key: Key,
 }
 
+/// Files that nobody finds any more and that are still there.
+#[derive(Debug)]
+pub struct Forgotten(Vec<Name>);
+
+impl Forgotten {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Counters {
     read: AtomicU64,
@@ -207,6 +217,16 @@ impl Disk {
             }
         }
         is_kept
+    }
+
+    /// Lets go of files, without a call that blocks: they are not found any more, and [`Disk::delete_forgotten`] deletes them.
+    pub fn forget(&self, purge: &Purge) -> Forgotten {
+        Forgotten(self.index().purge(purge))
+    }
+
+    /// Blocks.
+    pub fn delete_forgotten(&self, forgotten: &Forgotten) {
+        self.delete(&forgotten.0);
     }
 
     /// Deletes files, also for a soft purge: that something is stale would not be known after a restart. They are not found any more

@@ -21,6 +21,18 @@ impl Key {
     /// `host` with the port, if there is one; `target` is path and query as they are sent on, so that what the upstream tells apart
     /// is told apart here. `None` if it is longer than [`KEY_BYTES_MAX`], or if one part could pass for another.
     pub fn new(scheme: &[u8], host: &[u8], target: &[u8]) -> Option<Key> {
+        Key::of(scheme, host, [target, b"", b""])
+    }
+
+    /// The same for a target whose query stands elsewhere.
+    pub fn of_parts(scheme: &[u8], host: &[u8], path: &[u8], query: Option<&[u8]>) -> Option<Key> {
+        match query {
+            Some(query) => Key::of(scheme, host, [path, b"?", query]),
+            None => Key::new(scheme, host, path),
+        }
+    }
+
+    fn of(scheme: &[u8], host: &[u8], target: [&[u8]; 3]) -> Option<Key> {
         let default_port: &[u8] = if scheme.eq_ignore_ascii_case(b"https") {
             b":443"
         } else if scheme.eq_ignore_ascii_case(b"http") {
@@ -30,13 +42,14 @@ impl Key {
         };
         let host = host.strip_suffix(default_port).unwrap_or(host);
         let is_foreign = |byte: &u8| byte.is_ascii_control() || matches!(byte, b'/' | b'?' | b'#' | b'\\' | b'@' | b' ');
-        let target = if target.is_empty() { b"/" } else { target };
-        let is_target = target[0] == b'/' && !target.contains(&b'#');
-        if host.is_empty() || host.iter().any(is_foreign) || !is_target || host.len() + target.len() > KEY_BYTES_MAX - 8 {
+        let root: &[u8] = if target[0].is_empty() { b"/" } else { b"" };
+        let is_target = (target[0].is_empty() || target[0][0] == b'/') && !target.iter().any(|part| part.contains(&b'#'));
+        let target_len = root.len() + target.iter().map(|part| part.len()).sum::<usize>();
+        if host.is_empty() || host.iter().any(is_foreign) || !is_target || host.len() + target_len > KEY_BYTES_MAX - 8 {
             return None;
         }
-        let mut bytes = [scheme, b"://", host, target].concat();
-        let origin_len = bytes.len() - target.len();
+        let mut bytes = [scheme, b"://", host, root, target[0], target[1], target[2]].concat();
+        let origin_len = bytes.len() - target_len;
         bytes[..origin_len].make_ascii_lowercase();
         Some(Key { origin_len: origin_len as u16, bytes: bytes.into() })
     }

@@ -32,6 +32,18 @@ pub enum CacheStatus {
 }
 
 impl CacheStatus {
+    /// In one word, for a log.
+    pub fn word(self) -> &'static str {
+        match self {
+            CacheStatus::Hit { ttl_seconds } if ttl_seconds < 0 => "stale",
+            CacheStatus::Hit { .. } => "hit",
+            CacheStatus::Forwarded { collapsed: true, .. } => "collapsed",
+            CacheStatus::Forwarded { status: Some(304), .. } => "revalidated",
+            CacheStatus::Forwarded { why: Forward::Bypass | Forward::Method | Forward::Request, stored: false, .. } => "bypass",
+            CacheStatus::Forwarded { .. } => "miss",
+        }
+    }
+
     /// As one member of the list; `cache` is this proxy's name.
     pub fn value(&self, cache: &str) -> String {
         let mut value = name(cache);

@@ -6,6 +6,7 @@ use super::flight::{Flight, Opening};
 use super::object::{CHUNK_BYTES_MAX, OBJECT_OVERHEAD_BYTES, Object, compacted};
 use super::wait::Reader;
 use super::{Inner, Store};
+use crate::key::Key;
 use crate::message::{Field, Now, ResponseHead};
 use crate::policy::serving::{Staleness, Verdict, judge, on_error};
 use crate::policy::storing::{Exchange, Storable, WhyNot, storable};
@@ -51,6 +52,10 @@ impl FetchTicket {
 
     pub(super) fn flight(&self) -> &Arc<Flight> {
         &self.flight
+    }
+
+    pub fn key(&self) -> &Key {
+        &self.flight.key
     }
 
     /// The answer that is asked about, if there is one.

@@ -5,6 +5,7 @@ pub mod access_log;
 pub mod admin;
 pub mod allow;
 pub mod body_limit;
+pub mod cache;
 pub mod compress;
 pub mod cors;
 pub mod drain;
@@ -56,6 +57,7 @@ pub static ALL: &[&Directive] = &[
     &allow::DENY,
     &cors::CORS,
     &compress::COMPRESS,
+    &cache::CACHE,
     &pool::POOL,
     &pool::server::SERVER,
     &pool::discover::DISCOVER,
@@ -80,6 +82,7 @@ pub static ALL: &[&Directive] = &[
     &log::LOG,
     &threads::THREADS,
     &memory::MEMORY,
+    &cache::CACHE_STORE,
     &listener::LISTENER,
     &listener::TRUSTED_PROXIES,
     &drain::DRAIN,
@@ -106,7 +109,6 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
 ];
 
 static STEPS_NOT_AVAILABLE: &[&str] = &[
-    "cache",
     "fastcgi",
     "basic-auth",
     "forward-auth",

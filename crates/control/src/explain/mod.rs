@@ -340,7 +340,8 @@ impl Explanation {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
-            | Step::Compress(_) => None,
+            | Step::Compress(_)
+            | Step::Cache(_) => None,
         });
         self.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit", value: wording::size(bytes) }));
         self.outcome = match &route.terminal {

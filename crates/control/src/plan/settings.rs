@@ -30,6 +30,9 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<SettingChan
     if before.memory != after.memory {
         changes.push(change("memory", &wording::memory(before.memory), &wording::memory(after.memory)));
     }
+    if before.cache != after.cache {
+        changes.push(change("cache", &wording::cache_store(&before.cache), &wording::cache_store(&after.cache)));
+    }
     if before.drain != after.drain {
         changes.push(change("drain", &wording::duration(before.drain), &wording::duration(after.drain)));
     }

@@ -8,7 +8,7 @@ pub use pool::{discover, pool_secrets, pool_settings};
 use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors, Field, Files,
+    AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors, Field, Files,
     HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern, Origins, PathPattern, Route,
     Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource, TlsVersion,
 };
@@ -152,6 +152,8 @@ pub fn step(step: &Step) -> String {
         Step::Cors(how) => cors(how),
         Step::Compress(None) => "compress \"off\"".to_owned(),
         Step::Compress(Some(how)) => compress(how),
+        Step::Cache(None) => "cache \"off\"".to_owned(),
+        Step::Cache(Some(how)) => cache(how),
     }
 }
 
@@ -179,6 +181,33 @@ fn cors(cors: &Cors) -> String {
         if is_on {
             text.push_str(&format!(" {name}=#true"));
         }
+    }
+    text
+}
+
+fn cache(cache: &Cache) -> String {
+    let mut text = String::from("cache");
+    for (status, time) in &cache.fresh {
+        text.push_str(&format!(" fresh={}", quoted(&format!("{status} {}", duration(*time)))));
+    }
+    if cache.heuristic_percent > 0 {
+        text.push_str(&format!(" heuristic={}", quoted(&format!("{}%", cache.heuristic_percent))));
+    }
+    for (name, time) in [("stale-while-revalidate", cache.stale_while_revalidate), ("stale-if-error", cache.stale_if_error)] {
+        if !time.is_zero() {
+            text.push_str(&format!(" {name}={}", quoted(&duration(time))));
+        }
+    }
+    let switches =
+        [("client-control", cache.obeys_clients), ("whole-for-ranges", cache.whole_for_ranges), ("set-cookie", cache.keeps_set_cookie)];
+    for (name, _) in switches.iter().filter(|(_, is_on)| *is_on) {
+        text.push_str(&format!(" {name}=#true"));
+    }
+    if !cache.purging.from.is_empty() {
+        text.push_str(&format!(" purge-from={}", quoted(&joined(&cache.purging.from, network))));
+    }
+    if cache.purging.token.is_some() {
+        text.push_str(&format!(" purge-token={}", quoted(HIDDEN)));
     }
     text
 }
@@ -369,6 +398,14 @@ pub fn memory(memory: Memory) -> String {
         Memory::Bytes(bytes) => size(bytes),
         Memory::Off => "off".to_owned(),
     }
+}
+
+pub fn cache_store(store: &CacheStore) -> String {
+    let memory = store.memory_bytes.map_or_else(|| "auto".to_owned(), size);
+    let disk = store.disk.as_ref().map_or_else(String::new, |disk| {
+        format!(", {} of {}", size(disk.bytes_max), disk.folder.display())
+    });
+    format!("memory {memory}, answers up to {}{disk}", size(store.object_bytes_max))
 }
 
 /// Each bound by its name in `limits`.

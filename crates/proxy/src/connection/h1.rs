@@ -21,12 +21,12 @@ const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A handshake record of any TLS version.
 const TLS_RECORD_START: &[u8] = &[22, 3];
-pub async fn serve<S: Sock>(connection: Connection<S>) {
+pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     let mut is_first = connection.tls.is_none();
     loop {
         let Some(data) = wait_for_request(&connection).await else { break };
         if is_first && may_be_h2(&connection, &data) {
-            return Box::pin(super::h2::serve_prior_knowledge(Rc::new(connection), data)).await;
+            return Box::pin(super::h2::serve_prior_knowledge(connection, data)).await;
         }
         is_first = false;
         match pin!(serve_request(&connection, data)).await {
@@ -68,7 +68,7 @@ fn may_be_h2<S: Sock>(connection: &Connection<S>, data: &[u8]) -> bool {
     connection.tls.is_none() && data.starts_with(&H2_PREFACE[..data.len().min(H2_PREFACE.len())]) && data.len() >= 4
 }
 
-async fn serve_request<S: Sock>(connection: &Connection<S>, mut data: Buf) -> Ending {
+async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -> Ending {
     let arrived = rt::now();
     let (snapshot, listener) = connection.current_snapshot();
     let limits = snapshot.shared.head_limits();

@@ -106,7 +106,7 @@ async fn serve<S: Sock>(mut connection: Connection<S>) {
         // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
         Box::pin(h2::serve(Rc::new(connection))).await;
     } else {
-        h1::serve(connection).await;
+        h1::serve(Rc::new(connection)).await;
     }
 }
 

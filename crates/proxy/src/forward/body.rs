@@ -135,7 +135,7 @@ impl Pace {
                 reader.stream.sock.set_read_limit(ReadLimit::Until(started + self.allowance()));
                 body.read().await
             }
-            BodyReader::H2(_) | BodyReader::Empty => match rt::timeout(self.allowance(), body.read()).await {
+            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => match rt::timeout(self.allowance(), body.read()).await {
                 Some(piece) => piece,
                 None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
             },
@@ -173,6 +173,32 @@ pub(super) async fn both<T>(
             return reply.as_mut().poll(cx);
         }
         Poll::Pending
+    })
+    .await
+}
+
+/// Drives two futures to the end of both, the first one first.
+pub(crate) async fn join_both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut of_one, mut of_other) = (None, None);
+    poll_fn(|cx| {
+        if of_one.is_none()
+            && let Poll::Ready(output) = one.as_mut().poll(cx)
+        {
+            of_one = Some(output);
+        }
+        if of_other.is_none()
+            && let Poll::Ready(output) = other.as_mut().poll(cx)
+        {
+            of_other = Some(output);
+        }
+        match (of_one.take(), of_other.take()) {
+            (Some(one), Some(other)) => Poll::Ready((one, other)),
+            (one, other) => {
+                (of_one, of_other) = (one, other);
+                Poll::Pending
+            }
+        }
     })
     .await
 }

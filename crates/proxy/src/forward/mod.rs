@@ -10,7 +10,7 @@ mod retry;
 pub mod verdict;
 
 use self::body::{Pace, both, client_fault, pump_body};
-pub(crate) use self::body::{unless_gone, upstream_body_fault};
+pub(crate) use self::body::{join_both, unless_gone, upstream_body_fault};
 use self::choose::{Choice, NoChoice, unserved};
 use self::head::Plan;
 use self::hedge::Begun;

@@ -4,6 +4,7 @@ use super::Abreast;
 use super::body::{TURN_BYTES, gone, unless_gone, upstream_body_fault};
 use super::retry::retry_after;
 use super::verdict::Trial;
+use crate::cached::Kept;
 use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Responder};
 use crate::failure::{Failure, Reach, upstream_read_error};
 use crate::h2_head;
@@ -103,9 +104,14 @@ impl<S: Sock> Request<'_, S> {
         }
         self.record.status = self.response.status;
         self.response.fields.remove_hop_by_hop();
-        self.name_server(trial);
         settle_content_length(&mut self.response, answer.framing);
         self.complete_response();
+        if self.caching.is_some()
+            && let Kept::Yes { is_read } = Box::pin(self.keep_answer(route, &mut body)).await?
+        {
+            return Ok(Replied::Whole { reusable: answer.reusable && is_read, keep_alive_seconds: answer.keep_alive_seconds });
+        }
+        self.name_server(trial);
         self.run_response_steps(route);
         if self.connection.is_draining() {
             self.responder.close_after();
@@ -119,13 +125,24 @@ impl<S: Sock> Request<'_, S> {
         if let Some(coded) = self.begin_coding(route, bytes) {
             // Boxed, as every branch that the common request does not take.
             Box::pin(self.stream_coded(coded, &mut body, first, request_done)).await?;
-            return Ok(answer.replied());
+        } else {
+            pin!(self.stream_plain(length, &mut body, first, request_done)).await?;
         }
-        let trailers = if body.is_finished() { body.take_trailers() } else { None };
+        Ok(answer.replied())
+    }
+
+    /// Sends the head, which is complete, and the body as it comes. `first`: what of it is there already.
+    pub(crate) async fn stream_plain(
+        &mut self,
+        length: BodyLength,
+        body: &mut BodyReader<'_, S>,
+        first: Option<Buf>,
+        request_done: &Cell<bool>,
+    ) -> Result<(), Failure> {
+        let mut trailers = if body.is_finished() { body.take_trailers() } else { None };
         let whole = body.is_finished() && trailers.is_none();
         let mut turn = first.as_ref().map_or(0, |piece| piece.len());
         self.responder.send_head(&mut self.response, length, first, whole).await.map_err(gone)?;
-        let mut trailers = trailers;
         while !body.is_finished() {
             let piece = unless_gone(&mut self.responder, request_done, pin!(body.read())).await?;
             let piece = piece.map_err(|fault| upstream_body_fault(&fault))?;
@@ -135,12 +152,12 @@ impl<S: Sock> Request<'_, S> {
             let last = body.is_finished() && trailers.is_none();
             self.responder.send_body(piece, last).await.map_err(gone)?;
             if last {
-                return Ok(answer.replied());
+                return Ok(());
             }
             if turn > TURN_BYTES {
                 turn = 0;
                 self.connection.account_bytes();
-                if let BodyReader::H1(reader) = &body {
+                if let BodyReader::H1(reader) = &*body {
                     self.connection.account_upstream_bytes(reader.stream);
                 }
                 rt::yield_now().await;
@@ -149,7 +166,7 @@ impl<S: Sock> Request<'_, S> {
         if !whole {
             self.responder.finish(trailers.as_deref()).await.map_err(gone)?;
         }
-        Ok(answer.replied())
+        Ok(())
     }
 
     /// The head of the final answer; interim answers are passed on as they come.

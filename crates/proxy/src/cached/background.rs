@@ -1,0 +1,82 @@
+//! Asking the upstream about what was served stale: a request of its own, of which no client knows. Bounded by worker.
+
+use super::asked::Asked;
+use super::fetch::{Answered, Caching, Fetch};
+use super::{CacheTier, RouteCache};
+use crate::pool::WorkerPool;
+use crate::request::Request;
+use crate::snapshot::CompiledRoute;
+use crate::worker::Worker;
+use std::rc::Rc;
+use std::sync::Arc;
+use tidegate_cache::FetchTicket;
+use tidegate_cache::policy::Forward;
+use tidegate_transport::{Sock, rt};
+use tidegate_wire::head::RequestHead;
+
+/// Of one worker. Beyond, what is stale stays so until somebody asks again.
+const FETCHES_MAX: usize = 128;
+
+impl<S: Sock> Request<'_, S> {
+    /// Asks for what has the ticket, while the client gets what is there.
+    pub(super) fn revalidate(
+        &self,
+        cache: &RouteCache,
+        pool: &Rc<WorkerPool<S>>,
+        ticket: FetchTicket,
+        asked: &Rc<Asked>,
+    ) {
+        let worker = &self.connection.worker;
+        let Some(site) = self.site.clone() else { return };
+        let Some(route) = self.route else { return };
+        if worker.background_fetches.get() >= FETCHES_MAX {
+            return;
+        }
+        let counted = Counted::new(worker.clone());
+        let head = RequestHead::clone(&self.head);
+        let (connection, settings, mark) = (self.connection.clone(), self.settings, self.mark.clone());
+        let (pool, asked, tier) = (pool.clone(), asked.clone(), cache.tier.clone());
+        let client_ip = self.client_ip;
+        rt::spawn(Box::pin(async move {
+            let _counted = counted;
+            let mut request = Request::in_background(&connection, settings, head, (client_ip, site.clone(), route), mark);
+            request.fetch_for_nobody(site.compiled.route(route), pool, (ticket, tier), asked).await;
+        }));
+    }
+
+    async fn fetch_for_nobody(
+        &mut self,
+        route: &CompiledRoute,
+        pool: Rc<WorkerPool<S>>,
+        (mut ticket, tier): (FetchTicket, Arc<CacheTier>),
+        asked: Rc<Asked>,
+    ) {
+        // Once more at most, when the upstream has spoken of something else.
+        for _ in 0..2 {
+            let untouched = RequestHead::clone(&self.head);
+            self.ask_for_whole(&ticket);
+            let fetch = Fetch { ticket, why: Forward::Stale, asked: asked.clone(), tier: tier.clone(), sent: tier.now() };
+            self.caching = Some(Box::new(Caching::Fetch(fetch)));
+            // Whatever fails: what is kept stays as it is, and the failure was counted where it happened.
+            let _ = self.forward(route, pool.clone()).await;
+            let Some(Caching::Answered(Answered::AskAgain(again))) = self.caching.take().map(|caching| *caching) else { return };
+            ticket = again;
+            *self.head = untouched;
+        }
+    }
+}
+
+struct Counted<S: Sock>(Rc<Worker<S>>);
+
+impl<S: Sock> Counted<S> {
+    fn new(worker: Rc<Worker<S>>) -> Counted<S> {
+        worker.background_fetches.set(worker.background_fetches.get() + 1);
+        Counted(worker)
+    }
+}
+
+impl<S: Sock> Drop for Counted<S> {
+    fn drop(&mut self) {
+        self.0.background_fetches.set(self.0.background_fetches.get() - 1);
+    }
+}

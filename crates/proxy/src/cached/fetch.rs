@@ -1,0 +1,197 @@
+//! An answer of the upstream on its way into the cache: kept and read along, taken for word that what is kept still holds, or passed on.
+
+use super::asked::Asked;
+use super::tier::CacheTier;
+use crate::exchange::{BodyReader, Responder};
+use crate::failure::{Failure, Reach};
+use crate::forward::{join_both, upstream_body_fault};
+use crate::request::Request;
+use crate::snapshot::CompiledRoute;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation};
+use tidegate_cache::store::PurgeKind;
+use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, Writer};
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Sock, rt};
+
+/// Fields that name what an answer is purged by: for caches, not for clients.
+pub(super) const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
+/// How long a fetch that only passes through waits for those who read along and are slow.
+const ROOM_WAIT: Duration = Duration::from_secs(10);
+/// After so much of a body the other connections of the worker get a turn.
+const TURN_BYTES: usize = 1 << 20;
+
+/// What the cache wants of a request that goes to the upstream, and what has come of it.
+pub enum Caching {
+    /// Nothing but to hear of it. The key is what a request that changes something makes invalid.
+    Past { why: Forward, key: Option<Key> },
+    /// Its answer is for others too.
+    Fetch(Fetch),
+    /// The upstream has answered, and the client is still to be: with something else than that answer.
+    Answered(Answered),
+}
+
+pub struct Fetch {
+    pub ticket: FetchTicket,
+    pub why: Forward,
+    pub asked: Rc<Asked>,
+    pub tier: Arc<CacheTier>,
+    pub sent: Now,
+}
+
+pub enum Answered {
+    /// What is kept still holds.
+    Validated { object: Arc<Object>, status: CacheStatus },
+    /// What is kept, although it is stale, because the upstream fails.
+    Stale(Arc<Object>),
+    /// The upstream spoke of something else.
+    AskAgain(FetchTicket),
+}
+
+/// Who has the answer now.
+pub enum Kept {
+    /// Nobody: it is passed on.
+    No,
+    /// The cache. Without its body read to the end the connection cannot be used again.
+    Yes { is_read: bool },
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// The head of an answer has come, and is complete but for what steps make of it.
+    pub(crate) async fn keep_answer(&mut self, route: &CompiledRoute, body: &mut BodyReader<'_, S>) -> Result<Kept, Failure> {
+        match self.caching.take().map(|caching| *caching) {
+            Some(Caching::Past { why, key }) => {
+                self.note_invalidated(route, key);
+                self.pass_on(why);
+                Ok(Kept::No)
+            }
+            Some(Caching::Fetch(fetch)) => self.keep_fetched(route, fetch, body).await,
+            Some(Caching::Answered(_)) | None => Ok(Kept::No),
+        }
+    }
+
+    async fn keep_fetched(&mut self, route: &CompiledRoute, mut fetch: Fetch, body: &mut BodyReader<'_, S>) -> Result<Kept, Failure> {
+        let now = fetch.tier.now();
+        if matches!(self.response.status, 500 | 502..=504)
+            && let Some((object, _)) = fetch.ticket.serve_stale(now)
+        {
+            self.caching = Some(Box::new(Caching::Answered(Answered::Stale(object))));
+            return Ok(Kept::Yes { is_read: false });
+        }
+        let Fetch { ticket, why, asked, tier, sent } = fetch;
+        let begun = self.with_response(|response| asked.with(|request| ticket.begin(Exchange { request, response, sent, received: now })));
+        let answered = match begun {
+            Begun::Storing(writer) => {
+                self.stream_stored(route, (why, &asked, &tier), writer, body).await?;
+                return Ok(Kept::Yes { is_read: true });
+            }
+            Begun::NotStored(_) if self.is_in_background() => return Ok(Kept::Yes { is_read: body.is_finished() }),
+            Begun::NotStored(_) => {
+                self.pass_on(why);
+                return Ok(Kept::No);
+            }
+            Begun::Validated(object, stored) => {
+                if stored {
+                    tier.keep_on_disk(&object);
+                }
+                let ttl_seconds = Some(object.ttl_seconds(now));
+                let status = CacheStatus::Forwarded { why, status: Some(304), ttl_seconds, stored, collapsed: false };
+                Answered::Validated { object, status }
+            }
+            Begun::AskAgain(ticket) => Answered::AskAgain(ticket),
+        };
+        self.caching = Some(Box::new(Caching::Answered(answered)));
+        Ok(Kept::Yes { is_read: body.is_finished() })
+    }
+
+    /// The body goes into the store as fast as it comes; the client of this request reads it along like all others, so that one that is slow holds
+    /// nobody up. When it leaves, the others still get theirs.
+    async fn stream_stored(
+        &mut self,
+        route: &CompiledRoute,
+        (why, asked, tier): (Forward, &Asked, &Arc<CacheTier>),
+        writer: Writer,
+        body: &mut BodyReader<'_, S>,
+    ) -> Result<(), Failure> {
+        let reader = if self.is_in_background() { None } else { writer.reader() };
+        let filling = fill(writer, body, tier);
+        let Some(reader) = reader else { return pin!(filling).await };
+        let ttl_seconds = Some(reader.opening().terms.lifetime_seconds as i64 - reader.opening().terms.initial_age_seconds as i64);
+        let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: true, collapsed: false };
+        let serving = self.serve_reader(route, reader, asked, status, tier);
+        let (filled, served) = join_both(filling, serving).await;
+        // When both failed it is because of the upstream: only what it sent can be read along.
+        filled.and(served)
+    }
+
+    /// The answer as it is, with word of what the cache did.
+    fn pass_on(&mut self, why: Forward) {
+        for name in TAG_FIELDS {
+            self.response.fields.remove(name);
+        }
+        let status = CacheStatus::Forwarded { why, status: None, ttl_seconds: None, stored: false, collapsed: false };
+        self.push_cache_status(status);
+    }
+
+    /// RFC 9111 section 4.4.
+    fn note_invalidated(&self, route: &CompiledRoute, key: Option<Key>) {
+        let (Some(cache), Some(key)) = (&route.cache, key) else { return };
+        let method = self.head.method_name();
+        let keys = self.with_response(|response| {
+            invalidation::invalidated(&key, tidegate_cache::RequestHead { method, fields: &[] }, response)
+        });
+        for key in keys {
+            cache.tier.invalidate(Purge::Url(key), PurgeKind::Hard);
+        }
+    }
+
+    /// The answer's head as the cache is shown it: with names in lower case.
+    fn with_response<R>(&self, run: impl FnOnce(ResponseHead<'_>) -> R) -> R {
+        let names: Vec<Vec<u8>> = self.response.fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let values = self.response.fields.iter().map(|(_, value)| value);
+        let fields: Vec<tidegate_cache::Field<'_>> = names.iter().map(Vec::as_slice).zip(values).collect();
+        run(ResponseHead { status: self.response.status, fields: &fields })
+    }
+
+    /// Nobody waits for the answer but the cache.
+    pub(crate) fn is_in_background(&self) -> bool {
+        matches!(self.responder, Responder::Nobody)
+    }
+}
+
+/// Trailers are not kept.
+async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &Arc<CacheTier>) -> Result<(), Failure> {
+    let mut turn = 0;
+    let fault = |fault| upstream_body_fault(&fault);
+    let mut piece = body.at_hand().map_err(fault)?;
+    loop {
+        if let Some(piece) = piece.take() {
+            writer.push(&piece);
+            turn += piece.len();
+        }
+        if body.is_finished() {
+            break;
+        }
+        if !writer.is_wanted() {
+            // Too large to be kept, and nobody is left who reads it along.
+            return Err(Failure::upstream(UpstreamError::BodyCut, Reach::Answering));
+        }
+        let _ = rt::timeout(ROOM_WAIT, poll_fn(|cx| writer.poll_room(cx))).await;
+        if turn > TURN_BYTES {
+            turn = 0;
+            rt::yield_now().await;
+        }
+        piece = pin!(body.read()).await.map_err(fault)?;
+        if piece.is_none() {
+            break;
+        }
+    }
+    if let Ok(object) = writer.finish() {
+        tier.keep_on_disk(&object);
+    }
+    Ok(())
+}

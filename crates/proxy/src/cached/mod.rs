@@ -1,0 +1,294 @@
+//! `cache`: answers that are kept are given again, and requests for the same wait for one. What may be kept and given is decided in the crate of
+//! that name; here is the order in which a request asks it, its upstream and its disk. `fetch` is what happens to an answer on its way in, `serve`
+//! how one goes out, `tier` what all workers share.
+
+mod asked;
+mod background;
+mod body;
+mod fetch;
+mod purge;
+mod serve;
+pub mod tier;
+
+use self::asked::Asked;
+pub use self::body::StoredBody;
+pub use self::fetch::{Caching, Kept};
+use self::fetch::{Answered, Fetch};
+pub use self::tier::{CacheTier, TierSettings};
+use crate::failure::{Failure, Refusal};
+use crate::forward::unless_gone;
+use crate::pool::WorkerPool;
+use crate::request::Request;
+use crate::snapshot::CompiledRoute;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_cache::policy::{CacheStatus, Forward};
+use tidegate_cache::store::{Adopted, StaleReason};
+use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
+use tidegate_model::{Cache, MatchLine, Purging};
+use tidegate_transport::{Sock, rt};
+use tidegate_wire::BodyFraming;
+use tidegate_wire::head::{HeaderId, RequestHead};
+
+/// Fetches that a request may see fail or turn out to be for others, before it goes to the upstream on its own.
+const LOOKUPS_MAX: u32 = 8;
+/// How long a request waits for its answer to come from the disk. A disk that is slower than an upstream is no help.
+const DISK_WAIT: Duration = Duration::from_secs(2);
+
+/// The cache as a route uses it.
+pub struct RouteCache {
+    pub tier: Arc<CacheTier>,
+    /// The tier's, under the rules of the route.
+    store: Store,
+    /// Keeps apart what routes with conditions answer to the same URL. Empty without conditions: then a URL has one route.
+    partition: Box<[u8]>,
+    purging: Purging,
+}
+
+impl RouteCache {
+    pub fn new(cache: &Cache, matches: &[MatchLine], tier: &Arc<CacheTier>) -> RouteCache {
+        let seconds = |time: Duration| time.as_secs();
+        let rules = Rules {
+            heuristic_percent: u64::from(cache.heuristic_percent),
+            negative_seconds: cache.fresh.iter().map(|(status, time)| (*status, seconds(*time))).collect(),
+            stale_while_revalidate_seconds: seconds(cache.stale_while_revalidate),
+            stale_if_error_seconds: seconds(cache.stale_if_error),
+            stores_set_cookie: cache.keeps_set_cookie,
+            obeys_request_directives: cache.obeys_clients,
+            fetches_whole_for_ranges: cache.whole_for_ranges,
+            ..Rules::default()
+        };
+        let partition = if matches.is_empty() { Box::default() } else { Box::from(identity(matches).to_be_bytes()) };
+        RouteCache { tier: tier.clone(), store: tier.store().ruled_by(Arc::new(rules)), partition, purging: cache.purging.clone() }
+    }
+}
+
+/// The same for the same conditions, also after a restart. Where it is not, answers are fetched anew.
+fn identity(matches: &[MatchLine]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{matches:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Answers with what is kept, or asks the upstream.
+    pub(crate) async fn answer_cached(
+        &mut self,
+        route: &CompiledRoute,
+        cache: &RouteCache,
+        pool: Rc<WorkerPool<S>>,
+    ) -> Result<(), Failure> {
+        if cache.purging.is_open() && self.head.method_name() == b"PURGE" {
+            return Box::pin(self.purge(cache)).await;
+        }
+        // A body would be part of the question, and what answers to it may differ.
+        let is_plain = self.framing == BodyFraming::None && self.hop.upgrade.is_none();
+        let Some(key) = self.cache_key() else { return self.pass_by(route, pool, Forward::Bypass, None).await };
+        if !is_plain {
+            return self.pass_by(route, pool, Forward::Request, Some(key)).await;
+        }
+        let partition = self.partition(cache);
+        let now = cache.tier.now();
+        let lookup = self.as_asked(&partition, |request| cache.store.lookup(&key, request, now));
+        match lookup {
+            Lookup::Hit { object, age_seconds: _, ttl_seconds } => {
+                let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
+                pin!(self.serve_object(route, cache, &object, None, status)).await
+            }
+            Lookup::Bypass(why) => self.pass_by(route, pool, why, Some(key)).await,
+            lookup => {
+                let Some(asked) = self.as_asked(&partition, |request| Asked::new(request)) else {
+                    return self.pass_by(route, pool, Forward::Bypass, Some(key)).await;
+                };
+                Box::pin(self.answer_missed(route, cache, pool, (key, asked.into()), lookup)).await
+            }
+        }
+    }
+
+    /// What could not be answered at once.
+    async fn answer_missed(
+        &mut self,
+        route: &CompiledRoute,
+        cache: &RouteCache,
+        pool: Rc<WorkerPool<S>>,
+        (key, asked): (Key, Rc<Asked>),
+        mut lookup: Lookup,
+    ) -> Result<(), Failure> {
+        for _ in 0..LOOKUPS_MAX {
+            let (wait, why) = match lookup {
+                Lookup::Hit { object, ttl_seconds, .. } => {
+                    let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
+                    return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                }
+                Lookup::Stale { object, why: StaleReason::WhileRevalidate | StaleReason::MaxStale | StaleReason::IfError, revalidation, .. } => {
+                    if let Some(ticket) = revalidation {
+                        self.revalidate(cache, &pool, ticket, &asked);
+                    }
+                    return self.serve_stale(route, cache, &object, &asked).await;
+                }
+                Lookup::Fetch(ticket, why) => return self.fetch(route, cache, pool, (ticket, why), asked).await,
+                Lookup::Bypass(why) => return self.pass_by(route, pool, why, Some(key)).await,
+                Lookup::GatewayTimeout => return self.answer_refusal(Refusal::NOT_KEPT).await,
+                Lookup::Wait(wait, why) => (wait, why),
+            };
+            match self.wait_for(cache, wait, &asked).await? {
+                Some(WaitOutcome::Read(reader)) => {
+                    let ttl_seconds = reader.opening().terms.lifetime_seconds as i64;
+                    let status = CacheStatus::Forwarded { why, status: None, ttl_seconds: Some(ttl_seconds), stored: false, collapsed: true };
+                    return self.serve_along(route, reader, &asked, status, cache).await;
+                }
+                Some(WaitOutcome::Serve(object)) => {
+                    let ttl_seconds = Some(object.ttl_seconds(cache.tier.now()));
+                    let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: false, collapsed: true };
+                    return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                }
+                Some(WaitOutcome::Fetch(ticket)) => return self.fetch(route, cache, pool, (ticket, why), asked).await,
+                Some(WaitOutcome::LookUpAgain) => lookup = asked.with(|request| cache.store.lookup(&key, request, cache.tier.now())),
+                // It is not for sharing, or takes too long: each on its own.
+                Some(WaitOutcome::Alone) | None => return self.pass_by(route, pool, why, Some(key)).await,
+            }
+        }
+        self.pass_by(route, pool, Forward::Bypass, Some(key)).await
+    }
+
+    /// Past the cache, which only hears of what changes something.
+    async fn pass_by(
+        &mut self,
+        route: &CompiledRoute,
+        pool: Rc<WorkerPool<S>>,
+        why: Forward,
+        key: Option<Key>,
+    ) -> Result<(), Failure> {
+        self.caching = Some(Box::new(Caching::Past { why, key }));
+        pin!(self.forward(route, pool)).await
+    }
+
+    /// Asks the disk, then the upstream; what comes is kept for others.
+    async fn fetch(
+        &mut self,
+        route: &CompiledRoute,
+        cache: &RouteCache,
+        pool: Rc<WorkerPool<S>>,
+        (ticket, why): (FetchTicket, Forward),
+        asked: Rc<Asked>,
+    ) -> Result<(), Failure> {
+        let mut ticket = match self.read_disk(cache, ticket, &asked).await? {
+            Adopted::Serve(object) => {
+                let status = CacheStatus::Hit { ttl_seconds: object.ttl_seconds(cache.tier.now()) };
+                return self.serve_object(route, cache, &object, Some(&asked), status).await;
+            }
+            Adopted::Fetch(ticket) => ticket,
+        };
+        loop {
+            let untouched = ticket.stale().is_some().then(|| RequestHead::clone(&self.head));
+            self.ask_for_whole(&ticket);
+            let fetch = Fetch { ticket, why, asked: asked.clone(), tier: cache.tier.clone(), sent: cache.tier.now() };
+            self.caching = Some(Box::new(Caching::Fetch(fetch)));
+            let outcome = pin!(self.forward(route, pool.clone())).await;
+            match (outcome, self.caching.take().map(|caching| *caching)) {
+                (Ok(()), Some(Caching::Answered(Answered::Validated { object, status }))) => {
+                    return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                }
+                (Ok(()), Some(Caching::Answered(Answered::Stale(object)))) => {
+                    return self.serve_stale(route, cache, &object, &asked).await;
+                }
+                (Ok(()), Some(Caching::Answered(Answered::AskAgain(again)))) => {
+                    ticket = again;
+                    if let Some(untouched) = untouched {
+                        *self.head = untouched;
+                    }
+                }
+                // RFC 5861 section 4: no answer at all is an error as well.
+                (Err(Failure::Upstream(fault)), Some(Caching::Fetch(mut fetch))) if !self.responder.has_started() => {
+                    return match fetch.ticket.serve_stale(cache.tier.now()) {
+                        Some((object, _)) => self.serve_stale(route, cache, &object, &asked).await,
+                        None => Err(Failure::Upstream(fault)),
+                    };
+                }
+                (outcome, _) => return outcome,
+            }
+        }
+    }
+
+    /// The head that fetches for everybody: without the client's own conditions, with those of what is kept.
+    fn ask_for_whole(&mut self, ticket: &FetchTicket) {
+        let fields = &mut self.head.fields;
+        for name in tidegate_cache::policy::revalidation::REPLACED_FIELDS {
+            fields.remove(name.as_bytes());
+        }
+        for (name, value) in ticket.condition() {
+            fields.push(name, value);
+        }
+    }
+
+    /// Waits for another request's fetch; `None` when that takes longer than going alone should.
+    async fn wait_for(&mut self, cache: &RouteCache, mut wait: WaitHandle, asked: &Asked) -> Result<Option<WaitOutcome>, Failure> {
+        let limit = Duration::from_secs(cache.store.wait_seconds_max());
+        let waiting = pin!(rt::timeout(limit, poll_fn(|cx| asked.with(|request| wait.poll(request.fields, cx)))));
+        unless_gone(&mut self.responder, &Cell::new(true), waiting).await
+    }
+
+    /// The answer from the disk, if it is there and fresh; if it is stale, the ticket asks about it.
+    async fn read_disk(&mut self, cache: &RouteCache, ticket: FetchTicket, asked: &Asked) -> Result<Adopted, Failure> {
+        let disk = if ticket.stale().is_none() { cache.tier.disk() } else { None };
+        let Some(disk) = disk else { return Ok(Adopted::Fetch(ticket)) };
+        let Some(mut reading) = asked.with(|request| disk.read(ticket.key(), request.fields)) else { return Ok(Adopted::Fetch(ticket)) };
+        let waiting = pin!(rt::timeout(DISK_WAIT, reading.recv()));
+        let read = unless_gone(&mut self.responder, &Cell::new(true), waiting).await?;
+        match read.flatten().flatten() {
+            Some(object) => Ok(asked.with(|request| ticket.adopt(object, request.fields, cache.tier.now()))),
+            None => Ok(Adopted::Fetch(ticket)),
+        }
+    }
+
+    async fn serve_stale(
+        &mut self,
+        route: &CompiledRoute,
+        cache: &RouteCache,
+        object: &Arc<Object>,
+        asked: &Asked,
+    ) -> Result<(), Failure> {
+        let ttl_seconds = object.ttl_seconds(cache.tier.now());
+        self.serve_object(route, cache, object, Some(asked), CacheStatus::Hit { ttl_seconds }).await
+    }
+
+    /// The URL as the client sent it, which is what a purge names.
+    fn cache_key(&self) -> Option<Key> {
+        let bytes = &self.head.fields.bytes;
+        let query = self.record.query.map(|query| query.of(bytes));
+        Key::of_parts(self.scheme().as_str().as_bytes(), self.head.authority(), self.record.path.of(bytes), query)
+    }
+
+    /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path and host.
+    fn partition(&self, cache: &RouteCache) -> Vec<u8> {
+        let mut partition = cache.partition.to_vec();
+        let bytes = &self.head.fields.bytes;
+        let sent = (self.record.path.of(bytes), self.record.query.map(|query| query.of(bytes)));
+        if (self.head.path(), self.head.query()) != sent {
+            partition.extend_from_slice(b"\n/");
+            partition.extend_from_slice(self.head.path());
+            partition.extend_from_slice(b"?");
+            partition.extend_from_slice(self.head.query().unwrap_or_default());
+        }
+        if let Some(host) = self.head.fields.get(HeaderId::Host).filter(|host| *host != self.head.authority()) {
+            partition.extend_from_slice(b"\nhost ");
+            partition.extend_from_slice(host);
+        }
+        partition
+    }
+
+    /// The request as the cache is shown it.
+    fn as_asked<R>(&self, partition: &[u8], run: impl FnOnce(tidegate_cache::RequestHead<'_>) -> R) -> R {
+        let mut fields: Vec<tidegate_cache::Field<'_>> = Vec::with_capacity(32);
+        fields.extend(self.head.fields.iter());
+        if !partition.is_empty() {
+            fields.push((tidegate_cache::key::PARTITION, partition));
+        }
+        run(tidegate_cache::RequestHead { method: self.head.method_name(), fields: &fields })
+    }
+}
