@@ -208,6 +208,7 @@ impl Control {
         take_back_into_use(&before.snapshot, &self.running.snapshot);
         begin_slowly(&before.snapshot, &self.running.snapshot);
         self.superseded.push(before.snapshot);
+        self.configure_cache();
         self.look_after_pools();
     }
 

@@ -5,8 +5,9 @@
 
 pub mod background;
 pub mod bind;
+pub mod cache;
 pub mod change;
-pub mod check;
+mod check;
 pub mod compile;
 pub mod confirm;
 pub mod control;

@@ -18,6 +18,7 @@ const LOW_PERCENT: u64 = 85;
 
 impl Control {
     pub(crate) fn look_at_memory(&mut self) {
+        self.show_cache();
         let Some(budget) = self.memory_budget() else {
             if self.process.pressure.is_high() {
                 self.process.pressure.set_high(false);
@@ -47,7 +48,7 @@ impl Control {
     }
 
     /// Bytes; `None` when there is no bound.
-    fn memory_budget(&mut self) -> Option<u64> {
+    pub(crate) fn memory_budget(&mut self) -> Option<u64> {
         let (setting, now) = (self.running.configuration.memory, Instant::now());
         if let Some(known) = &self.budget
             && known.setting == setting

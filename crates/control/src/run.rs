@@ -278,6 +278,7 @@ impl Prepared {
             control.workers.start(workers, &control.running.snapshot, &control.process)?;
             borrowed.keep();
             control.succession.answer_peers();
+            control.configure_cache();
             control.look_after_pools();
             control.readiness.set(ReadinessState::Ready);
             let sites = control.configuration().sites.len();

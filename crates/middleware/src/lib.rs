@@ -24,5 +24,7 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use errors::{error_answer, reason_phrase};
 pub use rewrite::RewriteError;
-pub use step::{After, CompiledStep, CompiledTerminal, StepRefusal, apply_request, apply_response, compile_steps, cache_of, compress_of};
+pub use step::{
+    After, CompiledStep, CompiledTerminal, StepRefusal, apply_request, apply_response, cache_of, compile_steps, compress_of,
+};
 pub use template::{CompiledTemplate, Target};

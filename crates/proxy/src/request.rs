@@ -554,6 +554,7 @@ impl<'c, S: Sock> Request<'c, S> {
             request_id: &self.record.request_id.to_hex(),
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
             pool: self.pool.as_ref().map(|pool| &*pool.compiled.name.0),
+            cache: self.record.cache,
             reason: self.record.reason,
             setting: self.record.setting,
             request_header: needs_headers.then_some(&request_header),

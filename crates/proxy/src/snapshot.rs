@@ -367,7 +367,8 @@ fn compile_site(
             Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => RouteRetry::OfPool,
         };
         // Files are in the kernel's cache already, and what is made here costs less than looking it up.
-        let cache = cache_of(&steps).filter(|_| pool.is_some()).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
+        let cache =
+            cache_of(&steps).filter(|_| pool.is_some()).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
         compiled_routes.push(CompiledRoute {
             compresses: compress_of(&steps).is_some(),
             changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_))),

@@ -64,6 +64,7 @@ fn typical(line: u64) -> AccessRecord<'static> {
         request_id: b"0192f0c17b4a7c3e9d1f5a6b8c2d4e6f",
         site: "https://shop.example.com",
         pool: Some("api"),
+        cache: None,
         reason: None,
         setting: None,
         request_header: None,

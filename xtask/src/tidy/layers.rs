@@ -38,6 +38,7 @@ const LAYERS: &[Layer] = &[
             "wire",
             "routing",
             "balancing",
+            "cache",
             "config",
             "proxy",
             "certs",

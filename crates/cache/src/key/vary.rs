@@ -55,10 +55,17 @@ impl Vary {
     }
 
     fn partitioned(self) -> Vary {
+        if self.is_partitioned() {
+            return self;
+        }
         // Always first, so that equal sets are equal lists.
         let mut names: Vec<Box<[u8]>> = self.names.to_vec();
         names.insert(0, PARTITION.into());
         Vary { names: names.into() }
+    }
+
+    fn is_partitioned(&self) -> bool {
+        self.names.first().is_some_and(|name| **name == *PARTITION)
     }
 
     pub fn nothing() -> Vary {
@@ -73,8 +80,13 @@ impl Vary {
         self.names().any(|name| name == b"accept-encoding")
     }
 
-    /// What the request says in those fields, so that equal bytes mean the same answer. `None` beyond 8 KiB.
+    /// What the request says in those fields, so that equal bytes mean the same answer. `None` beyond 8 KiB, and for a
+    /// request in a partition when the answer is in none.
     pub fn secondary(&self, request: &[Field<'_>]) -> Option<Box<[u8]>> {
+        let is_in_partition = request.iter().any(|field| field.0 == PARTITION);
+        if is_in_partition && !self.is_partitioned() {
+            return None;
+        }
         let mut key = Vec::new();
         for name in self.names() {
             if name == b"accept-encoding" {

@@ -241,7 +241,7 @@ impl Store {
             Sharing::Collapse => {}
         }
         // A request that says too much to be told from others cannot share.
-        let vary = shard.vary_of(key);
+        let vary = shard.vary_of(key).within_partition(request.fields);
         let Some(secondary) = vary.secondary(request.fields) else { return Lookup::Bypass(why) };
         let flights = shard.resources.get(key).map(|resource| resource.flights.clone()).unwrap_or_default();
         let mut living = flights.len();

@@ -30,8 +30,16 @@ pub static CACHE: Directive = Directive {
             Kind::Percent { min: 0, max: 100 },
             "How long an answer is fresh that only has a `Last-Modified`: the part of the time since then, a day at most; `0%` when left out.",
         ),
-        Property::once("stale-while-revalidate", STALE, "How long a stale answer is given while one request asks for a new one, when the answer does not say it; `0s` when left out."),
-        Property::once("stale-if-error", STALE, "How long a stale answer is given when the upstream fails, when the answer does not say it; `0s` when left out."),
+        Property::once(
+            "stale-while-revalidate",
+            STALE,
+            "How long a stale answer is given while one request asks for a new one, when the answer does not say it; `0s` when left out.",
+        ),
+        Property::once(
+            "stale-if-error",
+            STALE,
+            "How long a stale answer is given when the upstream fails, when the answer does not say it; `0s` when left out.",
+        ),
         Property::once(
             "client-control",
             Kind::Switch,
@@ -86,9 +94,21 @@ pub static CACHE_STORE: Directive = Directive {
             Kind::Size { min: MEMORY_BYTES_MIN, max: 1 << 50 },
             "What answers may take of memory; `256MiB` when left out, and no more than a quarter of what the process may use.",
         ),
-        Property::once("object", Kind::Size { min: 1 << 10, max: 4 << 30 }, "The largest answer that is kept; `8MiB` when left out."),
-        Property::once("disk", Kind::Path, "A folder in which answers are kept too, over restarts. It belongs to this process alone."),
-        Property::once("disk-size", Kind::Size { min: 1 << 20, max: 1 << 50 }, "What the files in it may take together; `10GiB` when left out."),
+        Property::once(
+            "object",
+            Kind::Size { min: 1 << 10, max: 4 << 30 },
+            "The largest answer that is kept; `8MiB` when left out.",
+        ),
+        Property::once(
+            "disk",
+            Kind::Path,
+            "A folder in which answers are kept too, over restarts. It belongs to this process alone.",
+        ),
+        Property::once(
+            "disk-size",
+            Kind::Size { min: 1 << 20, max: 1 << 50 },
+            "What the files in it may take together; `10GiB` when left out.",
+        ),
     ],
     block: Block::None,
     summary: "Where `cache` keeps answers.",
@@ -142,7 +162,8 @@ fn fresh(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(u16, Duration)> {
         let read = lowering::read(lowering, &entry.value, Kind::Text("`status time`"), "`fresh=`");
         let Some(text) = read.map(Read::text) else { continue };
         let status = |text: &str| text.parse().ok().filter(|status| (200..=599).contains(status) && !matches!(status, 206 | 304));
-        let parts = text.value.trim().split_once(' ').and_then(|(code, time)| Some((status(code)?, parse_duration(time.trim()).ok()?)));
+        let parts =
+            text.value.trim().split_once(' ').and_then(|(code, time)| Some((status(code)?, parse_duration(time.trim()).ok()?)));
         match parts {
             Some((status, _)) if fresh.iter().any(|(known, _)| *known == status) => {
                 lowering.report(text.error("bad-value", format!("{status} is named twice")).help("remove one of them"));
@@ -167,7 +188,9 @@ fn purging(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Purging {
         for network in text.value.split(',').map(str::trim) {
             match parse_network(network) {
                 Ok(network) => purging.from.push(network),
-                Err(reason) => lowering.report(text.error("bad-value", reason).help("for example `purge-from=\"127.0.0.1,10.0.0.0/8\"`")),
+                Err(reason) => {
+                    lowering.report(text.error("bad-value", reason).help("for example `purge-from=\"127.0.0.1,10.0.0.0/8\"`"))
+                }
             }
         }
         if purging.from.len() > NETWORKS_MAX {
@@ -177,7 +200,9 @@ fn purging(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Purging {
     if let Some(text) = line.text(lowering, "purge-token") {
         if text.value.chars().count() < TOKEN_CHARACTERS_MIN {
             let message = format!("a token needs at least {TOKEN_CHARACTERS_MIN} characters");
-            lowering.report(text.error("bad-value", message).help("for example one made by `openssl rand -hex 16`, from `{env.PURGE_TOKEN}`"));
+            lowering.report(
+                text.error("bad-value", message).help("for example one made by `openssl rand -hex 16`, from `{env.PURGE_TOKEN}`"),
+            );
         }
         purging.token = Some(Secret::new(text.value));
     }
@@ -202,7 +227,8 @@ fn lower_store(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         && let Some(value) = line.property("object").or_else(|| line.property("memory"))
     {
         if object.is_some() {
-            let diagnostic = Diagnostic::error("bad-value", value.location.clone(), "one answer may take a quarter of `memory=` at most");
+            let diagnostic =
+                Diagnostic::error("bad-value", value.location.clone(), "one answer may take a quarter of `memory=` at most");
             lowering.report(diagnostic.help("raise `memory=`, or lower `object=`"));
         } else {
             store.object_bytes_max = memory / 4;

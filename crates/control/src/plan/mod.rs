@@ -158,6 +158,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         log: _,
         threads: _,
         memory: _,
+        cache: _,
         drain: _,
         limits: _,
     } = before;

@@ -8,9 +8,9 @@ pub use pool::{discover, pool_secrets, pool_settings};
 use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors, Field, Files,
-    HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern, Origins, PathPattern, Route,
-    Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource, TlsVersion,
+    AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors,
+    Field, Files, HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern, Origins,
+    PathPattern, Route, Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource, TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -198,8 +198,11 @@ fn cache(cache: &Cache) -> String {
             text.push_str(&format!(" {name}={}", quoted(&duration(time))));
         }
     }
-    let switches =
-        [("client-control", cache.obeys_clients), ("whole-for-ranges", cache.whole_for_ranges), ("set-cookie", cache.keeps_set_cookie)];
+    let switches = [
+        ("client-control", cache.obeys_clients),
+        ("whole-for-ranges", cache.whole_for_ranges),
+        ("set-cookie", cache.keeps_set_cookie),
+    ];
     for (name, _) in switches.iter().filter(|(_, is_on)| *is_on) {
         text.push_str(&format!(" {name}=#true"));
     }
@@ -402,9 +405,8 @@ pub fn memory(memory: Memory) -> String {
 
 pub fn cache_store(store: &CacheStore) -> String {
     let memory = store.memory_bytes.map_or_else(|| "auto".to_owned(), size);
-    let disk = store.disk.as_ref().map_or_else(String::new, |disk| {
-        format!(", {} of {}", size(disk.bytes_max), disk.folder.display())
-    });
+    let disk =
+        store.disk.as_ref().map_or_else(String::new, |disk| format!(", {} of {}", size(disk.bytes_max), disk.folder.display()));
     format!("memory {memory}, answers up to {}{disk}", size(store.object_bytes_max))
 }
 

@@ -19,13 +19,7 @@ const FETCHES_MAX: usize = 128;
 
 impl<S: Sock> Request<'_, S> {
     /// Asks for what has the ticket, while the client gets what is there.
-    pub(super) fn revalidate(
-        &self,
-        cache: &RouteCache,
-        pool: &Rc<WorkerPool<S>>,
-        ticket: FetchTicket,
-        asked: &Rc<Asked>,
-    ) {
+    pub(super) fn revalidate(&self, cache: &RouteCache, pool: &Rc<WorkerPool<S>>, ticket: FetchTicket, asked: &Rc<Asked>) {
         let worker = &self.connection.worker;
         let Some(site) = self.site.clone() else { return };
         let Some(route) = self.route else { return };

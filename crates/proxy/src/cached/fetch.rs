@@ -74,7 +74,12 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    async fn keep_fetched(&mut self, route: &CompiledRoute, mut fetch: Fetch, body: &mut BodyReader<'_, S>) -> Result<Kept, Failure> {
+    async fn keep_fetched(
+        &mut self,
+        route: &CompiledRoute,
+        mut fetch: Fetch,
+        body: &mut BodyReader<'_, S>,
+    ) -> Result<Kept, Failure> {
         let now = fetch.tier.now();
         if matches!(self.response.status, 500 | 502..=504)
             && let Some((object, _)) = fetch.ticket.serve_stale(now)
@@ -83,7 +88,8 @@ impl<S: Sock> Request<'_, S> {
             return Ok(Kept::Yes { is_read: false });
         }
         let Fetch { ticket, why, asked, tier, sent } = fetch;
-        let begun = self.with_response(|response| asked.with(|request| ticket.begin(Exchange { request, response, sent, received: now })));
+        let begun = self
+            .with_response(|response| asked.with(|request| ticket.begin(Exchange { request, response, sent, received: now })));
         let answered = match begun {
             Begun::Storing(writer) => {
                 self.stream_stored(route, (why, &asked, &tier), writer, body).await?;
@@ -120,7 +126,8 @@ impl<S: Sock> Request<'_, S> {
         let reader = if self.is_in_background() { None } else { writer.reader() };
         let filling = fill(writer, body, tier);
         let Some(reader) = reader else { return pin!(filling).await };
-        let ttl_seconds = Some(reader.opening().terms.lifetime_seconds as i64 - reader.opening().terms.initial_age_seconds as i64);
+        let ttl_seconds =
+            Some(reader.opening().terms.lifetime_seconds as i64 - reader.opening().terms.initial_age_seconds as i64);
         let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: true, collapsed: false };
         let serving = self.serve_reader(route, reader, asked, status, tier);
         let (filled, served) = join_both(filling, serving).await;

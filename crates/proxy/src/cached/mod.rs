@@ -12,8 +12,8 @@ pub mod tier;
 
 use self::asked::Asked;
 pub use self::body::StoredBody;
-pub use self::fetch::{Caching, Kept};
 use self::fetch::{Answered, Fetch};
+pub use self::fetch::{Caching, Kept};
 pub use self::tier::{CacheTier, TierSettings};
 use crate::failure::{Failure, Refusal};
 use crate::forward::unless_gone;
@@ -27,13 +27,14 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_cache::policy::StaleReason;
 use tidegate_cache::policy::{CacheStatus, Forward};
-use tidegate_cache::store::{Adopted, StaleReason};
+use tidegate_cache::store::Adopted;
 use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
 use tidegate_model::{Cache, MatchLine, Purging};
 use tidegate_transport::{Sock, rt};
 use tidegate_wire::BodyFraming;
-use tidegate_wire::head::{HeaderId, RequestHead};
+use tidegate_wire::head::{HeaderId, Method, RequestHead};
 
 /// Fetches that a request may see fail or turn out to be for others, before it goes to the upstream on its own.
 const LOOKUPS_MAX: u32 = 8;
@@ -64,7 +65,12 @@ impl RouteCache {
             ..Rules::default()
         };
         let partition = if matches.is_empty() { Box::default() } else { Box::from(identity(matches).to_be_bytes()) };
-        RouteCache { tier: tier.clone(), store: tier.store().ruled_by(Arc::new(rules)), partition, purging: cache.purging.clone() }
+        RouteCache {
+            tier: tier.clone(),
+            store: tier.store().ruled_by(Arc::new(rules)),
+            partition,
+            purging: cache.purging.clone(),
+        }
     }
 }
 
@@ -90,7 +96,8 @@ impl<S: Sock> Request<'_, S> {
         let is_plain = self.framing == BodyFraming::None && self.hop.upgrade.is_none();
         let Some(key) = self.cache_key() else { return self.pass_by(route, pool, Forward::Bypass, None).await };
         if !is_plain {
-            return self.pass_by(route, pool, Forward::Request, Some(key)).await;
+            let why = if matches!(self.head.method, Method::Get | Method::Head) { Forward::Request } else { Forward::Method };
+            return self.pass_by(route, pool, why, Some(key)).await;
         }
         let partition = self.partition(cache);
         let now = cache.tier.now();
@@ -125,7 +132,12 @@ impl<S: Sock> Request<'_, S> {
                     let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
                     return self.serve_object(route, cache, &object, Some(&asked), status).await;
                 }
-                Lookup::Stale { object, why: StaleReason::WhileRevalidate | StaleReason::MaxStale | StaleReason::IfError, revalidation, .. } => {
+                Lookup::Stale {
+                    object,
+                    why: StaleReason::WhileRevalidate | StaleReason::MaxStale | StaleReason::IfError,
+                    revalidation,
+                    ..
+                } => {
                     if let Some(ticket) = revalidation {
                         self.revalidate(cache, &pool, ticket, &asked);
                     }
@@ -139,7 +151,13 @@ impl<S: Sock> Request<'_, S> {
             match self.wait_for(cache, wait, &asked).await? {
                 Some(WaitOutcome::Read(reader)) => {
                     let ttl_seconds = reader.opening().terms.lifetime_seconds as i64;
-                    let status = CacheStatus::Forwarded { why, status: None, ttl_seconds: Some(ttl_seconds), stored: false, collapsed: true };
+                    let status = CacheStatus::Forwarded {
+                        why,
+                        status: None,
+                        ttl_seconds: Some(ttl_seconds),
+                        stored: false,
+                        collapsed: true,
+                    };
                     return self.serve_along(route, reader, &asked, status, cache).await;
                 }
                 Some(WaitOutcome::Serve(object)) => {
@@ -148,7 +166,9 @@ impl<S: Sock> Request<'_, S> {
                     return self.serve_object(route, cache, &object, Some(&asked), status).await;
                 }
                 Some(WaitOutcome::Fetch(ticket)) => return self.fetch(route, cache, pool, (ticket, why), asked).await,
-                Some(WaitOutcome::LookUpAgain) => lookup = asked.with(|request| cache.store.lookup(&key, request, cache.tier.now())),
+                Some(WaitOutcome::LookUpAgain) => {
+                    lookup = asked.with(|request| cache.store.lookup(&key, request, cache.tier.now()))
+                }
                 // It is not for sharing, or takes too long: each on its own.
                 Some(WaitOutcome::Alone) | None => return self.pass_by(route, pool, why, Some(key)).await,
             }
@@ -227,7 +247,12 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// Waits for another request's fetch; `None` when that takes longer than going alone should.
-    async fn wait_for(&mut self, cache: &RouteCache, mut wait: WaitHandle, asked: &Asked) -> Result<Option<WaitOutcome>, Failure> {
+    async fn wait_for(
+        &mut self,
+        cache: &RouteCache,
+        mut wait: WaitHandle,
+        asked: &Asked,
+    ) -> Result<Option<WaitOutcome>, Failure> {
         let limit = Duration::from_secs(cache.store.wait_seconds_max());
         let waiting = pin!(rt::timeout(limit, poll_fn(|cx| asked.with(|request| wait.poll(request.fields, cx)))));
         unless_gone(&mut self.responder, &Cell::new(true), waiting).await
@@ -237,7 +262,9 @@ impl<S: Sock> Request<'_, S> {
     async fn read_disk(&mut self, cache: &RouteCache, ticket: FetchTicket, asked: &Asked) -> Result<Adopted, Failure> {
         let disk = if ticket.stale().is_none() { cache.tier.disk() } else { None };
         let Some(disk) = disk else { return Ok(Adopted::Fetch(ticket)) };
-        let Some(mut reading) = asked.with(|request| disk.read(ticket.key(), request.fields)) else { return Ok(Adopted::Fetch(ticket)) };
+        let Some(mut reading) = asked.with(|request| disk.read(ticket.key(), request.fields)) else {
+            return Ok(Adopted::Fetch(ticket));
+        };
         let waiting = pin!(rt::timeout(DISK_WAIT, reading.recv()));
         let read = unless_gone(&mut self.responder, &Cell::new(true), waiting).await?;
         match read.flatten().flatten() {

@@ -43,7 +43,8 @@ impl<S: Sock> Request<'_, S> {
     fn what_to_purge(&self) -> Option<Vec<Purge>> {
         let fields = &self.head.fields;
         let by_blanks = fields.all_named(b"surrogate-key").flat_map(|value| value.split(u8::is_ascii_whitespace));
-        let by_commas = fields.all_named(b"cache-tag").flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        let by_commas =
+            fields.all_named(b"cache-tag").flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
         let tags: Vec<Purge> =
             by_blanks.chain(by_commas).filter(|tag| !tag.is_empty()).map(|tag| Purge::Tag(tag.to_vec())).collect();
         if !tags.is_empty() {

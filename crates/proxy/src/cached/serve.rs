@@ -73,13 +73,17 @@ impl<S: Sock> Request<'_, S> {
         let mut body = BodyReader::Stored(Box::new(StoredBody::kept(&object.body, 0, object.body_bytes)));
         match self.start_coding((coding, level), Some(object.body_bytes)) {
             Some(mut coded) => {
-                coded.keep = Some(Box::new(KeptCoding { tier: cache.tier.clone(), object: object.clone(), place, pieces: Vec::new() }));
+                coded.keep =
+                    Some(Box::new(KeptCoding { tier: cache.tier.clone(), object: object.clone(), place, pieces: Vec::new() }));
                 let first = body.at_hand().unwrap_or_default();
                 self.consume_small_body();
                 self.stream_coded(coded, &mut body, first, &Cell::new(true)).await
             }
             // As many are being compressed as may be.
-            None => self.send_stored(Answer::Whole, Some(object.body_bytes), StoredBody::kept(&object.body, 0, object.body_bytes)).await,
+            None => {
+                self.send_stored(Answer::Whole, Some(object.body_bytes), StoredBody::kept(&object.body, 0, object.body_bytes))
+                    .await
+            }
         }
     }
 
@@ -162,7 +166,8 @@ impl<S: Sock> Request<'_, S> {
             Answer::Whole | Answer::NotModified => {}
             Answer::Part { first, last } => {
                 let (mut from, mut to) = (itoa::Buffer::new(), itoa::Buffer::new());
-                let range = [&b"bytes "[..], from.format(first).as_bytes(), b"-", to.format(last).as_bytes(), b"/", total.as_bytes()];
+                let range =
+                    [&b"bytes "[..], from.format(first).as_bytes(), b"-", to.format(last).as_bytes(), b"/", total.as_bytes()];
                 self.response.fields.push_parts(b"content-range", &range);
             }
             Answer::NotSatisfiable => self.response.fields.push_parts(b"content-range", &[b"bytes */", total.as_bytes()]),

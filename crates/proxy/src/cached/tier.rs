@@ -84,7 +84,8 @@ impl CacheTier {
         if state.settings.as_ref() == Some(&settings) {
             return Ok(());
         }
-        let bytes = Settings { bytes_max: settings.memory_bytes, object_bytes_max: settings.object_bytes_max, ..Settings::default() };
+        let bytes =
+            Settings { bytes_max: settings.memory_bytes, object_bytes_max: settings.object_bytes_max, ..Settings::default() };
         self.store.resize(&Settings { in_flight_bytes_max: settings.memory_bytes / 4, ..bytes });
         let is_same_disk = state.settings.as_ref().is_some_and(|before| before.disk == settings.disk);
         if !is_same_disk {

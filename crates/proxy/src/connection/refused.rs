@@ -40,6 +40,7 @@ impl<S: Sock> Connection<S> {
             request_id: &self.worker.next_request_id().to_hex(),
             site: "",
             pool: None,
+            cache: None,
             reason: Some(refusal.reason),
             setting: refusal.setting,
             request_header: None,

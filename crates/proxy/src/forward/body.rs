@@ -135,10 +135,12 @@ impl Pace {
                 reader.stream.sock.set_read_limit(ReadLimit::Until(started + self.allowance()));
                 body.read().await
             }
-            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => match rt::timeout(self.allowance(), body.read()).await {
-                Some(piece) => piece,
-                None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
-            },
+            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => {
+                match rt::timeout(self.allowance(), body.read()).await {
+                    Some(piece) => piece,
+                    None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
+                }
+            }
         }?;
         if self.received > 0 || self.first_grace.is_zero() {
             self.waited += started.elapsed();

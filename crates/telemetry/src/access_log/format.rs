@@ -4,7 +4,7 @@
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
 //! `time` `request_id`? `client_ip` `client_port` `site`? `method` `scheme` `host` `path` `query`? `protocol` `status`
 //! `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`? `upstream_reused`? `retries`?
-//! `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?
+//! `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?
 
 use super::LINE_BYTES_MAX;
 use super::escape::{push_json, push_text};
@@ -115,6 +115,7 @@ fn push_json_upstream(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
     if record.retries > 0 {
         push_number(line, br#","retries":"#, record.retries);
     }
+    push_json_optional(line, br#","cache":""#, record.cache.unwrap_or_default().as_bytes());
 }
 
 /// `key` holds the opening quote of the value.

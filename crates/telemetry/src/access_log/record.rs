@@ -39,6 +39,8 @@ pub struct AccessRecord<'a> {
     /// The site's name: its first address. Empty when no site was found.
     pub site: &'a str,
     pub pool: Option<&'a str>,
+    /// What the cache did, in one word.
+    pub cache: Option<&'a str>,
     /// The reason code, when the proxy itself made the answer.
     pub reason: Option<&'a str>,
     /// The setting that the refusal comes from, as it is written in the configuration.

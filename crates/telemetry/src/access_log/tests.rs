@@ -45,6 +45,7 @@ fn plain() -> AccessRecord<'static> {
         request_id: b"",
         site: "",
         pool: None,
+        cache: None,
         reason: None,
         setting: None,
         request_header: None,
@@ -63,6 +64,7 @@ fn full() -> AccessRecord<'static> {
         request_id: b"0192f0c1",
         site: "https://example.com",
         pool: Some("api"),
+        cache: Some("revalidated"),
         reason: Some("first_byte_timeout"),
         setting: Some("pool api timeout first-byte"),
         ..plain()
@@ -86,7 +88,7 @@ fn json_lines() {
     );
     check(
         &full(),
-        r#"{"time":"2026-11-20T11:15:57.123Z","request_id":"0192f0c1","client_ip":"192.0.2.7","client_port":50123,"site":"https://example.com","method":"GET","scheme":"https","host":"example.com","path":"/index.html","query":"a=1&b=2","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512,"pool":"api","upstream":"10.0.0.4:8080","upstream_first_byte_us":300,"upstream_reused":true,"retries":1,"tls_version":"1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","tls_sni":"example.com","tls_resumed":false,"referer":"https://example.com/","user_agent":"curl/8.5.0","reason":"first_byte_timeout","setting":"pool api timeout first-byte"}"#,
+        r#"{"time":"2026-11-20T11:15:57.123Z","request_id":"0192f0c1","client_ip":"192.0.2.7","client_port":50123,"site":"https://example.com","method":"GET","scheme":"https","host":"example.com","path":"/index.html","query":"a=1&b=2","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512,"pool":"api","upstream":"10.0.0.4:8080","upstream_first_byte_us":300,"upstream_reused":true,"retries":1,"cache":"revalidated","tls_version":"1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","tls_sni":"example.com","tls_resumed":false,"referer":"https://example.com/","user_agent":"curl/8.5.0","reason":"first_byte_timeout","setting":"pool api timeout first-byte"}"#,
     );
     check(
         &AccessRecord { client_ip: "::ffff:192.0.2.1".parse().expect("an address"), path: b"/\"\n", ..plain() },

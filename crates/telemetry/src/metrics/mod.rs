@@ -2,6 +2,7 @@
 //! [`number`] and [`histogram`] are the parts, [`worker`], [`site`], [`pool`] and [`server`] what they are put together to. What is rare,
 //! such as [`server_state`], any thread may write. [`registry`] finds them again over reloads, `prometheus` writes them as text.
 
+mod cache;
 mod configuration;
 mod discovery;
 mod histogram;
@@ -21,6 +22,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use cache::{CacheMetrics, CacheNumbers};
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};

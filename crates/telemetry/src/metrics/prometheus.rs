@@ -2,6 +2,7 @@
 //!
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
+use super::cache::CacheNumbers;
 use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::discovery::DiscoveryNumbers;
 use super::histogram::HistogramTotals;
@@ -34,6 +35,7 @@ pub(super) fn render(totals: &Totals) -> String {
     render_logs(&mut text, totals);
     render_configuration(&mut text, &totals.configuration);
     render_memory(&mut text, totals.memory);
+    render_cache(&mut text, totals.cache);
     render_process(&mut text, totals);
     text.out
 }
@@ -296,6 +298,51 @@ fn render_memory(text: &mut Text, memory: Option<MemoryNumbers>) {
     text.sample(&[], used_bytes);
     text.family("tidegate_memory_shedding", "gauge", "1 while requests are refused because the budget is nearly used up.");
     text.sample(&[], u8::from(is_shedding));
+}
+
+fn render_cache(text: &mut Text, cache: Option<CacheNumbers>) {
+    let Some(numbers) = cache else { return };
+    text.family("tidegate_cache_requests_total", "counter", "Requests that the cache looked for, by what it found.");
+    let results =
+        [("hit", numbers.hits), ("stale", numbers.stale_hits), ("miss", numbers.misses), ("collapsed", numbers.collapsed)];
+    for (result, count) in results {
+        text.sample(&[("result", result)], count);
+    }
+    text.family("tidegate_cache_objects", "gauge", "Answers that are kept, by tier.");
+    text.sample(&[("tier", "memory")], numbers.objects);
+    if numbers.has_disk {
+        text.sample(&[("tier", "disk")], numbers.disk_objects);
+    }
+    text.family("tidegate_cache_bytes", "gauge", "What they take, by tier.");
+    text.sample(&[("tier", "memory")], numbers.bytes);
+    if numbers.has_disk {
+        text.sample(&[("tier", "disk")], numbers.disk_bytes);
+    }
+    text.family("tidegate_cache_stored_total", "counter", "Answers that were kept, by tier.");
+    text.sample(&[("tier", "memory")], numbers.stored);
+    if numbers.has_disk {
+        text.sample(&[("tier", "disk")], numbers.disk_written);
+    }
+    text.family("tidegate_cache_evicted_total", "counter", "Answers that made room for others, by tier.");
+    text.sample(&[("tier", "memory")], numbers.evicted);
+    if numbers.has_disk {
+        text.sample(&[("tier", "disk")], numbers.disk_evicted);
+    }
+    text.family("tidegate_cache_purged_total", "counter", "Answers that were purged.");
+    text.sample(&[], numbers.purged);
+    if !numbers.has_disk {
+        return;
+    }
+    text.family("tidegate_cache_disk_reads_total", "counter", "Answers that came from the disk.");
+    text.sample(&[], numbers.disk_read);
+    text.family("tidegate_cache_disk_damaged_total", "counter", "Files that were thrown away because they were not whole.");
+    text.sample(&[], numbers.disk_damaged);
+    text.family(
+        "tidegate_cache_disk_errors_total",
+        "counter",
+        "Times that the disk failed; each time it is left alone for a minute.",
+    );
+    text.sample(&[], numbers.disk_errors);
 }
 
 fn render_process(text: &mut Text, totals: &Totals) {

@@ -1,6 +1,7 @@
 //! Finds the numbers by identity (worker, names of sites, pools and servers), so that they go on counting over a reload, and adds them up for
 //! a scrape. Its lock is taken at registration and at a scrape, never by a request. How they are bounded is in `table`.
 
+use super::cache::{CacheMetrics, CacheNumbers};
 use super::configuration::ConfigurationMetrics;
 use super::discovery::{DiscoveryMetrics, DiscoveryNumbers};
 use super::memory::{MemoryMetrics, MemoryNumbers};
@@ -34,6 +35,7 @@ pub struct Registry {
     log_writer: Arc<LogWriterMetrics>,
     configuration: Arc<ConfigurationMetrics>,
     memory: MemoryMetrics,
+    cache: CacheMetrics,
 }
 
 /// Sums over all workers that a change of the configuration is judged by. They only grow.
@@ -83,6 +85,7 @@ impl Registry {
             log_writer: Arc::default(),
             configuration: Arc::default(),
             memory: MemoryMetrics::default(),
+            cache: CacheMetrics::default(),
         }
     }
 
@@ -122,6 +125,11 @@ impl Registry {
     /// What became of looking for the servers of a pool, by kind of source such as `dns`. Its series are there as long as somebody holds it.
     pub fn discovery(&self, pool: &str, kind: &str) -> Arc<DiscoveryMetrics> {
         self.lock().discoveries.entry_of_all(two_names(pool, kind))
+    }
+
+    /// What the cache holds.
+    pub fn cache(&self) -> &CacheMetrics {
+        &self.cache
     }
 
     /// How near the process is to its memory budget.
@@ -186,6 +194,7 @@ impl Registry {
             server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.numbers())).collect(),
             discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.numbers())).collect(),
             memory: self.memory.numbers(),
+            cache: self.cache.numbers(),
         }
     }
 
@@ -210,6 +219,7 @@ pub(super) struct Totals {
     pub server_states: Vec<(TwoNames, ServerStateNumbers)>,
     pub discoveries: Vec<(TwoNames, DiscoveryNumbers)>,
     pub memory: Option<MemoryNumbers>,
+    pub cache: Option<CacheNumbers>,
 }
 
 #[cfg(test)]
