@@ -2,7 +2,7 @@
 
 use crate::api::{
     ApplyRequest, Certificates, Confirmed, Connections, Difference, ExplainRequest, Generations, Listeners, NoOptions,
-    PlanRequest, Pools, Problem, UpgradeRequest, Upgraded,
+    PlanRequest, Pools, Problem, PurgeRequest, Purged, UpgradeRequest, Upgraded,
 };
 use crate::ask::ask;
 use crate::convert;
@@ -15,6 +15,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use tidegate_control::cache::PurgeRequest as CachePurge;
 use tidegate_control::explain::ExplainRequest as Question;
 use tidegate_control::explain::{Explanation, ServerLive};
 use tidegate_control::report::{CONNECTIONS_LISTED_MAX, PoolReport, ServerReport};
@@ -23,6 +24,8 @@ use tokio::sync::oneshot;
 
 pub type Answer = Result<Response, Problem>;
 
+/// URLs and tags of one request to purge.
+const PURGED_AT_ONCE_MAX: usize = 10_000;
 /// Connections that are listed when nobody says how many.
 const CONNECTIONS_LISTED: usize = 100;
 
@@ -125,6 +128,34 @@ async fn set_drained(handle: &ControlHandle, parameters: &Parameters, Expected(e
     })
     .await?;
     tagged(&convert::server(report), tag)
+}
+
+pub async fn cache(State(handle): State<ControlHandle>) -> Answer {
+    let numbers = ask(&handle, |control| control.cache_numbers()).await?;
+    json(&convert::cache(numbers))
+}
+
+pub async fn purge(State(handle): State<ControlHandle>, Json(request): Json<PurgeRequest>) -> Answer {
+    let PurgeRequest { urls, tags, all, soft } = request;
+    let urls = urls.unwrap_or_default().into_iter().map(CachePurge::Url);
+    let tags = tags.unwrap_or_default().into_iter().map(CachePurge::Tag);
+    let mut wanted: Vec<CachePurge> = urls.chain(tags).take(PURGED_AT_ONCE_MAX + 1).collect();
+    if all == Some(true) {
+        wanted = vec![CachePurge::All];
+    }
+    if wanted.is_empty() {
+        return Err(bad_request("nothing is named that is to be removed".to_owned()).with_help("give `urls`, `tags` or `all`"));
+    }
+    if wanted.len() > PURGED_AT_ONCE_MAX {
+        return Err(bad_request(format!("more than {PURGED_AT_ONCE_MAX} URLs and tags are named")).with_help("ask several times"));
+    }
+    let (reply, replied) = oneshot::channel();
+    let answer = move |count| {
+        let _ = reply.send(count);
+    };
+    ask(&handle, move |control| control.purge_cache(&wanted, soft == Some(true), answer)).await?.map_err(bad_request)?;
+    let purged = replied.await.map_err(|_| crate::problem::draining())?;
+    json(&Purged { purged })
 }
 
 pub async fn generations(State(handle): State<ControlHandle>) -> Answer {

@@ -3,9 +3,9 @@
 use crate::access::{self, Access};
 use crate::api::schema::{Components, Described};
 use crate::api::{
-    Applied, ApplyRequest, Certificates, Confirmed, Connections, Difference, ExplainRequest, Explanation, Generation,
-    Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, Problem, Server, Status, UpgradeRequest,
-    Upgraded,
+    Applied, ApplyRequest, Cache, Certificates, Confirmed, Connections, Difference, ExplainRequest, Explanation, Generation,
+    Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, Problem, PurgeRequest, Purged, Server,
+    Status, UpgradeRequest, Upgraded,
 };
 use crate::configuration;
 use crate::handlers;
@@ -148,6 +148,7 @@ fn questions() -> Vec<Endpoint> {
             .about("The certificates that sites answer with."),
         read("/v1/pools", "pools", Pools::schema, || get(handlers::pools)).about("Pools and their servers.").tagged(),
         read("/v1/pools/{name}", "pool", Pool::schema, || get(handlers::pool)).about("One pool.").tagged().refusing(&[404]),
+        read("/v1/cache", "cache", Cache::schema, || get(handlers::cache)).about("What the cache holds and has done."),
         read("/v1/generations", "generations", Generations::schema, || get(handlers::generations))
             .about("The configurations that ran, the newest last: at most 20.")
             .tagged(),
@@ -189,6 +190,10 @@ fn changes() -> Vec<Endpoint> {
             post(handlers::undrain)
         })
         .about("Takes a server back into use."),
+        change("/v1/cache/purge", "purge", PurgeRequest::schema, Purged::schema, || post(handlers::purge))
+            .about("Removes what the cache keeps, or marks it as stale; answers when that is done.")
+            .untagged()
+            .refusing(&[]),
         change("/v1/explain", "explain", ExplainRequest::schema, Explanation::schema, || post(handlers::explain))
             .about("Where a request would go, and why not elsewhere. Nothing is sent.")
             .untagged()

@@ -6,7 +6,7 @@ use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Key, Purge};
 use tidegate_model::{CacheStore, Configuration, Step};
 use tidegate_proxy::cached::TierSettings;
-use tidegate_telemetry::CacheNumbers;
+use tidegate_telemetry::{CacheDiskNumbers, CacheNumbers};
 
 /// The part of the memory budget that the cache takes when nobody says how much.
 const BUDGET_PARTS: u64 = 4;
@@ -58,12 +58,25 @@ impl Control {
 
     /// Shows what the cache holds and has done, if there is one.
     pub(crate) fn show_cache(&self) {
-        if !caches(&self.running.configuration) {
-            return;
+        if caches(&self.running.configuration) {
+            self.registry().cache().set(self.cache_numbers());
         }
+    }
+
+    /// What the cache holds and has done since the process began.
+    pub fn cache_numbers(&self) -> CacheNumbers {
         let counts = self.process.cache.counts();
-        let (memory, disk) = (counts.memory, counts.disk.unwrap_or_default());
-        self.registry().cache().set(CacheNumbers {
+        let memory = counts.memory;
+        let disk = counts.disk.map(|disk| CacheDiskNumbers {
+            objects: disk.objects,
+            bytes: disk.bytes,
+            read: disk.read,
+            written: disk.written,
+            evicted: disk.evicted,
+            damaged: disk.damaged,
+            errors: disk.errors,
+        });
+        CacheNumbers {
             hits: memory.hits,
             stale_hits: memory.stale_hits,
             misses: memory.misses,
@@ -73,15 +86,8 @@ impl Control {
             purged: memory.purged,
             objects: memory.objects,
             bytes: memory.bytes + memory.in_flight_bytes,
-            has_disk: counts.disk.is_some(),
-            disk_objects: disk.objects,
-            disk_bytes: disk.bytes,
-            disk_read: disk.read,
-            disk_written: disk.written,
-            disk_evicted: disk.evicted,
-            disk_damaged: disk.damaged,
-            disk_errors: disk.errors,
-        });
+            disk,
+        }
     }
 
     /// Removes what is named, or marks it as stale, in a thread that may block. `answer` is told how many there were.

@@ -10,8 +10,9 @@ mod readiness;
 pub use access_log::{AccessLogSender, AccessLogWriter, AccessRecord, HeaderLookup, RecordTls, RecordUpstream};
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
-    CacheMetrics, CacheNumbers, ChangeResult, ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge, HandshakeFailure,
-    HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, PoolMetrics, PoolTotals, Registry,
-    ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, Traffic, UpstreamError, WorkerMetrics,
+    CacheDiskNumbers, CacheMetrics, CacheNumbers, ChangeResult, ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge,
+    HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, PoolMetrics,
+    PoolTotals, Registry, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, Traffic, UpstreamError,
+    WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

@@ -176,6 +176,23 @@ pub enum Command {
         #[command(flatten)]
         running: Running,
     },
+    /// Remove what the cache keeps, or mark it as stale.
+    Purge {
+        /// URLs, as `https://example.com/news/1`; with a `*` at the end all that begin so.
+        #[arg(value_name = "URL")]
+        urls: Vec<String>,
+        /// Answers with this tag, as their `Surrogate-Key` or `Cache-Tag` had it. Can be repeated.
+        #[arg(long = "tag", value_name = "TAG")]
+        tags: Vec<String>,
+        /// Everything.
+        #[arg(long)]
+        all: bool,
+        /// Answers become stale instead, and the upstream is asked about them when they are wanted again.
+        #[arg(long)]
+        soft: bool,
+        #[command(flatten)]
+        running: Running,
+    },
     /// Have a new process take over from the running one, which finishes its requests. Says when it has.
     Upgrade {
         /// The new program; by default the file that the running process was started from, as it is now.

@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         Command::Status { json, running } => commands::status::run(json, &running),
         Command::Top { running } => commands::top::run(&running),
         Command::Drain { server, running } => commands::drain::run(&server, "drain", &running),
+        Command::Purge { urls, tags, all, soft, running } => {
+            commands::purge::run(commands::purge::Wanted { urls, tags, all, soft }, &running)
+        }
         Command::Undrain { server, running } => commands::drain::run(&server, "undrain", &running),
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running),
         Command::Fmt { file, check } => commands::fmt::run(&file, check),

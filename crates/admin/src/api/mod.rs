@@ -1,6 +1,7 @@
 //! What the API takes and gives, as plain data that both sides share: the endpoint writes it, the client reads it. Members that are absent are
 //! `null`, and later versions only add members. How an answer is gathered is in `handlers`, which addresses there are in `routes`.
 
+mod cache;
 mod certificates;
 mod change;
 mod explain;
@@ -12,6 +13,7 @@ mod problem;
 pub mod schema;
 mod status;
 
+pub use cache::{Cache, CacheDisk, PurgeRequest, Purged};
 pub use certificates::{Certificate, Certificates};
 pub use change::{
     Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, NoOptions, PlanRequest, Planned, UnwrittenFile, UpgradeRequest,

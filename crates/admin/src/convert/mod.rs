@@ -15,7 +15,7 @@ use tidegate_control::generations::Generation;
 use tidegate_control::report;
 use tidegate_control::{Applied, Edited};
 use tidegate_model::Scheme;
-use tidegate_telemetry::{ReadinessState, ServerWord, UpstreamError};
+use tidegate_telemetry::{CacheDiskNumbers, CacheNumbers, ReadinessState, ServerWord, UpstreamError};
 
 pub fn status(status: report::Status) -> api::Status {
     let report::Status {
@@ -116,6 +116,15 @@ pub fn certificate(certificate: report::CertificateReport) -> api::Certificate {
         not_after: not_after.to_string(),
         key,
     }
+}
+
+pub fn cache(numbers: CacheNumbers) -> api::Cache {
+    let CacheNumbers { hits, stale_hits, misses, collapsed, stored, evicted, purged, objects, bytes, disk } = numbers;
+    let disk = disk.map(|disk| {
+        let CacheDiskNumbers { objects, bytes, read, written, evicted, damaged, errors } = disk;
+        api::CacheDisk { objects, bytes, read, written, evicted, damaged, errors }
+    });
+    api::Cache { objects, bytes, hits, stale_hits, misses, collapsed, stored, evicted, purged, disk }
 }
 
 pub fn pool(pool: report::PoolReport) -> api::Pool {

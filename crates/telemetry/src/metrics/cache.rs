@@ -15,16 +15,21 @@ pub struct CacheNumbers {
     pub purged: u64,
     pub objects: u64,
     pub bytes: u64,
-    pub has_disk: bool,
-    pub disk_objects: u64,
-    pub disk_bytes: u64,
-    pub disk_read: u64,
-    pub disk_written: u64,
-    pub disk_evicted: u64,
+    pub disk: Option<CacheDiskNumbers>,
+}
+
+/// The same of the part that is on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheDiskNumbers {
+    pub objects: u64,
+    pub bytes: u64,
+    pub read: u64,
+    pub written: u64,
+    pub evicted: u64,
     /// Files that were thrown away because they were not whole.
-    pub disk_damaged: u64,
+    pub damaged: u64,
     /// Times that the disk failed.
-    pub disk_errors: u64,
+    pub errors: u64,
 }
 
 /// Any thread may write.

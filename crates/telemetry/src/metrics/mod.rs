@@ -22,7 +22,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{CacheMetrics, CacheNumbers};
+pub use cache::{CacheDiskNumbers, CacheMetrics, CacheNumbers};
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};

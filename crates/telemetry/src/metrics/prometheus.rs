@@ -308,41 +308,33 @@ fn render_cache(text: &mut Text, cache: Option<CacheNumbers>) {
     for (result, count) in results {
         text.sample(&[("result", result)], count);
     }
-    text.family("tidegate_cache_objects", "gauge", "Answers that are kept, by tier.");
-    text.sample(&[("tier", "memory")], numbers.objects);
-    if numbers.has_disk {
-        text.sample(&[("tier", "disk")], numbers.disk_objects);
-    }
-    text.family("tidegate_cache_bytes", "gauge", "What they take, by tier.");
-    text.sample(&[("tier", "memory")], numbers.bytes);
-    if numbers.has_disk {
-        text.sample(&[("tier", "disk")], numbers.disk_bytes);
-    }
-    text.family("tidegate_cache_stored_total", "counter", "Answers that were kept, by tier.");
-    text.sample(&[("tier", "memory")], numbers.stored);
-    if numbers.has_disk {
-        text.sample(&[("tier", "disk")], numbers.disk_written);
-    }
-    text.family("tidegate_cache_evicted_total", "counter", "Answers that made room for others, by tier.");
-    text.sample(&[("tier", "memory")], numbers.evicted);
-    if numbers.has_disk {
-        text.sample(&[("tier", "disk")], numbers.disk_evicted);
-    }
+    let disk = numbers.disk;
+    let mut by_tier = |name, kind, help, of_memory: u64, of_disk: Option<u64>| {
+        text.family(name, kind, help);
+        text.sample(&[("tier", "memory")], of_memory);
+        if let Some(of_disk) = of_disk {
+            text.sample(&[("tier", "disk")], of_disk);
+        }
+    };
+    by_tier("tidegate_cache_objects", "gauge", "Answers that are kept.", numbers.objects, disk.map(|disk| disk.objects));
+    by_tier("tidegate_cache_bytes", "gauge", "What they take.", numbers.bytes, disk.map(|disk| disk.bytes));
+    let stored = disk.map(|disk| disk.written);
+    by_tier("tidegate_cache_stored_total", "counter", "Answers that were taken in.", numbers.stored, stored);
+    let evicted = disk.map(|disk| disk.evicted);
+    by_tier("tidegate_cache_evicted_total", "counter", "Answers that made room for others.", numbers.evicted, evicted);
     text.family("tidegate_cache_purged_total", "counter", "Answers that were purged.");
     text.sample(&[], numbers.purged);
-    if !numbers.has_disk {
-        return;
-    }
+    let Some(disk) = disk else { return };
     text.family("tidegate_cache_disk_reads_total", "counter", "Answers that came from the disk.");
-    text.sample(&[], numbers.disk_read);
+    text.sample(&[], disk.read);
     text.family("tidegate_cache_disk_damaged_total", "counter", "Files that were thrown away because they were not whole.");
-    text.sample(&[], numbers.disk_damaged);
+    text.sample(&[], disk.damaged);
     text.family(
         "tidegate_cache_disk_errors_total",
         "counter",
         "Times that the disk failed; each time it is left alone for a minute.",
     );
-    text.sample(&[], numbers.disk_errors);
+    text.sample(&[], disk.errors);
 }
 
 fn render_process(text: &mut Text, totals: &Totals) {

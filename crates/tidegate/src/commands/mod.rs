@@ -10,6 +10,7 @@ pub mod facts;
 pub mod fmt;
 pub mod history;
 pub mod proxy;
+pub mod purge;
 pub mod reach;
 pub mod run;
 pub mod serve;

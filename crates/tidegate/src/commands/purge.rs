@@ -1,0 +1,28 @@
+//! `tidegate purge`: what the cache keeps is removed, by URL, by tag, or all of it.
+
+use super::reach;
+use crate::cli::Running;
+use std::process::ExitCode;
+use tidegate_admin::api::{PurgeRequest, Purged};
+
+/// What to remove, as it was written.
+pub struct Wanted {
+    pub urls: Vec<String>,
+    pub tags: Vec<String>,
+    pub all: bool,
+    pub soft: bool,
+}
+
+pub fn run(wanted: Wanted, running: &Running) -> ExitCode {
+    let Wanted { urls, tags, all, soft } = wanted;
+    if urls.is_empty() && tags.is_empty() && !all {
+        return super::fail("nothing is named that is to be removed\n  help: write a URL, `--tag NAME`, or `--all`");
+    }
+    reach::with(reach::running(running), |client| {
+        let request = PurgeRequest { urls: Some(urls), tags: Some(tags), all: Some(all), soft: Some(soft) };
+        let Purged { purged } = client.post("/v1/cache/purge", &request, None)?;
+        let done = if soft { "marked as stale" } else { "removed" };
+        println!("{purged} answer{} {done}", super::plural(purged));
+        Ok(())
+    })
+}

@@ -1,0 +1,215 @@
+//! What a case cannot say of the cache: a stampede, a body larger than anything that is kept, and the folder over restarts, torn files and a disk that
+//! fails.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tidegate_testkit::proxy::Proxy;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");
+/// For what happens soon, or not for long.
+const BOUND: Duration = Duration::from_secs(30);
+
+/// A server that answers every request by its path and counts them.
+fn server(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let (requests, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
+    let counted = requests.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, answer, counted) = (stream.expect("the proxy"), answer.clone(), counted.clone());
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().expect("a socket"));
+                while let Some(path) = request(&mut lines) {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    if stream.write_all(&answer(&path)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, requests)
+}
+
+/// The path of the next request.
+fn request(lines: &mut impl BufRead) -> Option<String> {
+    let mut first = String::new();
+    lines.read_line(&mut first).ok()?;
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        if line == "\r\n" {
+            return first.split(' ').nth(1).map(str::to_owned);
+        }
+    }
+}
+
+fn fresh(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn start(store: &str, upstream: SocketAddr) -> Proxy {
+    let config = format!(
+        "admin \"127.0.0.1:{{admin}}\"\naccess-log \"off\"\nthreads 2\n{store}\nsite \"http://:{{port}}\" {{\n    cache\n    proxy \"{upstream}\"\n}}\n"
+    );
+    Proxy::start(PROGRAM, &config).expect("it starts")
+}
+
+/// Head and body.
+fn get(proxy: &Proxy, path: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(proxy.address).expect("it listens");
+    stream.set_read_timeout(Some(BOUND)).expect("a bound");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n").as_bytes()).expect("sent");
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("an answer");
+    let end = received.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
+    (String::from_utf8_lossy(&received[..end]).into_owned(), received[end + 4..].to_vec())
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < BOUND, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn ten_thousand_requests_for_the_same_are_one() {
+    // Waiting, so that all of them are there before there is an answer: as many connections as descriptors allow, each with requests behind
+    // one another.
+    const CONNECTIONS: usize = 1000;
+    const REQUESTS: usize = 10;
+    let (upstream, requests) = server(|_| {
+        std::thread::sleep(Duration::from_secs(1));
+        fresh(b"once")
+    });
+    let proxy = start("", upstream);
+    let mut streams: VecDeque<TcpStream> =
+        (0..CONNECTIONS).map(|_| TcpStream::connect(proxy.address).expect("it listens")).collect();
+    let asked = "GET /page HTTP/1.1\r\nHost: a.test\r\n\r\n".repeat(REQUESTS - 1);
+    let last = "GET /page HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+    for stream in &mut streams {
+        stream.set_read_timeout(Some(BOUND)).expect("a bound");
+        stream.write_all(asked.as_bytes()).and_then(|()| stream.write_all(last.as_bytes())).expect("sent");
+    }
+    for mut stream in streams {
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).expect("answers");
+        assert_eq!(answers.matches("\r\n\r\nonce").count(), REQUESTS);
+        assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), REQUESTS);
+    }
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_body_larger_than_what_is_kept_arrives_whole_and_is_not_kept() {
+    const BYTES: usize = 50 << 20;
+    let (upstream, requests) = server(|path| {
+        let body: Vec<u8> = (0..BYTES).map(|at| (at / 64) as u8).collect();
+        if path == "/chunked" {
+            let mut answer = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=3600\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            for part in body.chunks(100_000) {
+                answer.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                answer.extend_from_slice(part);
+                answer.extend_from_slice(b"\r\n");
+            }
+            answer.extend_from_slice(b"0\r\n\r\n");
+            return answer;
+        }
+        fresh(&body)
+    });
+    let proxy = start("cache memory=\"16MiB\" object=\"1MiB\"", upstream);
+    for path in ["/long", "/long"] {
+        let (head, body) = get(&proxy, path);
+        assert!(head.contains("fwd=uri-miss"), "{head}");
+        assert_eq!(body.len(), BYTES);
+        assert!(body.iter().enumerate().all(|(at, byte)| *byte == (at / 64) as u8));
+    }
+    let (_, chunked) = get(&proxy, "/chunked");
+    assert!(chunked.len() > BYTES, "with its chunk lines");
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+    until("nothing of it is kept", || proxy.metric("tidegate_cache_bytes").is_some_and(|bytes| bytes == 0.0));
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|ending| ending == "tidecache")).collect()
+}
+
+#[test]
+fn the_folder_is_there_after_a_restart_and_what_is_torn_is_thrown_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = folder.path().join("kept");
+    let store = format!("cache disk=\"{}\"", kept.display());
+    let (upstream, requests) = server(|path| fresh(path.as_bytes()));
+    let proxy = start(&store, upstream);
+    for path in ["/whole", "/torn", "/flipped"] {
+        let (head, body) = get(&proxy, path);
+        assert!(head.contains("stored") && body == path.as_bytes(), "{head}");
+    }
+    until("all are on disk", || files_in(&kept).len() == 3);
+    drop(proxy);
+    for file in files_in(&kept) {
+        let mut bytes = fs::read(&file).expect("a file of the cache");
+        let end = bytes.len() - 1;
+        match &bytes[bytes.len() - 5..] {
+            b"/torn" => bytes.truncate(end),
+            b"ipped" => bytes[end] ^= 1,
+            _ => continue,
+        }
+        fs::write(&file, bytes).expect("it is written");
+    }
+    let proxy = start(&store, upstream);
+    until("what is torn is found", || proxy.metric("tidegate_cache_disk_damaged_total") == Some(1.0));
+    let (head, body) = get(&proxy, "/whole");
+    assert!(head.contains("; hit;") && body == b"/whole", "{head}");
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+    for path in ["/torn", "/flipped"] {
+        let (head, body) = get(&proxy, path);
+        assert!(head.contains("fwd=uri-miss") && body == path.as_bytes(), "{head}");
+    }
+    assert_eq!(requests.load(Ordering::SeqCst), 5);
+}
+
+#[test]
+fn a_disk_that_fails_is_done_without() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // A file where the folder should be: nothing can be read or written there.
+    let kept = folder.path().join("kept");
+    fs::write(&kept, "in the way").expect("a file");
+    let (upstream, requests) = server(|path| fresh(path.as_bytes()));
+    let proxy = start(&format!("cache disk=\"{}\"", kept.display()), upstream);
+    for _ in 0..2 {
+        let (_, body) = get(&proxy, "/a");
+        assert_eq!(body, b"/a");
+    }
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+    until("it is counted", || proxy.metric("tidegate_cache_disk_errors_total").is_some_and(|errors| errors >= 1.0));
+    assert_eq!(fs::read(&kept).expect("it is still there"), b"in the way");
+}
+
+#[test]
+fn what_is_kept_stays_when_the_configuration_changes_around_it() {
+    let (upstream, requests) = server(|path| fresh(path.as_bytes()));
+    let proxy = start("", upstream);
+    let _ = get(&proxy, "/a");
+    let text = fs::read_to_string(proxy.config_path()).expect("the configuration");
+    fs::write(proxy.config_path(), text.replace("    cache\n", "    cache stale-if-error=\"1h\"\n    header \"X-New\" \"yes\"\n"))
+        .expect("it is written");
+    proxy.reload();
+    until("the change is there", || get(&proxy, "/a").0.to_ascii_lowercase().contains("x-new: yes"));
+    let (head, _) = get(&proxy, "/a");
+    assert!(head.contains("; hit;"), "{head}");
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+}
