@@ -57,6 +57,7 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow { word: "cors", variants: &["Cors"], written: &["cors"], cases: "steps/cors", in_middleware: true },
+    StepRow { word: "cache", variants: &["Cache"], written: &["cache"], cases: "cache/", in_middleware: false },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\ncompress\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"";
 
     #[test]
     fn a_step_has_its_five_places() {

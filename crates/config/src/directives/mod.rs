@@ -143,6 +143,10 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
         &["ssl_certificate", "ssl_certificate_key"],
         "certificates stand in the site, as in `tls cert=\"cert.pem\" key=\"key.pem\"`",
     ),
+    (
+        &["proxy_cache", "proxy_cache_valid", "proxy_cache_path", "proxy_cache_key", "cache-use", "cache-store", "souin"],
+        "answers are kept with `cache` in a site or route, as in `cache fresh=\"404 30s\"`; where, with `cache` at the top level",
+    ),
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
 
