@@ -12,6 +12,7 @@ pub mod errors;
 #[cfg(test)]
 mod fixtures;
 pub mod header;
+pub mod path_policy;
 pub mod redirect;
 pub mod respond;
 pub mod rewrite;

@@ -22,6 +22,8 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
+    /// Done already, before the route was found.
+    PathPolicy,
     Access(AccessRule),
     Cors(Box<CompiledCors>),
     /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
@@ -99,7 +101,7 @@ pub fn apply_request(
     for step in steps {
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
-            CompiledStep::ResponseHeader(_) | CompiledStep::Compress(_) | CompiledStep::Cache(_) => {}
+            CompiledStep::ResponseHeader(_) | CompiledStep::PathPolicy | CompiledStep::Compress(_) | CompiledStep::Cache(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
@@ -125,6 +127,7 @@ pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
+        | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::Cors(_)
         | CompiledStep::Cache(_) => None,
@@ -142,6 +145,7 @@ pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
+        | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::Cors(_)
         | CompiledStep::Compress(_) => None,
@@ -166,6 +170,7 @@ pub fn apply_response(
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::PathPolicy
             | CompiledStep::Access(_)
             | CompiledStep::Compress(_)
             | CompiledStep::Cache(_) => {}
@@ -182,6 +187,7 @@ impl CompiledStep {
             Step::StripPrefix(prefix) => CompiledStep::StripPrefix(StripPrefix::new(prefix)?),
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
+            Step::PathPolicy(_) => CompiledStep::PathPolicy,
             Step::Allow(networks) => CompiledStep::Access(AccessRule { allows: true, networks: networks.as_slice().into() }),
             Step::Deny(networks) => CompiledStep::Access(AccessRule { allows: false, networks: networks.as_slice().into() }),
             Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),

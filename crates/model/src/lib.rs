@@ -10,6 +10,7 @@ pub mod discover;
 pub mod files;
 pub mod listening;
 pub mod matching;
+pub mod path_policy;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
@@ -25,6 +26,7 @@ pub use cors::{Cors, OriginPattern, Origins};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use files::{Files, Symlinks};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
+pub use path_policy::{EncodedSlashes, PathCase, PathPolicy, Slashes};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{

@@ -4,6 +4,7 @@ use crate::cache::Cache;
 use crate::compress::Compress;
 use crate::cors::Cors;
 use crate::files::Files;
+use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::Retry;
@@ -29,6 +30,8 @@ pub enum Step {
     BodyLimit {
         bytes_max: u64,
     },
+    /// `path-policy`: carried out before a route is looked for.
+    PathPolicy(PathPolicy),
     /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client's address decides.
     Allow(Vec<IpNet>),
     /// `deny "192.0.2.0/24"`

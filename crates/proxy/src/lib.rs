@@ -32,10 +32,14 @@ mod h2_head;
 mod lease;
 mod read_head;
 mod record;
+/// What is made of a path before a route is looked for, for who says where a request would go.
+pub use tidegate_middleware::path_policy;
+
 #[cfg(test)]
 mod tests {
     use crate::connection::Connection;
     use crate::request::{Incoming, handle};
+    use std::rc::Rc;
     use tidegate_transport::TokioSock;
 
     fn output_size<A, B, F>(_: fn(A, B) -> F) -> usize {
@@ -45,7 +49,7 @@ mod tests {
     /// Every open connection carries the future of a request, and every request copies parts of it: what is rare in it is boxed.
     #[test]
     fn the_future_of_a_request_stays_small() {
-        let bytes = output_size::<&Connection<TokioSock>, Incoming<'_, TokioSock>, _>(handle);
+        let bytes = output_size::<&Rc<Connection<TokioSock>>, Incoming<'_, TokioSock>, _>(handle);
         assert!(bytes <= 3 << 10, "{bytes} bytes");
     }
 }

@@ -23,8 +23,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::errors::begin_answer;
+use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
-use tidegate_model::Scheme;
+use tidegate_model::{PathPolicy, Scheme};
 use tidegate_routing::{RequestFacts, RouteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
@@ -237,7 +238,10 @@ impl<'c, S: Sock> Request<'c, S> {
             Ok(site) => site,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
-        let Some(route) = self.find_route(&site) else { return Box::pin(self.answer_refusal(Refusal::NO_ROUTE)).await };
+        let route = match self.find_route(&site) {
+            Ok(route) => route,
+            Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
+        };
         match self.run_request_steps(route) {
             Ok(false) => {}
             Ok(true) => return Box::pin(self.answer_preflight(route)).await,
@@ -271,11 +275,33 @@ impl<'c, S: Sock> Request<'c, S> {
         Ok(site)
     }
 
-    fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Option<&'s CompiledRoute> {
+    /// The first route that takes the request. Its path is settled before, so that what was matched is what goes on.
+    fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Result<&'s CompiledRoute, Refusal> {
+        self.settle_path(site.compiled.path_policy, self.record.path)?;
+        let found = self.look_up_route(site).ok_or(Refusal::NO_ROUTE)?;
+        let route = site.compiled.route(found);
+        if let Some(policy) = route.path_policy {
+            self.settle_path(policy, self.record.path)?;
+            if self.look_up_route(site) != Some(found) {
+                return Err(refused_path(PathRefusal::Ambiguous));
+            }
+        }
+        self.route = Some(found);
+        Ok(route)
+    }
+
+    fn look_up_route(&self, site: &WorkerSite) -> Option<RouteId> {
         let facts = RequestFacts { head: &self.head, host: self.host(), scheme: self.scheme(), client_ip: self.client_ip };
-        let route = site.compiled.routes.find_route(&facts)?;
-        self.route = Some(route);
-        Some(site.compiled.route(route))
+        site.compiled.routes.find_route(&facts)
+    }
+
+    /// Makes the path what the policy says of the one that was sent.
+    fn settle_path(&mut self, policy: PathPolicy, sent: Span) -> Result<(), Refusal> {
+        match settle_path(policy, sent.of(&self.head.fields.bytes)).map_err(refused_path)? {
+            Some(path) => self.head.set_path(&path),
+            None => self.head.path = sent,
+        }
+        Ok(())
     }
 
     /// Applies what changes the request, and settles how much body it may have. True for a preflight, which is answered here.
@@ -580,6 +606,10 @@ impl<'c, S: Sock> Request<'c, S> {
     pub fn host(&self) -> &[u8] {
         self.head.host()
     }
+}
+
+fn refused_path(refusal: PathRefusal) -> Refusal {
+    Refusal { status: 400, reason: refusal.reason(), setting: Some(refusal.setting()) }
 }
 
 /// A request for one site on a connection made for another would evade what the former demands of TLS. A connection made for the site itself

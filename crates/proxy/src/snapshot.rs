@@ -14,10 +14,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_balancing::{hash_bytes, maglev};
+use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, cache_of, compile_steps, compress_of};
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
-    Balance, CipherName, Configuration, HostPattern, Limits, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
+    Balance, CipherName, Configuration, HostPattern, Limits, PathPolicy, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
     SiteAddress, Sticky, Terminal, TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
@@ -78,6 +79,7 @@ pub struct CompiledSite {
     /// Its first address, as metrics and logs name it.
     pub name: Arc<str>,
     pub routes: Routes,
+    pub path_policy: PathPolicy,
     pub compiled_routes: Vec<CompiledRoute>,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<ServerConfig>>,
@@ -108,6 +110,8 @@ pub struct TlsPolicy {
 }
 
 pub struct CompiledRoute {
+    /// Another one than its site's.
+    pub path_policy: Option<PathPolicy>,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -370,6 +374,7 @@ fn compile_site(
         let cache =
             cache_of(&steps).filter(|_| pool.is_some()).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
         compiled_routes.push(CompiledRoute {
+            path_policy: path_policy_of(&route.steps),
             compresses: compress_of(&steps).is_some(),
             changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_))),
             steps,
@@ -384,7 +389,15 @@ fn compile_site(
     let policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
     let tls_identity = Arc::new(TlsIdentity { site: name.clone(), policy });
     let metrics = counters(&name);
-    Ok(CompiledSite { name, routes, compiled_routes, tls, tls_identity, metrics })
+    Ok(CompiledSite {
+        name,
+        routes,
+        path_policy: path_policy_of(&site.steps).unwrap_or_default(),
+        compiled_routes,
+        tls,
+        tls_identity,
+        metrics,
+    })
 }
 
 fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {

@@ -48,6 +48,13 @@ const STEPS: &[StepRow] = &[
         cases: "steps/body_limit",
         in_middleware: true,
     },
+    StepRow {
+        word: "path-policy",
+        variants: &["PathPolicy"],
+        written: &["path-policy"],
+        cases: "steps/path_policy",
+        in_middleware: true,
+    },
     StepRow { word: "compress", variants: &["Compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
     StepRow {
         word: "allow",
@@ -153,7 +160,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"";
 
     #[test]
     fn a_step_has_its_five_places() {

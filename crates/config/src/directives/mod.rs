@@ -18,6 +18,7 @@ pub mod listener;
 pub mod log;
 pub mod matching;
 pub mod memory;
+pub mod path_policy;
 pub mod pool;
 pub mod proxy;
 pub mod redirect;
@@ -53,6 +54,7 @@ pub static ALL: &[&Directive] = &[
     &rewrite::STRIP_PREFIX,
     &rewrite::ADD_PREFIX,
     &body_limit::BODY_LIMIT,
+    &path_policy::PATH_POLICY,
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
@@ -147,6 +149,7 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
         &["proxy_cache", "proxy_cache_valid", "proxy_cache_path", "proxy_cache_key", "cache-use", "cache-store", "souin"],
         "answers are kept with `cache` in a site or route, as in `cache fresh=\"404 30s\"`; where, with `cache` at the top level",
     ),
+    (&["merge_slashes"], "what is made of `//` and `%2F` is said with `path-policy`, as in `path-policy slashes=\"keep\"`"),
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
 

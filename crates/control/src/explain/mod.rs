@@ -19,7 +19,8 @@ use crate::wording;
 use listener::Place;
 use std::net::{IpAddr, SocketAddr};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name};
-use tidegate_model::{Configuration, Scheme, Site, Step, Terminal, TlsVersion};
+use tidegate_model::{Configuration, PathPolicy, Scheme, Site, Step, Terminal, TlsVersion};
+use tidegate_proxy::path_policy::{PathRefusal, path_policy_of, settle_path};
 use tidegate_routing::{Reason, RequestFacts, Routes, SiteId};
 use tidegate_telemetry::ServerWord;
 use tidegate_wire::HeadError;
@@ -243,6 +244,11 @@ pub fn explain(configuration: &Configuration, request: &ExplainRequest) -> Resul
     };
     let site = site_of(id);
     answer.site = Some(site_name(site));
+    if let Err(refusal) = settle(&mut head, path_policy_of(&site.steps).unwrap_or_default()) {
+        answer.outcome = refused(400, refusal.reason(), "the path is spelled in a way that the site refuses");
+        return Ok(answer);
+    }
+    answer.request.see(&head);
     if tls_site.is_some_and(|named| named != id && !sites::have_same_tls_policy(site_of(named), site)) {
         answer.outcome = refused(421, "misdirected", "the name of the handshake belongs to a site with other TLS settings");
         return Ok(answer);
@@ -253,6 +259,13 @@ pub fn explain(configuration: &Configuration, request: &ExplainRequest) -> Resul
     }
     answer.take_route(configuration, site, &place, &head, request.client_ip)?;
     Ok(answer)
+}
+
+fn settle(head: &mut RequestHead, policy: PathPolicy) -> Result<(), PathRefusal> {
+    if let Some(path) = settle_path(policy, head.path())? {
+        head.set_path(&path);
+    }
+    Ok(())
 }
 
 fn refused(status: u16, reason: &'static str, sentence: &str) -> Outcome {
@@ -329,6 +342,16 @@ impl Explanation {
             return Ok(());
         };
         let route = &site.routes[taken.0 as usize];
+        if let Some(policy) = path_policy_of(&route.steps) {
+            let mut head = head.clone();
+            let settled = settle(&mut head, policy);
+            let facts = RequestFacts { head: &head, ..facts };
+            if settled.is_err() || compiled.find_route(&facts) != Some(taken) {
+                let reason = settled.err().unwrap_or(PathRefusal::Ambiguous).reason();
+                self.outcome = refused(400, reason, "the path is spelled in a way that the route refuses");
+                return Ok(());
+            }
+        }
         self.route = Some(routes::taken(site, taken));
         let body_limit = site.steps.iter().chain(&route.steps).rev().find_map(|step| match step {
             Step::BodyLimit { bytes_max } => Some(*bytes_max),
@@ -337,6 +360,7 @@ impl Explanation {
             | Step::Rewrite { .. }
             | Step::StripPrefix(_)
             | Step::AddPrefix(_)
+            | Step::PathPolicy(_)
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)

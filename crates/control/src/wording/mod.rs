@@ -9,8 +9,9 @@ use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
     AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors,
-    Field, Files, HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern, Origins,
-    PathPattern, Route, Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource, TlsVersion,
+    EncodedSlashes, Field, Files, HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern,
+    Origins, PathCase, PathPattern, PathPolicy, Route, Slashes, Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource,
+    TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -147,6 +148,7 @@ pub fn step(step: &Step) -> String {
         Step::StripPrefix(prefix) => format!("strip-prefix {}", quoted(prefix)),
         Step::AddPrefix(prefix) => format!("add-prefix {}", quoted(prefix)),
         Step::BodyLimit { bytes_max } => format!("body-limit {}", quoted(&size(*bytes_max))),
+        Step::PathPolicy(policy) => path_policy(*policy),
         Step::Allow(networks) => format!("allow {}", step_networks(networks)),
         Step::Deny(networks) => format!("deny {}", step_networks(networks)),
         Step::Cors(how) => cors(how),
@@ -155,6 +157,17 @@ pub fn step(step: &Step) -> String {
         Step::Cache(None) => "cache \"off\"".to_owned(),
         Step::Cache(Some(how)) => cache(how),
     }
+}
+
+fn path_policy(policy: PathPolicy) -> String {
+    fn word<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+        names.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name)
+    }
+    let PathPolicy { slashes, encoded_slashes, case } = policy;
+    let slashes = word(Slashes::NAMES, &slashes);
+    let encoded_slashes = word(EncodedSlashes::NAMES, &encoded_slashes);
+    let case = word(PathCase::NAMES, &case);
+    format!("path-policy slashes={} encoded-slashes={} case={}", quoted(slashes), quoted(encoded_slashes), quoted(case))
 }
 
 fn step_networks(networks: &[IpNet]) -> String {

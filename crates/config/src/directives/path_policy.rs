@@ -1,0 +1,53 @@
+//! `path-policy`: what is made of spellings of a path that servers disagree about.
+
+use crate::lowering::{Line, Lowering, Read};
+use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes, Step};
+
+pub static PATH_POLICY: Directive = Directive {
+    name: "path-policy",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[
+        Property::once(
+            "slashes",
+            Kind::Choice(&["merge", "keep", "refuse"]),
+            "`//`: several are one (`merge`, which is meant when it is left out), they stay, or the request is refused with 400.",
+        ),
+        Property::once(
+            "encoded-slashes",
+            Kind::Choice(&["keep", "decode", "refuse"]),
+            "`%2F` and `%5C`: they stay (`keep`, which is meant when it is left out), `%2F` becomes a slash, or the request is refused with 400.",
+        ),
+        Property::once(
+            "case",
+            Kind::Choice(&["keep", "lower"]),
+            "Letters stay as they are, which is meant when it is left out, or are made small ones.",
+        ),
+    ],
+    block: Block::None,
+    summary: "Which spellings of a path are the same.",
+    details: "It is applied before a route is looked for, and what comes out is what routes match **and** what the upstream gets. Whatever it says, `%41` is `A` and `%2e` is `.`, percent codes \
+              have capital digits, `.` and `..` are resolved, and a path that leads above the root is 400: for every path, before it.\n\n\
+              Most servers read `//admin` as `/admin`. Many read `/admin%2Fusers` as `/admin/users`, others (GitLab, npm registries) need it as it is: where the upstream decodes, and a route \
+              protects a part of it, say `encoded-slashes=\"refuse\"` or `\"decode\"`. Where the upstream ignores case, as on Windows, say `case=\"lower\"`.\n\n\
+              In a route it takes the place of the site's, for what the site's has brought there. If the path belongs to another route by it, the request is refused with 400: what is forwarded is always what \
+              was matched.",
+    default: "`slashes=\"merge\" encoded-slashes=\"keep\" case=\"keep\"`",
+    example: "path-policy encoded-slashes=\"refuse\"",
+    lower: Lower::Step(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    fn chosen<T: Copy>(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &str, names: &[(&str, T)], default: T) -> T {
+        let word = line.read(lowering, name).map(Read::choice);
+        names.iter().find(|(name, _)| Some(*name) == word).map_or(default, |(_, value)| *value)
+    }
+    let default = PathPolicy::DEFAULT;
+    Some(Step::PathPolicy(PathPolicy {
+        slashes: chosen(lowering, line, "slashes", Slashes::NAMES, default.slashes),
+        encoded_slashes: chosen(lowering, line, "encoded-slashes", EncodedSlashes::NAMES, default.encoded_slashes),
+        case: chosen(lowering, line, "case", PathCase::NAMES, default.case),
+    }))
+}

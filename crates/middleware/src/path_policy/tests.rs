@@ -1,0 +1,65 @@
+use super::{PathRefusal, settle_path};
+use proptest::prelude::*;
+use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes};
+use tidegate_wire::path::{Normalised, normalise};
+
+fn policy(slashes: Slashes, encoded_slashes: EncodedSlashes, case: PathCase) -> PathPolicy {
+    PathPolicy { slashes, encoded_slashes, case }
+}
+
+#[test]
+fn what_servers_disagree_about_is_settled() {
+    let check = |policy: PathPolicy, path: &str, expected: Result<&str, PathRefusal>| {
+        let settled = settle_path(policy, path.as_bytes()).map(|changed| {
+            let bytes = changed.unwrap_or_else(|| path.as_bytes().to_vec());
+            String::from_utf8(bytes).expect("a path of the test")
+        });
+        assert_eq!(settled.as_deref().map_err(|refusal| *refusal), expected, "{path} {policy:?}");
+    };
+    let default = PathPolicy::DEFAULT;
+    check(default, "/a/b", Ok("/a/b"));
+    check(default, "//a///b//", Ok("/a/b/"));
+    check(default, "/a%2Fb%5Cc", Ok("/a%2Fb%5Cc"));
+    check(default, "/A", Ok("/A"));
+    check(default, "*", Ok("*"));
+    check(default, "", Ok(""));
+    let keep = policy(Slashes::Keep, EncodedSlashes::Keep, PathCase::Keep);
+    check(keep, "//a//%2F", Ok("//a//%2F"));
+    let strict = policy(Slashes::Refuse, EncodedSlashes::Refuse, PathCase::Keep);
+    check(strict, "/a//b", Err(PathRefusal::Slashes));
+    check(strict, "/a%2Fb", Err(PathRefusal::EncodedSlash));
+    check(strict, "/a%5Cb", Err(PathRefusal::EncodedSlash));
+    check(strict, "/a%25b/%C3", Ok("/a%25b/%C3"));
+    let decode = policy(Slashes::Merge, EncodedSlashes::Decode, PathCase::Keep);
+    check(decode, "/a%2Fb", Ok("/a/b"));
+    check(decode, "/a%2F%2Fb%5C", Ok("/a/b%5C"));
+    check(decode, "/a%2F..%2Fadmin", Ok("/admin"));
+    check(decode, "/%2F..%2F..", Err(PathRefusal::EscapesRoot));
+    // Decoded once: what was hidden twice stays hidden, as it is for the upstream.
+    check(decode, "/a%252Fb", Ok("/a%252Fb"));
+    let lower = policy(Slashes::Merge, EncodedSlashes::Keep, PathCase::Lower);
+    check(lower, "/A/%C3%9C/B%2FC", Ok("/a/%C3%9C/b%2Fc"));
+}
+
+proptest! {
+    #[test]
+    fn what_is_settled_stays_so(
+        path in "/[a-cA-C./%25-]{0,20}",
+        slashes in 0_usize..3,
+        encoded in 0_usize..3,
+        case in 0_usize..2,
+    ) {
+        let policy = policy(Slashes::NAMES[slashes].1, EncodedSlashes::NAMES[encoded].1, PathCase::NAMES[case].1);
+        let mut normal = Vec::new();
+        let path = match normalise(path.as_bytes(), &mut normal) {
+            Normalised::Unchanged => path.into_bytes(),
+            Normalised::Changed => normal,
+            Normalised::EscapesRoot | Normalised::Bad => return Ok(()),
+        };
+        let Ok(settled) = settle_path(policy, &path) else { return Ok(()) };
+        let settled = settled.unwrap_or(path);
+        prop_assert_eq!(settle_path(policy, &settled), Ok(None));
+        let mut again = Vec::new();
+        prop_assert_eq!(normalise(&settled, &mut again), Normalised::Unchanged);
+    }
+}

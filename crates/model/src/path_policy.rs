@@ -1,0 +1,62 @@
+//! `path-policy`: what is made of spellings of a path that servers disagree about, before a route is looked for. What comes out is matched and forwarded.
+
+/// Dots, encoded letters and the case of percent codes are settled for every path, in `wire::path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathPolicy {
+    /// `//`
+    pub slashes: Slashes,
+    /// `%2F` and `%5C`.
+    pub encoded_slashes: EncodedSlashes,
+    pub case: PathCase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slashes {
+    /// Several are one.
+    Merge,
+    Keep,
+    /// 400.
+    Refuse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncodedSlashes {
+    Keep,
+    /// `%2F` is a slash; `%5C` stays.
+    Decode,
+    /// 400, for `%5C` as well.
+    Refuse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathCase {
+    Keep,
+    /// Letters of ASCII are made small ones.
+    Lower,
+}
+
+impl PathPolicy {
+    /// What holds where nothing is said. Most servers merge slashes themselves: kept, `//admin` would go past a route for `/admin` and arrive there.
+    pub const DEFAULT: PathPolicy =
+        PathPolicy { slashes: Slashes::Merge, encoded_slashes: EncodedSlashes::Keep, case: PathCase::Keep };
+}
+
+impl Default for PathPolicy {
+    fn default() -> Self {
+        PathPolicy::DEFAULT
+    }
+}
+
+impl Slashes {
+    pub const NAMES: &'static [(&'static str, Slashes)] =
+        &[("merge", Slashes::Merge), ("keep", Slashes::Keep), ("refuse", Slashes::Refuse)];
+}
+
+impl EncodedSlashes {
+    pub const NAMES: &'static [(&'static str, EncodedSlashes)] =
+        &[("keep", EncodedSlashes::Keep), ("decode", EncodedSlashes::Decode), ("refuse", EncodedSlashes::Refuse)];
+}
+
+impl PathCase {
+    pub const NAMES: &'static [(&'static str, PathCase)] = &[("keep", PathCase::Keep), ("lower", PathCase::Lower)];
+}
