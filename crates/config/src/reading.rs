@@ -279,6 +279,9 @@ fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {
     match &value.literal {
         Literal::Integer(port) if form.contains("upstream address") => diagnostic.help(format!("write `\"127.0.0.1:{port}\"`")),
         Literal::Integer(port) if form.contains("an address") => diagnostic.help(format!("write `\":{port}\"`")),
+        Literal::Integer(number) if form.contains("\"100/s\"") => {
+            diagnostic.help(format!("for each second, write `\"{number}/s\"`"))
+        }
         Literal::Integer(number) => diagnostic.help(format!("a text is written in quotes, as in `\"{number}\"`")),
         _ => diagnostic,
     }

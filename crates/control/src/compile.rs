@@ -131,6 +131,7 @@ pub(crate) fn gather_with(
             before: before.map(|before| Before { configuration: &before.configuration, snapshot: &before.snapshot }),
             registry: &survivors.process.registry,
             cache: &survivors.process.cache,
+            limits: &survivors.process.limits,
             workers: numbers.workers,
         },
     )

@@ -1,6 +1,7 @@
 //! What steps and templates know besides the heads, and the buffers they work in.
 
 use std::net::IpAddr;
+use std::time::Duration;
 use tidegate_model::Scheme;
 use tidegate_wire::head::{RequestHead, ResponseHead};
 
@@ -18,6 +19,8 @@ pub struct Context<'a> {
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,
     pub now_unix_ms: u64,
+    /// When the request came, from the start of the process; what limits count in.
+    pub since_start: Duration,
 }
 
 /// All that a template may read.

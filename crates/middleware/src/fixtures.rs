@@ -1,6 +1,7 @@
 //! What the tests of the steps share: templates written as text, a request head, a context.
 
 use crate::context::{Context, RequestId};
+use std::time::Duration;
 use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
 use tidegate_wire::head::{Fields, Method, RequestHead};
 
@@ -69,5 +70,6 @@ pub(crate) fn context() -> Context<'static> {
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
         now_unix_ms: 1_700_000_000_123,
+        since_start: Duration::from_secs(1),
     }
 }

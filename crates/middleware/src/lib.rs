@@ -6,13 +6,17 @@ pub mod allow;
 pub mod body_limit;
 mod compile_error;
 pub mod compress;
+pub mod concurrency_limit;
 pub mod context;
 pub mod cors;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
 pub mod header;
+mod limit_key;
+pub mod limited;
 pub mod path_policy;
+pub mod rate_limit;
 pub mod redirect;
 pub mod respond;
 pub mod rewrite;
@@ -24,8 +28,10 @@ pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
 pub use errors::{error_answer, reason_phrase};
+pub use limited::{Limited, Trial};
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, CompiledTerminal, StepRefusal, apply_request, apply_response, cache_of, compile_steps, compress_of,
+    After, CompiledStep, CompiledTerminal, Scope, StepRefusal, apply_request, apply_response, cache_of, changes_response,
+    compile_steps, compress_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target};

@@ -5,12 +5,16 @@ use crate::allow::{Access, AccessRule};
 use crate::body_limit::BodyLimit;
 use crate::compile_error::CompileError;
 use crate::compress::CompiledCompress;
+use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
 use crate::header::CompiledHeaderChanges;
+use crate::limited::Limited;
+use crate::rate_limit::CompiledRateLimit;
 use crate::redirect::Redirect;
 use crate::respond::Respond;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
+use tidegate_limiting::Tables;
 use tidegate_model::{Cache, PoolName, Step, Terminal};
 use tidegate_wire::head::{RequestHead, ResponseHead};
 
@@ -26,6 +30,8 @@ pub enum CompiledStep {
     PathPolicy,
     Access(AccessRule),
     Cors(Box<CompiledCors>),
+    RateLimit(Box<CompiledRateLimit>),
+    ConcurrencyLimit(Box<CompiledConcurrencyLimit>),
     /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
     Compress(Option<Box<CompiledCompress>>),
     /// Carried out around what asks the upstream; `None` is `cache "off"`. The last one written counts.
@@ -43,9 +49,19 @@ pub enum CompiledTerminal {
     Files,
 }
 
+/// Where steps stand, for those that find what they have counted before: a limit of a site is one for all its routes.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    pub tables: &'a Tables,
+    /// The same for the same site and the same route after a change.
+    pub site: &'a str,
+    pub route: &'a str,
+}
+
 /// The steps of a route in the order in which they run: its site's, then its own.
-pub fn compile_steps(site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
-    site_steps.iter().chain(route_steps).map(CompiledStep::compile).collect()
+pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
+    let of_site = site_steps.iter().map(|step| CompiledStep::compile(step, Scope { route: "", ..scope }));
+    of_site.chain(route_steps.iter().map(|step| CompiledStep::compile(step, scope))).collect()
 }
 
 /// What a request's steps leave behind.
@@ -63,6 +79,12 @@ pub enum StepRefusal {
     Rewrite(RewriteError),
     /// `allow` or `deny`.
     Denied,
+    RateLimited {
+        status: u16,
+    },
+    ConcurrencyLimited {
+        status: u16,
+    },
 }
 
 impl StepRefusal {
@@ -70,6 +92,7 @@ impl StepRefusal {
         match self {
             StepRefusal::Rewrite(error) => error.status(),
             StepRefusal::Denied => 403,
+            StepRefusal::RateLimited { status } | StepRefusal::ConcurrencyLimited { status } => status,
         }
     }
 
@@ -78,6 +101,8 @@ impl StepRefusal {
         match self {
             StepRefusal::Rewrite(error) => error.reason(),
             StepRefusal::Denied => "client_denied",
+            StepRefusal::RateLimited { .. } => "rate_limited",
+            StepRefusal::ConcurrencyLimited { .. } => "concurrency_limited",
         }
     }
 
@@ -86,16 +111,19 @@ impl StepRefusal {
         match self {
             StepRefusal::Rewrite(_) => "rewrite",
             StepRefusal::Denied => "allow, deny",
+            StepRefusal::RateLimited { .. } => "rate-limit",
+            StepRefusal::ConcurrencyLimited { .. } => "concurrency-limit",
         }
     }
 }
 
-/// Applies the steps that change the request, in order, up to one that answers it.
+/// Applies the steps that change the request, in order, up to one that answers it. What limits leave behind is in `limited`.
 pub fn apply_request(
     steps: &[CompiledStep],
     head: &mut RequestHead,
     context: &Context<'_>,
     scratch: &mut Scratch,
+    limited: &mut Limited,
 ) -> Result<After, StepRefusal> {
     let (mut after, mut access) = (After::default(), Access::default());
     for step in steps {
@@ -112,9 +140,67 @@ pub fn apply_request(
                 break;
             }
             CompiledStep::Cors(_) => {}
+            CompiledStep::RateLimit(limit) => {
+                refuse_denied(steps, head, context)?;
+                if !limit.lets_through(head, context, scratch, limited) {
+                    return Err(StepRefusal::RateLimited { status: limit.status });
+                }
+            }
+            CompiledStep::ConcurrencyLimit(limit) => {
+                refuse_denied(steps, head, context)?;
+                if !limit.lets_through(head, context, scratch, limited) {
+                    return Err(StepRefusal::ConcurrencyLimited { status: limit.status });
+                }
+            }
         }
     }
     if access.is_refused() { Err(StepRefusal::Denied) } else { Ok(after) }
+}
+
+/// Before a limit counts: a client that `allow` and `deny` refuse, wherever they stand, must not use up what others share with it.
+fn refuse_denied(steps: &[CompiledStep], head: &RequestHead, context: &Context<'_>) -> Result<(), StepRefusal> {
+    let mut access = Access::default();
+    for step in steps {
+        match step {
+            CompiledStep::Access(rule) => access.hear(rule, context.client_ip),
+            // What stands behind it is not heard for a preflight.
+            CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => break,
+            CompiledStep::Cors(_)
+            | CompiledStep::RequestHeader(_)
+            | CompiledStep::ResponseHeader(_)
+            | CompiledStep::Rewrite(_)
+            | CompiledStep::StripPrefix(_)
+            | CompiledStep::AddPrefix(_)
+            | CompiledStep::BodyLimit(_)
+            | CompiledStep::RateLimit(_)
+            | CompiledStep::ConcurrencyLimit(_)
+            | CompiledStep::Compress(_)
+            | CompiledStep::Cache(_) => {}
+        }
+    }
+    if access.is_refused() { Err(StepRefusal::Denied) } else { Ok(()) }
+}
+
+/// Whether a request of these steps has something to be given back, or to be told.
+pub fn has_limits(steps: &[CompiledStep]) -> bool {
+    steps.iter().any(|step| matches!(step, CompiledStep::RateLimit(_) | CompiledStep::ConcurrencyLimit(_)))
+}
+
+/// Whether [`apply_response`] has anything to do.
+pub fn changes_response(steps: &[CompiledStep]) -> bool {
+    steps.iter().any(|step| match step {
+        CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_) => true,
+        CompiledStep::RateLimit(limit) => limit.changes_response(),
+        CompiledStep::RequestHeader(_)
+        | CompiledStep::Rewrite(_)
+        | CompiledStep::StripPrefix(_)
+        | CompiledStep::AddPrefix(_)
+        | CompiledStep::BodyLimit(_)
+        | CompiledStep::Access(_)
+        | CompiledStep::ConcurrencyLimit(_)
+        | CompiledStep::Compress(_)
+        | CompiledStep::Cache(_) => false,
+    })
 }
 
 /// How the route's answers are compressed, if they are.
@@ -130,6 +216,8 @@ pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
         | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::Cors(_)
+        | CompiledStep::RateLimit(_)
+        | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::Cache(_) => None,
     });
     last.and_then(|compress| compress.as_deref())
@@ -148,21 +236,26 @@ pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
         | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::Cors(_)
+        | CompiledStep::RateLimit(_)
+        | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::Compress(_) => None,
     });
     last.and_then(|cache| cache.as_deref())
 }
 
-/// Applies the steps that change the response, in order. `request` is as the request's steps left it.
+/// Applies the steps that change the response, in order. `request` and `limited` are as the request's steps left them.
 pub fn apply_response(
     steps: &[CompiledStep],
     response: &mut ResponseHead,
     request: &RequestHead,
     context: &Context<'_>,
     scratch: &mut Scratch,
+    limited: Option<&Limited>,
 ) {
+    let mut told = limited.map(Limited::told).unwrap_or_default().iter();
     for step in steps {
         match step {
+            CompiledStep::RateLimit(limit) => limit.write_fields(&mut told, response, scratch),
             CompiledStep::ResponseHeader(changes) => changes.apply_to_response(response, request, context, scratch),
             CompiledStep::Cors(cors) => cors.apply(request, response),
             CompiledStep::RequestHeader(_)
@@ -172,6 +265,7 @@ pub fn apply_response(
             | CompiledStep::BodyLimit(_)
             | CompiledStep::PathPolicy
             | CompiledStep::Access(_)
+            | CompiledStep::ConcurrencyLimit(_)
             | CompiledStep::Compress(_)
             | CompiledStep::Cache(_) => {}
         }
@@ -179,7 +273,7 @@ pub fn apply_response(
 }
 
 impl CompiledStep {
-    pub fn compile(step: &Step) -> Result<CompiledStep, CompileError> {
+    pub fn compile(step: &Step, scope: Scope<'_>) -> Result<CompiledStep, CompileError> {
         Ok(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
             Step::ResponseHeader(changes) => CompiledStep::ResponseHeader(CompiledHeaderChanges::for_response(changes)?),
@@ -191,11 +285,26 @@ impl CompiledStep {
             Step::Allow(networks) => CompiledStep::Access(AccessRule { allows: true, networks: networks.as_slice().into() }),
             Step::Deny(networks) => CompiledStep::Access(AccessRule { allows: false, networks: networks.as_slice().into() }),
             Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),
+            Step::RateLimit(limit) => {
+                let scope_name = scope.of_limit(limit.name.is_some());
+                CompiledStep::RateLimit(Box::new(CompiledRateLimit::new(limit, &scope_name, scope.tables)))
+            }
+            Step::ConcurrencyLimit(limit) => {
+                let scope_name = scope.of_limit(limit.name.is_some());
+                CompiledStep::ConcurrencyLimit(Box::new(CompiledConcurrencyLimit::new(limit, &scope_name, scope.tables)))
+            }
             Step::Compress(compress) => {
                 CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
             }
             Step::Cache(cache) => CompiledStep::Cache(cache.clone().map(Box::new)),
         })
+    }
+}
+
+impl Scope<'_> {
+    /// Limits of one name count together in the whole site.
+    fn of_limit(&self, is_named: bool) -> String {
+        if is_named { self.site.to_owned() } else { format!("{} {}", self.site, self.route) }
     }
 }
 
@@ -214,14 +323,29 @@ impl CompiledTerminal {
 
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, CompiledTerminal, StepRefusal, apply_request, apply_response, compile_steps};
+    use super::{After, CompiledStep, CompiledTerminal, Scope, StepRefusal};
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
-    use crate::context::Scratch;
+    use crate::context::{Context, Scratch};
     use crate::fixtures::{context, lines, request, target, template};
+    use crate::limited::Limited;
     use crate::rewrite::RewriteError;
-    use tidegate_model::{HeaderChange, HeaderOperation, PoolName, Step, Terminal};
-    use tidegate_wire::head::ResponseHead;
+    use tidegate_limiting::Tables;
+    use tidegate_model::{CountBy, HeaderChange, HeaderOperation, PoolName, Rate, RateLimit, Step, Terminal};
+    use tidegate_wire::head::{RequestHead, ResponseHead};
+
+    fn compile_steps(site: &[Step], route: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
+        super::compile_steps(Scope { tables: &Tables::default(), site: "site", route: "route" }, site, route)
+    }
+
+    fn apply_request(
+        steps: &[CompiledStep],
+        head: &mut RequestHead,
+        context: &Context<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<After, StepRefusal> {
+        super::apply_request(steps, head, context, scratch, &mut Limited::default())
+    }
 
     fn set(name: &str, value: &str) -> Vec<HeaderChange> {
         vec![HeaderChange { operation: HeaderOperation::Set, name: name.into(), value: template(value) }]
@@ -247,7 +371,7 @@ mod tests {
 
         let mut response = ResponseHead::default();
         response.fields.push(b"D", b"d");
-        apply_response(&steps, &mut response, &head, &context(), &mut scratch);
+        super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, None);
         assert_eq!(lines(&response.fields), ["D: d", "C: /v2/x d"]);
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
     }
@@ -277,6 +401,85 @@ mod tests {
         check(Step::Allow(network("0.0.0.0/0")), Ok(true));
     }
 
+    fn one_an_hour(name: Option<&str>) -> Step {
+        let rate = Rate { count: 1, period: std::time::Duration::from_secs(3_600) };
+        let (by, name) = (CountBy::Client, name.map(str::to_owned));
+        Step::RateLimit(Box::new(RateLimit {
+            name,
+            rate,
+            burst: 1,
+            by,
+            ipv6_prefix: 64,
+            cost: 1,
+            keys_max: 10,
+            status: 429,
+            headers: true,
+            dry_run: false,
+        }))
+    }
+
+    #[test]
+    fn who_is_denied_is_not_counted_wherever_that_is_said() {
+        let check = |rules: &[Step], client: [u8; 4], expected: [Result<(), StepRefusal>; 2]| {
+            let tables = Tables::default();
+            let scope = Scope { tables: &tables, site: "site", route: "route" };
+            let steps = super::compile_steps(scope, &[one_an_hour(None)], rules).expect("steps of the test");
+            // The first rule denies this one; what it may do is untouched when it may.
+            let allowed = super::compile_steps(scope, &[one_an_hour(None)], &[]).expect("steps of the test");
+            let ask = |steps: &[CompiledStep]| {
+                let context = Context { client_ip: client.into(), ..context() };
+                apply_request(steps, &mut request("/", "example.com", &[]), &context, &mut Scratch::default()).map(|_| ())
+            };
+            assert_eq!([ask(&steps), ask(&allowed)], expected, "{rules:?}");
+        };
+        let network = |text: &str| vec![text.parse().expect("a network")];
+        let limited = Err(StepRefusal::RateLimited { status: 429 });
+        check(&[Step::Deny(network("192.0.2.0/24"))], [192, 0, 2, 1], [Err(StepRefusal::Denied), Ok(())]);
+        check(&[Step::Allow(network("10.0.0.0/8"))], [192, 0, 2, 1], [Err(StepRefusal::Denied), Ok(())]);
+        check(&[Step::Allow(network("10.0.0.0/8"))], [10, 0, 0, 1], [Ok(()), limited]);
+    }
+
+    #[test]
+    fn a_limit_of_a_site_is_one_for_its_routes_and_one_of_a_route_its_own() {
+        let check = |site: &[Step], route: &[Step], expected: [bool; 3]| {
+            let tables = Tables::default();
+            let ask = |route_name: &str, site_name: &str| {
+                let scope = Scope { tables: &tables, site: site_name, route: route_name };
+                let steps = super::compile_steps(scope, site, route).expect("steps of the test");
+                let is_let =
+                    apply_request(&steps, &mut request("/", "example.com", &[]), &context(), &mut Scratch::default()).is_ok();
+                (is_let, steps)
+            };
+            let (first, _held) = ask("a", "site");
+            assert_eq!([first, ask("b", "site").0, ask("a", "other").0], expected);
+        };
+        check(&[one_an_hour(None)], &[], [true, false, true]);
+        check(&[], &[one_an_hour(None)], [true, true, true]);
+        check(&[], &[one_an_hour(Some("api"))], [true, false, true]);
+    }
+
+    #[test]
+    fn answers_say_what_each_limit_that_was_asked_has_left() {
+        let named = |name| one_an_hour(Some(name));
+        let steps = [named("a"), Step::ResponseHeader(set("X", "{response.header.ratelimit}")), named("b"), named("c")];
+        let steps = compile_steps(&steps, &[]).expect("steps of the test");
+        assert!(super::has_limits(&steps) && super::changes_response(&steps));
+        let check = |expected: Result<(), StepRefusal>, expected_fields: &[&str]| {
+            let (mut head, mut limited, mut scratch) = (request("/", "example.com", &[]), Limited::default(), Scratch::default());
+            let seen = super::apply_request(&steps, &mut head, &context(), &mut scratch, &mut limited);
+            assert_eq!(seen.map(|_| ()), expected);
+            let mut response = ResponseHead::default();
+            super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, Some(&limited));
+            let fields = lines(&response.fields);
+            let of_rates: Vec<&str> = fields.iter().map(String::as_str).filter(|line| line.starts_with("ratelimit: ")).collect();
+            assert_eq!(of_rates, expected_fields);
+        };
+        let line = |name: &str| format!("ratelimit: \"{name}\";r=0;t=3600");
+        let all = [line("a"), line("b"), line("c")];
+        check(Ok(()), &all.each_ref().map(String::as_str));
+        check(Err(StepRefusal::RateLimited { status: 429 }), &[&all[0]]);
+    }
+
     #[test]
     fn a_refused_step_ends_the_request() {
         let steps = [Step::Rewrite { pattern: None, to: template("{request.header.x}") }, Step::BodyLimit { bytes_max: 1 }];
@@ -294,7 +497,7 @@ mod tests {
         let reserved = Some(CompileError::ReservedHeader("Connection".into()));
         assert_eq!(check(Step::RequestHeader(set("Connection", "x"))), reserved);
         assert_eq!(check(Step::ResponseHeader(set("Connection", "x"))), reserved);
-        assert!(matches!(CompiledStep::compile(&Step::ResponseHeader(set("Host", "x"))), Ok(CompiledStep::ResponseHeader(_))));
+        assert_eq!(check(Step::ResponseHeader(set("Host", "x"))), None);
     }
 
     #[test]

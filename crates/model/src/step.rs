@@ -4,6 +4,7 @@ use crate::cache::Cache;
 use crate::compress::Compress;
 use crate::cors::Cors;
 use crate::files::Files;
+use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
@@ -37,6 +38,10 @@ pub enum Step {
     /// `deny "192.0.2.0/24"`
     Deny(Vec<IpNet>),
     Cors(Cors),
+    /// `rate-limit "100/s" by="client-ip"`
+    RateLimit(Box<RateLimit>),
+    /// `concurrency-limit 10 by="client-ip"`
+    ConcurrencyLimit(Box<ConcurrencyLimit>),
     /// `compress`; `None` is `compress "off"`.
     Compress(Option<Compress>),
     /// `cache`; `None` is `cache "off"`.

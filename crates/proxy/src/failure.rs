@@ -48,6 +48,9 @@ impl Refusal {
     /// What the answer's body says. Never a word of the request: error pages that repeat input have been used for attacks.
     pub fn sentence(self) -> &'static str {
         match (self.status, self.reason) {
+            // First, for their status is what the configuration says.
+            (_, "rate_limited") => "there were too many requests; try again later",
+            (_, "concurrency_limited") => "there are too many requests at the same time",
             (404, "no_file") => "there is no such file",
             (404, _) => "no route of this site matches the request",
             (400, "file_path") => "the path cannot be that of a file",

@@ -1,8 +1,9 @@
-//! Heads and scratch space leased from the worker and given back on drop, so that a request at steady state allocates nothing and an idle
+//! Heads, scratch space and what limits leave behind, leased from the worker and given back on drop, so that a request at steady state allocates nothing and an idle
 //! connection holds none.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use tidegate_middleware::Limited;
 use tidegate_wire::head::{RequestHead, ResponseHead};
 
 /// Free leases of each kind that a worker keeps.
@@ -39,6 +40,7 @@ macro_rules! leasable {
 leasable!(RequestHead, REQUEST_HEADS, |head| head.fields.bytes.capacity());
 leasable!(ResponseHead, RESPONSE_HEADS, |head| head.fields.bytes.capacity());
 leasable!(Vec<u8>, SCRATCH, |scratch| scratch.capacity());
+leasable!(Limited, LIMITED, |limited| limited.capacity_bytes());
 
 pub struct Lease<T: Leasable>(Option<Box<T>>);
 

@@ -54,6 +54,15 @@ impl Record {
         self.setting = refusal.setting;
     }
 
+    /// What would have refused the request and is only tried out. A refusal in earnest says more, and takes its place.
+    pub fn tried(&mut self, reason: &'static str, setting: &'static str) {
+        self.reason = Some(match reason {
+            "concurrency_limited" => "concurrency_limited_dry_run",
+            _ => "rate_limited_dry_run",
+        });
+        self.setting = Some(setting);
+    }
+
     /// A server was chosen and a connection to it is there.
     pub fn sent_to(&mut self, server: usize, reused: bool) {
         self.upstream = Some(UpstreamRecord { server, first_byte: None, reused });

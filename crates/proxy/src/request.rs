@@ -24,7 +24,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::path_policy::{PathRefusal, settle_path};
-use tidegate_middleware::{BodyAllowance, CompiledTerminal, Context, View, apply_request, apply_response, error_answer};
+use tidegate_middleware::{
+    BodyAllowance, CompiledTerminal, Context, Limited, Trial, View, apply_request, apply_response, error_answer,
+};
 use tidegate_model::{PathPolicy, Scheme};
 use tidegate_routing::{RequestFacts, RouteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
@@ -62,6 +64,8 @@ pub struct Request<'c, S: Sock> {
     pub peer_is_trusted: bool,
     pub hop: HopByHop,
     pub body_allowance: Option<BodyAllowance>,
+    /// Where a step counts requests. It has the places that this one holds, and gives them back with it.
+    limited: Option<Lease<Limited>>,
     /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it keeps these parts only:
     /// a download of hours must not keep an old one alive.
     pub(crate) site: Option<Rc<WorkerSite>>,
@@ -185,6 +189,7 @@ impl<'c, S: Sock> Request<'c, S> {
             peer_is_trusted,
             hop,
             body_allowance: None,
+            limited: None,
             site: None,
             route: None,
             pool: None,
@@ -221,6 +226,7 @@ impl<'c, S: Sock> Request<'c, S> {
             peer_is_trusted: false,
             hop: HopByHop { upgrade: None, trailers_wanted: false },
             body_allowance: None,
+            limited: None,
             site: Some(site),
             route: Some(route),
             pool: None,
@@ -311,7 +317,13 @@ impl<'c, S: Sock> Request<'c, S> {
         }
         let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
-        let after = apply_request(&route.steps, &mut self.head, &context, &mut scratch).map_err(|refusal| Refusal {
+        let mut without_limits = Limited::default();
+        let limited = if route.has_limits { &mut **self.limited.insert(Lease::take()) } else { &mut without_limits };
+        let after = apply_request(&route.steps, &mut self.head, &context, &mut scratch, limited);
+        if limited.trial != Trial::default() {
+            self.connection.note_trial(limited.trial, self.client_ip, &mut self.record);
+        }
+        let after = after.map_err(|refusal| Refusal {
             status: refusal.status(),
             reason: refusal.reason(),
             setting: Some(refusal.setting()),
@@ -341,7 +353,7 @@ impl<'c, S: Sock> Request<'c, S> {
         }
         let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let mut scratch = self.connection.worker.scratch.borrow_mut();
-        apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch);
+        apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch, self.limited.as_deref());
     }
 
     /// `respond` and `redirect`.
@@ -382,6 +394,9 @@ impl<'c, S: Sock> Request<'c, S> {
         let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
         for (name, value) in fields {
             response.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        if let Some(seconds) = self.limited.as_ref().and_then(|limited| limited.retry_after_seconds()) {
+            response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
         }
         std::mem::swap(&mut *self.response, &mut *response);
         if let (Some(site), Some(route)) = (self.site.clone(), self.route) {
@@ -635,6 +650,7 @@ pub fn context<'a, S: Sock>(
         upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority),
         request_id: record.request_id,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+        since_start: connection.worker.process.since_start(record.started),
     }
 }
 

@@ -14,12 +14,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_balancing::{hash_bytes, maglev};
+use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
-use tidegate_middleware::{CompiledStep, CompiledTemplate, CompiledTerminal, Target, cache_of, compile_steps, compress_of};
+use tidegate_middleware::{
+    CompiledStep, CompiledTemplate, CompiledTerminal, Scope, Target, cache_of, changes_response, compile_steps, compress_of,
+    has_limits,
+};
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
     Balance, CipherName, Configuration, HostPattern, Limits, PathPolicy, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
-    SiteAddress, Sticky, Terminal, TlsVersion,
+    SiteAddress, Step, Sticky, Terminal, TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
@@ -116,6 +120,8 @@ pub struct CompiledRoute {
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
     pub changes_response: bool,
+    /// Whether any step counts requests.
+    pub has_limits: bool,
     /// Whether answers may be compressed.
     pub compresses: bool,
     pub terminal: CompiledTerminal,
@@ -263,6 +269,8 @@ pub struct Parts<'a> {
     pub before: Option<Before<'a>>,
     pub registry: &'a Registry,
     pub cache: &'a Arc<CacheTier>,
+    /// What limits have counted so far.
+    pub limits: &'a Tables,
     /// Sites need a set of counters for each.
     pub workers: usize,
 }
@@ -285,13 +293,13 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapsh
         });
         sites.push(match same {
             Some(same) => same.clone(),
-            None => Arc::new(compile_site(site, tls, &slots, &counters, parts.cache)?),
+            None => Arc::new(compile_site(site, tls, &slots, &counters, (parts.cache, parts.limits))?),
         });
     }
     let redirect = SiteId(sites.len() as u32);
     let listeners = compile_listeners(configuration, redirect);
     if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
-        sites.push(Arc::new(compile_site(&redirect_site(), None, &slots, &counters, parts.cache)?));
+        sites.push(Arc::new(compile_site(&redirect_site(), None, &slots, &counters, (parts.cache, parts.limits))?));
     }
     Ok(Snapshot {
         generation: parts.generation,
@@ -346,13 +354,18 @@ fn compile_site(
     tls: Option<Arc<ServerConfig>>,
     pools: &HashMap<&PoolName, usize>,
     counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
-    tier: &Arc<CacheTier>,
+    (tier, limits): (&Arc<CacheTier>, &Tables),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let mut compiled_routes = Vec::with_capacity(site.routes.len());
     for route in &site.routes {
-        let steps = compile_steps(&site.steps, &route.steps).map_err(|error| fault(&error))?;
+        // What makes a route the same one after a change is which requests it takes.
+        let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
+        let is_named = route.steps.iter().any(counts);
+        let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
+        let scope = Scope { tables: limits, site: &name, route: &route_name };
+        let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
         let pool = match &route.terminal {
             Terminal::Proxy { pool, .. } => {
                 Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?)
@@ -376,7 +389,8 @@ fn compile_site(
         compiled_routes.push(CompiledRoute {
             path_policy: path_policy_of(&route.steps),
             compresses: compress_of(&steps).is_some(),
-            changes_response: steps.iter().any(|step| matches!(step, CompiledStep::ResponseHeader(_) | CompiledStep::Cors(_))),
+            has_limits: has_limits(&steps),
+            changes_response: changes_response(&steps),
             steps,
             terminal: CompiledTerminal::compile(&route.terminal),
             pool,

@@ -1,4 +1,5 @@
-//! What outlives a snapshot, keyed by identity and never by position: what all workers know of a server, and how many connections a client has.
+//! What outlives a snapshot, keyed by identity and never by position: what all workers know of a server, how many connections a client has,
+//! and what limits have counted (the tables are those of `limiting`).
 //! A worker's pools with their open connections go from one of its snapshots to the next in `worker`; counters live on in
 //! `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
 
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tidegate_balancing::adaptive::Usual;
 use tidegate_balancing::outlier::{self, Ejection, Ejections, Sample};
+use tidegate_limiting::Tables;
 use tidegate_model::{Bounds, Outlier, PoolName};
 use tidegate_telemetry::Registry;
 
@@ -20,6 +22,8 @@ pub struct ProcessSurvivors {
     pub registry: Arc<Registry>,
     pub pressure: Pressure,
     pub cache: Arc<CacheTier>,
+    /// What `rate-limit` and `concurrency-limit` have counted.
+    pub limits: Tables,
     /// Times that workers share are counted from here.
     began: Instant,
     pools: Mutex<HashMap<PoolName, Weak<PoolShared>>>,
@@ -29,8 +33,9 @@ pub struct ProcessSurvivors {
 impl ProcessSurvivors {
     pub fn new(registry: Arc<Registry>) -> Arc<ProcessSurvivors> {
         let began = Instant::now();
-        let (pressure, pools, clients) = (Pressure::default(), Mutex::default(), ClientCounts::default());
-        Arc::new(ProcessSurvivors { registry, pressure, cache: CacheTier::new(), began, pools, clients })
+        let (pressure, limits) = (Pressure::default(), Tables::default());
+        let (pools, clients) = (Mutex::default(), ClientCounts::default());
+        Arc::new(ProcessSurvivors { registry, pressure, cache: CacheTier::new(), limits, began, pools, clients })
     }
 
     /// The shared state of a pool, the same for every generation in which it appears.

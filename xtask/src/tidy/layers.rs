@@ -15,6 +15,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "model", may_use: &[] },
     Layer { name: "wire", may_use: &[] },
     Layer { name: "balancing", may_use: &["model"] },
+    Layer { name: "limiting", may_use: &[] },
     Layer { name: "cache", may_use: &[] },
     Layer { name: "fastcgi", may_use: &[] },
     Layer { name: "coding", may_use: &["model"] },
@@ -22,10 +23,22 @@ const LAYERS: &[Layer] = &[
     Layer { name: "routing", may_use: &["model", "wire"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
-    Layer { name: "middleware", may_use: &["model", "wire"] },
+    Layer { name: "middleware", may_use: &["model", "wire", "limiting"] },
     Layer {
         name: "proxy",
-        may_use: &["model", "wire", "balancing", "cache", "coding", "files", "routing", "telemetry", "transport", "middleware"],
+        may_use: &[
+            "model",
+            "wire",
+            "balancing",
+            "limiting",
+            "cache",
+            "coding",
+            "files",
+            "routing",
+            "telemetry",
+            "transport",
+            "middleware",
+        ],
     },
     Layer { name: "config", may_use: &["model", "routing"] },
     Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },
@@ -76,7 +89,7 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Pure cores: data and `now` in, decisions out. A runtime anywhere beneath them would be a clock and a socket.
-const WITHOUT_RUNTIME: &[&str] = &["model", "wire", "balancing", "routing", "coding", "middleware", "config"];
+const WITHOUT_RUNTIME: &[&str] = &["model", "wire", "balancing", "limiting", "routing", "coding", "middleware", "config"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];

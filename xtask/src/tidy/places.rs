@@ -65,6 +65,20 @@ const STEPS: &[StepRow] = &[
     },
     StepRow { word: "cors", variants: &["Cors"], written: &["cors"], cases: "steps/cors", in_middleware: true },
     StepRow { word: "cache", variants: &["Cache"], written: &["cache"], cases: "cache/", in_middleware: false },
+    StepRow {
+        word: "rate-limit",
+        variants: &["RateLimit"],
+        written: &["rate-limit"],
+        cases: "steps/rate_limit",
+        in_middleware: true,
+    },
+    StepRow {
+        word: "concurrency-limit",
+        variants: &["ConcurrencyLimit"],
+        written: &["concurrency-limit"],
+        cases: "steps/concurrency_limit",
+        in_middleware: true,
+    },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
@@ -160,7 +174,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1";
 
     #[test]
     fn a_step_has_its_five_places() {

@@ -7,7 +7,9 @@ pub mod allow;
 pub mod body_limit;
 pub mod cache;
 pub mod compress;
+pub mod concurrency_limit;
 pub mod cors;
+pub mod count_by;
 pub mod drain;
 pub mod edition;
 pub mod files;
@@ -21,6 +23,7 @@ pub mod memory;
 pub mod path_policy;
 pub mod pool;
 pub mod proxy;
+pub mod rate_limit;
 pub mod redirect;
 pub mod respond;
 pub mod rewrite;
@@ -58,6 +61,8 @@ pub static ALL: &[&Directive] = &[
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
+    &rate_limit::RATE_LIMIT,
+    &concurrency_limit::CONCURRENCY_LIMIT,
     &compress::COMPRESS,
     &cache::CACHE,
     &pool::POOL,
@@ -110,22 +115,8 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
     (Place::Limits, &[]),
 ];
 
-static STEPS_NOT_AVAILABLE: &[&str] = &[
-    "fastcgi",
-    "basic-auth",
-    "forward-auth",
-    "jwt",
-    "oidc",
-    "rate-limit",
-    "concurrency-limit",
-    "timeout",
-    "mirror",
-    "split",
-    "error-page",
-    "log",
-    "trace",
-    "wasm",
-];
+static STEPS_NOT_AVAILABLE: &[&str] =
+    &["fastcgi", "basic-auth", "forward-auth", "jwt", "oidc", "timeout", "mirror", "split", "error-page", "log", "trace", "wasm"];
 
 /// Properties of directives that exist, which this version does not have.
 static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
@@ -150,6 +141,24 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
         "answers are kept with `cache` in a site or route, as in `cache fresh=\"404 30s\"`; where, with `cache` at the top level",
     ),
     (&["merge_slashes"], "what is made of `//` and `%2F` is said with `path-policy`, as in `path-policy slashes=\"keep\"`"),
+    (
+        &[
+            "limit_req",
+            "limit_req_zone",
+            "rate_limit",
+            "ratelimit",
+            "rateLimit",
+            "local_ratelimit",
+            "throttle",
+            "rate_limits",
+            "stick-table",
+        ],
+        "how often a client may ask is said with `rate-limit`, as in `rate-limit \"10/s\" burst=20 by=\"client-ip\"`",
+    ),
+    (
+        &["limit_conn", "limit_conn_zone", "inFlightReq", "inflightreq", "in-flight-req"],
+        "how many requests of a client may be on their way at once is said with `concurrency-limit`, as in `concurrency-limit 10 by=\"client-ip\"`",
+    ),
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
 
@@ -173,10 +182,31 @@ static PROPERTIES_OF_OTHERS: &[(&[&str], &str)] = &[
     (&["ssl", "verify"], "write `https://` in front of the address; what it is spoken to with is said in the pool's `tls`"),
 ];
 
+/// Properties of limits elsewhere.
+static LIMIT_PROPERTIES_OF_OTHERS: &[(&[&str], &str)] = &[
+    (
+        &["zone", "key", "source", "per", "sourceCriterion"],
+        "what is counted as one is said with `by=`; limits that count together have one `name=`",
+    ),
+    (
+        &["rate", "average", "period", "window", "max_events", "events", "max_tokens", "tokens_per_fill", "fill_interval"],
+        "number and time stand behind the word, as in `rate-limit \"10/s\"`, and what may come at once in `burst=`",
+    ),
+    (&["nodelay", "delay"], "requests are let through or refused at once, and never held back: leave it out"),
+    (&["dry_run", "dryrun", "shadow"], "did you mean `dry-run=#true`?"),
+    (&["amount", "max", "limit"], "the number stands behind the word, as in `concurrency-limit 10`"),
+];
+
 /// How a property of another proxy is said here.
 pub fn property_said_here(directive: &str, name: &str) -> Option<&'static str> {
-    let of_a_server = directive == pool::server::SERVER.name;
-    PROPERTIES_OF_OTHERS.iter().find(|(names, _)| of_a_server && names.contains(&name)).map(|(_, help)| *help)
+    let known = match directive {
+        _ if directive == pool::server::SERVER.name => PROPERTIES_OF_OTHERS,
+        _ if directive == rate_limit::RATE_LIMIT.name || directive == concurrency_limit::CONCURRENCY_LIMIT.name => {
+            LIMIT_PROPERTIES_OF_OTHERS
+        }
+        _ => &[],
+    };
+    known.iter().find(|(names, _)| names.contains(&name)).map(|(_, help)| *help)
 }
 
 /// How a word of another proxy is said here.

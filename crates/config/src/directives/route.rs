@@ -1,6 +1,7 @@
 //! `route "/api/*" { … }`: which requests it takes, and what is done with them.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::count_by::WrittenLimit;
 use crate::directives::site::{self, SiteDraft};
 use crate::lowering::{self, Line, Lowering};
 use crate::patterns;
@@ -35,6 +36,7 @@ pub struct RouteDraft {
     pub paths: Vec<(PathPattern, Location)>,
     pub matches: Vec<MatchLine>,
     steps: Vec<Step>,
+    pub limits: Vec<WrittenLimit>,
     terminal: Option<Terminal>,
     terminal_at: Option<Location>,
     pub location: Location,
@@ -48,6 +50,7 @@ impl RouteDraft {
             paths: Vec::new(),
             matches: Vec::new(),
             steps: Vec::new(),
+            limits: Vec::new(),
             terminal: None,
             terminal_at: None,
             location,
@@ -93,7 +96,9 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
     match line.directive.lower {
         Lower::Route(lower) => lower(lowering, draft, line),
         Lower::Step(lower) => {
-            draft.steps.extend(lower(lowering, line));
+            let step = lower(lowering, line);
+            draft.limits.extend(step.as_ref().and_then(|step| WrittenLimit::of(step, line.location())));
+            draft.steps.extend(step);
             if let Some(terminal_at) = &draft.terminal_at {
                 let message = format!("`{}` is never run", line.directive.name);
                 let diagnostic = Diagnostic::warning("unreachable-step", line.location(), message)

@@ -2,6 +2,7 @@
 //! What concerns several sites at once (equal addresses, ports shared by TLS and plain HTTP) is in `checks`.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::count_by::{WrittenLimit, check_limits};
 use crate::directives::route::{self, RouteDraft};
 use crate::directives::tls::{self, TlsDraft};
 use crate::lowering::{self, Line, Lowering};
@@ -41,6 +42,7 @@ pub static SITE: Directive = Directive {
 pub struct SiteDraft {
     pub tls: TlsDraft,
     steps: Vec<Step>,
+    limits: Vec<WrittenLimit>,
     routes: Vec<RouteDraft>,
     /// Where a terminal step stands directly in the site.
     terminal_at: Option<Location>,
@@ -67,6 +69,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         }
     }
     reachability::check(lowering, &draft.routes);
+    let of_routes = draft.routes.iter().map(|route| &*route.limits);
+    check_limits(lowering, std::iter::once(&*draft.limits).chain(of_routes));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));
     let addresses: Vec<SiteAddress> = addresses.into_iter().map(|written| written.address).collect();
@@ -85,7 +89,11 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'_>) {
     match line.directive.lower {
         Lower::Site(lower) => lower(lowering, draft, line),
-        Lower::Step(lower) => draft.steps.extend(lower(lowering, line)),
+        Lower::Step(lower) => {
+            let step = lower(lowering, line);
+            draft.limits.extend(step.as_ref().and_then(|step| WrittenLimit::of(step, line.location())));
+            draft.steps.extend(step);
+        }
         Lower::Terminal(lower) => {
             let terminal = lower(lowering, line);
             if let Some(first) = &draft.terminal_at {

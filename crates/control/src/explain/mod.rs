@@ -364,6 +364,8 @@ impl Explanation {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::RateLimit(_)
+            | Step::ConcurrencyLimit(_)
             | Step::Compress(_)
             | Step::Cache(_) => None,
         });

@@ -1,6 +1,7 @@
 //! A part of a configuration in the words of its file: routes, conditions, steps, settings. For `plan` and `explain`, which compare and
-//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`.
+//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`, rates in `limits`.
 
+mod limits;
 mod pool;
 
 pub use pool::{discover, pool_secrets, pool_settings};
@@ -152,6 +153,8 @@ pub fn step(step: &Step) -> String {
         Step::Allow(networks) => format!("allow {}", step_networks(networks)),
         Step::Deny(networks) => format!("deny {}", step_networks(networks)),
         Step::Cors(how) => cors(how),
+        Step::RateLimit(limit) => limits::rate_limit(limit),
+        Step::ConcurrencyLimit(limit) => limits::concurrency_limit(limit),
         Step::Compress(None) => "compress \"off\"".to_owned(),
         Step::Compress(Some(how)) => compress(how),
         Step::Cache(None) => "cache \"off\"".to_owned(),
@@ -537,6 +540,13 @@ mod tests {
         as_written(r#"rewrite "/new{path}""#);
         as_written(r#"rewrite "~^/old/(.*)" "/new/$1""#);
         as_written(r#"body-limit "10MB""#);
+        as_written(r#"rate-limit "100/s" by="client-ip""#);
+        as_written(
+            r#"rate-limit "5/h" burst=10 cost=2 keys=1000 status=503 by="{request.header.x-api-key}" ipv6-prefix=56 name="api" headers=#false dry-run=#true"#,
+        );
+        as_written(r#"concurrency-limit 10 by="client-ip""#);
+        as_written(r#"concurrency-limit 10 by="all""#);
+        as_written(r#"concurrency-limit 10 status=429 by="all" ipv6-prefix=48 name="all" dry-run=#true"#);
         as_written(r#"request-header "Host" "a.internal" add="X-B: {client.ip}" default="X-C: d" remove="X-E""#);
         check(r#"header "A" "b""#, r#"response-header "A" "b""#);
         check(r#"request-header "Authorization" "Bearer 12345""#, r#"request-header "Authorization" "…""#);

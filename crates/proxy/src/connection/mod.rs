@@ -8,6 +8,7 @@ mod tls;
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::failure::Refusal;
 use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
+use crate::record::Record;
 use crate::snapshot::{Listener, TlsIdentity};
 use crate::worker::{Worker, WorkerSnapshot};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -15,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use tidegate_middleware::Trial;
 use tidegate_model::Scheme;
 use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
@@ -167,6 +169,20 @@ impl<S: Sock> Connection<S> {
 
     pub fn is_draining(&self) -> bool {
         self.listener.is_draining()
+    }
+
+    /// Counts what a limit with `dry-run` would have refused, and says it as a refusal is said.
+    #[cold]
+    pub fn note_trial(&self, trial: Trial, client_ip: IpAddr, record: &mut Record) {
+        let refused =
+            [(trial.rate, "rate_limited", "rate-limit"), (trial.concurrency, "concurrency_limited", "concurrency-limit")];
+        for (_, reason, setting) in refused.into_iter().filter(|(is_refused, ..)| *is_refused) {
+            self.worker.metrics.refused_on_trial.increment(reason);
+            record.tried(reason, setting);
+            if let Some(suppressed) = self.worker.gates.refused.allow(Instant::now()) {
+                tracing::info!(client = %client_ip, reason, setting, suppressed, "request would be refused");
+            }
+        }
     }
 
     /// Counts a refusal, and logs it without letting a flood of them flood the log.

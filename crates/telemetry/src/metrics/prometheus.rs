@@ -65,6 +65,12 @@ fn render_requests(text: &mut Text, totals: &Totals) {
     let workers = &totals.workers;
     text.family("tidegate_http_refused_total", "counter", "Requests that the proxy itself answered with an error, by reason.");
     text.reasons(workers.iter().flat_map(|worker| worker.refused.iter()));
+    text.family(
+        "tidegate_http_refused_dry_run_total",
+        "counter",
+        "Requests that limits with dry-run would have refused, by reason.",
+    );
+    text.reasons(workers.iter().flat_map(|worker| worker.refused_on_trial.iter()));
     text.family("tidegate_http2_floods_total", "counter", "HTTP/2 connections closed because of a flood.");
     text.reasons(workers.iter().flat_map(|worker| worker.h2_floods.iter()));
     text.family("tidegate_http_early_hints_total", "counter", "103 answers passed on to clients.");

@@ -108,6 +108,8 @@ pub struct WorkerMetrics {
     pub server_errors: Counter,
     /// Requests that the proxy itself answered with an error, by reason code.
     pub refused: ReasonCounters,
+    /// Requests that a limit with `dry-run` would have refused, by reason code.
+    pub refused_on_trial: ReasonCounters,
     /// Connections that were closed before a request: over `connections-per-ip`, out of file descriptors.
     pub connections_refused: ReasonCounters,
     /// HTTP/2 connections closed because of a flood, by which.

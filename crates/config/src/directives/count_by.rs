@@ -1,0 +1,172 @@
+//! What `rate-limit` and `concurrency-limit` have in common: the properties that say what is counted as one, and what only shows with all limits
+//! of a site.
+
+use crate::diagnostics::{Diagnostic, Location, shortened};
+use crate::lowering::{Line, Lowering};
+use crate::table::{Kind, Property, Stage};
+use tidegate_model::{ConcurrencyLimit, CountBy, RateLimit, Step, Template, TemplatePart};
+
+pub const NAME: Property = Property::once(
+    "name",
+    Kind::Text("a name"),
+    "Limits of one name in a site count together. Clients read it too: letters, digits, `-`, `_`, `.` and `/`.",
+);
+pub const BY: Property = Property::once(
+    "by",
+    Kind::Template(Stage::Request),
+    "What is counted as one: `client-ip`, which is meant when it is left out, `all`, or a text with placeholders.",
+);
+pub const IPV6_PREFIX: Property = Property::once(
+    "ipv6-prefix",
+    Kind::Integer { min: 1, max: 128 },
+    "Bits of an IPv6 address that tell clients apart; 64 when left out.",
+);
+pub const DRY_RUN: Property = Property::once(
+    "dry-run",
+    Kind::Switch,
+    "Counts and says what would be refused, and refuses nothing; `#false` when left out.",
+);
+
+const NAME_CHARS_MAX: usize = 64;
+pub const STATUS: Kind = Kind::Integer { min: 400, max: 599 };
+
+/// The values of `name=`, `by=` and `ipv6-prefix=`. No `by` at all when it is faulty.
+pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> (Option<String>, Option<CountBy>, u8) {
+    let name = line.text(lowering, "name");
+    if let Some(name) = &name
+        && !is_name(&name.value)
+    {
+        let message = format!("`{}` is no name of a limit", shortened(&name.value));
+        let help = format!("letters, digits, `-`, `_`, `.` and `/` can stand in it, at most {NAME_CHARS_MAX}");
+        lowering.report(name.error("bad-value", message).help(help));
+    }
+    let by = match line.property("by") {
+        None => Some(CountBy::Client),
+        Some(value) => line.template(lowering, "by").and_then(|template| count_by(lowering, template, value.location.clone())),
+    };
+    let ipv6_prefix = line.number(lowering, "ipv6-prefix").map_or(CountBy::IPV6_PREFIX, |bits| bits as u8);
+    (name.map(|name| name.value), by, ipv6_prefix)
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
+}
+
+fn count_by(lowering: &mut Lowering<'_>, template: Template, at: Location) -> Option<CountBy> {
+    match template.as_literal() {
+        Some("client-ip") => return Some(CountBy::Client),
+        Some("all") => return Some(CountBy::All),
+        Some(literal) => {
+            let shown = lowering.shown(&shortened(literal), &at);
+            let message = format!("by `{shown}` everybody would be counted together");
+            let diagnostic = Diagnostic::error("bad-value", at, message);
+            lowering.report(match literal.to_ascii_lowercase().as_str() {
+                "ip" | "src" | "client" | "client_ip" | "client.ip" | "remote" | "remote_ip" | "remote_addr" | "address"
+                | "$binary_remote_addr" | "$remote_addr" => diagnostic.help("write `by=\"client-ip\"`"),
+                "" | "everybody" | "global" | "site" | "server" | "route" => {
+                    diagnostic.help("write `by=\"all\"` if that is meant")
+                }
+                _ => diagnostic.help(
+                    "write `by=\"client-ip\"`, `by=\"all\"`, or a text with placeholders, as in `by=\"{request.header.X-Api-Key}\"`",
+                ),
+            });
+            return None;
+        }
+        None => {}
+    }
+    let differs = template.parts.iter().find_map(|part| match part {
+        TemplatePart::Placeholder(placeholder) => CountBy::differs_for_each_request(placeholder).then(|| placeholder.to_string()),
+        TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
+    });
+    if let Some(placeholder) = differs {
+        let message = format!("by `{placeholder}` each request would be counted alone, and none ever refused");
+        lowering.report(Diagnostic::error("bad-value", at, message).help("write for example `by=\"client-ip\"`"));
+        return None;
+    }
+    Some(CountBy::Text(template))
+}
+
+/// A limit and where it was written, for what only shows with all of a site's.
+#[derive(Debug)]
+pub struct WrittenLimit {
+    limit: Limit,
+    at: Location,
+}
+
+#[derive(Debug)]
+enum Limit {
+    Rate(RateLimit),
+    Concurrency(ConcurrencyLimit),
+}
+
+impl WrittenLimit {
+    /// `None` when the step is no limit.
+    pub fn of(step: &Step, at: Location) -> Option<WrittenLimit> {
+        let limit = if let Step::RateLimit(limit) = step {
+            Limit::Rate((**limit).clone())
+        } else if let Step::ConcurrencyLimit(limit) = step {
+            Limit::Concurrency((**limit).clone())
+        } else {
+            return None;
+        };
+        Some(WrittenLimit { limit, at })
+    }
+
+    fn is_named(&self) -> bool {
+        match &self.limit {
+            Limit::Rate(limit) => limit.name.is_some(),
+            Limit::Concurrency(limit) => limit.name.is_some(),
+        }
+    }
+
+    /// Whether both would count in one table, if they stood in one block.
+    fn is_one_with(&self, other: &WrittenLimit) -> bool {
+        match (&self.limit, &other.limit) {
+            (Limit::Rate(a), Limit::Rate(b)) => a.identity() == b.identity(),
+            (Limit::Concurrency(a), Limit::Concurrency(b)) => a.identity() == b.identity(),
+            (Limit::Rate(_), Limit::Concurrency(_)) | (Limit::Concurrency(_), Limit::Rate(_)) => false,
+        }
+    }
+
+    fn counts_like(&self, other: &WrittenLimit) -> bool {
+        match (&self.limit, &other.limit) {
+            (Limit::Rate(a), Limit::Rate(b)) => {
+                (a.rate, a.burst, &a.by, a.ipv6_prefix, a.keys_max) == (b.rate, b.burst, &b.by, b.ipv6_prefix, b.keys_max)
+            }
+            (Limit::Concurrency(a), Limit::Concurrency(b)) => (&a.by, a.ipv6_prefix) == (&b.by, b.ipv6_prefix),
+            (Limit::Rate(_), Limit::Concurrency(_)) | (Limit::Concurrency(_), Limit::Rate(_)) => true,
+        }
+    }
+}
+
+/// The limits of a site, block by block: two that could not be told apart, and two of one name that say different things.
+pub fn check_limits<'a>(lowering: &mut Lowering<'_>, blocks: impl Iterator<Item = &'a [WrittenLimit]>) {
+    let mut named: Vec<&WrittenLimit> = Vec::new();
+    for block in blocks {
+        for (position, written) in block.iter().enumerate() {
+            if let Some(first) = block[..position].iter().find(|first| first.is_one_with(written)) {
+                lowering.report(same_twice(first, written));
+            } else if let Some(first) = named.iter().find(|first| first.is_one_with(written)) {
+                if !first.counts_like(written) {
+                    let message = "limits of one name count together, and these two count differently";
+                    let diagnostic = Diagnostic::error("conflicting-limits", written.at.clone(), message)
+                        .label(first.at.clone(), "the first of that name")
+                        .help("give them the same rate, `burst=`, `by=`, `ipv6-prefix=` and `keys=`, or another name");
+                    lowering.report(diagnostic);
+                }
+            } else if written.is_named() {
+                named.push(written);
+            }
+        }
+    }
+}
+
+fn same_twice(first: &WrittenLimit, second: &WrittenLimit) -> Diagnostic {
+    let message = match &second.limit {
+        Limit::Rate(limit) if limit.name.is_none() => "two limits count the same requests in the same time",
+        Limit::Rate(_) | Limit::Concurrency(_) => "two limits count the same requests",
+    };
+    Diagnostic::error("duplicate-limit", second.at.clone(), message)
+        .label(first.at.clone(), "the first one")
+        .help("remove one of them, or tell them apart with `name=`")
+}

@@ -1,0 +1,129 @@
+//! What `rate-limit` and `concurrency-limit` count by, compiled: from a request to 64 bits. The texts around placeholders are the same for every
+//! request and left out; what placeholders bring goes in with its length, so that no two requests are one because of where a part ends.
+
+use crate::context::{Context, Scratch, View};
+use crate::template::{CompiledTemplate, Target};
+use tidegate_limiting::KeyHasher;
+use tidegate_model::{CountBy, Placeholder, Template, TemplatePart};
+use tidegate_wire::head::RequestHead;
+
+#[derive(Debug)]
+pub struct LimitKey {
+    by: By,
+    ipv6_prefix: u8,
+}
+
+#[derive(Debug)]
+enum By {
+    Client,
+    All,
+    Parts(Box<[Part]>),
+}
+
+#[derive(Debug)]
+enum Part {
+    /// `{client.ip}`, by its network as well.
+    Client,
+    /// One placeholder.
+    Text(CompiledTemplate),
+}
+
+impl LimitKey {
+    pub fn new(by: &CountBy, ipv6_prefix: u8) -> LimitKey {
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
+            TemplatePart::Placeholder(Placeholder::ClientIp) => Some(Part::Client),
+            TemplatePart::Placeholder(_) => {
+                Some(Part::Text(CompiledTemplate::new(&Template { parts: vec![part.clone()] }, Target::Text)))
+            }
+        };
+        let by = match by {
+            CountBy::Client => By::Client,
+            CountBy::All => By::All,
+            CountBy::Text(template) => By::Parts(template.parts.iter().filter_map(part).collect()),
+        };
+        LimitKey { by, ipv6_prefix }
+    }
+
+    pub fn of(&self, hasher: &KeyHasher, request: &RequestHead, context: &Context<'_>, scratch: &mut Scratch) -> u64 {
+        let mut key = hasher.begin();
+        match &self.by {
+            By::Client => key.address(context.client_ip, self.ipv6_prefix),
+            By::All => {}
+            By::Parts(parts) => {
+                let mut brings_something = false;
+                for part in parts {
+                    match part {
+                        Part::Client => {
+                            key.address(context.client_ip, self.ipv6_prefix);
+                            brings_something = true;
+                        }
+                        Part::Text(template) => {
+                            scratch.rendered.clear();
+                            template.render(View { context, request, response: None }, &mut scratch.rendered);
+                            key.text(&scratch.rendered);
+                            brings_something |= !scratch.rendered.is_empty();
+                        }
+                    }
+                }
+                // Otherwise all who leave the field out would be one client, or none.
+                if !brings_something {
+                    key.address(context.client_ip, self.ipv6_prefix);
+                }
+            }
+        }
+        key.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LimitKey;
+    use crate::context::{Context, Scratch};
+    use crate::fixtures::{context, request, template};
+    use tidegate_limiting::KeyHasher;
+    use tidegate_model::CountBy;
+
+    /// Whether two requests, as an address and header lines, count as one.
+    fn check(by: &CountBy, first: (&str, &[&str]), second: (&str, &[&str]), are_one: bool) {
+        let (hasher, key) = (KeyHasher::default(), LimitKey::new(by, 64));
+        let of = |(ip, lines): (&str, &[&str])| {
+            let context = Context { client_ip: ip.parse().expect("an address"), ..context() };
+            key.of(&hasher, &request("/", "example.com", lines), &context, &mut Scratch::default())
+        };
+        assert_eq!(of(first) == of(second), are_one, "{first:?} and {second:?} by {by}");
+    }
+
+    #[test]
+    fn by_the_client_or_all_together() {
+        check(&CountBy::Client, ("192.0.2.1", &[]), ("192.0.2.1", &["X: y"]), true);
+        check(&CountBy::Client, ("192.0.2.1", &[]), ("192.0.2.2", &[]), false);
+        check(&CountBy::Client, ("2001:db8::1", &[]), ("2001:db8::2", &[]), true);
+        check(&CountBy::Client, ("2001:db8::1", &[]), ("2001:db8:0:1::1", &[]), false);
+        check(&CountBy::All, ("192.0.2.1", &[]), ("2001:db8::1", &["X: y"]), true);
+    }
+
+    #[test]
+    fn by_what_placeholders_bring() {
+        let by = |text: &str| CountBy::Text(template(text));
+        let key = by("key {request.header.x-api-key}");
+        check(&key, ("192.0.2.1", &["X-Api-Key: a"]), ("192.0.2.2", &["X-Api-Key: a"]), true);
+        check(&key, ("192.0.2.1", &["X-Api-Key: a"]), ("192.0.2.1", &["X-Api-Key: b"]), false);
+        let two = by("{request.header.a}{request.header.b}");
+        check(&two, ("192.0.2.1", &["A: ab", "B: c"]), ("192.0.2.1", &["A: a", "B: bc"]), false);
+        let client = by("{client.ip} {request.header.a}");
+        check(&client, ("2001:db8::1", &["A: a"]), ("2001:db8::2", &["A: a"]), true);
+        check(&client, ("2001:db8::1", &["A: a"]), ("2001:db8::1", &["A: b"]), false);
+        let long: &str = &format!("X-Api-Key: {}", "a".repeat(60_000));
+        let longer: &str = &format!("{long}b");
+        check(&key, ("192.0.2.1", &[long]), ("192.0.2.1", &[longer]), false);
+    }
+
+    #[test]
+    fn who_brings_nothing_is_counted_by_its_address() {
+        let key = CountBy::Text(template("{request.header.x-api-key}"));
+        check(&key, ("192.0.2.1", &[]), ("192.0.2.1", &["X-Api-Key: "]), true);
+        check(&key, ("192.0.2.1", &[]), ("192.0.2.2", &[]), false);
+        check(&key, ("192.0.2.1", &[]), ("192.0.2.1", &["X-Api-Key: 192.0.2.1"]), false);
+    }
+}
