@@ -172,6 +172,7 @@ fn refuse_denied(steps: &[CompiledStep], head: &RequestHead, context: &Context<'
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
+            | CompiledStep::PathPolicy
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_)
             | CompiledStep::Compress(_)
@@ -196,6 +197,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
+        | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::Compress(_)

@@ -189,7 +189,7 @@ fn purging(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Purging {
             match parse_network(network) {
                 Ok(network) => purging.from.push(network),
                 Err(reason) => {
-                    lowering.report(text.error("bad-value", reason).help("for example `purge-from=\"127.0.0.1,10.0.0.0/8\"`"))
+                    lowering.report(text.error("bad-value", reason).help("for example `purge-from=\"127.0.0.1,10.0.0.0/8\"`"));
                 }
             }
         }

@@ -109,7 +109,7 @@ impl<S: Sock> Request<'_, S> {
             }
             Lookup::Bypass(why) => self.pass_by(route, pool, why, Some(key)).await,
             lookup => {
-                let Some(asked) = self.as_asked(&partition, |request| Asked::new(request)) else {
+                let Some(asked) = self.as_asked(&partition, Asked::new) else {
                     return self.pass_by(route, pool, Forward::Bypass, Some(key)).await;
                 };
                 Box::pin(self.answer_missed(route, cache, pool, (key, asked.into()), lookup)).await
