@@ -8,11 +8,12 @@ use std::fmt::Write;
 use tidegate_model::{LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
-const SECTIONS: [(Place, &str, &str); 7] = [
+const SECTIONS: [(Place, &str, &str); 8] = [
     (Place::Top, "Top level", "What stands outside every block."),
     (Place::Site, "In a `site`", "Steps, routes and certificates. The steps may also stand in a `route`."),
     (Place::Route, "In a `route`", "Everything that a site takes as a step, and conditions."),
     (Place::Pool, "In a `pool`", "Also the block of a `proxy` that names addresses."),
+    (Place::FastCgi, "In a `fastcgi`", ""),
     (Place::Tls, "In the `tls` of a site", ""),
     (Place::Listener, "In a `listener`", ""),
     (Place::Limits, "In `limits`", ""),

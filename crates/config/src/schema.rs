@@ -34,6 +34,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         // A step is the same wherever it stands.
         Place::Site | Place::Route => "step",
         Place::Pool => "pool",
+        Place::FastCgi => "fastcgi",
         Place::Tls => "tls",
         Place::Listener => "listener",
         Place::Limits => "limits",

@@ -1,6 +1,7 @@
 //! The types of the directive table. One entry says what a directive is called, where it stands, what it takes and what it means;
 //! the checks, the reference, the JSON Schema and the suggestions are all made from it. The entries are in `directives`.
 
+use crate::directives::fastcgi::FastCgiDraft;
 use crate::directives::listener::ListenerDraft;
 use crate::directives::pool::PoolDraft;
 use crate::directives::route::RouteDraft;
@@ -18,6 +19,8 @@ pub enum Place {
     Site,
     Route,
     Pool,
+    /// The block of a `fastcgi`.
+    FastCgi,
     /// The block of a site's `tls`.
     Tls,
     Listener,
@@ -25,7 +28,8 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 7] = [Place::Top, Place::Site, Place::Route, Place::Pool, Place::Tls, Place::Listener, Place::Limits];
+    pub const ALL: [Place; 8] =
+        [Place::Top, Place::Site, Place::Route, Place::Pool, Place::FastCgi, Place::Tls, Place::Listener, Place::Limits];
 
     /// As it is said in messages and in the reference.
     pub fn describe(self) -> &'static str {
@@ -34,6 +38,7 @@ impl Place {
             Place::Site => "in a `site`",
             Place::Route => "in a `route`",
             Place::Pool => "in a `pool`",
+            Place::FastCgi => "in a `fastcgi`",
             Place::Tls => "in the `tls` of a site",
             Place::Listener => "in a `listener`",
             Place::Limits => "in `limits`",
@@ -170,6 +175,7 @@ pub enum Lower {
     Step(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Step>),
     Terminal(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Terminal>),
     Pool(fn(&mut Lowering<'_>, &mut PoolDraft, &Line<'_>)),
+    FastCgi(fn(&mut Lowering<'_>, &mut FastCgiDraft, &Line<'_>)),
     Tls(fn(&mut Lowering<'_>, &mut TlsDraft, &Line<'_>)),
     Listener(fn(&mut Lowering<'_>, &mut ListenerDraft, &Line<'_>)),
     Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),

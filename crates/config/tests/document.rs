@@ -176,7 +176,7 @@ fn values_that_do_not_fit_are_named_by_their_place() {
     check(
         json!({ "site": [{ "addresses": ["a"], "steps": [{ "respnd": {} }, { "match": {} }, {}] }] }),
         "at `/site/0/steps/0/respnd`: a step has no member `respnd`\n  help: did you mean `respond`?\n\
-         at `/site/0/steps/1/match`: a step has no member `match`\n  help: it has `tls`, `route`, `proxy`, `respond`, `redirect`, `files`, `header`, \
+         at `/site/0/steps/1/match`: a step has no member `match`\n  help: it has `tls`, `route`, `proxy`, `respond`, `redirect`, `files`, `fastcgi`, `header`, \
          `response-header`, `request-header`, `rewrite`, `strip-prefix`, `add-prefix`, `body-limit`, `path-policy`, `allow`, `deny`, `cors`, `rate-limit`, `concurrency-limit`, `compress`, `cache`\n\
          at `/site/0/steps/2`: a step is an object with one member, the name of its directive\n  \
          help: for example `{\"respond\": {\"status\": 204}}`",

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use tidegate_certs::{CertFinding, Severity, TlsSurvivors, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Admin, Configuration, Discover, LogTarget, Pool, Scheme, Site, SiteAddress, Terminal, TlsSource, UpstreamAddress,
+    Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Terminal, TlsSource,
+    UpstreamAddress,
 };
 use tidegate_transport::tokio_sock::{self, ListenOptions};
 
@@ -70,21 +71,65 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     findings
 }
 
-/// Folders that `files` serves.
+/// Folders that `files` and `fastcgi` answer from, and sockets of FastCGI servers.
 fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
     for site in &configuration.sites {
+        let address = &site.addresses[0];
         for route in &site.routes {
-            let Terminal::Files(files) = &route.terminal else { continue };
-            if let Err(error) = std::fs::read_dir(&files.root) {
-                findings.push(Finding {
-                    severity: Severity::Error,
-                    code: "folder",
-                    place: Place::File(files.root.clone(), Some(site.addresses[0].clone())),
-                    message: format!("the folder {} cannot be served: {error}", files.root.display()),
-                    help: Some("name a folder that exists and that this user may read".into()),
-                });
+            match &route.terminal {
+                Terminal::Files(files) => findings.extend(check_served(&files.root, address)),
+                Terminal::FastCgi(fastcgi) => check_fastcgi(fastcgi, address, findings),
+                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } => {}
             }
         }
+    }
+}
+
+fn check_served(folder: &Path, site: &SiteAddress) -> Option<Finding> {
+    let error = std::fs::read_dir(folder).err()?;
+    Some(Finding {
+        severity: Severity::Error,
+        code: "folder",
+        place: Place::File(folder.to_owned(), Some(site.clone())),
+        message: format!("the folder {} cannot be served: {error}", folder.display()),
+        help: Some("name a folder that exists and that this user may read".into()),
+    })
+}
+
+/// Warnings, unless files are served as well: the process starts without the server and finds it later, and the server may see other folders.
+fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Finding>) {
+    let warning = |code, place, message: String, help: &str| Finding {
+        severity: Severity::Warning,
+        code,
+        place,
+        message,
+        help: Some(help.into()),
+    };
+    let at = |path: &Path| Place::File(path.to_owned(), Some(site.clone()));
+    let until_then = "requests are answered with 502 until it listens there and this user may connect";
+    match &fastcgi.address {
+        FastCgiAddress::Unix(path) => {
+            // Also whether this user may write to it, which is what connecting needs. Nobody is connected to: that would cost PHP-FPM a process.
+            let fault = std::fs::metadata(path).map_err(|error| error.to_string()).and_then(|_| can_write(path));
+            if let Err(why) = fault {
+                let message = format!("the socket {} cannot be connected to: {why}", path.display());
+                findings.push(warning("fastcgi-socket", at(path), message, until_then));
+            }
+        }
+        FastCgiAddress::Tcp { host, port } => {
+            if (host.as_str(), *port).to_socket_addrs().is_err() {
+                let message = format!("the name of the FastCGI server `{}` has no address", fastcgi.address);
+                let help = "requests to it fail with 502 until the name resolves";
+                findings.push(warning("unresolved", Place::Address(site.clone()), message, help));
+            }
+        }
+    }
+    if fastcgi.serves_files {
+        findings.extend(check_served(&fastcgi.root, site));
+    } else if !fastcgi.root.is_dir() {
+        let message = format!("there is no folder {} here, so whether a script exists is not looked up", fastcgi.root.display());
+        let help = "that is right when the FastCGI server runs elsewhere; it must then refuse what is no script (`security.limit_extensions` of PHP-FPM)";
+        findings.push(warning("folder", at(&fastcgi.root), message, help));
     }
 }
 

@@ -47,6 +47,8 @@ pub enum CompiledTerminal {
     },
     /// The folder is opened by whoever serves it.
     Files,
+    /// The server is asked by whoever has connections.
+    FastCgi,
 }
 
 /// Where steps stand, for those that find what they have counted before: a limit of a site is one for all its routes.
@@ -319,6 +321,7 @@ impl CompiledTerminal {
             Terminal::Redirect { to, status } => CompiledTerminal::Redirect(Redirect::new(to, *status)),
             Terminal::Proxy { pool, .. } => CompiledTerminal::Proxy { pool: pool.clone() },
             Terminal::Files(_) => CompiledTerminal::Files,
+            Terminal::FastCgi(_) => CompiledTerminal::FastCgi,
         }
     }
 }

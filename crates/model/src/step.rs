@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::compress::Compress;
 use crate::cors::Cors;
+use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::path_policy::PathPolicy;
@@ -55,6 +56,7 @@ pub enum Terminal {
     Redirect { to: Template, status: u16 },
     Proxy { pool: PoolName, retry: RouteRetry },
     Files(Box<Files>),
+    FastCgi(Box<FastCgi>),
 }
 
 /// What a route says of sending its requests again.

@@ -3,6 +3,8 @@
 
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::cached::StoredBody;
+use crate::fastcgi::body::{FastCgiBody, ReplyFault};
+use crate::fastcgi::stdin::{send_stdin, send_stdin_end};
 use crate::h2_head;
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -26,6 +28,8 @@ pub enum BodyFault {
     Framing(BodyError),
     /// An HTTP/2 stream ended with an error.
     Reset,
+    /// What a FastCGI server sent is no answer.
+    FastCgi(Box<ReplyFault>),
 }
 
 impl From<io::Error> for BodyFault {
@@ -46,6 +50,8 @@ pub enum BodyReader<'s, S> {
     H2(H2BodyReader),
     /// Boxed: not what every request's future should be as large as.
     Stored(Box<StoredBody>),
+    /// Of an answer only.
+    FastCgi(Box<FastCgiBody<'s, S>>),
     /// The message has none.
     Empty,
 }
@@ -58,6 +64,7 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H1(reader) => reader.read().await,
             BodyReader::H2(reader) => Box::pin(reader.read()).await,
             BodyReader::Stored(stored) => poll_fn(|cx| stored.poll(cx)).await,
+            BodyReader::FastCgi(reader) => Box::pin(reader.read()).await,
             BodyReader::Empty => Ok(None),
         }
     }
@@ -67,6 +74,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.at_hand(),
             BodyReader::Stored(stored) => stored.at_hand(),
+            BodyReader::FastCgi(reader) => Ok(reader.take_at_hand()),
             BodyReader::H2(_) | BodyReader::Empty => Ok(None),
         }
     }
@@ -77,6 +85,7 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H1(reader) => reader.decoder.is_finished(),
             BodyReader::H2(reader) => reader.stream.is_end_stream() && reader.trailers.is_none(),
             BodyReader::Stored(stored) => stored.is_finished(),
+            BodyReader::FastCgi(reader) => reader.is_finished(),
             BodyReader::Empty => true,
         }
     }
@@ -86,7 +95,16 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
             BodyReader::H2(reader) => reader.trailers.take(),
-            BodyReader::Stored(_) | BodyReader::Empty => None,
+            BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Empty => None,
+        }
+    }
+
+    /// The connection that it is read from, where that belongs to one message.
+    pub fn stream(&self) -> Option<&Stream<S>> {
+        match self {
+            BodyReader::H1(reader) => Some(reader.stream),
+            BodyReader::FastCgi(reader) => Some(reader.stream),
+            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => None,
         }
     }
 }
@@ -531,8 +549,18 @@ impl H2Responder {
 
 /// The upstream's side of a request.
 pub enum RequestWriter<'s, S> {
-    H1 { stream: &'s Stream<S>, chunked: bool },
-    H2 { sending: SendStream<Bytes>, idle: Duration },
+    H1 {
+        stream: &'s Stream<S>,
+        chunked: bool,
+    },
+    H2 {
+        sending: SendStream<Bytes>,
+        idle: Duration,
+    },
+    /// The records of STDIN.
+    FastCgi {
+        stream: &'s Stream<S>,
+    },
 }
 
 impl<S: Sock> RequestWriter<'_, S> {
@@ -541,6 +569,7 @@ impl<S: Sock> RequestWriter<'_, S> {
             RequestWriter::H1 { stream, chunked: true } => stream.write(chunk(piece, finished)).await,
             RequestWriter::H1 { stream, chunked: false } => stream.write(piece).await,
             RequestWriter::H2 { sending, idle } => send_data(sending, piece, finished, *idle).await,
+            RequestWriter::FastCgi { stream } => Box::pin(send_stdin(stream, piece, finished)).await,
         }
     }
 
@@ -556,6 +585,7 @@ impl<S: Sock> RequestWriter<'_, S> {
             }
             RequestWriter::H1 { chunked: false, .. } => Ok(()),
             RequestWriter::H2 { sending, .. } => finish_h2(sending, trailers),
+            RequestWriter::FastCgi { stream } => send_stdin_end(stream).await,
         }
     }
 }

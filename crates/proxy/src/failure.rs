@@ -41,6 +41,12 @@ impl Refusal {
     pub const PURGE_UNCLEAR: Refusal = Refusal::new(400, "purge_unclear");
     pub const PURGES_MANY: Refusal = Refusal::new(503, "purges_under_way");
 
+    pub const NO_SCRIPT: Refusal = Refusal::new(404, "no_script");
+    /// Scripts are told the length of a body before they begin, and this one is too long to be collected first.
+    pub const LENGTH_UNSTATED: Refusal = Refusal::new(411, "length_unstated");
+    pub const PARAMS_TOO_LARGE: Refusal = Refusal::new(431, "params_too_large");
+    pub const SCRIPT_HEAD_TOO_LARGE: Refusal = Refusal::new(502, UpstreamError::HeadTooLarge.reason());
+
     const fn new(status: u16, reason: &'static str) -> Refusal {
         Refusal { status, reason, setting: None }
     }
@@ -52,7 +58,9 @@ impl Refusal {
             (_, "rate_limited") => "there were too many requests; try again later",
             (_, "concurrency_limited") => "there are too many requests at the same time",
             (404, "no_file") => "there is no such file",
+            (404, "no_script") => "there is no such script",
             (404, _) => "no route of this site matches the request",
+            (400, reason) if reason.starts_with("script_path") => "the path cannot be that of a script",
             (400, "file_path") => "the path cannot be that of a file",
             (504, "not_in_cache") => "nothing is kept that answers this request, and it asks for nothing else",
             (403, "purge_denied") => "this client may not remove what is kept",
@@ -65,6 +73,7 @@ impl Refusal {
             (403, "client_denied") => "this client may not ask for it",
             (403, _) => "this file may not be read",
             (405, "file_method") => "files can be read, and nothing else",
+            (411, _) => "the request body is too long to come without Content-Length",
             (412, _) => "the file is not as the request expects it",
             (416, _) => "the file has no such range",
             (500, _) => "the file cannot be read now",
@@ -127,6 +136,8 @@ pub enum ClientFault {
     Gone,
     BodyTooSlow,
     BodyTooLarge,
+    /// Its length has to be known before it is passed on, and it is too long to be found out.
+    LengthUnstated,
     BadBody(BodyError),
     /// It did not take the answer for as long as a client may stall.
     WriteStalled,
@@ -139,6 +150,7 @@ impl ClientFault {
             ClientFault::Gone | ClientFault::WriteStalled => None,
             ClientFault::BodyTooSlow => Some(Refusal::BODY_TOO_SLOW),
             ClientFault::BodyTooLarge => Some(Refusal::BODY_TOO_LARGE),
+            ClientFault::LengthUnstated => Some(Refusal::LENGTH_UNSTATED),
             ClientFault::BadBody(error) => Some(Refusal { status: 400, reason: error.reason(), setting: None }),
         }
     }
@@ -149,6 +161,7 @@ impl ClientFault {
             ClientFault::WriteStalled => "client_write_stalled",
             ClientFault::BodyTooSlow => Refusal::BODY_TOO_SLOW.reason,
             ClientFault::BodyTooLarge => Refusal::BODY_TOO_LARGE.reason,
+            ClientFault::LengthUnstated => Refusal::LENGTH_UNSTATED.reason,
             ClientFault::BadBody(error) => error.reason(),
         }
     }

@@ -86,6 +86,11 @@ impl<S: Sock> Request<'_, S> {
     /// Answers with a file of the folder, or says why not.
     pub(crate) async fn serve_file(&mut self, route: &CompiledRoute, folder: &Folder) -> Result<(), Failure> {
         let answer = self.find_file(folder);
+        self.send_file_answer(route, answer).await
+    }
+
+    /// What was found in a folder, to the client.
+    pub(crate) async fn send_file_answer(&mut self, route: &CompiledRoute, answer: Answer) -> Result<(), Failure> {
         match answer {
             Answer::File(file) => self.send_file(route, file).await,
             Answer::Page(page) => self.send_page(route, page).await,
@@ -103,7 +108,7 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    fn find_file(&self, folder: &Folder) -> Answer {
+    pub(crate) fn find_file(&self, folder: &Folder) -> Answer {
         let fields = &self.head.fields;
         // None of these fields is sent twice by anybody who means well.
         let value = |name: &'static [u8]| fields.all_named(name).next();

@@ -7,6 +7,7 @@ pub mod request;
 pub mod connection;
 pub mod exchange;
 pub mod failure;
+mod fastcgi;
 mod files;
 pub mod forward;
 pub mod tunnel;

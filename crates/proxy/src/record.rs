@@ -1,6 +1,7 @@
 //! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its end.
 
 use crate::failure::Refusal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::RequestId;
 use tidegate_wire::head::Span;
@@ -14,6 +15,8 @@ pub struct Record {
     pub reason: Option<&'static str>,
     pub setting: Option<&'static str>,
     pub upstream: Option<UpstreamRecord>,
+    /// The FastCGI server that it was for, by its address; then it has no pool.
+    pub fastcgi: Option<Arc<str>>,
     pub retries: u32,
     /// What the cache did, in one word.
     pub cache: Option<&'static str>,
@@ -40,6 +43,7 @@ impl Record {
             reason: None,
             setting: None,
             upstream: None,
+            fastcgi: None,
             retries: 0,
             cache: None,
             request_bytes: 0,

@@ -27,7 +27,7 @@ use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{
     BodyAllowance, CompiledTerminal, Context, Limited, Trial, View, apply_request, apply_response, error_answer,
 };
-use tidegate_model::{PathPolicy, Scheme};
+use tidegate_model::{PathPolicy, PoolName, Scheme};
 use tidegate_routing::{RequestFacts, RouteId};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
@@ -261,6 +261,7 @@ impl<'c, S: Sock> Request<'c, S> {
             }
             (CompiledTerminal::Proxy { .. }, Some(pool), _) => pin!(self.forward(route, pool)).await,
             (CompiledTerminal::Files, _, Some(folder)) => Box::pin(self.serve_file(route, folder)).await,
+            (CompiledTerminal::FastCgi, ..) if let Some(step) = &route.script => Box::pin(self.run_script(route, step)).await,
             _ => pin!(self.answer_here(route)).await,
         }
     }
@@ -365,7 +366,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let body = match &route.terminal {
             CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
             CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
-            CompiledTerminal::Proxy { .. } | CompiledTerminal::Files => {
+            CompiledTerminal::Proxy { .. } | CompiledTerminal::Files | CompiledTerminal::FastCgi => {
                 return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await;
             }
         };
@@ -545,7 +546,7 @@ impl<'c, S: Sock> Request<'c, S> {
             site: self.site.take(),
             route: self.route,
             pool: self.pool.take(),
-            past_pool: None,
+            past_pool: self.record.fastcgi.take().map(|server| Box::new((PoolName(server.clone()), Some(server)))),
             server: self.record.upstream.as_ref().map(|upstream| upstream.server),
             method: Short::new(self.head.method_name()),
             host: Short::new(self.head.authority()),
@@ -594,7 +595,7 @@ impl<'c, S: Sock> Request<'c, S> {
             user_agent: field(HeaderId::UserAgent),
             request_id: &self.record.request_id.to_hex(),
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
-            pool: self.pool.as_ref().map(|pool| &*pool.compiled.name.0),
+            pool: self.pool.as_ref().map(|pool| &*pool.compiled.name.0).or(self.record.fastcgi.as_deref()),
             cache: self.record.cache,
             reason: self.record.reason,
             setting: self.record.setting,
@@ -604,7 +605,10 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     fn upstream_authority(&self, server: usize) -> &str {
-        self.pool.as_ref().map_or("", |pool| &pool.compiled.servers[server].authority)
+        match (&self.pool, &self.record.fastcgi) {
+            (Some(pool), _) => &pool.compiled.servers[server].authority,
+            (None, server) => server.as_deref().unwrap_or_default(),
+        }
     }
 
     /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we match.
@@ -637,7 +641,7 @@ fn serves(made_for: &TlsIdentity, wanted: &TlsIdentity) -> bool {
 pub fn context<'a, S: Sock>(
     connection: &'a Connection<S>,
     pool: Option<&'a WorkerPool<S>>,
-    record: &Record,
+    record: &'a Record,
     client_ip: IpAddr,
 ) -> Context<'a> {
     let upstream = pool.zip(record.upstream.as_ref());
@@ -647,7 +651,9 @@ pub fn context<'a, S: Sock>(
         client_port: connection.client.port(),
         tls_sni: connection.server_name.as_deref(),
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
-        upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority),
+        upstream_address: upstream
+            .map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority)
+            .or(record.fastcgi.as_deref()),
         request_id: record.request_id,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         since_start: connection.worker.process.since_start(record.started),

@@ -3,6 +3,7 @@
 //! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
 
 use crate::cached::{CacheTier, RouteCache};
+use crate::fastcgi::CompiledFastCgi;
 use crate::files::Folder;
 use crate::survivors::{PoolShared, ServerShared};
 use ipnet::IpNet;
@@ -133,6 +134,8 @@ pub struct CompiledRoute {
     pub folder: Option<Folder>,
     /// For a route that keeps answers of its upstream.
     pub cache: Option<Box<RouteCache>>,
+    /// For a route that ends in `fastcgi`.
+    pub(crate) script: Option<Box<CompiledFastCgi>>,
 }
 
 pub struct CompiledPool {
@@ -370,18 +373,28 @@ fn compile_site(
             Terminal::Proxy { pool, .. } => {
                 Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?)
             }
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => None,
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => None,
         };
         let folder = match &route.terminal {
             Terminal::Files(files) => Some(
                 Folder::open(files)
                     .map_err(|error| fault(&format_args!("the folder {} cannot be served: {error}", files.root.display())))?,
             ),
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } => None,
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } | Terminal::FastCgi(_) => None,
+        };
+        let script = match &route.terminal {
+            Terminal::FastCgi(fastcgi) => {
+                let script = CompiledFastCgi::new(fastcgi)
+                    .map_err(|error| fault(&format_args!("the scripts in {} cannot answer: {error}", fastcgi.root.display())))?;
+                Some(Box::new(script))
+            }
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } | Terminal::Files(_) => None,
         };
         let retry = match &route.terminal {
             Terminal::Proxy { retry, .. } => retry.clone(),
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => RouteRetry::OfPool,
+            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => {
+                RouteRetry::OfPool
+            }
         };
         // Files are in the kernel's cache already, and what is made here costs less than looking it up.
         let cache =
@@ -397,6 +410,7 @@ fn compile_site(
             retry,
             folder,
             cache,
+            script,
         });
     }
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;

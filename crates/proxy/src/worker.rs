@@ -5,6 +5,7 @@ use crate::coded::BusyMeter;
 use crate::command::{Change, Command, NewSocket, OldSocket, SocketId};
 use crate::connection;
 use crate::date::DateClock;
+use crate::fastcgi::FastCgiServers;
 use crate::listening::ListenerState;
 use crate::pool::{Of, WorkerPool};
 use crate::recent::RecentRequests;
@@ -64,6 +65,7 @@ pub struct Worker<S: Sock> {
     pub access_log: RefCell<Option<AccessLogSender>>,
     pub date: DateClock,
     pub busy: BusyMeter,
+    pub(crate) fastcgi: FastCgiServers<S>,
     pub scratch: RefCell<Scratch>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
@@ -214,6 +216,7 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
     loop {
         rt::sleep(SWEEP_PERIOD).await;
         let now = rt::now();
+        worker.fastcgi.sweep(now);
         let snapshot = worker.snapshot();
         for (_, pool) in snapshot.pools_in_use.borrow().iter() {
             pool.sweep(now, &worker.metrics);
@@ -391,6 +394,7 @@ impl<S: Sock> Worker<S> {
             access_log: RefCell::new(access_log),
             date: DateClock::default(),
             busy: BusyMeter::default(),
+            fastcgi: FastCgiServers::default(),
             scratch: RefCell::default(),
             recent: RecentRequests::default(),
             gates: EventGates {

@@ -5,6 +5,7 @@ use crate::deadline;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -58,6 +59,13 @@ pub fn thread_cpu_time() -> Duration {
 
 pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
+}
+
+/// Asks the system for the addresses of a name, in a thread of its own. It may take as long as the system's resolver likes.
+pub async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
+    addresses.dedup();
+    Ok(addresses)
 }
 
 /// Lets the other tasks of this worker run.

@@ -5,6 +5,7 @@ use crate::buffer::Buf;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,9 @@ pub trait Sock: Sized + 'static {
     fn poll_send(&self, cx: &mut Context<'_>, pending: &mut Option<Buf>) -> Poll<io::Result<()>>;
 
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self>>;
+
+    /// To a unix socket. While its queue is full this waits, as long as the caller does.
+    fn connect_unix(path: &Path) -> impl Future<Output = io::Result<Self>>;
 
     /// Input or the end of the stream came while nobody was reading. Costs no system call in the usual case.
     fn stale(&self) -> bool;

@@ -60,6 +60,10 @@ impl Sock for Pipe {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    async fn connect_unix(_: &std::path::Path) -> io::Result<Pipe> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn stale(&self) -> bool {
         false
     }

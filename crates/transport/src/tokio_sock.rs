@@ -3,10 +3,11 @@
 use crate::buffer::Buf;
 use crate::deadline::{Deadlines, Direction, ticks};
 use crate::sock::{ReadLimit, Sock};
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -21,6 +22,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Then it asks so often and so many times: a peer that vanished is noticed within two minutes.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_PROBES: u32 = 4;
+/// Between two tries at a unix socket whose queue is full, at first and at most: nothing tells when there is room.
+const UNIX_QUEUE_PAUSE: Duration = Duration::from_millis(2);
+const UNIX_QUEUE_PAUSE_MOST: Duration = Duration::from_millis(50);
 
 fn keep_alive() -> TcpKeepalive {
     TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_INTERVAL).with_retries(KEEP_ALIVE_PROBES)
@@ -119,6 +123,26 @@ impl Sock for TokioSock {
         stream.set_nodelay(true)?;
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive());
         Ok(TokioSock::new(stream))
+    }
+
+    async fn connect_unix(path: &Path) -> io::Result<Self> {
+        let address = SockAddr::unix(path)?;
+        let mut pause = UNIX_QUEUE_PAUSE;
+        loop {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            socket.set_nonblocking(true)?;
+            match socket.connect(&address) {
+                // A connected stream is read, written and waited for by the same calls in both families, so that the type of TCP serves for both and
+                // nothing on the way of a byte asks which it is.
+                Ok(()) => return Ok(TokioSock::new(TcpStream::from_std(socket.into())?)),
+                // Unlike TCP a unix socket has no state of being connected later (connect(2)).
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    crate::rt::sleep(pause).await;
+                    pause = (pause * 2).min(UNIX_QUEUE_PAUSE_MOST);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn stale(&self) -> bool {
@@ -263,5 +287,75 @@ impl TokioListener {
 
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TokioSock, SocketAddr)>> {
         self.listener.poll_accept(cx).map_ok(|(stream, address)| (TokioSock::new(stream), address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TokioSock;
+    use crate::rt;
+    use crate::{Buf, Sock, Stream};
+    use socket2::{Domain, SockAddr, Socket, Type};
+    use std::io::{self, Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::time::Duration;
+
+    fn listen(path: &Path, backlog: i32) -> Socket {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+        socket.bind(&SockAddr::unix(path).expect("a path")).and_then(|()| socket.listen(backlog)).expect("it listens");
+        socket
+    }
+
+    fn echo(listener: &Socket) {
+        let (socket, _) = listener.accept().expect("a connection");
+        let mut stream: UnixStream = socket.into();
+        let mut bytes = [0; 5];
+        stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).expect("both ways");
+    }
+
+    #[test]
+    fn a_unix_socket_is_a_stream_like_any_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let listener = listen(&path, 8);
+        let server = std::thread::spawn(move || echo(&listener));
+        let answer = rt::run(async {
+            let stream = Stream::plain(TokioSock::connect_unix(&path).await?);
+            assert!(!stream.sock.stale() && !stream.sock.stale_now());
+            stream.write(Buf::copy_of(b"hello")).await?;
+            let answer = stream.read().await?;
+            assert!(stream.read().await?.is_empty(), "the server has gone");
+            assert!(stream.sock.stale_now());
+            io::Result::Ok(answer.to_vec())
+        });
+        assert_eq!(answer.expect("a runtime").expect("an answer"), b"hello");
+        server.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_socket_that_is_not_there_or_that_nobody_has_any_more_is_an_error_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let kind = || rt::run(TokioSock::connect_unix(&path)).expect("a runtime").map(drop).map_err(|error| error.kind());
+        assert_eq!(kind(), Err(io::ErrorKind::NotFound));
+        drop(listen(&path, 8));
+        assert_eq!(kind(), Err(io::ErrorKind::ConnectionRefused));
+    }
+
+    #[test]
+    fn a_full_queue_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s");
+        let listener = listen(&path, 0);
+        rt::run(async {
+            let first = TokioSock::connect_unix(&path).await.expect("one fits into the queue");
+            let mut waiting = std::pin::pin!(TokioSock::connect_unix(&path));
+            assert!(rt::timeout(Duration::from_millis(60), waiting.as_mut()).await.is_none(), "the queue is full");
+            let taken = listener.accept().expect("the first");
+            waiting.await.expect("there is room again");
+            drop((first, taken));
+        })
+        .expect("a runtime");
     }
 }

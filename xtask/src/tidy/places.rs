@@ -20,7 +20,7 @@ struct StepRow {
     written: &'static [&'static str],
     /// How the paths of its end-to-end cases begin, beneath `tests/cases`.
     cases: &'static str,
-    /// `proxy` and `files` are carried out by the crates of these names.
+    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names.
     in_middleware: bool,
 }
 
@@ -80,6 +80,7 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
+    StepRow { word: "fastcgi", variants: &["FastCgi"], written: &["fastcgi"], cases: "fastcgi/", in_middleware: false },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
 ];
 
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"";
 
     #[test]
     fn a_step_has_its_five_places() {

@@ -64,8 +64,10 @@ object! {
         /// Of a redirect: its template.
         pub to: Option<String>,
         pub pool: Option<String>,
-        /// Whose files answer.
+        /// Whose files answer, or whose scripts.
         pub folder: Option<String>,
+        /// The FastCGI server that runs a script.
+        pub server: Option<String>,
     }
 }
 
@@ -75,6 +77,7 @@ words! {
         Redirects = "redirects",
         Proxied = "proxied",
         Serves = "serves",
+        RunsScript = "runs-script",
         Refused = "refused",
         NothingListens = "nothing-listens",
         HandshakeRefused = "handshake-refused",

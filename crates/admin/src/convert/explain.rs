@@ -51,11 +51,15 @@ pub fn explanation(explanation: found::Explanation) -> Explanation {
 }
 
 fn outcome(outcome: found::Outcome) -> Outcome {
-    let of = |kind| Outcome { kind, status: None, reason: None, sentence: None, to: None, pool: None, folder: None };
+    let of =
+        |kind| Outcome { kind, status: None, reason: None, sentence: None, to: None, pool: None, folder: None, server: None };
     match outcome {
         found::Outcome::Responds { status } => Outcome { status: Some(status), ..of(OutcomeKind::Responds) },
         found::Outcome::Redirects { status, to } => Outcome { status: Some(status), to: Some(to), ..of(OutcomeKind::Redirects) },
         found::Outcome::Serves { folder } => Outcome { folder: Some(folder), ..of(OutcomeKind::Serves) },
+        found::Outcome::RunsScript { server, folder } => {
+            Outcome { server: Some(server), folder: Some(folder), ..of(OutcomeKind::RunsScript) }
+        }
         found::Outcome::Proxied { pool } => Outcome { pool: Some(pool), ..of(OutcomeKind::Proxied) },
         found::Outcome::Refused { status, reason, sentence } => Outcome {
             status: Some(status),

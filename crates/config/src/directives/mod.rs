@@ -12,6 +12,7 @@ pub mod cors;
 pub mod count_by;
 pub mod drain;
 pub mod edition;
+pub mod fastcgi;
 pub mod files;
 pub mod header;
 pub mod include;
@@ -50,6 +51,10 @@ pub static ALL: &[&Directive] = &[
     &respond::RESPOND,
     &redirect::REDIRECT,
     &files::FILES,
+    &fastcgi::FASTCGI,
+    &fastcgi::ENV,
+    &fastcgi::TIMEOUT,
+    &fastcgi::KEEP_ALIVE,
     &header::HEADER,
     &header::RESPONSE_HEADER,
     &header::REQUEST_HEADER,
@@ -110,13 +115,14 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
     (Place::Site, STEPS_NOT_AVAILABLE),
     (Place::Route, STEPS_NOT_AVAILABLE),
     (Place::Pool, &[]),
+    (Place::FastCgi, &[]),
     (Place::Tls, &["client-auth", "acme", "on-demand"]),
     (Place::Listener, &["accept-proxy-protocol", "http3"]),
     (Place::Limits, &[]),
 ];
 
 static STEPS_NOT_AVAILABLE: &[&str] =
-    &["fastcgi", "basic-auth", "forward-auth", "jwt", "oidc", "timeout", "mirror", "split", "error-page", "log", "trace", "wasm"];
+    &["basic-auth", "forward-auth", "jwt", "oidc", "timeout", "mirror", "split", "error-page", "log", "trace", "wasm"];
 
 /// Properties of directives that exist, which this version does not have.
 static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
@@ -125,6 +131,23 @@ static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
 /// Words of other proxies, and how the same is said here.
 static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
     (&["proxy_pass", "reverse_proxy"], "requests are handed on with `proxy`, as in `proxy \"127.0.0.1:9000\"`"),
+    (
+        &["fastcgi_pass", "php_fastcgi", "php"],
+        "scripts of a FastCGI server answer with `fastcgi`, as in `fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\"`",
+    ),
+    (
+        &["fastcgi_param", "fastcgi_params"],
+        "params stand in the block of `fastcgi`, as in `env \"APP_ENV\" \"production\"`; the usual ones are there without a word",
+    ),
+    (
+        &["fastcgi_index", "fastcgi_split_path_info", "try_files"],
+        "`fastcgi` has `index=`, `split=` and `fallback=`, and `files` has `index=` and `fallback=`",
+    ),
+    (
+        &["fastcgi_read_timeout", "fastcgi_connect_timeout", "fastcgi_send_timeout"],
+        "in the block of `fastcgi` it is `timeout connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`",
+    ),
+    (&["fastcgi_keep_conn"], "in the block of `fastcgi` it is `keep-alive connections=2`"),
     (&["location", "handle", "handle_path"], "a part of a site is a `route`, as in `route \"/api/*\" { … }`"),
     (&["upstream", "upstreams", "backend", "backends"], "servers that do the same work are a `pool`, as in `pool \"api\" { … }`"),
     (
@@ -274,6 +297,9 @@ mod tests {
             }
             Place::Pool => {
                 format!("site \"localhost\" {{ proxy \"https://10.0.0.9:443\" \"https://10.0.0.10:443\" {{\n{example}\n}}; }}")
+            }
+            Place::FastCgi => {
+                format!("site \"localhost\" {{ fastcgi \"php:9000\" root=\"/srv/www\" {{\n{example}\n}}; }}")
             }
             Place::Tls => format!("site \"localhost\" {{ tls {{\n{example}\n}}; respond 200; }}"),
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),

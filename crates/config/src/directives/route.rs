@@ -24,7 +24,7 @@ pub static ROUTE: Directive = Directive {
     summary: "Takes the requests that match, and says what is done with them.",
     details: "File order wins: the first route that matches is taken, and no other is looked at. A route that can never be reached is a \
               warning. Patterns are compared with the decoded and normalised path.\n\n\
-              Steps run in the order written, up to the terminal step, which answers: `proxy`, `respond` or `redirect`.",
+              Steps run in the order written, up to the terminal step, which answers: `proxy`, `files`, `fastcgi`, `respond` or `redirect`.",
     default: "",
     example: "route \"/api/*\" \"~^/v[0-9]+/\" {\n    match method=\"GET,POST\"\n    strip-prefix \"/api\"\n    proxy \"10.0.0.4:8080\"\n}",
     lower: Lower::Site(lower),
@@ -118,7 +118,13 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
             }
         }
         Lower::Reading => {}
-        Lower::Top(_) | Lower::Site(_) | Lower::Pool(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) => {
+        Lower::Top(_)
+        | Lower::Site(_)
+        | Lower::Pool(_)
+        | Lower::FastCgi(_)
+        | Lower::Tls(_)
+        | Lower::Listener(_)
+        | Lower::Limits(_) => {
             unreachable!("the table has no such directive in a route")
         }
     }

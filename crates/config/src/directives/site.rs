@@ -104,7 +104,13 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
             draft.routes.push(RouteDraft::of_site(terminal, line.location()));
         }
         Lower::Reading => {}
-        Lower::Top(_) | Lower::Route(_) | Lower::Pool(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) => {
+        Lower::Top(_)
+        | Lower::Route(_)
+        | Lower::Pool(_)
+        | Lower::FastCgi(_)
+        | Lower::Tls(_)
+        | Lower::Listener(_)
+        | Lower::Limits(_) => {
             unreachable!("the table has no such directive in a site")
         }
     }

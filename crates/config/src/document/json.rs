@@ -179,7 +179,7 @@ fn add(members: &mut Map<String, Value>, name: &str, is_list: bool, value: Value
 pub fn has_steps(place: Place) -> bool {
     match place {
         Place::Site | Place::Route => true,
-        Place::Top | Place::Pool | Place::Tls | Place::Listener | Place::Limits => false,
+        Place::Top | Place::Pool | Place::FastCgi | Place::Tls | Place::Listener | Place::Limits => false,
     }
 }
 

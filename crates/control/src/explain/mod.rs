@@ -74,6 +74,8 @@ pub enum Outcome {
     Proxied { pool: String },
     /// `files`, from this folder.
     Serves { folder: String },
+    /// `fastcgi`, by a script in this folder, as the server sees it.
+    RunsScript { server: String, folder: String },
     /// By the proxy itself; `reason` is the code in log and metrics.
     Refused { status: u16, reason: &'static str, sentence: String },
     /// No site has that port, or that address.
@@ -314,7 +316,11 @@ impl Explanation {
     /// Whether a route answers. Otherwise the request is refused, or does not even arrive.
     pub fn has_route(&self) -> bool {
         match self.outcome {
-            Outcome::Responds { .. } | Outcome::Redirects { .. } | Outcome::Proxied { .. } | Outcome::Serves { .. } => true,
+            Outcome::Responds { .. }
+            | Outcome::Redirects { .. }
+            | Outcome::Proxied { .. }
+            | Outcome::Serves { .. }
+            | Outcome::RunsScript { .. } => true,
             Outcome::Refused { .. } | Outcome::NothingListens | Outcome::HandshakeRefused => false,
         }
     }
@@ -374,6 +380,9 @@ impl Explanation {
             Terminal::Respond { status, .. } => Outcome::Responds { status: *status },
             Terminal::Redirect { to, status } => Outcome::Redirects { status: *status, to: to.to_string() },
             Terminal::Files(files) => Outcome::Serves { folder: files.root.display().to_string() },
+            Terminal::FastCgi(fastcgi) => {
+                Outcome::RunsScript { server: fastcgi.address.to_string(), folder: fastcgi.root.display().to_string() }
+            }
             Terminal::Proxy { pool, .. } => {
                 self.pool = configuration.pools.iter().find(|known| known.name == *pool).map(pool::seen);
                 Outcome::Proxied { pool: pool.to_string() }

@@ -103,6 +103,7 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Redirects { status, to } => format!("redirected with {status} to {to}"),
         Outcome::Proxied { pool } => format!("handed to the pool {pool}"),
         Outcome::Serves { folder } => format!("a file of {folder}, or 404"),
+        Outcome::RunsScript { server, folder } => format!("a script of {folder}, by the FastCGI server {server}, or 404"),
         Outcome::Refused { status, reason, sentence } => format!("refused with {status} {reason}: {sentence}"),
         Outcome::NothingListens => "the connection is refused: no site listens there".to_owned(),
         Outcome::HandshakeRefused => "the TLS handshake is refused: no site with TLS has this host name".to_owned(),

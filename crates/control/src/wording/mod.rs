@@ -1,6 +1,7 @@
 //! A part of a configuration in the words of its file: routes, conditions, steps, settings. For `plan` and `explain`, which compare and
-//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`, rates in `limits`.
+//! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`, rates in `limits`, scripts in `fastcgi`.
 
+mod fastcgi;
 mod limits;
 mod pool;
 
@@ -71,6 +72,7 @@ pub fn route_title(route: &Route) -> String {
         Terminal::Redirect { to, .. } => format!("redirect {}", shortened(&to.to_string())),
         Terminal::Proxy { pool, .. } => format!("pool {pool}"),
         Terminal::Files(files) => format!("files {}", shortened(&files.root.display().to_string())),
+        Terminal::FastCgi(fastcgi) => format!("fastcgi {}", shortened(&fastcgi.address.to_string())),
     });
     title
 }
@@ -278,6 +280,7 @@ pub fn terminal(terminal: &Terminal) -> String {
             format!("proxy {}{retry}", quoted(&pool.0))
         }
         Terminal::Files(how) => files(how),
+        Terminal::FastCgi(how) => fastcgi::fastcgi(how),
     }
 }
 
@@ -563,6 +566,12 @@ mod tests {
             r#"route "/a" "/b/*" { match method="GET"; match client="10.0.0.0/8"; redirect "https://x.test{uri}" }"#,
             r#"redirect "https://x.test{uri}" status=302"#,
             r#"route "/a" "/b/*" match method="GET" or match client="10.0.0.0/8" → redirect https://x.test{uri}"#,
+        );
+        check(r#"fastcgi "php:9000" root="/srv/www""#, r#"fastcgi "php:9000" root="/srv/www""#, "route → fastcgi php:9000");
+        check(
+            r#"fastcgi "unix:/run/a" root="/srv" index="a.cgi" fallback="/b.cgi" split=".cgi" static=#true { env "A" "{path}"; env "API_KEY" "x"; timeout connect="1s"; keep-alive connections=2 }"#,
+            r#"fastcgi "unix:/run/a" root="/srv" index="a.cgi" fallback="/b.cgi" split=".cgi" static=#true { env "A" "{path}"; env "API_KEY" "…"; timeout connect="1s" first-byte="1m" idle="1h"; keep-alive connections=2 idle="10s" }"#,
+            "route → fastcgi unix:/run/a",
         );
         check(r#"proxy "10.0.0.4:80""#, r#"proxy "10.0.0.4:80""#, "route → pool 10.0.0.4:80");
     }

@@ -103,6 +103,14 @@ impl Scripts {
         &self.root
     }
 
+    /// Whether paths that name no script go to one all the same.
+    pub fn has_fallback(&self) -> bool {
+        match self.mode {
+            Mode::Direct => false,
+            Mode::FrontController { .. } => true,
+        }
+    }
+
     /// SCRIPT_FILENAME: where the script's file is for the application.
     pub fn filename(&self, script: &Script) -> Vec<u8> {
         [&self.root, script.name()].concat()

@@ -18,14 +18,17 @@ const BODY_RATE_GRACE: Duration = Duration::from_secs(10);
 
 /// After so much of a body the other connections of the worker get a turn.
 pub(super) const TURN_BYTES: usize = 1 << 20;
-pub(super) fn gone(error: io::Error) -> Failure {
+
+pub(crate) fn gone(error: io::Error) -> Failure {
     Failure::Client(if error.kind() == io::ErrorKind::TimedOut { ClientFault::WriteStalled } else { ClientFault::Gone })
 }
 
-pub(super) fn client_fault(fault: BodyFault) -> Failure {
+pub(crate) fn client_fault(fault: BodyFault) -> Failure {
     Failure::Client(match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => ClientFault::BodyTooSlow,
-        BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => ClientFault::Gone,
+        BodyFault::Io(_) | BodyFault::Reset | BodyFault::FastCgi(_) | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => {
+            ClientFault::Gone
+        }
         BodyFault::Framing(error) => ClientFault::BadBody(error),
     })
 }
@@ -34,20 +37,20 @@ pub(crate) fn upstream_body_fault(fault: &BodyFault) -> Failure {
     let error = match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
         BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => UpstreamError::BodyCut,
-        BodyFault::Framing(_) => UpstreamError::BadResponse,
+        BodyFault::Framing(_) | BodyFault::FastCgi(_) => UpstreamError::BadResponse,
     };
     Failure::upstream(error, Reach::Answering)
 }
 
 /// Why the request's body is not sent on any further.
-pub(super) enum PumpFault {
+pub(crate) enum PumpFault {
     Client(Failure),
     /// The upstream takes no more; its answer may still come.
     Upstream,
 }
 
 /// Passes the request's body on, and tells each piece and whether trailers follow it. Reading pauses while the upstream takes nothing.
-pub(super) async fn pump_body<S: Sock>(
+pub(crate) async fn pump_body<S: Sock>(
     body: &mut BodyReader<'_, S>,
     writer: RequestWriter<'_, S>,
     pace: Pace,
@@ -99,7 +102,7 @@ async fn pump_pieces<S: Sock>(
 
 /// The least rate of a request body. Only time spent waiting for the client counts, so a slow upstream is not held against it; streams
 /// over HTTP/2 without a declared length may pause for as long as they like, since that is what gRPC streams do.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     rate_bytes: u64,
     applies: bool,
     received: u64,
@@ -122,7 +125,7 @@ impl Pace {
         BODY_RATE_GRACE + waiting_to_begin + earned.saturating_sub(self.waited)
     }
 
-    async fn read<S: Sock>(&mut self, body: &mut BodyReader<'_, S>) -> Result<Option<Buf>, BodyFault> {
+    pub async fn read<S: Sock>(&mut self, body: &mut BodyReader<'_, S>) -> Result<Option<Buf>, BodyFault> {
         if !self.applies {
             if let BodyReader::H1(reader) = body {
                 reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -135,7 +138,7 @@ impl Pace {
                 reader.stream.sock.set_read_limit(ReadLimit::Until(started + self.allowance()));
                 body.read().await
             }
-            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => {
+            BodyReader::H2(_) | BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Empty => {
                 match rt::timeout(self.allowance(), body.read()).await {
                     Some(piece) => piece,
                     None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
@@ -152,7 +155,7 @@ impl Pace {
 
 /// Drives the answer and the request's body together. The answer decides: when it is complete the body is left where it is. A client that
 /// fails ends both.
-pub(super) async fn both<T>(
+pub(crate) async fn both<T>(
     reply: impl Future<Output = Result<T, Failure>>,
     pump: impl Future<Output = Result<(), PumpFault>>,
     pump_done: &Cell<bool>,

@@ -1,7 +1,7 @@
 //! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both bodies, and try again
 //! where that is safe. A part of `request`; split off because it is the longer half.
 
-mod body;
+pub(crate) mod body;
 mod choose;
 mod head;
 mod hedge;
@@ -14,6 +14,7 @@ pub(crate) use self::body::{join_both, unless_gone, upstream_body_fault};
 use self::choose::{Choice, NoChoice, unserved};
 use self::head::Plan;
 use self::hedge::Begun;
+pub(crate) use self::reply::settle_content_length;
 use self::reply::{Replied, Reply, h2_error};
 pub use self::retry::Attempt;
 use self::retry::{NextTry, Tries, first_byte_until, open_until};
@@ -342,7 +343,7 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    fn count_body(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn count_body(&mut self, bytes: usize) -> Result<(), Failure> {
         self.record.request_bytes += bytes as u64;
         match &mut self.body_allowance {
             Some(allowance) => allowance.take(bytes as u64).map_err(|_| Failure::Client(ClientFault::BodyTooLarge)),

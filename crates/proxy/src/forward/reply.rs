@@ -112,11 +112,23 @@ impl<S: Sock> Request<'_, S> {
             return Ok(Replied::Whole { reusable: answer.reusable && is_read, keep_alive_seconds: answer.keep_alive_seconds });
         }
         self.name_server(trial);
+        pin!(self.pass_answer(route, answer.framing, &mut body, request_done)).await?;
+        Ok(answer.replied())
+    }
+
+    /// The answer whose head is in `response` to the client: through the route's steps, and its body as it comes.
+    pub(crate) async fn pass_answer(
+        &mut self,
+        route: &CompiledRoute,
+        framing: BodyFraming,
+        body: &mut BodyReader<'_, S>,
+        request_done: &Cell<bool>,
+    ) -> Result<(), Failure> {
         self.run_response_steps(route);
         if self.connection.is_draining() {
             self.responder.close_after();
         }
-        let (length, bytes) = match answer.framing {
+        let (length, bytes) = match framing {
             BodyFraming::None => (BodyLength::None, None),
             BodyFraming::Length(bytes) => (BodyLength::Known, Some(bytes)),
             BodyFraming::Chunked | BodyFraming::UntilClose => (BodyLength::Unknown, None),
@@ -124,11 +136,9 @@ impl<S: Sock> Request<'_, S> {
         let first = body.at_hand().map_err(|fault| upstream_body_fault(&fault))?;
         if let Some(coded) = self.begin_coding(route, bytes) {
             // Boxed, as every branch that the common request does not take.
-            Box::pin(self.stream_coded(coded, &mut body, first, request_done)).await?;
-        } else {
-            pin!(self.stream_plain(length, &mut body, first, request_done)).await?;
+            return Box::pin(self.stream_coded(coded, body, first, request_done)).await;
         }
-        Ok(answer.replied())
+        pin!(self.stream_plain(length, body, first, request_done)).await
     }
 
     /// Sends the head, which is complete, and the body as it comes. `first`: what of it is there already.
@@ -157,8 +167,8 @@ impl<S: Sock> Request<'_, S> {
             if turn > TURN_BYTES {
                 turn = 0;
                 self.connection.account_bytes();
-                if let BodyReader::H1(reader) = &*body {
-                    self.connection.account_upstream_bytes(reader.stream);
+                if let Some(stream) = body.stream() {
+                    self.connection.account_upstream_bytes(stream);
                 }
                 rt::yield_now().await;
             }
@@ -324,7 +334,7 @@ impl<S: Sock> Request<'_, S> {
 }
 
 /// One `Content-Length` where there may be one, none where there must not.
-fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
+pub(crate) fn settle_content_length(head: &mut ResponseHead, framing: BodyFraming) {
     match framing {
         BodyFraming::Length(length) => {
             let mut digits = itoa::Buffer::new();

@@ -1,7 +1,7 @@
 //! Getting a connection to a server: the one used last, or a fresh one, over TLS where the server speaks it.
 //! What is sent on it is in `forward`; HTTP/2 connections, which many requests share, are in `h2`.
 
-mod eyeballs;
+pub(crate) mod eyeballs;
 pub mod h2;
 pub mod lifespan;
 mod vitals;

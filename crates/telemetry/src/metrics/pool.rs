@@ -66,7 +66,7 @@ impl UpstreamError {
     ];
 
     /// The reason code. It never changes once released: dashboards and alerts are written against it.
-    pub fn reason(self) -> &'static str {
+    pub const fn reason(self) -> &'static str {
         match self {
             UpstreamError::ResolveFailed => "resolve_failed",
             UpstreamError::ConnectFailed => "connect_failed",

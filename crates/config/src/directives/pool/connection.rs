@@ -38,7 +38,7 @@ pub static TIMEOUT: Directive = Directive {
     lower: Lower::Pool(lower_timeout),
 };
 
-const fn timeout(name: &'static str, max: Duration, summary: &'static str) -> Property {
+pub const fn timeout(name: &'static str, max: Duration, summary: &'static str) -> Property {
     Property { name, kind: Kind::Duration { min: Duration::from_millis(1), max }, repeat: Repeat::Once, summary }
 }
 
@@ -164,17 +164,22 @@ pub static SEND_PROXY_PROTOCOL: Directive = Directive {
 };
 
 fn lower_timeout(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    draft.pool.timeouts = read_timeouts(lowering, line);
+}
+
+/// A `timeout` line, of a pool or of a `fastcgi`.
+pub fn read_timeouts(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Timeouts {
     if line.node.entries.is_empty() {
         let diagnostic = Diagnostic::error("missing-argument", line.location(), "`timeout` sets nothing")
             .help("for example `timeout connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`");
         lowering.report(diagnostic);
     }
     let defaults = Timeouts::default();
-    draft.pool.timeouts = Timeouts {
+    Timeouts {
         connect: line.duration(lowering, "connect").unwrap_or(defaults.connect),
         first_byte: line.duration(lowering, "first-byte").unwrap_or(defaults.first_byte),
         idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
-    };
+    }
 }
 
 fn lower_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
