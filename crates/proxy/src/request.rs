@@ -5,7 +5,7 @@
 //!
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
-use crate::cached::Caching;
+use crate::cached::{Caching, Origin};
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
@@ -257,7 +257,10 @@ impl<'c, S: Sock> Request<'c, S> {
         drop(place);
         match (&route.terminal, pool, &route.folder) {
             (CompiledTerminal::Proxy { .. }, Some(pool), _) if let Some(cache) = &route.cache => {
-                Box::pin(self.answer_cached(route, cache, pool)).await
+                Box::pin(self.answer_cached(route, cache, Origin::Pool(pool))).await
+            }
+            (CompiledTerminal::FastCgi, ..) if let Some(cache) = &route.cache => {
+                Box::pin(self.answer_cached(route, cache, Origin::Script)).await
             }
             (CompiledTerminal::Proxy { .. }, Some(pool), _) => pin!(self.forward(route, pool)).await,
             (CompiledTerminal::Files, _, Some(folder)) => Box::pin(self.serve_file(route, folder)).await,

@@ -397,8 +397,8 @@ fn compile_site(
             }
         };
         // Files are in the kernel's cache already, and what is made here costs less than looking it up.
-        let cache =
-            cache_of(&steps).filter(|_| pool.is_some()).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
+        let asks = pool.is_some() || script.is_some();
+        let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
         compiled_routes.push(CompiledRoute {
             path_policy: path_policy_of(&route.steps),
             compresses: compress_of(&steps).is_some(),

@@ -2,8 +2,7 @@
 
 use super::asked::Asked;
 use super::fetch::{Answered, Caching, Fetch};
-use super::{CacheTier, RouteCache};
-use crate::pool::WorkerPool;
+use super::{CacheTier, Origin, RouteCache};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use crate::worker::Worker;
@@ -19,7 +18,7 @@ const FETCHES_MAX: usize = 128;
 
 impl<S: Sock> Request<'_, S> {
     /// Asks for what has the ticket, while the client gets what is there.
-    pub(super) fn revalidate(&self, cache: &RouteCache, pool: &Rc<WorkerPool<S>>, ticket: FetchTicket, asked: &Rc<Asked>) {
+    pub(super) fn revalidate(&self, cache: &RouteCache, origin: &Origin<S>, ticket: FetchTicket, asked: &Rc<Asked>) {
         let worker = &self.connection.worker;
         let Some(site) = self.site.clone() else { return };
         let Some(route) = self.route else { return };
@@ -29,19 +28,19 @@ impl<S: Sock> Request<'_, S> {
         let counted = Counted::new(worker.clone());
         let head = RequestHead::clone(&self.head);
         let (connection, settings, mark) = (self.connection.clone(), self.settings, self.mark.clone());
-        let (pool, asked, tier) = (pool.clone(), asked.clone(), cache.tier.clone());
+        let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
         let client_ip = self.client_ip;
         rt::spawn(Box::pin(async move {
             let _counted = counted;
             let mut request = Request::in_background(&connection, settings, head, (client_ip, site.clone(), route), mark);
-            request.fetch_for_nobody(site.compiled.route(route), pool, (ticket, tier), asked).await;
+            request.fetch_for_nobody(site.compiled.route(route), origin, (ticket, tier), asked).await;
         }));
     }
 
     async fn fetch_for_nobody(
         &mut self,
         route: &CompiledRoute,
-        pool: Rc<WorkerPool<S>>,
+        origin: Origin<S>,
         (mut ticket, tier): (FetchTicket, Arc<CacheTier>),
         asked: Rc<Asked>,
     ) {
@@ -52,7 +51,7 @@ impl<S: Sock> Request<'_, S> {
             let fetch = Fetch { ticket, why: Forward::Stale, asked: asked.clone(), tier: tier.clone(), sent: tier.now() };
             self.caching = Some(Box::new(Caching::Fetch(fetch)));
             // Whatever fails: what is kept stays as it is, and the failure was counted where it happened.
-            let _ = self.forward(route, pool.clone()).await;
+            let _ = self.ask(route, &origin).await;
             let Some(Caching::Answered(Answered::AskAgain(again))) = self.caching.take().map(|caching| *caching) else { return };
             ticket = again;
             *self.head = untouched;

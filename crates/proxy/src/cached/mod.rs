@@ -32,6 +32,7 @@ use tidegate_cache::policy::{CacheStatus, Forward};
 use tidegate_cache::store::Adopted;
 use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
 use tidegate_model::{Cache, MatchLine, Purging};
+use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
@@ -74,6 +75,22 @@ impl RouteCache {
     }
 }
 
+/// Who answers what is not kept.
+pub(crate) enum Origin<S: Sock> {
+    Pool(Rc<WorkerPool<S>>),
+    /// The FastCGI server of the route.
+    Script,
+}
+
+impl<S: Sock> Clone for Origin<S> {
+    fn clone(&self) -> Self {
+        match self {
+            Origin::Pool(pool) => Origin::Pool(pool.clone()),
+            Origin::Script => Origin::Script,
+        }
+    }
+}
+
 /// The same for the same conditions, also after a restart. Where it is not, answers are fetched anew.
 fn identity(matches: &[MatchLine]) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -87,17 +104,17 @@ impl<S: Sock> Request<'_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        pool: Rc<WorkerPool<S>>,
+        origin: Origin<S>,
     ) -> Result<(), Failure> {
         if cache.purging.is_open() && self.head.method_name() == b"PURGE" {
             return Box::pin(self.purge(cache)).await;
         }
         // A body would be part of the question, and what answers to it may differ.
         let is_plain = self.framing == BodyFraming::None && self.hop.upgrade.is_none();
-        let Some(key) = self.cache_key() else { return self.pass_by(route, pool, Forward::Bypass, None).await };
+        let Some(key) = self.cache_key() else { return self.pass_by(route, &origin, Forward::Bypass, None).await };
         if !is_plain {
             let why = if matches!(self.head.method, Method::Get | Method::Head) { Forward::Request } else { Forward::Method };
-            return self.pass_by(route, pool, why, Some(key)).await;
+            return self.pass_by(route, &origin, why, Some(key)).await;
         }
         let partition = self.partition(cache);
         let now = cache.tier.now();
@@ -107,12 +124,12 @@ impl<S: Sock> Request<'_, S> {
                 let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
                 pin!(self.serve_object(route, cache, &object, None, status)).await
             }
-            Lookup::Bypass(why) => self.pass_by(route, pool, why, Some(key)).await,
+            Lookup::Bypass(why) => self.pass_by(route, &origin, why, Some(key)).await,
             lookup => {
                 let Some(asked) = self.as_asked(&partition, Asked::new) else {
-                    return self.pass_by(route, pool, Forward::Bypass, Some(key)).await;
+                    return self.pass_by(route, &origin, Forward::Bypass, Some(key)).await;
                 };
-                Box::pin(self.answer_missed(route, cache, pool, (key, asked.into()), lookup)).await
+                Box::pin(self.answer_missed(route, cache, origin, (key, asked.into()), lookup)).await
             }
         }
     }
@@ -122,7 +139,7 @@ impl<S: Sock> Request<'_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        pool: Rc<WorkerPool<S>>,
+        origin: Origin<S>,
         (key, asked): (Key, Rc<Asked>),
         mut lookup: Lookup,
     ) -> Result<(), Failure> {
@@ -139,12 +156,12 @@ impl<S: Sock> Request<'_, S> {
                     ..
                 } => {
                     if let Some(ticket) = revalidation {
-                        self.revalidate(cache, &pool, ticket, &asked);
+                        self.revalidate(cache, &origin, ticket, &asked);
                     }
                     return self.serve_stale(route, cache, &object, &asked).await;
                 }
-                Lookup::Fetch(ticket, why) => return self.fetch(route, cache, pool, (ticket, why), asked).await,
-                Lookup::Bypass(why) => return self.pass_by(route, pool, why, Some(key)).await,
+                Lookup::Fetch(ticket, why) => return self.fetch(route, cache, origin, (ticket, why), asked).await,
+                Lookup::Bypass(why) => return self.pass_by(route, &origin, why, Some(key)).await,
                 Lookup::GatewayTimeout => return self.answer_refusal(Refusal::NOT_KEPT).await,
                 Lookup::Wait(wait, why) => (wait, why),
             };
@@ -165,27 +182,35 @@ impl<S: Sock> Request<'_, S> {
                     let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: false, collapsed: true };
                     return self.serve_object(route, cache, &object, Some(&asked), status).await;
                 }
-                Some(WaitOutcome::Fetch(ticket)) => return self.fetch(route, cache, pool, (ticket, why), asked).await,
+                Some(WaitOutcome::Fetch(ticket)) => return self.fetch(route, cache, origin, (ticket, why), asked).await,
                 Some(WaitOutcome::LookUpAgain) => {
                     lookup = asked.with(|request| cache.store.lookup(&key, request, cache.tier.now()))
                 }
                 // It is not for sharing, or takes too long: each on its own.
-                Some(WaitOutcome::Alone) | None => return self.pass_by(route, pool, why, Some(key)).await,
+                Some(WaitOutcome::Alone) | None => return self.pass_by(route, &origin, why, Some(key)).await,
             }
         }
-        self.pass_by(route, pool, Forward::Bypass, Some(key)).await
+        self.pass_by(route, &origin, Forward::Bypass, Some(key)).await
     }
 
     /// Past the cache, which only hears of what changes something.
     async fn pass_by(
         &mut self,
         route: &CompiledRoute,
-        pool: Rc<WorkerPool<S>>,
+        origin: &Origin<S>,
         why: Forward,
         key: Option<Key>,
     ) -> Result<(), Failure> {
         self.caching = Some(Box::new(Caching::Past { why, key }));
-        pin!(self.forward(route, pool)).await
+        pin!(self.ask(route, origin)).await
+    }
+
+    pub(super) async fn ask(&mut self, route: &CompiledRoute, origin: &Origin<S>) -> Result<(), Failure> {
+        match (origin, &route.script) {
+            (Origin::Pool(pool), _) => pin!(self.forward(route, pool.clone())).await,
+            (Origin::Script, Some(script)) => Box::pin(self.run_script(route, script)).await,
+            (Origin::Script, None) => self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await,
+        }
     }
 
     /// Asks the disk, then the upstream; what comes is kept for others.
@@ -193,7 +218,7 @@ impl<S: Sock> Request<'_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        pool: Rc<WorkerPool<S>>,
+        origin: Origin<S>,
         (ticket, why): (FetchTicket, Forward),
         asked: Rc<Asked>,
     ) -> Result<(), Failure> {
@@ -209,7 +234,7 @@ impl<S: Sock> Request<'_, S> {
             self.ask_for_whole(&ticket);
             let fetch = Fetch { ticket, why, asked: asked.clone(), tier: cache.tier.clone(), sent: cache.tier.now() };
             self.caching = Some(Box::new(Caching::Fetch(fetch)));
-            let outcome = pin!(self.forward(route, pool.clone())).await;
+            let outcome = pin!(self.ask(route, &origin)).await;
             match (outcome, self.caching.take().map(|caching| *caching)) {
                 (Ok(()), Some(Caching::Answered(Answered::Validated { object, status }))) => {
                     return self.serve_object(route, cache, &object, Some(&asked), status).await;

@@ -5,6 +5,7 @@ use super::body::{FastCgiBody, ReplyFault};
 use super::compiled::CompiledFastCgi;
 use super::complaints::Complaints;
 use super::server::FastCgiServer;
+use crate::cached::Kept;
 use crate::exchange::{BodyReader, RequestWriter};
 use crate::failure::{Failure, Reach};
 use crate::forward::body::{Pace, PumpFault, both, pump_body, unless_gone};
@@ -155,11 +156,13 @@ impl<S: Sock> Request<'_, S> {
         settle_content_length(&mut self.response, framing);
         self.complete_response();
         let mut body = BodyReader::FastCgi(body);
+        if self.caching.is_some()
+            && let Kept::Yes { is_read } = Box::pin(self.keep_answer(route, &mut body)).await?
+        {
+            return Ok(is_read && is_reusable(&body));
+        }
         self.pass_answer(route, framing, &mut body, request_done).await?;
-        Ok(match body {
-            BodyReader::FastCgi(body) => body.is_reusable(),
-            BodyReader::H1(_) | BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => false,
-        })
+        Ok(is_reusable(&body))
     }
 
     /// Makes the script's head the one of the answer, and settles what its body is.
@@ -193,6 +196,13 @@ impl<S: Sock> Request<'_, S> {
             }
             (None, None) => Ok(BodyFraming::Chunked),
         }
+    }
+}
+
+fn is_reusable<S: Sock>(body: &BodyReader<'_, S>) -> bool {
+    match body {
+        BodyReader::FastCgi(body) => body.is_reusable(),
+        BodyReader::H1(_) | BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => false,
     }
 }
 

@@ -37,6 +37,7 @@ const FILES: &[(&str, &str)] = &[
         r#"<?php ob_implicit_flush(); while (@ob_end_flush()); foreach (["one ", "two ", "three"] as $word) { echo $word; flush(); usleep(100000); }"#,
     ),
     ("dies.php", r#"<?php echo "begun"; flush(); exec("kill -9 " . getmypid());"#),
+    ("kept.php", r#"<?php header("Cache-Control: max-age=60"); echo hrtime(true);"#),
     ("pid.php", "<?php echo getmypid();"),
     ("style.css", "body { color: teal }\n"),
     ("shout.PHP", "<?php $secret = 1;"),
@@ -292,4 +293,17 @@ fn is_php_fpm(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
         name.strip_prefix("php-fpm").is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
     })
+}
+
+#[test]
+fn what_a_script_makes_is_kept_where_it_says_so() {
+    let Some(fpm) = Fpm::start(2) else { return };
+    let proxy = start(&format!("cache\n{}", fpm.step()));
+    let first = get(proxy.address, "/kept.php");
+    assert!(first.field("cache-status").is_some_and(|status| status.contains("fwd=uri-miss")), "{}", first.head);
+    let again = get(proxy.address, "/kept.php");
+    assert!(again.field("cache-status").is_some_and(|status| status.contains("hit")), "{}", again.head);
+    assert_eq!(first.text(), again.text());
+    assert_ne!(get(proxy.address, "/kept.php?other").text(), first.text());
+    assert_ne!(get(proxy.address, "/pid.php").field("cache-status"), None);
 }
