@@ -44,10 +44,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         let word = line.read(lowering, name).map(Read::choice);
         names.iter().find(|(name, _)| Some(*name) == word).map_or(default, |(_, value)| *value)
     }
+    let errors_before = lowering.diagnostics.len();
     let default = PathPolicy::DEFAULT;
-    Some(Step::PathPolicy(PathPolicy {
+    let policy = PathPolicy {
         slashes: chosen(lowering, line, "slashes", Slashes::NAMES, default.slashes),
         encoded_slashes: chosen(lowering, line, "encoded-slashes", EncodedSlashes::NAMES, default.encoded_slashes),
         case: chosen(lowering, line, "case", PathCase::NAMES, default.case),
-    }))
+    };
+    (lowering.diagnostics.len() == errors_before).then_some(Step::PathPolicy(policy))
 }

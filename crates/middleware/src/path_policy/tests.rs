@@ -1,3 +1,6 @@
+//! What each policy makes of a path, and that what was settled stays so.
+//! Dots and percent codes, which no policy touches, are tested in `wire::path`.
+
 use super::{PathRefusal, settle_path};
 use proptest::prelude::*;
 use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes};
