@@ -8,6 +8,7 @@ pub mod maglev;
 pub mod latency;
 pub mod server;
 pub mod slow_start;
+pub mod split;
 
 pub mod adaptive;
 pub mod outlier;

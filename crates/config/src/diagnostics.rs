@@ -135,6 +135,10 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     pub fn error(code: &'static str, location: Location, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,

@@ -538,7 +538,7 @@ fn lower_node(lowering: &mut Lowering<'_>, node: &Node, seen: &mut Seen) {
             Lower::Site(_) | Lower::Route(_) | Lower::Step(_) | Lower::Terminal(_) => {
                 unreachable!("the table has no such directive at the top level")
             }
-            Lower::Pool(_) | Lower::FastCgi(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) => {
+            Lower::Pool(_) | Lower::FastCgi(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) | Lower::Inside => {
                 unreachable!("the table has no such directive at the top level")
             }
         }

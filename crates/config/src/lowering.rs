@@ -207,7 +207,7 @@ impl<'n> Line<'n> {
         }
         let diagnostic =
             Diagnostic::error("unknown-property", at, format!("`{directive}` has no property `{}`", shortened(word)));
-        if let Some(help) = directives::property_said_here(directive, word) {
+        if let Some(help) = directives::property_said_here(self.directive, word) {
             return diagnostic.help(help);
         }
         let names: Vec<&str> = self.directive.properties.iter().map(|property| property.name).collect();
@@ -246,7 +246,11 @@ impl<'n> Line<'n> {
                 1 => format!("`{}` takes one argument", self.directive.name),
                 count => format!("`{}` takes {count} arguments", self.directive.name),
             };
-            lowering.report(Diagnostic::error("too-many-arguments", extra.location.clone(), message));
+            let diagnostic = Diagnostic::error("too-many-arguments", extra.location.clone(), message);
+            lowering.report(match directives::log_said_here(self.directive) {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            });
         }
     }
 
@@ -255,7 +259,8 @@ impl<'n> Line<'n> {
         match (self.directive.block, &self.node.children) {
             (Block::None, Some(_)) => {
                 let message = format!("`{}` takes no block", self.directive.name);
-                lowering.report(Diagnostic::error("unexpected-block", at, message).help("remove the `{ … }`"));
+                let help = directives::log_said_here(self.directive).unwrap_or("remove the `{ … }`");
+                lowering.report(Diagnostic::error("unexpected-block", at, message).help(help));
             }
             (Block::Required(_), None) => {
                 let message = format!("`{}` needs a block", self.directive.name);
@@ -336,7 +341,7 @@ fn describe_argument(argument: &Argument) -> String {
         Kind::Duration { .. } => "a duration".into(),
         Kind::Size { .. } => "a size".into(),
         Kind::ByteRate { .. } => "a rate".into(),
-        Kind::Percent { .. } => "a share".into(),
+        Kind::Percent { .. } | Kind::Sample => "a share".into(),
         Kind::Switch => "`#true` or `#false`".into(),
     }
 }

@@ -249,7 +249,7 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         lowering.report(diagnostic);
         return None;
     }
-    if stage != Stage::Log && matches!(placeholder, Placeholder::Log(_)) {
+    if stage != Stage::Log && matches!(placeholder, Placeholder::Log(_) | Placeholder::LogOwn(_)) {
         let diagnostic = Diagnostic::error("log-only", at, format!("`{{{name}}}` is only for the format of the access log"))
             .marked("known when the request is over")
             .help("it can be used in `access-log \"…\" format=\"…\"`");
@@ -260,6 +260,13 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         && !crate::directives::header::is_token(header)
     {
         lowering.report(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
+        return None;
+    }
+    if let Placeholder::RequestCookie(cookie) = &placeholder
+        && !crate::directives::header::is_token(cookie)
+    {
+        let message = format!("`{}` is not the name of a cookie", shortened(cookie));
+        lowering.report(Diagnostic::error("bad-placeholder", at, message));
         return None;
     }
     Some(placeholder)
@@ -276,12 +283,20 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
         None if name.starts_with("header.") || name.starts_with("http.") || name.starts_with("req.") => {
             diagnostic.help("a header of the request is `{request.header.NAME}`")
         }
+        None if name.starts_with("cookie_")
+            || name.starts_with("http.request.cookie.")
+            || name.starts_with("request.cookies.") =>
+        {
+            diagnostic.help("a cookie of the request is `{request.cookie.NAME}`")
+        }
         None => {
             let known = match stage {
                 None => String::new(),
                 Some(_) => {
                     let known = candidates.iter().map(|candidate| format!("`{{{candidate}}}`, "));
-                    known.chain(["`{request.header.NAME}`, `{response.header.NAME}`, ".to_string()]).collect()
+                    known
+                        .chain(["`{request.header.NAME}`, `{request.cookie.NAME}`, `{response.header.NAME}`, ".to_string()])
+                        .collect()
                 }
             };
             diagnostic

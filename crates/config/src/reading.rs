@@ -101,6 +101,7 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
         Kind::ByteRate { min, max } => {
             read_bytes(lowering, value, (min, max), owner, "a rate, as in `\"1KiB/s\"`", units::parse_byte_rate)
         }
+        Kind::Sample => read_sample(lowering, value, owner),
         Kind::Percent { min, max } => read_percent(lowering, value, min, max, owner),
         Kind::Switch => read_switch(lowering, value, owner),
     }
@@ -207,6 +208,23 @@ fn read_bytes(
         }
         Err(Some(diagnostic)) => {
             lowering.report(diagnostic);
+            None
+        }
+    }
+}
+
+fn read_sample(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<Read> {
+    if let Literal::Integer(number) = value.literal {
+        let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a share and needs a `%`"));
+        lowering.report(diagnostic.help(format!("write `\"{number}%\"`")));
+        return None;
+    }
+    let text = expect_text(lowering, value, owner, "a share, as in `\"0.5%\"`")?;
+    let text = placeholders::resolve_text(lowering, text)?;
+    match units::parse_sample(&text.value) {
+        Ok(millionths) => Some(Read::Number(millionths, text.location)),
+        Err(reason) => {
+            lowering.report(text.error("wrong-unit", reason));
             None
         }
     }

@@ -8,10 +8,13 @@ use std::fmt::Write;
 use tidegate_model::{LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
-const SECTIONS: [(Place, &str, &str); 8] = [
+const SECTIONS: [(Place, &str, &str); 11] = [
     (Place::Top, "Top level", "What stands outside every block."),
     (Place::Site, "In a `site`", "Steps, routes and certificates. The steps may also stand in a `route`."),
     (Place::Route, "In a `route`", "Everything that a site takes as a step, and conditions."),
+    (Place::Header, "In the block of a `header`", "`match`, as in a route; for `response-header` and `request-header` as well."),
+    (Place::Log, "In the `log` of a site or a route", ""),
+    (Place::Split, "In a `split`", ""),
     (Place::Pool, "In a `pool`", "Also the block of a `proxy` that names addresses."),
     (Place::FastCgi, "In a `fastcgi`", ""),
     (Place::Tls, "In the `tls` of a site", ""),
@@ -77,7 +80,7 @@ messages. `{{` and `}}` are braces that stand for themselves; in regular express
 - File order wins: of the routes of a site, the first that matches is taken.
 - A path pattern is `/a` (exactly), `/a/*` (`/a` and everything below it) or `~` with a regular expression. It is compared with the
   decoded and normalised path.
-- Steps written in a site run before those of the route that is taken. `proxy`, `respond` and `redirect` answer; every route has
+- Steps written in a site run before those of the route that is taken. `proxy`, `split`, `files`, `respond` and `redirect` answer; every route has
   exactly one of them.
 - The path goes to the upstream in its normal form unless a step changes it: percent-encoded letters, digits, `-`, `.`, `_` and `~`
   are decoded, other percent-encodings are in upper case, and `.` and `..` segments are resolved. `%2F` and `//` stay as they are.
@@ -92,6 +95,11 @@ fn placeholders(out: &mut String) {
         let _ = writeln!(out, "| `{{{name}}}` | {} |", meaning(placeholder));
     }
     let _ = writeln!(out, "| `{{request.header.NAME}}` | {} |", meaning(&Placeholder::RequestHeader(String::new())));
+    let _ = writeln!(
+        out,
+        "| `{{request.cookie.NAME}}`, `{{cookie.NAME}}` | {} |",
+        meaning(&Placeholder::RequestCookie(String::new()))
+    );
     let _ = writeln!(out, "| `{{response.header.NAME}}` | {} |", meaning(&Placeholder::ResponseHeader(String::new())));
     out.push_str("\nWhat needs a response can be used in `response-header`, `header` and the access log.\n");
     out.push_str(
@@ -100,6 +108,7 @@ fn placeholders(out: &mut String) {
     for (name, field) in LogField::NAMES {
         let _ = writeln!(out, "| `{{{name}}}` | {} |", meaning(&Placeholder::Log(*field)));
     }
+    let _ = writeln!(out, "| `{{log.NAME}}` | {} |", meaning(&Placeholder::LogOwn(String::new())));
     out.push_str("\nWhat is absent is shown there as `-`.\n");
 }
 
@@ -116,10 +125,12 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::TlsSni => "the server name of the TLS handshake",
         Placeholder::TlsVersion => "the version of TLS",
         Placeholder::RequestHeader(_) => "a header field of the request",
+        Placeholder::RequestCookie(_) => "a cookie of the request, as it was sent; the first of its name",
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
+        Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
         Placeholder::Log(LogField::Site) => "the site: its first address",
         Placeholder::Log(LogField::Protocol) => "`HTTP/1.1`, `HTTP/2`",
@@ -201,6 +212,7 @@ fn describe_kind(kind: Kind) -> String {
         Kind::Duration { min, max } => format!("a duration from {} to {}", show_duration(min), show_duration(max)),
         Kind::Size { min, max } => format!("a size from {} to {}", show_size(min), show_size(max)),
         Kind::ByteRate { min, max } => format!("a rate from {} to {} a second", show_size(min), show_size(max)),
+        Kind::Sample => "a share from 0% to 100%, as in `\"0.5%\"`".into(),
         Kind::Percent { min, max } => format!("a share from {min}% to {max}%"),
         Kind::Switch => "`#true` or `#false`".into(),
     }

@@ -33,6 +33,9 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Top => "top",
         // A step is the same wherever it stands.
         Place::Site | Place::Route => "step",
+        Place::Header => "header",
+        Place::Log => "log",
+        Place::Split => "split",
         Place::Pool => "pool",
         Place::FastCgi => "fastcgi",
         Place::Tls => "tls",
@@ -179,6 +182,7 @@ fn kind_schema(kind: Kind) -> Value {
             ],
             "$comment": format!("{} to {} a second", show_size(min), show_size(max)),
         }),
+        Kind::Sample => json!({ "type": "string", "pattern": format!("^[0-9]+(\\.[0-9]{{1,4}})?%$|{FILLED_IN}") }),
         Kind::Percent { min, max } => json!({
             "type": "string",
             "pattern": format!("^[0-9]+%$|{FILLED_IN}"),

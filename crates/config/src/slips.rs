@@ -174,7 +174,8 @@ fn is_placeholder(text: &str, tokens: &[Token], open: usize) -> bool {
     let [_, name, close, ..] = &tokens[open..] else { return false };
     let written = &text[name.span.clone()];
     let is_known = written.starts_with("env.") || written.starts_with("file.") || {
-        Placeholder::from_name(written).is_some_and(|placeholder| !matches!(placeholder, Placeholder::Log(_)))
+        Placeholder::from_name(written)
+            .is_some_and(|placeholder| !matches!(placeholder, Placeholder::Log(_) | Placeholder::LogOwn(_)))
     };
     is_known && close.kind == TokenKind::Close
 }

@@ -18,6 +18,12 @@ pub enum Place {
     Top,
     Site,
     Route,
+    /// The block of a `header` or one of its kind: conditions.
+    Header,
+    /// The block of a `log` in a site or a route.
+    Log,
+    /// The block of a `split`.
+    Split,
     Pool,
     /// The block of a `fastcgi`.
     FastCgi,
@@ -28,8 +34,19 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 8] =
-        [Place::Top, Place::Site, Place::Route, Place::Pool, Place::FastCgi, Place::Tls, Place::Listener, Place::Limits];
+    pub const ALL: [Place; 11] = [
+        Place::Top,
+        Place::Site,
+        Place::Route,
+        Place::Header,
+        Place::Log,
+        Place::Split,
+        Place::Pool,
+        Place::FastCgi,
+        Place::Tls,
+        Place::Listener,
+        Place::Limits,
+    ];
 
     /// As it is said in messages and in the reference.
     pub fn describe(self) -> &'static str {
@@ -37,6 +54,9 @@ impl Place {
             Place::Top => "at the top level",
             Place::Site => "in a `site`",
             Place::Route => "in a `route`",
+            Place::Header => "in the block of a `header`",
+            Place::Log => "in the `log` of a site or a route",
+            Place::Split => "in a `split`",
             Place::Pool => "in a `pool`",
             Place::FastCgi => "in a `fastcgi`",
             Place::Tls => "in the `tls` of a site",
@@ -146,6 +166,8 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// A share of all requests, as in `"0.5%"`; read in millionths.
+    Sample,
     /// A share, as in `"20%"`.
     Percent {
         min: u64,
@@ -179,6 +201,8 @@ pub enum Lower {
     Tls(fn(&mut Lowering<'_>, &mut TlsDraft, &Line<'_>)),
     Listener(fn(&mut Lowering<'_>, &mut ListenerDraft, &Line<'_>)),
     Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),
+    /// Read by the directive in whose block it stands.
+    Inside,
     /// Gone before lowering: `include` is replaced by what it includes.
     Reading,
 }

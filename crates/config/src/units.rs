@@ -84,6 +84,18 @@ pub fn parse_percent(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `"0.5%"`: a share of at most all, in millionths.
+pub fn parse_sample(text: &str) -> Result<u64, String> {
+    const WHOLE: u64 = 1_000_000;
+    const MILLIONTHS_OF_PERCENT: u64 = 10_000;
+    let Some((number, "%", "")) = split_quantity(text) else { return Err(format!("`{text}` is not a share, as `0.5%` is")) };
+    match scaled(number, MILLIONTHS_OF_PERCENT) {
+        Some(millionths) if millionths <= WHOLE => Ok(millionths),
+        Some(_) => Err(format!("`{text}` is more than all: it goes from 0% to 100%")),
+        None => Err(format!("`{text}` has more than four digits behind the point")),
+    }
+}
+
 /// Shown in messages and documentation, in the largest unit that leaves a whole number.
 pub fn show_duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
@@ -206,9 +218,27 @@ mod tests {
     }
 
     #[test]
+    fn samples() {
+        let check = |text: &str, expected: Result<u64, &str>| {
+            assert_eq!(parse_sample(text), expected.map_err(str::to_string), "for {text}");
+        };
+        check("0%", Ok(0));
+        check("1%", Ok(10_000));
+        check("0.5%", Ok(5_000));
+        check("0.0001%", Ok(1));
+        check("100%", Ok(1_000_000));
+        check("100.1%", Err("`100.1%` is more than all: it goes from 0% to 100%"));
+        check("0.00001%", Err("`0.00001%` has more than four digits behind the point"));
+        check("1", Err("`1` is not a share, as `0.5%` is"));
+        check("-1%", Err("`-1%` is not a share, as `0.5%` is"));
+        check("1%%", Err("`1%%` is not a share, as `0.5%` is"));
+        check("%", Err("`%` is not a share, as `0.5%` is"));
+    }
+
+    #[test]
     fn no_text_makes_them_panic() {
         bolero::check!().with_type::<String>().for_each(|text: &String| {
-            let _ = (parse_duration(text), parse_size(text), parse_byte_rate(text), parse_percent(text));
+            let _ = (parse_duration(text), parse_size(text), parse_byte_rate(text), parse_percent(text), parse_sample(text));
         });
     }
 }

@@ -245,7 +245,7 @@ fn steps() {
 fn header_changes_keep_their_order() {
     let shown = |line: &str| -> Vec<String> {
         let changes = match step(line) {
-            Step::RequestHeader(changes) | Step::ResponseHeader(changes) => changes,
+            Step::RequestHeader(step) | Step::ResponseHeader(step) => step.changes,
             other => panic!("{other:?} changes no header"),
         };
         changes
@@ -358,7 +358,7 @@ fn variables_and_files_are_filled_in_anywhere() {
     let configuration = loaded.configuration.unwrap_or_else(|| panic!("{}", render(&loaded.diagnostics, &loaded.files, false)));
     let site = &configuration.sites[0];
     assert_eq!(site.addresses[0].port, 9000);
-    let Step::ResponseHeader(changes) = &site.steps[0] else { panic!("a header") };
+    let Step::ResponseHeader(tidegate_model::HeaderStep { changes, .. }) = &site.steps[0] else { panic!("a header") };
     assert_eq!(changes[0].value.to_string(), "hunter2-{host}-x");
     assert_eq!(site.routes[0].paths, [PathPattern::Prefix("/n/".into())]);
     assert_eq!(site.routes[1].paths, [PathPattern::Regex("^/n{2}$".into())]);

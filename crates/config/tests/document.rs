@@ -111,6 +111,40 @@ fn an_order_that_an_object_cannot_say_becomes_several_steps() {
 }
 
 #[test]
+fn what_is_said_once_is_said_for_the_whole_line() {
+    let check = |line: &str, steps: Value| {
+        let loaded = load(&format!("site \"localhost\" {{ {line}; respond; }}"));
+        let mut expected = steps.as_array().expect("a list").clone();
+        expected.push(json!({ "respond": {} }));
+        assert_eq!(to_json(&loaded)["site"][0]["steps"], Value::from(expected), "for {line}");
+    };
+    check(
+        "cors max-age=\"1m\" origins=\"https://a.test\"",
+        json!([{ "cors": { "max-age": "1m", "origins": "https://a.test" } }]),
+    );
+    check(
+        "header status=\"404\" remove=\"A\" set=\"A: 1\" { match method=\"GET\"; }",
+        json!([
+            { "header": { "status": "404", "remove": ["A"], "match": [{ "method": ["GET"] }] } },
+            { "header": { "status": "404", "set": ["A: 1"], "match": [{ "method": ["GET"] }] } },
+        ]),
+    );
+    check(
+        "log sample=\"1%\" { field \"a\" \"{path}\"; field \"b\" \"c\"; }",
+        json!([{ "log": { "sample": "1%", "field": [{ "name": "a", "value": "{path}" }, { "name": "b", "value": "c" }] } }]),
+    );
+}
+
+#[test]
+fn a_split_as_json_and_back() {
+    let text = "site \"localhost\" {\n    split by=\"client-ip\" {\n        proxy \"a:1\" weight=95\n        proxy \"b:1\" weight=5\n    }\n}\n";
+    let document = to_json(&load(text));
+    let arms = json!([{ "upstreams": ["a:1"], "weight": 95 }, { "upstreams": ["b:1"], "weight": 5 }]);
+    assert_eq!(document["site"][0]["steps"], json!([{ "split": { "by": "client-ip", "proxy": arms } }]));
+    assert_eq!(to_kdl(&document).expect("a configuration"), text);
+}
+
+#[test]
 fn json_as_text() {
     let check = |document: Value, expected: &str| {
         let text = to_kdl(&document).unwrap_or_else(|errors| panic!("{errors:?}"));
@@ -176,8 +210,8 @@ fn values_that_do_not_fit_are_named_by_their_place() {
     check(
         json!({ "site": [{ "addresses": ["a"], "steps": [{ "respnd": {} }, { "match": {} }, {}] }] }),
         "at `/site/0/steps/0/respnd`: a step has no member `respnd`\n  help: did you mean `respond`?\n\
-         at `/site/0/steps/1/match`: a step has no member `match`\n  help: it has `tls`, `route`, `proxy`, `respond`, `redirect`, `files`, `fastcgi`, `header`, \
-         `response-header`, `request-header`, `rewrite`, `strip-prefix`, `add-prefix`, `body-limit`, `path-policy`, `allow`, `deny`, `cors`, `rate-limit`, `concurrency-limit`, `compress`, `cache`\n\
+         at `/site/0/steps/1/match`: a step has no member `match`\n  help: it has `tls`, `route`, `proxy`, `split`, `respond`, `redirect`, `files`, `fastcgi`, `header`, \
+         `response-header`, `request-header`, `rewrite`, `strip-prefix`, `add-prefix`, `body-limit`, `path-policy`, `allow`, `deny`, `cors`, `rate-limit`, `concurrency-limit`, `compress`, `cache`, `timeout`, `mirror`, `log`\n\
          at `/site/0/steps/2`: a step is an object with one member, the name of its directive\n  \
          help: for example `{\"respond\": {\"status\": 204}}`",
     );

@@ -79,7 +79,7 @@ fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
             match &route.terminal {
                 Terminal::Files(files) => findings.extend(check_served(&files.root, address)),
                 Terminal::FastCgi(fastcgi) => check_fastcgi(fastcgi, address, findings),
-                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } => {}
+                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } | Terminal::Split(_) => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 use tidegate_model::Scheme;
-use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::head::{RequestHead, ResponseHead, Span};
 
 /// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while it changes one.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,9 @@ pub struct Context<'a> {
     pub now_unix_ms: u64,
     /// When the request came, from the start of the process; what limits count in.
     pub since_start: Duration,
+    /// The path that the route was found by, in the request's bytes; the head's own may be another one by now.
+    pub asked_path: Span,
+    pub asked_query: Option<Span>,
 }
 
 /// All that a template may read.

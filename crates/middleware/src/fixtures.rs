@@ -3,7 +3,7 @@
 use crate::context::{Context, RequestId};
 use std::time::Duration;
 use tidegate_model::{Placeholder, Scheme, Template, TemplatePart};
-use tidegate_wire::head::{Fields, Method, RequestHead};
+use tidegate_wire::head::{Fields, Method, RequestHead, Span};
 
 /// `{name}` is a placeholder and `$1` a capture, as in the file; everything else is literal.
 pub(crate) fn template(text: &str) -> Template {
@@ -71,5 +71,7 @@ pub(crate) fn context() -> Context<'static> {
         request_id: RequestId(0xabc),
         now_unix_ms: 1_700_000_000_123,
         since_start: Duration::from_secs(1),
+        asked_path: Span::default(),
+        asked_query: None,
     }
 }

@@ -15,6 +15,8 @@ mod fixtures;
 pub mod header;
 mod limit_key;
 pub mod limited;
+pub mod log;
+mod media_type;
 pub mod path_policy;
 pub mod rate_limit;
 pub mod redirect;
@@ -23,6 +25,7 @@ pub mod rewrite;
 pub mod step;
 pub mod template;
 
+pub use self::log::CompiledLog;
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;

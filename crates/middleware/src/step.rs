@@ -45,6 +45,8 @@ pub enum CompiledTerminal {
     Proxy {
         pool: PoolName,
     },
+    /// Each arm is a pool; which of them is chosen where requests are sent on.
+    Split,
     /// The folder is opened by whoever serves it.
     Files,
     /// The server is asked by whoever has connections.
@@ -63,7 +65,8 @@ pub struct Scope<'a> {
 /// The steps of a route in the order in which they run: its site's, then its own.
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
     let of_site = site_steps.iter().map(|step| CompiledStep::compile(step, Scope { route: "", ..scope }));
-    of_site.chain(route_steps.iter().map(|step| CompiledStep::compile(step, scope))).collect()
+    let of_route = route_steps.iter().map(|step| CompiledStep::compile(step, scope));
+    of_site.chain(of_route).filter_map(Result::transpose).collect()
 }
 
 /// What a request's steps leave behind.
@@ -277,8 +280,9 @@ pub fn apply_response(
 }
 
 impl CompiledStep {
-    pub fn compile(step: &Step, scope: Scope<'_>) -> Result<CompiledStep, CompileError> {
-        Ok(match step {
+    /// `None` for what concerns the request as a whole, and is carried out where it is sent on or logged.
+    pub fn compile(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
+        Ok(Some(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
             Step::ResponseHeader(changes) => CompiledStep::ResponseHeader(CompiledHeaderChanges::for_response(changes)?),
             Step::Rewrite { pattern, to } => CompiledStep::Rewrite(Rewrite::new(pattern.as_deref(), to)?),
@@ -301,7 +305,8 @@ impl CompiledStep {
                 CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
             }
             Step::Cache(cache) => CompiledStep::Cache(cache.clone().map(Box::new)),
-        })
+            Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),
+        }))
     }
 }
 
@@ -320,6 +325,7 @@ impl CompiledTerminal {
             }
             Terminal::Redirect { to, status } => CompiledTerminal::Redirect(Redirect::new(to, *status)),
             Terminal::Proxy { pool, .. } => CompiledTerminal::Proxy { pool: pool.clone() },
+            Terminal::Split(_) => CompiledTerminal::Split,
             Terminal::Files(_) => CompiledTerminal::Files,
             Terminal::FastCgi(_) => CompiledTerminal::FastCgi,
         }
@@ -358,11 +364,11 @@ mod tests {
 
     #[test]
     fn steps_run_in_order_the_sites_first() {
-        let site = [Step::RequestHeader(set("A", "{path}")), Step::BodyLimit { bytes_max: 10 }];
+        let site = [Step::RequestHeader(set("A", "{path}").into()), Step::BodyLimit { bytes_max: 10 }];
         let route = [
             Step::StripPrefix("/api".into()),
-            Step::RequestHeader(set("B", "{path}")),
-            Step::ResponseHeader(set("C", "{path} {response.header.d}")),
+            Step::RequestHeader(set("B", "{path}").into()),
+            Step::ResponseHeader(set("C", "{path} {response.header.d}").into()),
             Step::AddPrefix("/v1".into()),
             Step::Rewrite { pattern: Some("^/v1/(.*)".into()), to: template("/v2/$1") },
             Step::BodyLimit { bytes_max: 20 },
@@ -466,7 +472,7 @@ mod tests {
     #[test]
     fn answers_say_what_each_limit_that_was_asked_has_left() {
         let named = |name| one_an_hour(Some(name));
-        let steps = [named("a"), Step::ResponseHeader(set("X", "{response.header.ratelimit}")), named("b"), named("c")];
+        let steps = [named("a"), Step::ResponseHeader(set("X", "{response.header.ratelimit}").into()), named("b"), named("c")];
         let steps = compile_steps(&steps, &[]).expect("steps of the test");
         assert!(super::has_limits(&steps) && super::changes_response(&steps));
         let check = |expected: Result<(), StepRefusal>, expected_fields: &[&str]| {
@@ -500,9 +506,9 @@ mod tests {
         assert_eq!(check(Step::StripPrefix("x".into())), Some(CompileError::NotAPath("x".into())));
         assert_eq!(check(Step::AddPrefix("x".into())), Some(CompileError::NotAPath("x".into())));
         let reserved = Some(CompileError::ReservedHeader("Connection".into()));
-        assert_eq!(check(Step::RequestHeader(set("Connection", "x"))), reserved);
-        assert_eq!(check(Step::ResponseHeader(set("Connection", "x"))), reserved);
-        assert_eq!(check(Step::ResponseHeader(set("Host", "x"))), None);
+        assert_eq!(check(Step::RequestHeader(set("Connection", "x").into())), reserved);
+        assert_eq!(check(Step::ResponseHeader(set("Connection", "x").into())), reserved);
+        assert_eq!(check(Step::ResponseHeader(set("Host", "x").into())), None);
     }
 
     #[test]

@@ -16,9 +16,11 @@ pub mod path_policy;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
+pub mod request_log;
 pub mod resilience;
 pub mod site;
 pub mod step;
+pub mod traffic;
 
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
@@ -36,9 +38,11 @@ pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProto
 pub use process::{
     AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads,
 };
+pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, StatusRange};
 pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};
-pub use step::{HeaderChange, HeaderOperation, RouteRetry, Step, Terminal};
+pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, RouteRetry, Step, Terminal};
+pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};
 
 use std::sync::Arc;
 use std::time::Duration;

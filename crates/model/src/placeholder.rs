@@ -49,11 +49,15 @@ pub enum Placeholder {
     TlsVersion,
     /// Lower case.
     RequestHeader(String),
+    /// With case, as cookies have it. Of several of the name the first.
+    RequestCookie(String),
     /// Lower case. Empty before there is a response.
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
     TimeUnixMs,
+    /// A field that the `log` of a site or a route adds; nowhere but in the format of the access log.
+    LogOwn(String),
     /// What is only known when the request is over; nowhere but in the format of the access log.
     Log(LogField),
 }
@@ -122,6 +126,13 @@ impl Placeholder {
         if let Some((_, field)) = LogField::NAMES.iter().find(|(known, _)| *known == name) {
             return Some(Placeholder::Log(*field));
         }
+        let cookie = name.strip_prefix("request.cookie.").or_else(|| name.strip_prefix("cookie."));
+        if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
+            return Some(Placeholder::RequestCookie(cookie.to_owned()));
+        }
+        if let Some(own) = name.strip_prefix("log.").filter(|own| !own.is_empty()) {
+            return Some(Placeholder::LogOwn(own.to_owned()));
+        }
         let header = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty()).map(str::to_ascii_lowercase);
         header("request.header.")
             .map(Placeholder::RequestHeader)
@@ -138,7 +149,9 @@ impl fmt::Display for Placeholder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Placeholder::RequestHeader(name) => write!(f, "{{request.header.{name}}}"),
+            Placeholder::RequestCookie(name) => write!(f, "{{request.cookie.{name}}}"),
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
+            Placeholder::LogOwn(name) => write!(f, "{{log.{name}}}"),
             Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),
             plain => {
                 let name = Placeholder::PLAIN.iter().find(|(_, placeholder)| placeholder == plain).map_or("", |(name, _)| name);

@@ -6,19 +6,22 @@ use crate::cors::Cors;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
+use crate::matching::MatchLine;
 use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
-use crate::resilience::Retry;
+use crate::request_log::RouteLog;
+use crate::resilience::{Retry, StatusRange};
+use crate::traffic::{Mirror, RouteTimeouts, Split};
 use ipnet::IpNet;
 
 /// A step that goes on to the next one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// `request-header`: changes what the upstream sees.
-    RequestHeader(Vec<HeaderChange>),
+    RequestHeader(HeaderStep),
     /// `response-header`, and its short form `header`: changes what the client sees.
-    ResponseHeader(Vec<HeaderChange>),
+    ResponseHeader(HeaderStep),
     /// `rewrite "/new{path}"`, or `rewrite "~^/old/(.*)" "/new/$1"`. The query is kept unless the new text has a `?`.
     Rewrite {
         pattern: Option<String>,
@@ -47,6 +50,10 @@ pub enum Step {
     Compress(Option<Compress>),
     /// `cache`; `None` is `cache "off"`.
     Cache(Option<Cache>),
+    Timeout(RouteTimeouts),
+    Log(RouteLog),
+    /// `None` is `mirror "off"`: none of those before it.
+    Mirror(Option<Mirror>),
 }
 
 /// A step that answers.
@@ -57,6 +64,7 @@ pub enum Terminal {
     Proxy { pool: PoolName, retry: RouteRetry },
     Files(Box<Files>),
     FastCgi(Box<FastCgi>),
+    Split(Split),
 }
 
 /// What a route says of sending its requests again.
@@ -67,6 +75,32 @@ pub enum RouteRetry {
     OfPool,
     Off,
     Own(Retry),
+}
+
+/// One line of `header` or its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderStep {
+    /// In the order written.
+    pub changes: Vec<HeaderChange>,
+    /// All of them have to hold.
+    pub when: HeaderConditions,
+}
+
+/// Changes without conditions.
+impl From<Vec<HeaderChange>> for HeaderStep {
+    fn from(changes: Vec<HeaderChange>) -> HeaderStep {
+        HeaderStep { changes, when: HeaderConditions::default() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderConditions {
+    /// Of an answer: any of these; empty is any.
+    pub statuses: Vec<StatusRange>,
+    /// Of an answer: any of these media types, in lower case, as in `text/html`, `text/*`, `application/*+json`; empty is any, and none.
+    pub types: Vec<String>,
+    /// Of the request: any of these lines; empty adds nothing.
+    pub matches: Vec<MatchLine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

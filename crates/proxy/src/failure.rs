@@ -89,6 +89,7 @@ impl Refusal {
             (503, "pool_full" | "queue_timeout") => "every upstream server has as many requests as it may",
             (503, "overloaded") => "the proxy is near its memory bound",
             (503, _) => "no upstream server can take the request now",
+            (504, "total_timeout") => "the request took longer than it may",
             (504, _) => "the upstream server did not answer in time",
             (502, "connect_failed" | "connect_timeout" | "resolve_failed" | "tls_failed") => {
                 "the upstream server cannot be reached"
@@ -114,6 +115,7 @@ impl From<UpstreamError> for Refusal {
             UpstreamError::Overloaded => (503, Some("memory")),
             UpstreamError::FirstByteTimeout => (504, Some("timeout first-byte")),
             UpstreamError::IdleTimeout => (504, Some("timeout idle")),
+            UpstreamError::TotalTimeout => (504, Some("timeout total")),
             UpstreamError::ConnectTimeout => (502, Some("timeout connect")),
             UpstreamError::HeadTooLarge => (502, Some("limits header-bytes")),
             UpstreamError::ResolveFailed

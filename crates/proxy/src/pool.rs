@@ -29,6 +29,8 @@ pub struct WorkerPool<S: Sock> {
     pub metrics: Arc<PoolMetrics>,
     /// How many requests may be sent again.
     pub budget: Rc<RetryBudget>,
+    /// Copies of requests that are made for it.
+    pub copies: Rc<Cell<u32>>,
 }
 
 /// Whose pool it is.
@@ -81,7 +83,8 @@ impl<S: Sock> WorkerPool<S> {
             before.servers.iter().filter(|known| !kept.contains(&Rc::as_ptr(known))).for_each(|gone| gone.leave());
         }
         let budget = before.map_or_else(Rc::default, |before| before.budget.clone());
-        WorkerPool { compiled, servers, metrics, budget }
+        let copies = before.map_or_else(Rc::default, |before| before.copies.clone());
+        WorkerPool { compiled, servers, metrics, budget, copies }
     }
 
     /// The pool is not in the configuration any more.

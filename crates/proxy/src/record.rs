@@ -24,6 +24,8 @@ pub struct Record {
     /// As the client sent them; steps may change the head's own.
     pub path: Span,
     pub query: Option<Span>,
+    /// As the route was found by it, before its steps.
+    pub matched_path: Span,
 }
 
 pub struct UpstreamRecord {
@@ -49,6 +51,7 @@ impl Record {
             request_bytes: 0,
             path,
             query,
+            matched_path: path,
         }
     }
 

@@ -9,26 +9,27 @@ use crate::cached::{Caching, Origin};
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
-use crate::forward::Attempt;
+use crate::forward::{Attempt, Copies};
 use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
 use crate::pool::WorkerPool;
 use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
-use crate::snapshot::{CompiledRoute, TlsIdentity};
+use crate::snapshot::{CompiledRoute, CompiledSplit, TlsIdentity};
 use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidegate_balancing::hash_bytes;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{
-    BodyAllowance, CompiledTerminal, Context, Limited, Trial, View, apply_request, apply_response, error_answer,
+    BodyAllowance, CompiledLog, CompiledTerminal, Context, Limited, Trial, View, apply_request, apply_response, error_answer,
 };
-use tidegate_model::{PathPolicy, PoolName, Scheme};
-use tidegate_routing::{RequestFacts, RouteId};
+use tidegate_model::{PathPolicy, PoolName, Scheme, Timeouts};
+use tidegate_routing::{RequestFacts, RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
@@ -71,6 +72,10 @@ pub struct Request<'c, S: Sock> {
     pub(crate) site: Option<Rc<WorkerSite>>,
     pub(crate) route: Option<RouteId>,
     pub pool: Option<Rc<WorkerPool<S>>>,
+    /// Which of the route's upstreams that is.
+    pub upstream: usize,
+    /// Those that are to be made of it.
+    pub copies: Option<Box<Copies<S>>>,
     pub(crate) mark: Rc<GenerationMark>,
     pub record: Record,
     pub attempt: Attempt,
@@ -78,6 +83,8 @@ pub struct Request<'c, S: Sock> {
     pub try_until: Option<Instant>,
     /// What the cache wants of the answer.
     pub(crate) caching: Option<Box<Caching>>,
+    /// Those of the pool, and where the route says otherwise, its.
+    pub timeouts: Timeouts,
     /// It was brought to its end, good or bad.
     ended: bool,
 }
@@ -193,10 +200,13 @@ impl<'c, S: Sock> Request<'c, S> {
             site: None,
             route: None,
             pool: None,
+            upstream: 0,
+            copies: None,
             mark: snapshot.mark.clone(),
             attempt: Attempt::default(),
             try_until: None,
             caching: None,
+            timeouts: Timeouts::default(),
             ended: false,
             record,
         };
@@ -234,6 +244,9 @@ impl<'c, S: Sock> Request<'c, S> {
             attempt: Attempt::default(),
             try_until: None,
             caching: None,
+            upstream: 0,
+            copies: None,
+            timeouts: Timeouts::default(),
             ended: true,
             record,
         }
@@ -253,16 +266,19 @@ impl<'c, S: Sock> Request<'c, S> {
             Ok(true) => return Box::pin(self.answer_preflight(route)).await,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         }
-        let pool = route.pool.and_then(|slot| place.0.pool(slot, &self.connection.worker).cloned());
+        let pool = self.choose_pool(route, &place.0);
+        if !route.mirrors.is_empty() {
+            self.choose_mirrors(route, &place.0);
+        }
         drop(place);
         match (&route.terminal, pool, &route.folder) {
-            (CompiledTerminal::Proxy { .. }, Some(pool), _) if let Some(cache) = &route.cache => {
+            (CompiledTerminal::Proxy { .. } | CompiledTerminal::Split, Some(pool), _) if let Some(cache) = &route.cache => {
                 Box::pin(self.answer_cached(route, cache, Origin::Pool(pool))).await
             }
             (CompiledTerminal::FastCgi, ..) if let Some(cache) = &route.cache => {
                 Box::pin(self.answer_cached(route, cache, Origin::Script)).await
             }
-            (CompiledTerminal::Proxy { .. }, Some(pool), _) => pin!(self.forward(route, pool)).await,
+            (CompiledTerminal::Proxy { .. } | CompiledTerminal::Split, Some(pool), _) => pin!(self.forward(route, pool)).await,
             (CompiledTerminal::Files, _, Some(folder)) => Box::pin(self.serve_file(route, folder)).await,
             (CompiledTerminal::FastCgi, ..) if let Some(step) = &route.script => Box::pin(self.run_script(route, step)).await,
             _ => pin!(self.answer_here(route)).await,
@@ -296,12 +312,20 @@ impl<'c, S: Sock> Request<'c, S> {
                 return Err(refused_path(PathRefusal::Ambiguous));
             }
         }
+        self.record.matched_path = self.head.path;
         self.route = Some(found);
         Ok(route)
     }
 
     fn look_up_route(&self, site: &WorkerSite) -> Option<RouteId> {
-        let facts = RequestFacts { head: &self.head, host: self.host(), scheme: self.scheme(), client_ip: self.client_ip };
+        let facts = RequestFacts {
+            head: &self.head,
+            path: self.head.path(),
+            query: self.head.query(),
+            host: self.host(),
+            scheme: self.scheme(),
+            client_ip: self.client_ip,
+        };
         site.compiled.routes.find_route(&facts)
     }
 
@@ -312,6 +336,27 @@ impl<'c, S: Sock> Request<'c, S> {
             None => self.head.path = sent,
         }
         Ok(())
+    }
+
+    /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.
+    fn choose_pool(&mut self, route: &CompiledRoute, snapshot: &WorkerSnapshot<S>) -> Option<Rc<WorkerPool<S>>> {
+        if let Some(split) = &route.split {
+            self.upstream = self.choose_share(split);
+        }
+        let slot = route.upstreams.get(self.upstream)?.pool;
+        snapshot.pool(slot, &self.connection.worker).cloned()
+    }
+
+    fn choose_share(&self, split: &CompiledSplit) -> usize {
+        if let Some(by) = &split.by {
+            let context = context(self.connection, None, &self.record, self.client_ip);
+            let mut key: Lease<Vec<u8>> = Lease::take();
+            by.render(View { context: &context, request: &self.head, response: None }, &mut key);
+            if !key.is_empty() {
+                return split.shares.of_key(hash_bytes(&key));
+            }
+        }
+        split.shares.at(self.connection.worker.random())
     }
 
     /// Applies what changes the request, and settles how much body it may have. True for a preflight, which is answered here.
@@ -369,7 +414,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let body = match &route.terminal {
             CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
             CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
-            CompiledTerminal::Proxy { .. } | CompiledTerminal::Files | CompiledTerminal::FastCgi => {
+            CompiledTerminal::Proxy { .. } | CompiledTerminal::Split | CompiledTerminal::Files | CompiledTerminal::FastCgi => {
                 return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await;
             }
         };
@@ -520,7 +565,7 @@ impl<'c, S: Sock> Request<'c, S> {
         }
         self.connection.facts.end();
         self.connection.account_bytes();
-        if self.settings.access_log {
+        if self.settings.access_log && self.has_log_line() {
             self.write_log_line(duration.as_micros() as u64, sent);
         }
         self.remember(duration.as_micros() as u64);
@@ -557,6 +602,17 @@ impl<'c, S: Sock> Request<'c, S> {
         });
     }
 
+    /// Whether the `log` of its route wants one; without a route every request has one.
+    fn has_log_line(&self) -> bool {
+        let Some(log) = self.route_log() else { return true };
+        log.has_line(self.record.status, self.record.reason.is_some(), self.connection.worker.random())
+    }
+
+    fn route_log(&self) -> Option<&CompiledLog> {
+        let (site, route) = self.site.as_ref().zip(self.route)?;
+        site.compiled.route(route).log.as_deref()
+    }
+
     fn write_log_line(&self, duration_us: u64, response_bytes: u64) {
         let mut sender = self.connection.worker.access_log.borrow_mut();
         let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
@@ -564,9 +620,19 @@ impl<'c, S: Sock> Request<'c, S> {
         let field = |id| self.head.fields.get(id).unwrap_or(b"");
         let request_header =
             |name: &str, found: &mut dyn FnMut(&[u8])| self.head.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let request_cookie = |name: &str, found: &mut dyn FnMut(&[u8])| {
+            cookie_value(&self.head.fields, name.as_bytes()).into_iter().for_each(found);
+        };
         let response_header =
             |name: &str, found: &mut dyn FnMut(&[u8])| self.response.fields.all_named(name.as_bytes()).take(1).for_each(found);
         let needs_headers = sender.needs_headers();
+        let own = self.route_log().filter(|log| log.has_fields());
+        let own_fields = |see: &mut dyn FnMut(&str, &[u8])| {
+            let Some(own) = own else { return };
+            let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
+            let mut rendered: Lease<Vec<u8>> = Lease::take();
+            own.each_field(View { context: &context, request: &self.head, response: Some(&self.response) }, &mut rendered, see);
+        };
         let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         sender.record(&AccessRecord {
             time_unix_us: now_us - duration_us,
@@ -603,6 +669,8 @@ impl<'c, S: Sock> Request<'c, S> {
             reason: self.record.reason,
             setting: self.record.setting,
             request_header: needs_headers.then_some(&request_header),
+            request_cookie: needs_headers.then_some(&request_cookie),
+            own_fields: own.is_some().then_some(&own_fields),
             response_header: needs_headers.then_some(&response_header),
         });
     }
@@ -660,6 +728,8 @@ pub fn context<'a, S: Sock>(
         request_id: record.request_id,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         since_start: connection.worker.process.since_start(record.started),
+        asked_path: record.matched_path,
+        asked_query: record.query,
     }
 }
 

@@ -14,17 +14,18 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_balancing::split::Shares;
 use tidegate_balancing::{hash_bytes, maglev};
 use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
-    CompiledStep, CompiledTemplate, CompiledTerminal, Scope, Target, cache_of, changes_response, compile_steps, compress_of,
-    has_limits,
+    CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, Scope, Target, cache_of, changes_response, compile_steps,
+    compress_of, has_limits,
 };
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
-    Balance, CipherName, Configuration, HostPattern, Limits, PathPolicy, Pool, PoolName, Retry, RouteRetry, Scheme, Server, Site,
-    SiteAddress, Step, Sticky, Terminal, TlsVersion,
+    Balance, CipherName, Configuration, HostPattern, Limits, Mirror, PathPolicy, Pool, PoolName, Retry, Route, RouteLog,
+    RouteRetry, RouteTimeouts, Scheme, Server, Site, SiteAddress, Step, Sticky, Terminal, TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
@@ -126,16 +127,58 @@ pub struct CompiledRoute {
     /// Whether answers may be compressed.
     pub compresses: bool,
     pub terminal: CompiledTerminal,
-    /// Slot in `Snapshot::pools`, for a route that ends in `proxy`.
-    pub pool: Option<usize>,
-    /// What it says of sending requests again.
-    pub retry: RouteRetry,
+    /// For a route that ends in `proxy` the pool, for one that ends in `split` each of them.
+    pub upstreams: Box<[RouteUpstream]>,
+    /// For a route that ends in `split`.
+    pub split: Option<Box<CompiledSplit>>,
+    /// What its site and it say of how long requests may take.
+    pub timeouts: RouteTimeouts,
+    /// What its site and it say of the access log, when they do.
+    pub log: Option<Box<CompiledLog>>,
+    /// Who gets copies of its requests, in order. None where requests go to no upstream.
+    pub mirrors: Box<[CompiledMirror]>,
     /// For a route that ends in `files`.
     pub folder: Option<Folder>,
     /// For a route that keeps answers of its upstream.
     pub cache: Option<Box<RouteCache>>,
     /// For a route that ends in `fastcgi`.
     pub(crate) script: Option<Box<CompiledFastCgi>>,
+}
+
+/// A pool that a route sends requests to.
+pub struct RouteUpstream {
+    /// Slot in `Snapshot::pools`.
+    pub pool: usize,
+    /// What the route says of sending requests again.
+    pub retry: RouteRetry,
+}
+
+/// Which of a route's upstreams gets a request.
+pub struct CompiledSplit {
+    pub by: Option<CompiledTemplate>,
+    pub shares: Shares,
+}
+
+/// A pool that gets copies of a route's requests.
+pub struct CompiledMirror {
+    /// Slot in `Snapshot::pools`.
+    pub pool: usize,
+    pub model: Mirror,
+}
+
+impl CompiledMirror {
+    /// Whether a request with that method is copied; uniform `bits` decide where only some are.
+    pub fn takes(&self, method: &[u8], bits: u64) -> bool {
+        let methods = &self.model.methods;
+        (methods.is_empty() || methods.iter().any(|known| known.as_bytes() == method)) && self.model.sample.takes(bits)
+    }
+}
+
+impl CompiledRoute {
+    /// What it says of sending requests again that go to the upstream at that position.
+    pub fn retry(&self, upstream: usize) -> &RouteRetry {
+        self.upstreams.get(upstream).map_or(&RouteRetry::OfPool, |upstream| &upstream.retry)
+    }
 }
 
 pub struct CompiledPool {
@@ -361,58 +404,8 @@ fn compile_site(
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
-    let mut compiled_routes = Vec::with_capacity(site.routes.len());
-    for route in &site.routes {
-        // What makes a route the same one after a change is which requests it takes.
-        let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
-        let is_named = route.steps.iter().any(counts);
-        let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
-        let scope = Scope { tables: limits, site: &name, route: &route_name };
-        let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
-        let pool = match &route.terminal {
-            Terminal::Proxy { pool, .. } => {
-                Some(*pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?)
-            }
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => None,
-        };
-        let folder = match &route.terminal {
-            Terminal::Files(files) => Some(
-                Folder::open(files)
-                    .map_err(|error| fault(&format_args!("the folder {} cannot be served: {error}", files.root.display())))?,
-            ),
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } | Terminal::FastCgi(_) => None,
-        };
-        let script = match &route.terminal {
-            Terminal::FastCgi(fastcgi) => {
-                let script = CompiledFastCgi::new(fastcgi)
-                    .map_err(|error| fault(&format_args!("the scripts in {} cannot answer: {error}", fastcgi.root.display())))?;
-                Some(Box::new(script))
-            }
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Proxy { .. } | Terminal::Files(_) => None,
-        };
-        let retry = match &route.terminal {
-            Terminal::Proxy { retry, .. } => retry.clone(),
-            Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => {
-                RouteRetry::OfPool
-            }
-        };
-        // Files are in the kernel's cache already, and what is made here costs less than looking it up.
-        let asks = pool.is_some() || script.is_some();
-        let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
-        compiled_routes.push(CompiledRoute {
-            path_policy: path_policy_of(&route.steps),
-            compresses: compress_of(&steps).is_some(),
-            has_limits: has_limits(&steps),
-            changes_response: changes_response(&steps),
-            steps,
-            terminal: CompiledTerminal::compile(&route.terminal),
-            pool,
-            retry,
-            folder,
-            cache,
-            script,
-        });
-    }
+    let given = RouteGiven { site, name: &name, pools, tier, limits };
+    let compiled_routes = site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
     let policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
     let tls_identity = Arc::new(TlsIdentity { site: name.clone(), policy });
@@ -426,6 +419,119 @@ fn compile_site(
         tls_identity,
         metrics,
     })
+}
+
+/// What a route is compiled with.
+struct RouteGiven<'a> {
+    site: &'a Site,
+    name: &'a Arc<str>,
+    pools: &'a HashMap<&'a PoolName, usize>,
+    tier: &'a Arc<CacheTier>,
+    limits: &'a Tables,
+}
+
+fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
+    let RouteGiven { site, name, pools, tier, limits } = given;
+    let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
+    // What makes a route the same one after a change is which requests it takes.
+    let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
+    let is_named = route.steps.iter().any(counts);
+    let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
+    let scope = Scope { tables: limits, site: &name, route: &route_name };
+    let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
+    let upstream = |pool: &PoolName, retry: &RouteRetry| {
+        let slot = pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?;
+        Ok(RouteUpstream { pool: *slot, retry: retry.clone() })
+    };
+    let upstreams: Box<[RouteUpstream]> = match &route.terminal {
+        Terminal::Proxy { pool, retry } => Box::new([upstream(pool, retry)?]),
+        Terminal::Split(split) => split.arms.iter().map(|arm| upstream(&arm.pool, &arm.retry)).collect::<Result<_, _>>()?,
+        Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => Box::default(),
+    };
+    let split = match &route.terminal {
+        Terminal::Split(split) => {
+            let shares = Shares::new(split.arms.iter().map(|arm| arm.weight));
+            let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
+            Some(Box::new(CompiledSplit { by, shares: shares.ok_or_else(|| fault(&"nothing in its split has a weight"))? }))
+        }
+        Terminal::Respond { .. }
+        | Terminal::Redirect { .. }
+        | Terminal::Proxy { .. }
+        | Terminal::Files(_)
+        | Terminal::FastCgi(_) => None,
+    };
+    let folder = match &route.terminal {
+        Terminal::Files(files) => Some(
+            Folder::open(files)
+                .map_err(|error| fault(&format_args!("the folder {} cannot be served: {error}", files.root.display())))?,
+        ),
+        Terminal::Respond { .. }
+        | Terminal::Redirect { .. }
+        | Terminal::Proxy { .. }
+        | Terminal::Split(_)
+        | Terminal::FastCgi(_) => None,
+    };
+    let script = match &route.terminal {
+        Terminal::FastCgi(fastcgi) => {
+            let script = CompiledFastCgi::new(fastcgi)
+                .map_err(|error| fault(&format_args!("the scripts in {} cannot answer: {error}", fastcgi.root.display())))?;
+            Some(Box::new(script))
+        }
+        Terminal::Respond { .. }
+        | Terminal::Redirect { .. }
+        | Terminal::Proxy { .. }
+        | Terminal::Split(_)
+        | Terminal::Files(_) => None,
+    };
+    // Files are in the kernel's cache already, and what is made here costs less than looking it up.
+    let asks = !upstreams.is_empty() || script.is_some();
+    let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
+    Ok(CompiledRoute {
+        path_policy: path_policy_of(&route.steps),
+        compresses: compress_of(&steps).is_some(),
+        has_limits: has_limits(&steps),
+        changes_response: changes_response(&steps),
+        steps,
+        terminal: CompiledTerminal::compile(&route.terminal),
+        upstreams,
+        split,
+        timeouts: timeouts_of(site.steps.iter().chain(&route.steps)),
+        mirrors: mirrors_of(site.steps.iter().chain(&route.steps), pools)
+            .map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
+        log: log_of(site.steps.iter().chain(&route.steps)),
+        folder,
+        cache,
+        script,
+    })
+}
+
+fn timeouts_of<'a>(steps: impl Iterator<Item = &'a Step>) -> RouteTimeouts {
+    let said = steps.filter_map(|step| if let Step::Timeout(timeouts) = step { Some(*timeouts) } else { None });
+    said.fold(RouteTimeouts::default(), RouteTimeouts::and)
+}
+
+/// `Err` is a pool that is not there.
+fn mirrors_of<'a>(
+    steps: impl Iterator<Item = &'a Step>,
+    pools: &HashMap<&PoolName, usize>,
+) -> Result<Box<[CompiledMirror]>, &'a PoolName> {
+    let mut mirrors = Vec::new();
+    for step in steps {
+        match step {
+            Step::Mirror(Some(mirror)) => {
+                let pool = *pools.get(&mirror.pool).ok_or(&mirror.pool)?;
+                mirrors.push(CompiledMirror { pool, model: mirror.clone() });
+            }
+            Step::Mirror(None) => mirrors.clear(),
+            _ => {}
+        }
+    }
+    Ok(mirrors.into())
+}
+
+fn log_of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Box<CompiledLog>> {
+    let said = steps.filter_map(|step| if let Step::Log(log) = step { Some(log) } else { None });
+    CompiledLog::new(&said.fold(RouteLog::default(), RouteLog::and)).map(Box::new)
 }
 
 fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {

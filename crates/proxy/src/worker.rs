@@ -72,6 +72,8 @@ pub struct Worker<S: Sock> {
     /// Requests that the cache makes for itself.
     pub background_fetches: Cell<usize>,
     connections: Cell<usize>,
+    /// Requests that are being copied, and copies on their way.
+    pub copies: Cell<usize>,
     connections_opened: Cell<u64>,
     accepting: Cell<usize>,
     random: Cell<u64>,
@@ -158,7 +160,7 @@ async fn serve(parts: WorkerParts) -> io::Result<()> {
             }
             Some(Some(Command::Abort) | None) => return Ok(()),
         }
-        if is_draining && worker.accepting.get() == 0 && worker.connections.get() == 0 {
+        if is_draining && worker.accepting.get() == 0 && worker.connections.get() == 0 && worker.copies.get() == 0 {
             return Ok(());
         }
     }
@@ -404,6 +406,7 @@ impl<S: Sock> Worker<S> {
             },
             background_fetches: Cell::new(0),
             connections: Cell::new(0),
+            copies: Cell::new(0),
             connections_opened: Cell::new(0),
             accepting: Cell::new(0),
             random: Cell::new(seed | 1),

@@ -7,19 +7,39 @@ use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tidegate_model::{Condition, ConditionKind, Field, HostPattern, Scheme};
+use tidegate_model::{Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
 use tidegate_wire::head::RequestHead;
 
 /// What a route is chosen by.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestFacts<'a> {
-    /// Its path is normalised.
     pub head: &'a RequestHead,
+    /// As the client asked for it, normalised: steps may have changed the head's own since.
+    pub path: &'a [u8],
+    /// The same, without the question mark.
+    pub query: Option<&'a [u8]>,
     /// Without port; in any case.
     pub host: &'a [u8],
     pub scheme: Scheme,
     /// The address that is believed to be the client's, after `trusted-proxies`.
     pub client_ip: IpAddr,
+}
+
+/// `match` lines, compiled: any of them, each with all its conditions. Without a line they hold.
+#[derive(Debug)]
+pub struct Conditions(pub(crate) Box<[Box<[ConditionTest]>]>);
+
+impl Conditions {
+    /// Fails only on a regular expression that does not compile, which `config` refuses before.
+    pub fn new(lines: &[MatchLine]) -> Result<Conditions, regex::Error> {
+        let line = |line: &MatchLine| line.conditions.iter().map(ConditionTest::new).collect::<Result<_, _>>();
+        lines.iter().map(line).collect::<Result<_, _>>().map(Conditions)
+    }
+
+    #[inline]
+    pub fn hold(&self, facts: &RequestFacts<'_>) -> bool {
+        self.0.is_empty() || self.0.iter().any(|line| line.iter().all(|condition| condition.holds(facts)))
+    }
 }
 
 #[derive(Debug)]
@@ -60,9 +80,9 @@ impl ConditionTest {
         let head = facts.head;
         let fits = match &self.kind {
             KindTest::Method(names) => names.iter().any(|name| **name == *head.method_name()),
-            KindTest::Path(patterns) => patterns.iter().any(|pattern| pattern.fits(head.path())),
+            KindTest::Path(patterns) => patterns.iter().any(|pattern| pattern.fits(facts.path)),
             KindTest::Header { name, value } => head.fields.all_named(name).any(|field| value.fits(field)),
-            KindTest::Query { name, value } => head.query().is_some_and(|query| parameter_fits(query, name, value)),
+            KindTest::Query { name, value } => facts.query.is_some_and(|query| parameter_fits(query, name, value)),
             KindTest::Cookie { name, value } => cookie_fits(&head.fields, name, value),
             KindTest::Client(networks) => {
                 let client_ip = facts.client_ip.to_canonical();

@@ -9,6 +9,11 @@ pub(crate) fn cookie_fits(fields: &Fields, name: &[u8], test: &TextTest) -> bool
     fields.all(HeaderId::Cookie).any(|field| pairs(field).any(|(this, value)| this == name && test.fits(value)))
 }
 
+/// The value of the first cookie of that name (compared with case).
+pub fn cookie_value<'a>(fields: &'a Fields, name: &[u8]) -> Option<&'a [u8]> {
+    fields.all(HeaderId::Cookie).flat_map(pairs).find(|(this, _)| *this == name).map(|(_, value)| value)
+}
+
 /// What has no `=` is no cookie.
 fn pairs(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     field.split(|byte| *byte == b';').filter_map(|pair| {
@@ -19,7 +24,7 @@ fn pairs(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cookie_fits, pairs};
+    use super::{cookie_fits, cookie_value, pairs};
     use crate::text_test::TextTest;
     use tidegate_model::TextPattern;
     use tidegate_wire::head::Fields;
@@ -50,6 +55,22 @@ mod tests {
         check(&["session=x-beta"], "session", TextPattern::Suffix("-beta".into()), true);
         check(&["session=x-beta"], "session", TextPattern::Regex("^[a-z]-".into()), true);
         check(&[], "a", TextPattern::Present, false);
+    }
+
+    #[test]
+    fn the_first_of_a_name_counts() {
+        let check = |cookies: &[&str], expected: Option<&str>| {
+            let mut fields = Fields::default();
+            for cookie in cookies {
+                fields.push(b"cookie", cookie.as_bytes());
+            }
+            assert_eq!(cookie_value(&fields, b"id"), expected.map(str::as_bytes), "{cookies:?}");
+        };
+        check(&[], None);
+        check(&["x=1; id=a; id=b"], Some("a"));
+        check(&["x=1", "id=\"c\"; y=2"], Some("\"c\""));
+        check(&["ID=a; idx=b; id"], None);
+        check(&["id="], Some(""));
     }
 
     #[test]

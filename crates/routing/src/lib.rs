@@ -14,7 +14,8 @@ mod text_test;
 #[cfg(test)]
 mod tests;
 
-pub use condition::RequestFacts;
+pub use condition::{Conditions, RequestFacts};
+pub use cookie::cookie_value;
 pub use hosts::Router;
 pub use routes::{Explanation, Reason, Routes};
 

@@ -2,7 +2,7 @@
 //! Paths are looked up in `path_table`; what they propose is checked here, by rank.
 
 use crate::RouteId;
-use crate::condition::{ConditionTest, RequestFacts};
+use crate::condition::{ConditionTest, Conditions, RequestFacts};
 use crate::path_table::{Candidate, PathTable};
 use crate::path_test::PathTest;
 use tidegate_model::Route;
@@ -19,7 +19,7 @@ struct CompiledRoute {
     /// Any of these; empty fits every path.
     paths: Box<[PathTest]>,
     /// Any of these lines, each with all its conditions; empty adds nothing.
-    lines: Box<[Box<[ConditionTest]>]>,
+    conditions: Conditions,
 }
 
 impl Routes {
@@ -31,10 +31,10 @@ impl Routes {
 
     /// The first route in the file that fits.
     pub fn find_route(&self, facts: &RequestFacts<'_>) -> Option<RouteId> {
-        let path = facts.head.path();
+        let path = facts.path;
         let found = self.paths.first(path, |Candidate { rank, regex }| {
             let route = &self.routes[rank as usize];
-            regex.is_none_or(|position| route.paths[position as usize].fits(path)) && route.conditions_hold(facts)
+            regex.is_none_or(|position| route.paths[position as usize].fits(path)) && route.conditions.hold(facts)
         });
         found.map(RouteId)
     }
@@ -84,25 +84,18 @@ pub enum Reason {
 impl CompiledRoute {
     fn new(route: &Route) -> Result<CompiledRoute, regex::Error> {
         let paths = route.paths.iter().map(PathTest::new).collect::<Result<_, _>>()?;
-        let line = |conditions: &[tidegate_model::Condition]| conditions.iter().map(ConditionTest::new).collect::<Result<_, _>>();
-        let lines = route.matches.iter().map(|match_line| line(&match_line.conditions)).collect::<Result<_, _>>()?;
-        Ok(CompiledRoute { paths, lines })
-    }
-
-    #[inline]
-    fn conditions_hold(&self, facts: &RequestFacts<'_>) -> bool {
-        self.lines.is_empty() || self.lines.iter().any(|line| line.iter().all(|condition| condition.holds(facts)))
+        Ok(CompiledRoute { paths, conditions: Conditions::new(&route.matches)? })
     }
 
     fn why_not(&self, facts: &RequestFacts<'_>) -> Option<Reason> {
-        let path = facts.head.path();
+        let path = facts.path;
         if !self.paths.is_empty() && !self.paths.iter().any(|pattern| pattern.fits(path)) {
             return Some(Reason::Path);
         }
-        if self.conditions_hold(facts) {
+        if self.conditions.hold(facts) {
             return None;
         }
         let first_failed = |line: &[ConditionTest]| line.iter().position(|condition| !condition.holds(facts));
-        Some(Reason::Conditions { failed: self.lines.iter().filter_map(|line| first_failed(line)).collect() })
+        Some(Reason::Conditions { failed: self.conditions.0.iter().filter_map(|line| first_failed(line)).collect() })
     }
 }

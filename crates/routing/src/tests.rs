@@ -55,7 +55,14 @@ impl Request {
 fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
     let compiled = Routes::new(routes).expect("the patterns of the test compile");
     let head = request.head();
-    let facts = RequestFacts { head: &head, host: request.host.as_bytes(), scheme: request.scheme, client_ip: request.client_ip };
+    let facts = RequestFacts {
+        head: &head,
+        path: head.path(),
+        query: head.query(),
+        host: request.host.as_bytes(),
+        scheme: request.scheme,
+        client_ip: request.client_ip,
+    };
     let found = compiled.find_route(&facts);
     let explained = compiled.explain(&facts);
     assert_eq!(explained.len(), routes.len());
@@ -341,8 +348,14 @@ fn explain_says_why_each_other_route_was_not_taken() {
     ];
     let compiled = Routes::new(&routes).expect("the patterns of the test compile");
     let head = Request { path: "/a/x".into(), ..Request::default() }.head();
-    let facts =
-        RequestFacts { head: &head, host: b"example.com", scheme: Scheme::Https, client_ip: IpAddr::from([192, 0, 2, 1]) };
+    let facts = RequestFacts {
+        head: &head,
+        path: head.path(),
+        query: head.query(),
+        host: b"example.com",
+        scheme: Scheme::Https,
+        client_ip: IpAddr::from([192, 0, 2, 1]),
+    };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();
     let expected = [Reason::Path, Reason::Conditions { failed: vec![1, 0] }, Reason::Taken, Reason::Shadowed { by: RouteId(2) }];
     assert_eq!(reasons, expected);

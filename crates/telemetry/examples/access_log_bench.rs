@@ -68,6 +68,8 @@ fn typical(line: u64) -> AccessRecord<'static> {
         reason: None,
         setting: None,
         request_header: None,
+        request_cookie: None,
+        own_fields: None,
         response_header: None,
     }
 }

@@ -11,8 +11,8 @@ pub use access_log::{AccessLogSender, AccessLogWriter, AccessRecord, HeaderLooku
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
     CacheDiskNumbers, CacheMetrics, CacheNumbers, ChangeResult, ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge,
-    HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, PoolMetrics,
-    PoolTotals, Registry, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, Traffic, UpstreamError,
-    WorkerMetrics,
+    HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, MirrorResult,
+    PoolMetrics, PoolTotals, Registry, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, Traffic,
+    UpstreamError, WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

@@ -57,6 +57,13 @@ pub struct Fields {
 }
 
 impl Fields {
+    /// Becomes what `other` is, in the memory that it has.
+    pub fn copy_from(&mut self, other: &Fields) {
+        self.bytes.clone_from(&other.bytes);
+        self.list.clone_from(&other.list);
+        self.present = other.present;
+    }
+
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.list.clear();
@@ -322,6 +329,14 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// Becomes what `other` is, in the memory that it has.
+    pub fn copy_from(&mut self, other: &RequestHead) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.copy_from(&other.fields);
+        let RequestHead { version, method, method_name, path, query, authority, host, fields: _ } = *other;
+        *self = RequestHead { version, method, method_name, path, query, authority, host, fields };
+    }
+
     pub fn clear(&mut self) {
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();

@@ -23,7 +23,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "routing", may_use: &["model", "wire"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
-    Layer { name: "middleware", may_use: &["model", "wire", "limiting"] },
+    Layer { name: "middleware", may_use: &["model", "wire", "routing", "limiting"] },
     Layer {
         name: "proxy",
         may_use: &[

@@ -20,7 +20,7 @@ struct StepRow {
     written: &'static [&'static str],
     /// How the paths of its end-to-end cases begin, beneath `tests/cases`.
     cases: &'static str,
-    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names.
+    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names, and what concerns the way to an upstream in `proxy`.
     in_middleware: bool,
 }
 
@@ -79,6 +79,10 @@ const STEPS: &[StepRow] = &[
         cases: "steps/concurrency_limit",
         in_middleware: true,
     },
+    StepRow { word: "timeout", variants: &["Timeout"], written: &["timeout"], cases: "steps/timeout", in_middleware: false },
+    StepRow { word: "mirror", variants: &["Mirror"], written: &["mirror"], cases: "steps/mirror", in_middleware: false },
+    StepRow { word: "log", variants: &["Log"], written: &["log"], cases: "steps/log", in_middleware: true },
+    StepRow { word: "split", variants: &["Split"], written: &["split"], cases: "steps/split", in_middleware: false },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
     StepRow { word: "fastcgi", variants: &["FastCgi"], written: &["fastcgi"], cases: "fastcgi/", in_middleware: false },
     StepRow { word: "proxy", variants: &["Proxy"], written: &["proxy"], cases: "forwarding/", in_middleware: false },
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }";
 
     #[test]
     fn a_step_has_its_five_places() {

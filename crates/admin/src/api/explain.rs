@@ -68,6 +68,10 @@ object! {
         pub folder: Option<String>,
         /// The FastCGI server that runs a script.
         pub server: Option<String>,
+        /// Of a split: the template of its key; none when it goes by chance.
+        pub by: Option<String>,
+        /// Of a split: each part and its pool, on one line.
+        pub shares: Option<String>,
     }
 }
 
@@ -76,6 +80,7 @@ words! {
         Responds = "responds",
         Redirects = "redirects",
         Proxied = "proxied",
+        Split = "split",
         Serves = "serves",
         RunsScript = "runs-script",
         Refused = "refused",

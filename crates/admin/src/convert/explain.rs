@@ -51,8 +51,18 @@ pub fn explanation(explanation: found::Explanation) -> Explanation {
 }
 
 fn outcome(outcome: found::Outcome) -> Outcome {
-    let of =
-        |kind| Outcome { kind, status: None, reason: None, sentence: None, to: None, pool: None, folder: None, server: None };
+    let of = |kind| Outcome {
+        kind,
+        status: None,
+        reason: None,
+        sentence: None,
+        to: None,
+        pool: None,
+        folder: None,
+        server: None,
+        by: None,
+        shares: None,
+    };
     match outcome {
         found::Outcome::Responds { status } => Outcome { status: Some(status), ..of(OutcomeKind::Responds) },
         found::Outcome::Redirects { status, to } => Outcome { status: Some(status), to: Some(to), ..of(OutcomeKind::Redirects) },
@@ -61,6 +71,7 @@ fn outcome(outcome: found::Outcome) -> Outcome {
             Outcome { server: Some(server), folder: Some(folder), ..of(OutcomeKind::RunsScript) }
         }
         found::Outcome::Proxied { pool } => Outcome { pool: Some(pool), ..of(OutcomeKind::Proxied) },
+        found::Outcome::Split { by, shares } => Outcome { by, shares: Some(shares), ..of(OutcomeKind::Split) },
         found::Outcome::Refused { status, reason, sentence } => Outcome {
             status: Some(status),
             reason: Some(reason.to_owned()),

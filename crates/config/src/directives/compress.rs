@@ -122,7 +122,7 @@ fn level(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<CompressLevel> 
     })
 }
 
-fn types_of(lowering: &mut Lowering<'_>, text: &Text) -> Vec<String> {
+pub fn types_of(lowering: &mut Lowering<'_>, text: &Text) -> Vec<String> {
     let types: Vec<String> = text.value.split(',').map(|entry| entry.trim().to_ascii_lowercase()).collect();
     if let Some(wrong) = types.iter().find(|entry| !is_type(entry)) {
         let message = format!("`{}` is no media type", crate::diagnostics::shortened(wrong));

@@ -167,7 +167,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
             | Lower::Pool(_)
             | Lower::Tls(_)
             | Lower::Listener(_)
-            | Lower::Limits(_) => unreachable!("the table has no such directive in a `fastcgi`"),
+            | Lower::Limits(_)
+            | Lower::Inside => unreachable!("the table has no such directive in a `fastcgi`"),
         }
     }
     check_index(lowering, index.as_ref());

@@ -1,17 +1,20 @@
 //! `header`, `response-header`, `request-header`: changes of header fields, in the order written.
 
 use crate::diagnostics::{Diagnostic, Location, nearest};
+use crate::directives::compress::types_of;
+use crate::directives::matching;
+use crate::directives::pool::health::status_ranges;
 use crate::lowering::{self, Line, Lowering};
 use crate::placeholders;
 use crate::syntax::{Entry, Literal, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use tidegate_model::{HeaderChange, HeaderOperation, Step, Template, TemplatePart};
+use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
 
 static RESPONSE_ARGUMENTS: &[Argument] = &arguments(Stage::Response);
 static REQUEST_ARGUMENTS: &[Argument] = &arguments(Stage::Request);
-static RESPONSE_PROPERTIES: &[Property] = &properties(Stage::Response);
+static RESPONSE_PROPERTIES: &[Property] = &response_properties();
 static REQUEST_PROPERTIES: &[Property] = &properties(Stage::Request);
 
 const fn arguments(stage: Stage) -> [Argument; 2] {
@@ -34,9 +37,35 @@ const fn properties(stage: Stage) -> [Property; 4] {
     ]
 }
 
+const STATUS: &str = "status";
+const TYPE: &str = "type";
+
+const fn response_properties() -> [Property; 6] {
+    let [set, add, default, remove] = properties(Stage::Response);
+    [
+        set,
+        add,
+        default,
+        remove,
+        Property::once(
+            STATUS,
+            Kind::Text("statuses and ranges of them, separated by commas"),
+            "Only on answers with one of these, as in `200-299,404` or `5xx`.",
+        ),
+        Property::once(
+            TYPE,
+            Kind::Text("media types, separated by commas"),
+            "Only on answers with one of these, as in `text/html`, `image/*` or `application/*+json`.",
+        ),
+    ]
+}
+
 const DETAILS: &str = "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. \
                        Fields that frame messages (`Connection`, `Content-Length`, `Transfer-Encoding`, `Upgrade` and the like) are the \
-                       proxy's own and cannot be changed.";
+                       proxy's own and cannot be changed.\n\n\
+                       Without `status=` and `type=`, all answers are changed, those that the proxy gives itself as well. `match` lines in the block are conditions \
+                       of the request, with the words of a route's: all conditions of one line, and one of several lines. Path and query are there what the client \
+                       asked for; header fields are as the steps before have left them. What is on one line holds for all of its changes.";
 
 pub static HEADER: Directive = Directive {
     name: "header",
@@ -44,7 +73,7 @@ pub static HEADER: Directive = Directive {
     repeat: Repeat::Many,
     arguments: RESPONSE_ARGUMENTS,
     properties: RESPONSE_PROPERTIES,
-    block: Block::None,
+    block: Block::Optional(Place::Header),
     summary: "Changes the header fields of the response; the short form of `response-header`.",
     details: DETAILS,
     default: "",
@@ -58,11 +87,11 @@ pub static RESPONSE_HEADER: Directive = Directive {
     repeat: Repeat::Many,
     arguments: RESPONSE_ARGUMENTS,
     properties: RESPONSE_PROPERTIES,
-    block: Block::None,
+    block: Block::Optional(Place::Header),
     summary: "Changes the header fields that the client sees.",
     details: DETAILS,
     default: "",
-    example: "response-header set=\"X-Served-By: {upstream.address}\" default=\"Cache-Control: no-store\"",
+    example: "response-header \"Cache-Control\" \"max-age=600\" status=\"200-299\" type=\"text/css,image/*\" {\n    match method=\"GET\" not cookie=\"session\"\n}",
     lower: Lower::Step(lower_response),
 };
 
@@ -72,10 +101,11 @@ pub static REQUEST_HEADER: Directive = Directive {
     repeat: Repeat::Many,
     arguments: REQUEST_ARGUMENTS,
     properties: REQUEST_PROPERTIES,
-    block: Block::None,
+    block: Block::Optional(Place::Header),
     summary: "Changes the header fields that the upstream sees.",
     details: "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. `Host` can \
-              be set, but not removed or added. Fields that frame messages cannot be changed.",
+              be set, but not removed or added. Fields that frame messages cannot be changed. `match` lines in the block are conditions, \
+              with the words of a route's.",
     default: "",
     example: "request-header \"Host\" \"internal.example.com\" add=\"X-Request-Id: {request.id}\"",
     lower: Lower::Step(lower_request),
@@ -101,24 +131,48 @@ enum Direction {
 }
 
 fn lower_response(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    changes(lowering, line, Direction::Response).map(Step::ResponseHeader)
+    step(lowering, line, Direction::Response).map(Step::ResponseHeader)
 }
 
 fn lower_request(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    changes(lowering, line, Direction::Request).map(Step::RequestHeader)
+    step(lowering, line, Direction::Request).map(Step::RequestHeader)
+}
+
+fn step(lowering: &mut Lowering<'_>, line: &Line<'_>, direction: Direction) -> Option<HeaderStep> {
+    let errors_before = lowering.diagnostics.len();
+    let changes = changes(lowering, line, direction);
+    let mut when = HeaderConditions::default();
+    if direction == Direction::Response {
+        if let Some(text) = line.text(lowering, STATUS) {
+            when.statuses = status_ranges(lowering, &text).unwrap_or_default();
+        }
+        if let Some(text) = line.text(lowering, TYPE) {
+            when.types = types_of(lowering, &text);
+        }
+    }
+    for child in lowering::lines(lowering, line.children(), Place::Header) {
+        when.matches.extend(matching::read_line(lowering, &child));
+    }
+    // A condition that was not understood must not become one that always holds.
+    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    changes.filter(|_| !is_faulty).map(|changes| HeaderStep { changes, when })
+}
+
+fn is_condition(entry: &Entry) -> bool {
+    entry.name.as_ref().is_some_and(|name| name.text == STATUS || name.text == TYPE)
 }
 
 fn changes(lowering: &mut Lowering<'_>, line: &Line<'_>, direction: Direction) -> Option<Vec<HeaderChange>> {
     let mut changes = Vec::new();
     let mut faulty = false;
-    if line.node.entries.is_empty() {
+    if line.node.entries.iter().all(is_condition) {
         let message = format!("`{}` changes nothing", line.directive.name);
         let help = format!("for example `{}`", line.directive.example);
         lowering.report(Diagnostic::error("missing-argument", line.location(), message).help(help));
     }
     let mut pending_name: Option<&Value> = None;
     let mut pairs = 0;
-    for entry in &line.node.entries {
+    for entry in line.node.entries.iter().filter(|entry| !is_condition(entry)) {
         let change = match (&entry.name, pending_name.take()) {
             (None, Some(name)) => pair(lowering, name, &entry.value, direction),
             (None, None) if pairs > 0 => continue,

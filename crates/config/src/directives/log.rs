@@ -1,9 +1,10 @@
-//! `log level="info"`: what the process says about itself on stderr.
+//! `log level="info"`: what the process says about itself on stderr. And `log` in a site or a route: which of its requests are in the access log.
 
-use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
-use tidegate_model::LogLevel;
+use crate::diagnostics::{Diagnostic, shortened};
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use tidegate_model::request_log::LINE_KEYS;
+use tidegate_model::{LogLevel, RouteLog, RouteLogField, Sample, Step};
 
 pub static LOG: Directive = Directive {
     name: "log",
@@ -18,10 +19,57 @@ pub static LOG: Directive = Directive {
     }],
     block: Block::None,
     summary: "How much the process says about itself on stderr.",
-    details: "Requests are logged by `access-log`.",
+    details: "Requests are logged by `access-log`; which of a site or a route, by `log` there.",
     default: "`level=\"info\"`",
     example: "log level=\"warn\"",
     lower: Lower::Top(lower),
+};
+
+pub static ROUTE_LOG: Directive = Directive {
+    name: "log",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "switch",
+        kind: Kind::Switch,
+        count: Count::Optional,
+        summary: "`off`: requests have no line; `on`: each has one, whatever the site says.",
+    }],
+    properties: &[Property::once(
+        "sample",
+        Kind::Sample,
+        "Part of the requests that have a line, by chance. Answers from 500 on, and requests that the proxy refused or cut, have one always.",
+    )],
+    block: Block::Optional(Place::Log),
+    summary: "Which requests have a line in the access log, and what of their own stands there.",
+    details: "Counters and metrics count every request. In a route, what is left out is as its site says; fields of both are there. `access-log` says where lines go, and \
+              what they look like.",
+    default: "every request has a line",
+    example: "log sample=\"1%\" {\n    field \"tenant\" \"{request.header.X-Tenant}\"\n}",
+    lower: Lower::Step(lower_of_route),
+};
+
+pub static FIELD: Directive = Directive {
+    name: "field",
+    places: &[Place::Log],
+    repeat: Repeat::Many,
+    arguments: &[
+        Argument {
+            name: "name",
+            kind: Kind::Text("a name, as in `\"tenant\"`"),
+            count: Count::One,
+            summary: "Its key: letters, digits, `_`, `-` and `.`, and none that lines have anyway.",
+        },
+        Argument { name: "value", kind: Kind::Template(Stage::Response), count: Count::One, summary: "Its text." },
+    ],
+    properties: &[],
+    block: Block::None,
+    summary: "One more field of a line.",
+    details: "In the JSON form it stands at the end of the line, and is left out when its text is empty; at most 1 KiB of the text is shown. A template shows it with \
+              `{log.NAME}`; the common form has no place for it. Fields of the request are seen as the steps have left them.",
+    default: "",
+    example: "field \"tenant\" \"{request.header.X-Tenant}\"",
+    lower: Lower::Inside,
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
@@ -35,4 +83,67 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     if let Some((_, level)) = LogLevel::NAMES.iter().find(|(known, _)| *known == name) {
         lowering.configuration.log.level = *level;
     }
+}
+
+fn lower_of_route(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let errors_before = lowering.diagnostics.len();
+    let switch = line.read_argument(lowering, 0).map(Read::switch);
+    let sample = line.number(lowering, "sample").map(Sample::from_millionths);
+    let fields = fields(lowering, line);
+    let beside = line.property("sample").map(|value| value.location.clone()).or_else(|| {
+        let fields = line.node.children.as_deref().unwrap_or_default();
+        fields.first().map(|field| field.location.clone())
+    });
+    if let (Some(false), Some(at)) = (switch, beside) {
+        let diagnostic = Diagnostic::error("settings-of-off", at, "`log \"off\"` has no settings");
+        lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+    }
+    if line.node.entries.is_empty() && line.children().is_empty() {
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "this `log` says nothing");
+        lowering.report(
+            diagnostic.help(
+                "for example `log \"off\"`, `log sample=\"1%\"` or `log { field \"tenant\" \"{request.header.X-Tenant}\"; }`",
+            ),
+        );
+    }
+    if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
+        return None;
+    }
+    // Who asks for a part of the requests asks for lines, and who switches lines on for all of them.
+    let is_on = switch.or(sample.map(|_| true));
+    let sample = sample.or((switch == Some(true)).then_some(Sample::ALL));
+    Some(Step::Log(RouteLog { is_on, sample, fields }))
+}
+
+fn fields(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteLogField> {
+    let mut fields: Vec<RouteLogField> = Vec::new();
+    let lines = lowering::lines(lowering, line.children(), Place::Log);
+    if lines.len() > RouteLog::FIELDS_MAX {
+        let message = format!("there are more than {} fields in this `log`", RouteLog::FIELDS_MAX);
+        lowering.report(Diagnostic::error("too-many-fields", line.location(), message));
+    }
+    for child in lines {
+        let name = child.read_argument(lowering, 0).map(Read::text);
+        let value = child.read_argument(lowering, 1).map(Read::template);
+        let (Some(name), Some(value)) = (name, value) else { continue };
+        if !is_name(&name.value) {
+            let message = format!("`{}` cannot be the name of a field", shortened(&name.value));
+            let help = format!("a name has letters, digits, `_`, `-` and `.`, and at most {} of them", RouteLog::NAME_BYTES_MAX);
+            lowering.report(name.error("bad-name", message).help(help));
+        } else if LINE_KEYS.contains(&name.value.as_str()) {
+            let message = format!("every line has a field `{}`", name.value);
+            lowering.report(name.error("bad-name", message).help("give yours another name"));
+        } else if fields.iter().any(|known| known.name == name.value) {
+            let message = format!("there are two fields `{}`", name.value);
+            lowering.report(name.error("duplicate-field", message).help("remove one of them"));
+        } else {
+            fields.push(RouteLogField { name: name.value, value });
+        }
+    }
+    fields
+}
+
+fn is_name(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    !text.is_empty() && text.len() <= RouteLog::NAME_BYTES_MAX && text.chars().all(is_part)
 }

@@ -14,7 +14,7 @@ use tidegate_model::{Condition, ConditionKind, Field, HostPattern, MatchLine, Sc
 
 pub static MATCH: Directive = Directive {
     name: "match",
-    places: &[Place::Route],
+    places: &[Place::Route, Place::Header],
     repeat: Repeat::Many,
     arguments: &[Argument {
         name: "not",
@@ -33,7 +33,7 @@ pub static MATCH: Directive = Directive {
         condition("scheme", "`http` or `https`", "How the client came in."),
     ],
     block: Block::None,
-    summary: "Conditions of a route beyond its path.",
+    summary: "Conditions of a route beyond its path, and of a change of header fields.",
     details: "All conditions of one line have to hold; several lines are alternatives. A condition given twice on a line is required twice. \
               The bare word `not` turns round the condition behind it.\n\n\
               Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.",
@@ -47,6 +47,13 @@ const fn condition(name: &'static str, form: &'static str, summary: &'static str
 }
 
 fn lower(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
+    let read = read_line(lowering, line);
+    draft.faulty |= read.is_none();
+    draft.matches.extend(read);
+}
+
+/// `None`: some condition could not be read, which was reported.
+pub fn read_line(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<MatchLine> {
     let mut conditions = Vec::new();
     let mut pending_not: Option<&Entry> = None;
     let errors_before = lowering.diagnostics.len();
@@ -78,10 +85,9 @@ fn lower(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
                 .help("for example `match method=\"GET,POST\"`");
             lowering.report(diagnostic);
         }
-        draft.faulty = true;
+        return None;
     }
-    draft.faulty |= is_faulty;
-    draft.matches.push(MatchLine { conditions });
+    (!is_faulty).then_some(MatchLine { conditions })
 }
 
 /// Names that the table does not have were reported with the shape of the line.

@@ -21,6 +21,7 @@ pub mod listener;
 pub mod log;
 pub mod matching;
 pub mod memory;
+pub mod mirror;
 pub mod path_policy;
 pub mod pool;
 pub mod proxy;
@@ -30,7 +31,9 @@ pub mod respond;
 pub mod rewrite;
 pub mod route;
 pub mod site;
+pub mod split;
 pub mod threads;
+pub mod timeout;
 pub mod tls;
 
 use crate::table::{Directive, Kind, Place};
@@ -48,6 +51,8 @@ pub static ALL: &[&Directive] = &[
     &route::ROUTE,
     &matching::MATCH,
     &proxy::PROXY,
+    &split::SPLIT,
+    &split::SPLIT_PROXY,
     &respond::RESPOND,
     &redirect::REDIRECT,
     &files::FILES,
@@ -70,6 +75,10 @@ pub static ALL: &[&Directive] = &[
     &concurrency_limit::CONCURRENCY_LIMIT,
     &compress::COMPRESS,
     &cache::CACHE,
+    &timeout::ROUTE_TIMEOUT,
+    &mirror::MIRROR,
+    &log::ROUTE_LOG,
+    &log::FIELD,
     &pool::POOL,
     &pool::server::SERVER,
     &pool::discover::DISCOVER,
@@ -114,6 +123,9 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
     (Place::Top, &["tcp", "udp", "acme", "telemetry"]),
     (Place::Site, STEPS_NOT_AVAILABLE),
     (Place::Route, STEPS_NOT_AVAILABLE),
+    (Place::Header, &[]),
+    (Place::Log, &[]),
+    (Place::Split, &[]),
     (Place::Pool, &[]),
     (Place::FastCgi, &[]),
     (Place::Tls, &["client-auth", "acme", "on-demand"]),
@@ -121,8 +133,7 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
     (Place::Limits, &[]),
 ];
 
-static STEPS_NOT_AVAILABLE: &[&str] =
-    &["basic-auth", "forward-auth", "jwt", "oidc", "timeout", "mirror", "split", "error-page", "log", "trace", "wasm"];
+static STEPS_NOT_AVAILABLE: &[&str] = &["basic-auth", "forward-auth", "jwt", "oidc", "error-page", "trace", "wasm"];
 
 /// Properties of directives that exist, which this version does not have.
 static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
@@ -182,6 +193,22 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
         &["limit_conn", "limit_conn_zone", "inFlightReq", "inflightreq", "in-flight-req"],
         "how many requests of a client may be on their way at once is said with `concurrency-limit`, as in `concurrency-limit 10 by=\"client-ip\"`",
     ),
+    (
+        &["split_clients", "weighted_clusters", "weighted"],
+        "requests are spread over pools with `split`, as in `split { proxy \"web\" weight=95; proxy \"canary\" weight=5; }`",
+    ),
+    (
+        &["mirroring", "mirror_request_body", "request_mirror_policies"],
+        "copies of requests go to another pool with `mirror`, as in `mirror \"shadow\" sample=\"10%\"`",
+    ),
+    (
+        &["proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout", "response_header_timeout"],
+        "how long requests may take is said with `timeout`, as in `timeout connect=\"2s\" first-byte=\"30s\"`, in a route or for a pool",
+    ),
+    (
+        &["access_log", "log_skip", "skip_log", "accessLog"],
+        "where requests are logged is said with `access-log` at the top level; which of a site or a route, with `log \"off\"` or `log sample=\"1%\"` in it",
+    ),
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
 
@@ -220,16 +247,33 @@ static LIMIT_PROPERTIES_OF_OTHERS: &[(&[&str], &str)] = &[
     (&["amount", "max", "limit"], "the number stands behind the word, as in `concurrency-limit 10`"),
 ];
 
-/// How a property of another proxy is said here.
-pub fn property_said_here(directive: &str, name: &str) -> Option<&'static str> {
-    let known = match directive {
-        _ if directive == pool::server::SERVER.name => PROPERTIES_OF_OTHERS,
-        _ if directive == rate_limit::RATE_LIMIT.name || directive == concurrency_limit::CONCURRENCY_LIMIT.name => {
+/// How a property of another proxy is said here, or one that belongs to another directive of the same name.
+pub fn property_said_here(directive: &Directive, name: &str) -> Option<&'static str> {
+    let is = |known: &Directive| std::ptr::eq(directive, known);
+    if is(&log::LOG) && name != "level" {
+        return log_said_here(directive);
+    }
+    if is(&log::ROUTE_LOG) && name == "level" {
+        return Some("`log level=` is of the whole process, and stands at the top level");
+    }
+    if is(&header::REQUEST_HEADER) && matches!(name, "status" | "type") {
+        return Some("the request is changed before there is an answer; `response-header` has it");
+    }
+    let known = match directive.name {
+        of_a_server if of_a_server == pool::server::SERVER.name => PROPERTIES_OF_OTHERS,
+        limit if limit == rate_limit::RATE_LIMIT.name || limit == concurrency_limit::CONCURRENCY_LIMIT.name => {
             LIMIT_PROPERTIES_OF_OTHERS
         }
         _ => &[],
     };
     known.iter().find(|(names, _)| names.contains(&name)).map(|(_, help)| *help)
+}
+
+/// What is meant where the process-wide `log` gets something that it does not take.
+pub fn log_said_here(directive: &Directive) -> Option<&'static str> {
+    let process_wide: &Directive = &log::LOG;
+    std::ptr::eq(directive, process_wide)
+        .then_some("here `log level=\"info\"` is what the process says of itself; requests are logged by `access-log`, and of a site or a route by `log` in its block")
 }
 
 /// How a word of another proxy is said here.
@@ -284,7 +328,13 @@ mod tests {
     /// The example inside what has to be around it.
     fn surrounded(directive: &Directive, place: Place) -> String {
         let example = directive.example;
-        let answers = if matches!(directive.lower, Lower::Terminal(_)) || directive.name == "route" { "" } else { "respond 200" };
+        let answers = match directive.name {
+            _ if matches!(directive.lower, Lower::Terminal(_)) => "",
+            "route" => "",
+            // What they do is done on the way to an upstream.
+            "mirror" | "timeout" => "proxy \"10.0.0.7:80\"",
+            _ => "respond 200",
+        };
         let site = "site \"localhost\" { respond 200; }";
         match place {
             Place::Top if directive.name == "site" => example.to_string(),
@@ -292,6 +342,9 @@ mod tests {
             Place::Top => format!("{example}\n{site}"),
             Place::Site => format!("site \"localhost\" {{\n{example}\n{answers}\n}}"),
             Place::Route => format!("site \"localhost\" {{\nroute {{\n{example}\n{answers}\n}}\n}}"),
+            Place::Header => format!("site \"localhost\" {{ header \"X-A\" \"1\" {{\n{example}\n}}; respond 200; }}"),
+            Place::Log => format!("site \"localhost\" {{ log {{\n{example}\n}}; respond 200; }}"),
+            Place::Split => format!("site \"localhost\" {{ split {{\n{example}\n}}; }}"),
             Place::Pool if directive.name == "protocol" => {
                 format!("site \"localhost\" {{ proxy \"10.0.0.9:80\" {{\n{example}\n}}; }}")
             }

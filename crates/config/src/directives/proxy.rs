@@ -10,16 +10,18 @@ use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat
 use std::hash::Hasher;
 use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
 
+pub const ARGUMENTS: &[Argument] = &[Argument {
+    name: "upstreams",
+    kind: Kind::Text("the name of a pool, or upstream addresses"),
+    count: Count::Any,
+    summary: "The name of a pool; or one or more addresses `[scheme://]host:port`, which are a pool written in place.",
+}];
+
 pub static PROXY: Directive = Directive {
     name: "proxy",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "upstreams",
-        kind: Kind::Text("the name of a pool, or upstream addresses"),
-        count: Count::Any,
-        summary: "The name of a pool; or one or more addresses `[scheme://]host:port`, which are a pool written in place.",
-    }],
+    arguments: ARGUMENTS,
     properties: &[],
     block: Block::Optional(Place::Pool),
     summary: "Hands the request to an upstream.",
@@ -33,7 +35,13 @@ pub static PROXY: Directive = Directive {
     lower: Lower::Terminal(lower),
 };
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+/// Also the lines of a `split`.
+pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    read_pool(lowering, line, true).map(|(pool, retry)| Terminal::Proxy { pool, retry })
+}
+
+/// The pool that a line names or writes in place. `takes_retry`: behind a name, `retry` may stand in the block.
+pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool) -> Option<(PoolName, RouteRetry)> {
     let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
     let all_read = texts.len() == line.arguments().count();
     let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains(':'));
@@ -46,7 +54,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         return None;
     }
     if let Some(name) = names.first() {
-        return named(lowering, line, name, &names);
+        return named(lowering, line, name, &names, takes_retry);
     }
     let mut draft = PoolDraft::default();
     draft.faulty = !all_read;
@@ -60,18 +68,28 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         }
     }
     pool::lower_children(lowering, &mut draft, line.children());
-    if line.node.entries.is_empty() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
-        let diagnostic =
-            Diagnostic::error("missing-argument", line.location(), "`proxy` needs the name of a pool, or upstream addresses")
-                .help("for example `proxy \"127.0.0.1:8080\"`");
+    if line.arguments().next().is_none() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
+        let word = line.directive.name;
+        let diagnostic = Diagnostic::error(
+            "missing-argument",
+            line.location(),
+            format!("`{word}` needs the name of a pool, or upstream addresses"),
+        )
+        .help(format!("for example `{word} \"127.0.0.1:8080\"`"));
         lowering.report(diagnostic);
         return None;
     }
     let pool = pool::finish(lowering, draft, PoolName("".into()), line.location()).filter(|_| all_read)?;
-    Some(Terminal::Proxy { pool: share(lowering, pool), retry: RouteRetry::OfPool })
+    Some((share(lowering, pool), RouteRetry::OfPool))
 }
 
-fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Text]) -> Option<Terminal> {
+fn named(
+    lowering: &mut Lowering<'_>,
+    line: &Line<'_>,
+    name: &Text,
+    names: &[&Text],
+    takes_retry: bool,
+) -> Option<(PoolName, RouteRetry)> {
     if let Some(second) = names.get(1) {
         let diagnostic = Diagnostic::error("too-many-arguments", second.location.clone(), "only one pool can be named")
             .help("an upstream address needs a port, as in `10.0.0.4:8080`");
@@ -79,7 +97,7 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
     }
     let mut retry = RouteRetry::OfPool;
     for setting in lowering::lines(lowering, line.children(), Place::Pool) {
-        if setting.directive.name == RETRY.name {
+        if takes_retry && setting.directive.name == RETRY.name {
             retry = read_retry(lowering, &setting).map_or(RouteRetry::Off, RouteRetry::Own);
             continue;
         }
@@ -89,7 +107,11 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
         if let Some(at) = lowering.pools_written.get(&name.value) {
             diagnostic = diagnostic.label(at.clone(), "the pool");
         }
-        lowering.report(diagnostic.help("behind the name of a pool only `retry` can stand here"));
+        lowering.report(diagnostic.help(if takes_retry {
+            "behind the name of a pool only `retry` can stand here"
+        } else {
+            "behind the name of a pool no settings can stand here"
+        }));
     }
     lowering.pools_used.insert(name.value.clone());
     if !lowering.pools_written.contains_key(&name.value) {
@@ -105,7 +127,7 @@ fn named(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &Text, names: &[&Te
         });
         return None;
     }
-    Some(Terminal::Proxy { pool: PoolName(name.value.as_str().into()), retry })
+    Some((PoolName(name.value.as_str().into()), retry))
 }
 
 /// Names a pool by what it contains, and keeps one of those that are equal.

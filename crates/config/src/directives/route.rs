@@ -81,15 +81,28 @@ fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
     }
     let lines = lowering::lines(lowering, line.children(), Place::Route);
     let all_understood = lines.len() == line.children().len();
-    for child in lines {
-        lower_child(lowering, &mut draft, &child);
+    for child in &lines {
+        lower_child(lowering, &mut draft, child);
     }
+    warn_of_idle_steps(lowering, &draft, &lines);
     if draft.terminal_at.is_none() && line.node.children.is_some() && all_understood {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this route")
             .help("add `proxy`, `respond` or `redirect`");
         lowering.report(diagnostic);
     }
     site::add_route(site, draft);
+}
+
+/// What happens on the way to an upstream, in a route none of whose requests go to one.
+fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[Line<'_>]) {
+    match &draft.terminal {
+        None | Some(Terminal::Proxy { .. } | Terminal::Split(_)) => return,
+        Some(Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_)) => {}
+    }
+    for line in lines.iter().filter(|line| matches!(line.directive.name, "mirror" | "timeout")) {
+        let message = format!("`{}` does nothing here: no request of this route goes to an upstream", line.directive.name);
+        lowering.report(Diagnostic::warning("without-effect", line.location(), message).help("remove it"));
+    }
 }
 
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
@@ -124,7 +137,8 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
         | Lower::FastCgi(_)
         | Lower::Tls(_)
         | Lower::Listener(_)
-        | Lower::Limits(_) => {
+        | Lower::Limits(_)
+        | Lower::Inside => {
             unreachable!("the table has no such directive in a route")
         }
     }

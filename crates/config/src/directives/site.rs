@@ -110,7 +110,8 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
         | Lower::FastCgi(_)
         | Lower::Tls(_)
         | Lower::Listener(_)
-        | Lower::Limits(_) => {
+        | Lower::Limits(_)
+        | Lower::Inside => {
             unreachable!("the table has no such directive in a site")
         }
     }

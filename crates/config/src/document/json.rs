@@ -50,7 +50,9 @@ pub fn step(directive: &Directive, value: Value) -> Value {
 pub fn values(directive: &'static Directive, node: &Node) -> Vec<Value> {
     let mut parts: Vec<Vec<Written<'_>>> = vec![Vec::new()];
     let is_ordered = matches!(directive.lower, Lower::Step(_));
-    for entry in written(directive, node) {
+    // What can be said once is said for the whole of the line, wherever it stands.
+    let (for_all, in_order): (Vec<_>, Vec<_>) = written(directive, node).into_iter().partition(Written::is_for_all);
+    for entry in in_order {
         let part = parts.last_mut().expect("there is one from the start");
         if is_ordered && part.last().is_some_and(|before| before.rank > entry.rank) {
             parts.push(vec![entry]);
@@ -58,10 +60,14 @@ pub fn values(directive: &'static Directive, node: &Node) -> Vec<Value> {
             part.push(entry);
         }
     }
+    for part in &mut parts {
+        part.extend(&for_all);
+    }
     parts.iter().map(|part| value(directive, part, node.children.as_deref())).collect()
 }
 
 /// An entry together with what the table says about it.
+#[derive(Clone, Copy)]
 pub struct Written<'n> {
     pub entry: &'n Entry,
     /// The word that turns this condition round.
@@ -79,6 +85,13 @@ pub enum Slot {
 }
 
 impl Written<'_> {
+    fn is_for_all(&self) -> bool {
+        match self.slot {
+            Slot::Argument => false,
+            Slot::Property(property) => property.repeat == Repeat::Once,
+        }
+    }
+
     /// Entries of the same key take one another's place.
     pub fn key(&self) -> (Option<&'static str>, bool) {
         match self.slot {
@@ -179,7 +192,15 @@ fn add(members: &mut Map<String, Value>, name: &str, is_list: bool, value: Value
 pub fn has_steps(place: Place) -> bool {
     match place {
         Place::Site | Place::Route => true,
-        Place::Top | Place::Pool | Place::FastCgi | Place::Tls | Place::Listener | Place::Limits => false,
+        Place::Top
+        | Place::Header
+        | Place::Log
+        | Place::Split
+        | Place::FastCgi
+        | Place::Pool
+        | Place::Tls
+        | Place::Listener
+        | Place::Limits => false,
     }
 }
 
@@ -209,6 +230,7 @@ fn text_value(kind: Kind, text: &str) -> Value {
         | Kind::Duration { .. }
         | Kind::Size { .. }
         | Kind::ByteRate { .. }
+        | Kind::Sample
         | Kind::Percent { .. }
         | Kind::Switch => text.into(),
     }

@@ -263,18 +263,12 @@ impl Reader {
                     Refusal::Value(format!("{owner} goes from {} to {}", units::show_size(min), units::show_size(max)), None)
                 }
             },
-            (Kind::Size { .. }, Value::String(text)) => match units::parse_size(text) {
-                Ok(_) => return Some(Literal::Text(text.clone())),
-                Err(reason) => Refusal::Value(reason, None),
-            },
-            (Kind::ByteRate { .. }, Value::String(text)) => match units::parse_byte_rate(text) {
-                Ok(_) => return Some(Literal::Text(text.clone())),
-                Err(reason) => Refusal::Value(reason, None),
-            },
-            (Kind::Duration { .. }, Value::String(text)) => match units::parse_duration(text) {
-                Ok(_) => return Some(Literal::Text(text.clone())),
-                Err(reason) => Refusal::Value(reason, None),
-            },
+            (Kind::Size { .. } | Kind::ByteRate { .. } | Kind::Duration { .. } | Kind::Sample, Value::String(text)) => {
+                match has_unit(kind, text) {
+                    Ok(()) => return Some(Literal::Text(text.clone())),
+                    Err(reason) => Refusal::Value(reason, None),
+                }
+            }
             (Kind::Percent { min, max }, Value::String(text)) => match units::parse_percent(text) {
                 Ok(percent) if (min..=max).contains(&percent) => return Some(Literal::Text(text.clone())),
                 Ok(_) => Refusal::Value(format!("{owner} goes from {min}% to {max}%"), None),
@@ -291,7 +285,7 @@ impl Reader {
             (Kind::Size { .. }, _) => Refusal::Type("a number of bytes or a size such as `\"64KiB\"`"),
             (Kind::ByteRate { .. }, _) => Refusal::Type("a number of bytes or a rate such as `\"1KiB/s\"`"),
             (Kind::Duration { .. }, _) => Refusal::Type("a duration such as `\"5s\"`"),
-            (Kind::Percent { .. }, _) => Refusal::Type("a share such as `\"20%\"`"),
+            (Kind::Percent { .. } | Kind::Sample, _) => Refusal::Type("a share such as `\"20%\"`"),
             (Kind::Switch, _) => Refusal::Type("a boolean"),
         };
         match refusal {
@@ -299,6 +293,17 @@ impl Reader {
             Refusal::Value(message, help) => self.report(pointer, message, help),
         }
         None
+    }
+}
+
+/// Whether the text is a number with a unit of the kind.
+fn has_unit(kind: Kind, text: &str) -> Result<(), String> {
+    match kind {
+        Kind::Size { .. } => units::parse_size(text).map(drop),
+        Kind::ByteRate { .. } => units::parse_byte_rate(text).map(drop),
+        Kind::Duration { .. } => units::parse_duration(text).map(drop),
+        Kind::Sample => units::parse_sample(text).map(drop),
+        _ => Ok(()),
     }
 }
 

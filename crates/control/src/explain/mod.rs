@@ -72,6 +72,8 @@ pub enum Outcome {
     Redirects { status: u16, to: String },
     /// `proxy`, to this pool.
     Proxied { pool: String },
+    /// `split`, to one of several pools. `by`: the template of its key; `shares`: each part and its pool, on one line.
+    Split { by: Option<String>, shares: String },
     /// `files`, from this folder.
     Serves { folder: String },
     /// `fastcgi`, by a script in this folder, as the server sees it.
@@ -319,6 +321,7 @@ impl Explanation {
             Outcome::Responds { .. }
             | Outcome::Redirects { .. }
             | Outcome::Proxied { .. }
+            | Outcome::Split { .. }
             | Outcome::Serves { .. }
             | Outcome::RunsScript { .. } => true,
             Outcome::Refused { .. } | Outcome::NothingListens | Outcome::HandshakeRefused => false,
@@ -338,7 +341,14 @@ impl Explanation {
         client_ip: IpAddr,
     ) -> Result<(), String> {
         let compiled = Routes::new(&site.routes).map_err(|error| format!("site {}: {error}", site_name(site)))?;
-        let facts = RequestFacts { head, host: head.host(), scheme: place.listening.scheme, client_ip };
+        let facts = RequestFacts {
+            head,
+            path: head.path(),
+            query: head.query(),
+            host: head.host(),
+            scheme: place.listening.scheme,
+            client_ip,
+        };
         let reasons = compiled.explain(&facts);
         let taken = reasons.iter().find(|explained| explained.reason == Reason::Taken).map(|explained| explained.route);
         debug_assert_eq!(taken, compiled.find_route(&facts), "the explanation must be of what happens");
@@ -351,7 +361,7 @@ impl Explanation {
         if let Some(policy) = path_policy_of(&route.steps) {
             let mut head = head.clone();
             let settled = settle(&mut head, policy);
-            let facts = RequestFacts { head: &head, ..facts };
+            let facts = RequestFacts { head: &head, path: head.path(), query: head.query(), ..facts };
             if settled.is_err() || compiled.find_route(&facts) != Some(taken) {
                 let reason = settled.err().unwrap_or(PathRefusal::Ambiguous).reason();
                 self.outcome = refused(400, reason, "the path is spelled in a way that the route refuses");
@@ -373,7 +383,10 @@ impl Explanation {
             | Step::RateLimit(_)
             | Step::ConcurrencyLimit(_)
             | Step::Compress(_)
-            | Step::Cache(_) => None,
+            | Step::Cache(_)
+            | Step::Timeout(_)
+            | Step::Log(_)
+            | Step::Mirror(_) => None,
         });
         self.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit", value: wording::size(bytes) }));
         self.outcome = match &route.terminal {
@@ -382,6 +395,9 @@ impl Explanation {
             Terminal::Files(files) => Outcome::Serves { folder: files.root.display().to_string() },
             Terminal::FastCgi(fastcgi) => {
                 Outcome::RunsScript { server: fastcgi.address.to_string(), folder: fastcgi.root.display().to_string() }
+            }
+            Terminal::Split(split) => {
+                Outcome::Split { by: split.by.as_ref().map(ToString::to_string), shares: wording::shares(split) }
             }
             Terminal::Proxy { pool, .. } => {
                 self.pool = configuration.pools.iter().find(|known| known.name == *pool).map(pool::seen);

@@ -102,6 +102,8 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Responds { status } => format!("answered here with {status}"),
         Outcome::Redirects { status, to } => format!("redirected with {status} to {to}"),
         Outcome::Proxied { pool } => format!("handed to the pool {pool}"),
+        Outcome::Split { by: Some(by), shares } => format!("split by {by}: {shares}"),
+        Outcome::Split { by: None, shares } => format!("split by chance: {shares}"),
         Outcome::Serves { folder } => format!("a file of {folder}, or 404"),
         Outcome::RunsScript { server, folder } => format!("a script of {folder}, by the FastCGI server {server}, or 404"),
         Outcome::Refused { status, reason, sentence } => format!("refused with {status} {reason}: {sentence}"),

@@ -11,9 +11,10 @@ use ipnet::IpNet;
 use std::time::Duration;
 use tidegate_model::{
     AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors,
-    EncodedSlashes, Field, Files, HeaderChange, HeaderOperation, Limits, LogLevel, LogTarget, MatchLine, Memory, OriginPattern,
-    Origins, PathCase, PathPattern, PathPolicy, Route, Slashes, Step, Template, Terminal, TextPattern, Threads, Tls, TlsSource,
-    TlsVersion,
+    EncodedSlashes, Field, Files, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Limits, LogLevel, LogTarget,
+    MatchLine, Memory, Mirror, OriginPattern, Origins, PathCase, PathPattern, PathPolicy, PoolName, Route, RouteLog,
+    RouteLogField, RouteTimeouts, Sample, Slashes, Split, SplitArm, StatusRange, Step, Template, Terminal, TextPattern, Threads,
+    Tls, TlsSource, TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -73,6 +74,7 @@ pub fn route_title(route: &Route) -> String {
         Terminal::Proxy { pool, .. } => format!("pool {pool}"),
         Terminal::Files(files) => format!("files {}", shortened(&files.root.display().to_string())),
         Terminal::FastCgi(fastcgi) => format!("fastcgi {}", shortened(&fastcgi.address.to_string())),
+        Terminal::Split(split) => format!("split {}", shares(split)),
     });
     title
 }
@@ -144,8 +146,8 @@ pub fn networks(networks: &[IpNet]) -> String {
 /// `strip-prefix "/api"`
 pub fn step(step: &Step) -> String {
     match step {
-        Step::RequestHeader(changes) => format!("request-header {}", header_changes(changes)),
-        Step::ResponseHeader(changes) => format!("response-header {}", header_changes(changes)),
+        Step::RequestHeader(changes) => format!("request-header {}", header_step(changes)),
+        Step::ResponseHeader(changes) => format!("response-header {}", header_step(changes)),
         Step::Rewrite { pattern: Some(pattern), to } => format!("rewrite {} {}", quoted(&format!("~{pattern}")), template(to)),
         Step::Rewrite { pattern: None, to } => format!("rewrite {}", template(to)),
         Step::StripPrefix(prefix) => format!("strip-prefix {}", quoted(prefix)),
@@ -161,6 +163,10 @@ pub fn step(step: &Step) -> String {
         Step::Compress(Some(how)) => compress(how),
         Step::Cache(None) => "cache \"off\"".to_owned(),
         Step::Cache(Some(how)) => cache(how),
+        Step::Mirror(None) => "mirror \"off\"".to_owned(),
+        Step::Mirror(Some(how)) => mirror(how),
+        Step::Log(log) => route_log(log),
+        Step::Timeout(timeouts) => format!("timeout{}", route_timeouts(timeouts)),
     }
 }
 
@@ -173,6 +179,51 @@ fn path_policy(policy: PathPolicy) -> String {
     let encoded_slashes = word(EncodedSlashes::NAMES, &encoded_slashes);
     let case = word(PathCase::NAMES, &case);
     format!("path-policy slashes={} encoded-slashes={} case={}", quoted(slashes), quoted(encoded_slashes), quoted(case))
+}
+
+fn mirror(mirror: &Mirror) -> String {
+    let Mirror { pool, sample, methods, body_bytes_max, copies_max, total } = mirror;
+    let mut text = format!("mirror {}", quoted(&pool.0));
+    if *sample != Sample::ALL {
+        text.push_str(&format!(" sample=\"{sample}\""));
+    }
+    if !methods.is_empty() {
+        text.push_str(&format!(" methods={}", quoted(&methods.join(","))));
+    }
+    if *body_bytes_max != Mirror::BODY_BYTES_MAX {
+        text.push_str(&format!(" body-max={}", quoted(&size(*body_bytes_max))));
+    }
+    if *copies_max != Mirror::COPIES_MAX {
+        text.push_str(&format!(" max={copies_max}"));
+    }
+    if *total != Mirror::TOTAL {
+        text.push_str(&format!(" total=\"{}\"", duration(*total)));
+    }
+    text
+}
+
+fn route_log(log: &RouteLog) -> String {
+    let RouteLog { is_on, sample, fields } = log;
+    let mut text = "log".to_owned();
+    match (is_on, sample) {
+        (Some(false), _) => text.push_str(" \"off\""),
+        (Some(true), Some(Sample::ALL)) => text.push_str(" \"on\""),
+        (Some(true), Some(sample)) => text.push_str(&format!(" sample=\"{sample}\"")),
+        (Some(true), None) | (None, _) => {}
+    }
+    if !fields.is_empty() {
+        let value = |field: &RouteLogField| if is_secret(&field.name) { quoted(HIDDEN) } else { template(&field.value) };
+        let field = |field: &RouteLogField| format!("field {} {}", quoted(&field.name), value(field));
+        text.push_str(&format!(" {{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join("; ")));
+    }
+    text
+}
+
+fn route_timeouts(timeouts: &RouteTimeouts) -> String {
+    let RouteTimeouts { connect, first_byte, idle, total } = timeouts;
+    let named = [("connect", connect), ("first-byte", first_byte), ("idle", idle), ("total", total)];
+    let said = named.into_iter().filter_map(|(name, time)| Some(format!(" {name}=\"{}\"", duration((*time)?))));
+    said.collect()
 }
 
 fn step_networks(networks: &[IpNet]) -> String {
@@ -252,6 +303,31 @@ fn compress(compress: &Compress) -> String {
     text
 }
 
+fn header_step(step: &HeaderStep) -> String {
+    let HeaderStep { changes, when: HeaderConditions { statuses, types, matches } } = step;
+    let mut text = header_changes(changes);
+    if !statuses.is_empty() {
+        text.push_str(&format!(" status={}", quoted(&status_ranges(statuses))));
+    }
+    if !types.is_empty() {
+        text.push_str(&format!(" type={}", quoted(&types.join(","))));
+    }
+    if !matches.is_empty() {
+        text.push_str(&format!(" {{ {} }}", matches.iter().map(match_line).collect::<Vec<_>>().join("; ")));
+    }
+    text
+}
+
+/// `200-299,404`
+fn status_ranges(ranges: &[StatusRange]) -> String {
+    joined(
+        ranges,
+        |range| {
+            if range.first == range.last { range.first.to_string() } else { format!("{}-{}", range.first, range.last) }
+        },
+    )
+}
+
 fn header_changes(changes: &[HeaderChange]) -> String {
     let change = |change: &HeaderChange| {
         let name = &change.name;
@@ -281,7 +357,29 @@ pub fn terminal(terminal: &Terminal) -> String {
         }
         Terminal::Files(how) => files(how),
         Terminal::FastCgi(how) => fastcgi::fastcgi(how),
+        Terminal::Split(how) => split(how),
     }
+}
+
+/// `95% pool web, 5% pool canary`
+pub fn shares(split: &Split) -> String {
+    let share = |(pool, percent): (&PoolName, f64)| format!("{} pool {pool}", self::percent(percent));
+    split.percents().map(share).collect::<Vec<_>>().join(", ")
+}
+
+/// `95%`, `33.3%`, and `<0.1%` for what would be shown as nothing.
+fn percent(percent: f64) -> String {
+    let rounded = (percent * 10.0).round() / 10.0;
+    if rounded == 0.0 && percent > 0.0 { "<0.1%".to_owned() } else { format!("{rounded}%") }
+}
+
+fn split(split: &Split) -> String {
+    let by = split.by.as_ref().map(|by| format!(" by={}", template(by))).unwrap_or_default();
+    let arm = |arm: &SplitArm| {
+        let retry = pool::route_retry(&arm.retry).map(|retry| format!(" {{ retry {retry} }}")).unwrap_or_default();
+        format!("proxy {} weight={}{retry}", quoted(&arm.pool.0), arm.weight)
+    };
+    format!("split{by} {{ {} }}", split.arms.iter().map(arm).collect::<Vec<_>>().join("; "))
 }
 
 fn files(files: &Files) -> String {

@@ -1,11 +1,10 @@
 //! The settings of a pool in the words of its block, for `plan` and `explain`: one list, so that what one shows the other compares.
 //! Its servers are not among them.
 
-use super::{HIDDEN, Setting, duration, is_secret, name_of, setting, text_pattern, yes_or_no};
+use super::{HIDDEN, Setting, duration, is_secret, name_of, setting, status_ranges, text_pattern, yes_or_no};
 use tidegate_model::{
     Adaptive, Balance, Bounds, ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, Health, HttpProbe, KeepAlive,
-    Outlier, Pool, Probe, Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, StatusRange, Sticky, Timeouts,
-    UpstreamTls,
+    Outlier, Pool, Probe, Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Sticky, Timeouts, UpstreamTls,
 };
 
 /// What stands for a secret, as where a configuration is read as JSON.
@@ -172,10 +171,7 @@ fn http_probe(probe: &HttpProbe) -> Vec<Setting> {
             |(name, value): &(String, String)| format!("{name}: {}", if is_secret(name) { HIDDEN } else { value.as_str() });
         settings.push(setting("health header", headers.iter().map(shown).collect::<Vec<_>>().join(", ")));
     }
-    let range = |range: &StatusRange| {
-        if range.first == range.last { range.first.to_string() } else { format!("{}-{}", range.first, range.last) }
-    };
-    settings.push(setting("health expect", expect.iter().map(range).collect::<Vec<_>>().join(",")));
+    settings.push(setting("health expect", status_ranges(expect)));
     settings.extend(body.as_ref().map(|pattern| setting("health body", in_quotes(&text_pattern(pattern)))));
     settings
 }

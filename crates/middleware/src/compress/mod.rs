@@ -4,6 +4,7 @@
 mod accept;
 
 use self::accept::Accepted;
+use crate::media_type::TypePatterns;
 use tidegate_model::{Coding, Compress, CompressLevel};
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::http1::has_token;
@@ -13,40 +14,8 @@ pub struct CompiledCompress {
     codings: Box<[Coding]>,
     pub level: CompressLevel,
     bytes_min: u64,
-    types: Box<[TypePattern]>,
+    types: TypePatterns,
     cross_site: bool,
-}
-
-/// `text/html`, `text/*`, `application/*+json`.
-#[derive(Debug)]
-enum TypePattern {
-    Exact(Box<str>),
-    /// Everything of a top-level type, with the `/`.
-    Top(Box<str>),
-    /// Everything of a top-level type with a suffix, as in `application/` and `+json`.
-    Suffix(Box<str>, Box<str>),
-}
-
-impl TypePattern {
-    fn new(pattern: &str) -> TypePattern {
-        match pattern.split_once('*') {
-            None => TypePattern::Exact(pattern.into()),
-            Some((top, "")) => TypePattern::Top(top.into()),
-            Some((top, suffix)) => TypePattern::Suffix(top.into(), suffix.into()),
-        }
-    }
-
-    fn fits(&self, media_type: &[u8]) -> bool {
-        let begins = |top: &str| media_type.get(..top.len()).is_some_and(|start| start.eq_ignore_ascii_case(top.as_bytes()));
-        match self {
-            TypePattern::Exact(exact) => media_type.eq_ignore_ascii_case(exact.as_bytes()),
-            TypePattern::Top(top) => begins(top),
-            TypePattern::Suffix(top, suffix) => {
-                let end = media_type.len().checked_sub(suffix.len()).map(|start| &media_type[start..]);
-                begins(top) && end.is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
-            }
-        }
-    }
 }
 
 impl CompiledCompress {
@@ -55,7 +24,7 @@ impl CompiledCompress {
             codings: compress.codings.clone().into(),
             level: compress.level,
             bytes_min: compress.bytes_min,
-            types: compress.types.iter().map(|pattern| TypePattern::new(pattern)).collect(),
+            types: TypePatterns::new(&compress.types),
             cross_site: compress.cross_site,
         }
     }
@@ -83,13 +52,7 @@ impl CompiledCompress {
         let is_worth_it = length.is_none_or(|length| length >= self.bytes_min);
         // RFC 9110 section 7.7: neither may a proxy change what is marked so.
         let may_be_changed = !fields.all(HeaderId::CacheControl).any(|value| has_token(value, b"no-transform"));
-        has_body && is_whole && is_plain && is_worth_it && may_be_changed && self.has_type(fields.get(HeaderId::ContentType))
-    }
-
-    fn has_type(&self, content_type: Option<&[u8]>) -> bool {
-        let Some(content_type) = content_type else { return false };
-        let media_type = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        self.types.iter().any(|pattern| pattern.fits(media_type))
+        has_body && is_whole && is_plain && is_worth_it && may_be_changed && self.types.fit(fields.get(HeaderId::ContentType))
     }
 }
 

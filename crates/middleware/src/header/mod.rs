@@ -1,10 +1,13 @@
 //! `request-header`, `response-header` and `header`: sets, adds, defaults and removes fields of a head, in the order written.
 //! Values come out of `template` without control bytes; names are checked here, once, when the step is compiled.
 
+mod conditions;
+
+use self::conditions::CompiledConditions;
 use crate::compile_error::CompileError;
 use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
-use tidegate_model::{HeaderChange, HeaderOperation};
+use tidegate_model::{HeaderChange, HeaderOperation, HeaderStep};
 use tidegate_wire::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 #[cfg(test)]
@@ -13,6 +16,8 @@ mod tests;
 #[derive(Debug)]
 pub struct CompiledHeaderChanges {
     changes: Box<[CompiledChange]>,
+    /// `None`: always.
+    when: Option<Box<CompiledConditions>>,
 }
 
 #[derive(Debug)]
@@ -24,8 +29,8 @@ struct CompiledChange {
 
 impl CompiledHeaderChanges {
     /// Changes of a request's fields. `Host` can be set, which changes what the upstream sees and not what `{host}` says.
-    pub fn for_request(changes: &[HeaderChange]) -> Result<CompiledHeaderChanges, CompileError> {
-        for change in changes.iter().filter(|change| change.name.eq_ignore_ascii_case("host")) {
+    pub fn for_request(step: &HeaderStep) -> Result<CompiledHeaderChanges, CompileError> {
+        for change in step.changes.iter().filter(|change| change.name.eq_ignore_ascii_case("host")) {
             match change.operation {
                 HeaderOperation::Add | HeaderOperation::Remove => return Err(CompileError::HostMustStay),
                 HeaderOperation::Set | HeaderOperation::Default => {}
@@ -36,15 +41,19 @@ impl CompiledHeaderChanges {
                 return Err(CompileError::NotAHost(literal.to_owned()));
             }
         }
-        CompiledHeaderChanges::for_response(changes)
+        CompiledHeaderChanges::for_response(step)
     }
 
     /// Changes of a response's fields.
-    pub fn for_response(changes: &[HeaderChange]) -> Result<CompiledHeaderChanges, CompileError> {
-        Ok(CompiledHeaderChanges { changes: changes.iter().map(CompiledChange::new).collect::<Result<_, _>>()? })
+    pub fn for_response(step: &HeaderStep) -> Result<CompiledHeaderChanges, CompileError> {
+        let changes = step.changes.iter().map(CompiledChange::new).collect::<Result<_, _>>()?;
+        Ok(CompiledHeaderChanges { changes, when: CompiledConditions::new(&step.when)? })
     }
 
     pub fn apply_to_request(&self, request: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) {
+        if self.when.as_ref().is_some_and(|when| !when.hold(request, context, None)) {
+            return;
+        }
         for change in &self.changes {
             if let Some(literal) = change.value.as_literal() {
                 change.apply(&mut request.fields, literal);
@@ -68,6 +77,9 @@ impl CompiledHeaderChanges {
         context: &Context<'_>,
         scratch: &mut Scratch,
     ) {
+        if self.when.as_ref().is_some_and(|when| !when.hold(request, context, Some(response))) {
+            return;
+        }
         for change in &self.changes {
             if let Some(literal) = change.value.as_literal() {
                 change.apply(&mut response.fields, literal);

@@ -3,14 +3,16 @@
 
 use super::CompiledHeaderChanges;
 use crate::compile_error::CompileError;
-use crate::context::Scratch;
+use crate::context::{Context, Scratch};
 use crate::fixtures::{context, lines, push_lines, request, template};
 use proptest::prelude::{any, proptest};
-use tidegate_model::{HeaderChange, HeaderOperation};
+use tidegate_model::{
+    Condition, ConditionKind, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, MatchLine, PathPattern, StatusRange,
+};
 use tidegate_wire::head::ResponseHead;
 
 /// `set Name: value`, `add …`, `default …`, `remove Name`.
-fn changes(texts: &[&str]) -> Vec<HeaderChange> {
+fn changes(texts: &[&str]) -> HeaderStep {
     let change = |text: &&str| {
         let (operation, rest) = text.split_once(' ').expect("an operation and a name");
         let (name, value) = rest.split_once(": ").unwrap_or((rest, ""));
@@ -23,7 +25,7 @@ fn changes(texts: &[&str]) -> Vec<HeaderChange> {
         };
         HeaderChange { operation, name: name.into(), value: template(value) }
     };
-    texts.iter().map(change).collect()
+    texts.iter().map(change).collect::<Vec<_>>().into()
 }
 
 /// The request is `GET /a?b`, for `example.com`, with these fields.
@@ -123,4 +125,42 @@ proptest! {
             assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0')), "{}", name.escape_ascii());
         }
     }
+}
+
+#[test]
+fn a_line_does_something_where_its_conditions_hold() {
+    let check = |when: HeaderConditions, status: u16, content_type: Option<&str>, expected: bool| {
+        let step = HeaderStep { when: when.clone(), ..changes(&["set A: 1"]) };
+        let compiled = CompiledHeaderChanges::for_response(&step).expect("changes of the test");
+        let mut response = ResponseHead { status, ..ResponseHead::default() };
+        content_type.iter().for_each(|kind| response.fields.push(b"content-type", kind.as_bytes()));
+        // What the client asked for is one thing, what steps have made of it another.
+        let mut head = request("/asked?b", "example.com", &[]);
+        let context = Context { asked_path: head.path, asked_query: head.query, ..context() };
+        head.set_path(b"/rewritten");
+        compiled.apply_to_response(&mut response, &head, &context, &mut Scratch::default());
+        assert_eq!(response.fields.all_named(b"a").next().is_some(), expected, "{when:?} {status} {content_type:?}");
+    };
+    let statuses =
+        |first: u16, last: u16| HeaderConditions { statuses: vec![StatusRange { first, last }], ..HeaderConditions::default() };
+    check(HeaderConditions::default(), 500, None, true);
+    check(statuses(200, 299), 204, None, true);
+    check(statuses(200, 299), 304, None, false);
+    let types = |types: &[&str]| HeaderConditions {
+        types: types.iter().map(ToString::to_string).collect(),
+        ..HeaderConditions::default()
+    };
+    check(types(&["text/html", "image/*"]), 200, Some("Text/HTML; charset=utf-8"), true);
+    check(types(&["text/html", "image/*"]), 200, Some("image/png"), true);
+    check(types(&["text/html"]), 200, Some("text/plain"), false);
+    check(types(&["text/html"]), 200, None, false);
+    check(HeaderConditions { types: vec!["text/html".into()], ..statuses(200, 200) }, 404, Some("text/html"), false);
+    let path = |path: &str, negated: bool| {
+        let kind = ConditionKind::Path(vec![PathPattern::Exact(path.into())]);
+        let matches = vec![MatchLine { conditions: vec![Condition { negated, kind }] }];
+        HeaderConditions { matches, ..HeaderConditions::default() }
+    };
+    check(path("/asked", false), 200, None, true);
+    check(path("/asked", true), 200, None, false);
+    check(path("/rewritten", false), 200, None, false);
 }

@@ -6,6 +6,7 @@ use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
 use tidegate_model::{Placeholder, Template, TemplatePart};
+use tidegate_routing::cookie_value;
 
 #[cfg(test)]
 mod tests;
@@ -137,6 +138,9 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
         Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
         Placeholder::RequestHeader(name) => render_field(target, name, request.fields.all_named(name.as_bytes()), out),
+        Placeholder::RequestCookie(name) => {
+            encode(target, cookie_value(&request.fields, name.as_bytes()).unwrap_or_default(), out);
+        }
         Placeholder::ResponseHeader(name) => {
             if let Some(response) = view.response {
                 render_field(target, name, response.fields.all_named(name.as_bytes()), out);
@@ -146,7 +150,7 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::RequestId => out.extend_from_slice(&context.request_id.to_hex()),
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
         // The configuration takes these in the format of the access log only, which is not rendered here.
-        Placeholder::Log(_) => {}
+        Placeholder::Log(_) | Placeholder::LogOwn(_) => {}
     }
 }
 

@@ -29,10 +29,11 @@ impl<S: Sock> Request<'_, S> {
         let head = RequestHead::clone(&self.head);
         let (connection, settings, mark) = (self.connection.clone(), self.settings, self.mark.clone());
         let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
-        let client_ip = self.client_ip;
+        let (client_ip, upstream) = (self.client_ip, self.upstream);
         rt::spawn(Box::pin(async move {
             let _counted = counted;
             let mut request = Request::in_background(&connection, settings, head, (client_ip, site.clone(), route), mark);
+            request.upstream = upstream;
             request.fetch_for_nobody(site.compiled.route(route), origin, (ticket, tier), asked).await;
         }));
     }

@@ -116,7 +116,7 @@ impl<S: Sock> Request<'_, S> {
             let why = if matches!(self.head.method, Method::Get | Method::Head) { Forward::Request } else { Forward::Method };
             return self.pass_by(route, &origin, why, Some(key)).await;
         }
-        let partition = self.partition(cache);
+        let partition = self.partition(cache, route, &origin);
         let now = cache.tier.now();
         let lookup = self.as_asked(&partition, |request| cache.store.lookup(&key, request, now));
         match lookup {
@@ -317,8 +317,15 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path and host.
-    fn partition(&self, cache: &RouteCache) -> Vec<u8> {
+    fn partition(&self, cache: &RouteCache, route: &CompiledRoute, origin: &Origin<S>) -> Vec<u8> {
         let mut partition = cache.partition.to_vec();
+        if route.split.is_some()
+            && let Origin::Pool(pool) = origin
+        {
+            // What one pool of several says is not what another would have said.
+            partition.extend_from_slice(b"\npool ");
+            partition.extend_from_slice(pool.compiled.name.0.as_bytes());
+        }
         let bytes = &self.head.fields.bytes;
         let sent = (self.record.path.of(bytes), self.record.query.map(|query| query.of(bytes)));
         if (self.head.path(), self.head.query()) != sent {

@@ -44,6 +44,8 @@ impl<S: Sock> Connection<S> {
             reason: Some(refusal.reason),
             setting: refusal.setting,
             request_header: None,
+            request_cookie: None,
+            own_fields: None,
             response_header: None,
         });
     }

@@ -13,10 +13,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::{Candidate, Draw, Standing, choose, hash_bytes};
-use tidegate_middleware::View;
+use tidegate_middleware::{Context, View};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
-use tidegate_wire::head::HeaderId;
+use tidegate_wire::head::{HeaderId, RequestHead};
 
 /// How often a request in line looks itself whether a server has come into use.
 const LINE_POLL: Duration = Duration::from_millis(100);
@@ -60,45 +60,20 @@ impl<S: Sock> Request<'_, S> {
     }
 
     fn choose_at(&self, pool: &WorkerPool<S>, tried: &[usize], now: Instant) -> Result<Choice, NoChoice> {
-        if let Some(position) = self.own_server(pool)
-            && !tried.contains(&position)
-            && pool.servers[position].shared.standing.keeps_its_own(now)
-        {
-            return take_place(pool, position, false, now).ok_or(NoChoice::Full);
-        }
         let draw = Draw { key_hash: self.key_hash(pool), random: self.connection.worker.random(), now, tried };
-        let table = pool.compiled.hash.as_ref().map(|hash| &hash.table);
-        // Another worker may take the last place, or the first request to a server that was out, while this one decides.
-        for _ in 0..=pool.servers.len() {
-            let Some(chosen) = choose(&pool.compiled.model.balance, table, &pool.servers, draw) else { break };
-            if let Some(choice) = take_place(pool, chosen.position, chosen.is_last_resort, now) {
-                if chosen.is_last_resort {
-                    pool.metrics.last_resort.increment();
-                }
-                return Ok(choice);
-            }
-        }
-        let is_full = |(position, server): (usize, &Rc<Server<S>>)| {
-            !tried.contains(&position)
-                && server.shared.standing.tier(now) != Standing::Closed
-                && server.is_full(&pool.compiled.model.bounds)
-        };
-        let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_full);
-        Err(if waits { NoChoice::Full } else { NoChoice::NoServer })
+        choose_at(pool, self.own_server(pool), draw)
     }
 
     /// The server that the client's cookie names.
     pub(super) fn own_server(&self, pool: &WorkerPool<S>) -> Option<usize> {
-        let sticky = pool.compiled.sticky.as_ref()?;
-        cookie_values(self.head.fields.all(HeaderId::Cookie), sticky.cookie.as_bytes()).find_map(|value| sticky.position(value))
+        own_server(pool, &self.head)
     }
 
     fn key_hash(&self, pool: &WorkerPool<S>) -> u64 {
-        let Some(hash) = &pool.compiled.hash else { return 0 };
-        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-        let mut rendered: Lease<Vec<u8>> = Lease::take();
-        hash.key.render(View { context: &context, request: &self.head, response: None }, &mut rendered);
-        hash_bytes(&rendered)
+        if pool.compiled.hash.is_none() {
+            return 0;
+        }
+        key_hash(pool, &context(self.connection, self.pool.as_deref(), &self.record, self.client_ip), &self.head)
     }
 
     /// Waits in line until a server has a place, for `queue-timeout` at most. A pool that gets other servers meanwhile is taken for the one before,
@@ -140,6 +115,49 @@ impl<S: Sock> Request<'_, S> {
             is_called = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?.is_some();
         }
     }
+}
+
+/// The server that the cookie of a request names.
+pub(super) fn own_server<S: Sock>(pool: &WorkerPool<S>, head: &RequestHead) -> Option<usize> {
+    let sticky = pool.compiled.sticky.as_ref()?;
+    cookie_values(head.fields.all(HeaderId::Cookie), sticky.cookie.as_bytes()).find_map(|value| sticky.position(value))
+}
+
+/// By which a request is placed, where the pool places requests.
+pub(super) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
+    let Some(hash) = &pool.compiled.hash else { return 0 };
+    let mut rendered: Lease<Vec<u8>> = Lease::take();
+    hash.key.render(View { context, request: head, response: None }, &mut rendered);
+    hash_bytes(&rendered)
+}
+
+/// `own` is the server that the client belongs to.
+pub(super) fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'_>) -> Result<Choice, NoChoice> {
+    let Draw { now, tried, .. } = draw;
+    if let Some(position) = own
+        && !tried.contains(&position)
+        && pool.servers[position].shared.standing.keeps_its_own(now)
+    {
+        return take_place(pool, position, false, now).ok_or(NoChoice::Full);
+    }
+    let table = pool.compiled.hash.as_ref().map(|hash| &hash.table);
+    // Another worker may take the last place, or the first request to a server that was out, while this one decides.
+    for _ in 0..=pool.servers.len() {
+        let Some(chosen) = choose(&pool.compiled.model.balance, table, &pool.servers, draw) else { break };
+        if let Some(choice) = take_place(pool, chosen.position, chosen.is_last_resort, now) {
+            if chosen.is_last_resort {
+                pool.metrics.last_resort.increment();
+            }
+            return Ok(choice);
+        }
+    }
+    let is_full = |(position, server): (usize, &Rc<Server<S>>)| {
+        !tried.contains(&position)
+            && server.shared.standing.tier(now) != Standing::Closed
+            && server.is_full(&pool.compiled.model.bounds)
+    };
+    let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_full);
+    Err(if waits { NoChoice::Full } else { NoChoice::NoServer })
 }
 
 /// A failure of the pool as a whole, which no attempt at a server counts.

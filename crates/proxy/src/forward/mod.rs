@@ -1,19 +1,23 @@
 //! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both bodies, and try again
 //! where that is safe. A part of `request`; split off because it is the longer half.
 
+mod begin;
 pub(crate) mod body;
 mod choose;
 mod head;
 mod hedge;
+mod mirror;
 mod reply;
 mod retry;
+mod total;
 pub mod verdict;
 
+use self::begin::Begun;
 use self::body::{Pace, both, client_fault, pump_body};
 pub(crate) use self::body::{join_both, unless_gone, upstream_body_fault};
 use self::choose::{Choice, NoChoice, unserved};
 use self::head::Plan;
-use self::hedge::Begun;
+pub use self::mirror::Copies;
 pub(crate) use self::reply::settle_content_length;
 use self::reply::{Replied, Reply, h2_error};
 pub use self::retry::Attempt;
@@ -139,12 +143,21 @@ impl Was {
 
 impl<S: Sock> Request<'_, S> {
     /// Sends the request to a server of the pool and its answer to the client.
-    pub(crate) async fn forward(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        match route.timeouts.total {
+            None => pin!(self.forward_on(route, pool)).await,
+            Some(total) => Box::pin(self.forward_within(total, route, pool)).await,
+        }
+    }
+
+    /// For as long as it takes.
+    async fn forward_on(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
         self.pool = Some(pool.clone());
         if self.connection.worker.process.pressure.is_high() {
             return Err(unserved(&pool, UpstreamError::Overloaded));
         }
         let plan = self.prepare_head(&pool);
+        self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.since_start(self.record.started));
         let mut replay = Replay::new(&plan);
         let mut tries = Tries::default();
@@ -170,6 +183,7 @@ impl<S: Sock> Request<'_, S> {
                 http1_only: plan.upgrade,
                 prefers_h2: plan.grpc,
                 fresh: tries.needs_fresh(choice.position),
+                connect: route.timeouts.over(&pool.compiled.model.timeouts).connect,
                 head_bytes_max: self.settings.head_limits.head_bytes_max,
                 client: pool.compiled.model.send_proxy_protocol.map(|_| self.client()),
             };
@@ -337,7 +351,9 @@ impl<S: Sock> Request<'_, S> {
                 if let Some(piece) = &first {
                     self.count_body(piece.len())?;
                     replay.note(piece);
+                    self.copy_piece(piece);
                 }
+                self.send_copies_if_whole();
                 Ok(first)
             }
         }
@@ -367,7 +383,7 @@ impl<S: Sock> Request<'_, S> {
         let bad_head = |_| Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::TrailersTooLarge));
         let trailers = if all_sent { self.body.take_trailers() } else { None };
         let message = encode_request(&self.head, first, plan.chunked, all_sent && trailers.is_none()).map_err(bad_head)?;
-        let timeouts = pool.compiled.model.timeouts;
+        let timeouts = self.timeouts;
         let stream = &connection.stream;
         stream.sock.set_write_idle(timeouts.idle);
         // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to act all the same.
@@ -375,8 +391,7 @@ impl<S: Sock> Request<'_, S> {
         stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, reach))?;
         let sent_at = rt::now();
         // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may be silent.
-        let limit =
-            if all_sent { ReadLimit::Until(self.first_byte_until(sent_at, pool)) } else { ReadLimit::Idle(timeouts.idle) };
+        let limit = if all_sent { ReadLimit::Until(self.first_byte_until(sent_at)) } else { ReadLimit::Idle(timeouts.idle) };
         stream.sock.set_read_limit(limit);
         let mut writer = RequestWriter::H1 { stream, chunked: plan.chunked };
         if all_sent && let Some(trailers) = &trailers {
@@ -392,7 +407,7 @@ impl<S: Sock> Request<'_, S> {
         };
         match self.finish_h1(trial, connection, outcome, pump_done.get())? {
             None => {}
-            Some(switched) => Box::pin(self.tunnel(switched, pool.compiled.model.timeouts.idle)).await,
+            Some(switched) => Box::pin(self.tunnel(switched, timeouts.idle)).await,
         }
         Ok(())
     }
@@ -442,13 +457,12 @@ impl<S: Sock> Request<'_, S> {
             lease.retire();
             Failure::upstream(h2_error(&error), Reach::NothingSent)
         };
-        let limit = pool.compiled.model.timeouts.connect;
-        let ready = rt::timeout(limit, lease.sender.clone().ready()).await;
+        let ready = rt::timeout(self.timeouts.connect, lease.sender.clone().ready()).await;
         let mut sender = ready.ok_or(Failure::upstream(UpstreamError::PoolFull, Reach::NothingSent))?.map_err(refused)?;
         let trailers = if all_sent { self.body.take_trailers() } else { None };
         let ends = all_sent && first.is_none() && trailers.is_none();
         let (response, sending) = sender.send_request(request, ends).map_err(refused)?;
-        let idle = pool.compiled.model.timeouts.idle;
+        let idle = self.timeouts.idle;
         let mut writer: RequestWriter<'_, S> = RequestWriter::H2 { sending, idle };
         if let Some(piece) = first {
             let sent = writer.send_body(piece, all_sent && trailers.is_none()).await;
@@ -478,8 +492,9 @@ impl<S: Sock> Request<'_, S> {
         pump_done: &Cell<bool>,
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
-        let pool = trial.pool();
+        let timeouts = self.timeouts;
         let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
+        let mut copies = self.copies.take();
         let pumped = Cell::new(0);
         let mut allowance = self.body_allowance.take();
         let abreast = Abreast::of(replay);
@@ -487,9 +502,8 @@ impl<S: Sock> Request<'_, S> {
         let outcome = {
             if let BodyReader::H2(reader) = &mut body {
                 // A stream may be silent for long, but not for ever.
-                reader.idle = Some(pool.compiled.model.timeouts.idle);
+                reader.idle = Some(timeouts.idle);
             }
-            let timeouts = pool.compiled.model.timeouts;
             let first_grace = if expects_continue(&self.head) { timeouts.first_byte } else { Duration::ZERO };
             let rate = self.settings.body_rate_bytes;
             let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);
@@ -508,17 +522,25 @@ impl<S: Sock> Request<'_, S> {
                 let note = |piece: &[u8], has_trailers: bool| {
                     pumped.set(pumped.get() + piece.len() as u64);
                     replay.note(piece);
+                    if let Some(copies) = &mut copies {
+                        copies.note(piece);
+                    }
                     if has_trailers {
                         replay.note_trailers();
                     }
                     abreast.is_lost.set(!replay.is_whole());
                 };
                 let outcome = pump_body(&mut body, writer, pace, &mut allowance, note, &account).await;
+                if outcome.is_ok()
+                    && let Some(copies) = copies.take()
+                {
+                    copies.send();
+                }
                 if let (Ok(()), Some(stream)) = (&outcome, upstream_stream)
                     && !abreast.is_answering.get()
                 {
                     // The request is complete: now the answer has to begin.
-                    stream.sock.set_read_limit(ReadLimit::Until(first_byte_until(rt::now(), pool, try_until)));
+                    stream.sock.set_read_limit(ReadLimit::Until(first_byte_until(rt::now(), timeouts.first_byte, try_until)));
                 }
                 outcome
             };
@@ -526,6 +548,8 @@ impl<S: Sock> Request<'_, S> {
             both(reply, pump, pump_done).await
         };
         self.body = body;
+        // What is left of the body may go to another server, and to them.
+        self.copies = copies;
         self.body_allowance = allowance;
         self.record.request_bytes += pumped.get();
         outcome

@@ -9,7 +9,6 @@ use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Respon
 use crate::failure::{Failure, Reach, upstream_read_error};
 use crate::h2_head;
 use crate::lease::Lease;
-use crate::pool::WorkerPool;
 use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
@@ -17,7 +16,6 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_model::Scheme;
@@ -186,7 +184,6 @@ impl<S: Sock> Request<'_, S> {
         reply: Reply<'u, S>,
         request_done: &Cell<bool>,
     ) -> Result<(Answer, BodyReader<'u, S>), Failure> {
-        let pool = trial.pool();
         match reply {
             Reply::H1 { stream, sent_at, first } => {
                 let mut rest = first;
@@ -213,11 +210,11 @@ impl<S: Sock> Request<'_, S> {
                     }
                     Box::pin(self.pass_interim()).await?;
                     if request_done.get() {
-                        stream.sock.set_read_limit(ReadLimit::Until(self.first_byte_until(rt::now(), pool)));
+                        stream.sock.set_read_limit(ReadLimit::Until(self.first_byte_until(rt::now())));
                     }
                 }
                 self.note_first_byte(trial, sent_at);
-                stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.idle));
+                stream.sock.set_read_limit(ReadLimit::Idle(self.timeouts.idle));
                 let switched = self.response.status == 101;
                 if switched && !self.head.fields.has(HeaderId::Upgrade) {
                     return Err(bad_response());
@@ -234,7 +231,7 @@ impl<S: Sock> Request<'_, S> {
                 Ok((answer, body))
             }
             Reply::H2 { response, sent_at, head } => {
-                let (answer, body) = Box::pin(self.receive_head_h2(pool, *response, head, request_done)).await?;
+                let (answer, body) = Box::pin(self.receive_head_h2(*response, head, request_done)).await?;
                 self.note_first_byte(trial, sent_at);
                 // Without a body whatever the upstream sends behind the head is nobody's: dropping the stream resets it.
                 let body = if answer.framing == BodyFraming::None { BodyReader::Empty } else { BodyReader::H2(body) };
@@ -252,7 +249,6 @@ impl<S: Sock> Request<'_, S> {
 
     async fn receive_head_h2(
         &mut self,
-        pool: &Rc<WorkerPool<S>>,
         mut response: ::h2::client::ResponseFuture,
         mut begun: Option<H2Head>,
         request_done: &Cell<bool>,
@@ -260,7 +256,7 @@ impl<S: Sock> Request<'_, S> {
         let limits = self.settings.head_limits;
         let too_large = Failure::upstream(UpstreamError::HeadTooLarge, Reach::Answering);
         let now = rt::now();
-        let first_byte = self.first_byte_until(now, pool).saturating_duration_since(now);
+        let first_byte = self.first_byte_until(now).saturating_duration_since(now);
         let mut interim = 0;
         let parts = loop {
             let head = match begun.take() {
@@ -292,7 +288,7 @@ impl<S: Sock> Request<'_, S> {
         }
         Ok((
             Answer::over_h2(&self.response, self.head.method, body.is_end_stream()),
-            H2BodyReader::new(body, Some(pool.compiled.model.timeouts.idle)),
+            H2BodyReader::new(body, Some(self.timeouts.idle)),
         ))
     }
 

@@ -75,7 +75,8 @@ pub struct Attempt {
 impl<S: Sock> Request<'_, S> {
     /// Settles what may end the attempt that begins.
     pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, route: &CompiledRoute, plan: &Plan, tries: &Tries) {
-        let Some(retry) = pool.compiled.retry(&route.retry) else { return };
+        self.timeouts = route.timeouts.over(&pool.compiled.model.timeouts);
+        let Some(retry) = pool.compiled.retry(route.retry(self.upstream)) else { return };
         let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
         let has_another = ends_early && tries.retries() < usize::from(retry.attempts) && has_another(pool, tries.tried());
         self.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
@@ -107,7 +108,7 @@ impl<S: Sock> Request<'_, S> {
             tries.needs_fresh = (was == Was::Pooled).then_some(position);
             return NextTry::SameServer(position);
         }
-        let Some(retry) = pool.compiled.retry(&route.retry) else { return NextTry::None };
+        let Some(retry) = pool.compiled.retry(route.retry(self.upstream)) else { return NextTry::None };
         let is_late = self.try_until.is_some_and(|until| rt::now() >= until);
         if !is_retried(retry, fault, is_late) || tries.retries() >= usize::from(retry.attempts) {
             return NextTry::None;
@@ -131,7 +132,7 @@ impl<S: Sock> Request<'_, S> {
         if !self.attempt.may_leave_status || !is_repeatable || self.responder.has_started() {
             return false;
         }
-        let Some(retry) = pool.compiled.retry(&route.retry) else { return false };
+        let Some(retry) = pool.compiled.retry(route.retry(self.upstream)) else { return false };
         retry.on.statuses.contains(&status) && self.take_from_budget(pool, retry.budget_percent)
     }
 
@@ -143,8 +144,8 @@ impl<S: Sock> Request<'_, S> {
         allowed
     }
 
-    pub(super) fn first_byte_until(&self, sent_at: Instant, pool: &WorkerPool<S>) -> Instant {
-        first_byte_until(sent_at, pool, self.try_until)
+    pub(super) fn first_byte_until(&self, sent_at: Instant) -> Instant {
+        first_byte_until(sent_at, self.timeouts.first_byte, self.try_until)
     }
 }
 
@@ -160,8 +161,8 @@ fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Ite
 }
 
 /// By when the answer has to begin.
-pub(super) fn first_byte_until<S: Sock>(sent_at: Instant, pool: &WorkerPool<S>, try_until: Option<Instant>) -> Instant {
-    let until = sent_at + pool.compiled.model.timeouts.first_byte;
+pub(super) fn first_byte_until(sent_at: Instant, first_byte: Duration, try_until: Option<Instant>) -> Instant {
+    let until = sent_at + first_byte;
     try_until.map_or(until, |try_until| until.min(try_until))
 }
 
@@ -185,6 +186,7 @@ fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
         // What waits in a full server's line may find another one.
         UpstreamError::PoolFull | UpstreamError::QueueTimeout => false,
         UpstreamError::IdleTimeout
+        | UpstreamError::TotalTimeout
         | UpstreamError::BodyCut
         | UpstreamError::BadResponse
         | UpstreamError::HeadTooLarge

@@ -146,7 +146,11 @@ impl<S: Sock> Trial<S> {
             // Seen when the answer began.
             UpstreamError::BadStatus => {}
             // The server had no part in it.
-            UpstreamError::NoServer | UpstreamError::PoolFull | UpstreamError::QueueTimeout | UpstreamError::Overloaded => {}
+            UpstreamError::NoServer
+            | UpstreamError::PoolFull
+            | UpstreamError::QueueTimeout
+            | UpstreamError::TotalTimeout
+            | UpstreamError::Overloaded => {}
         }
     }
 

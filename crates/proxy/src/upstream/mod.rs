@@ -39,6 +39,8 @@ pub struct Need {
     pub prefers_h2: bool,
     /// The connection must be a fresh one: a pooled one has just failed.
     pub fresh: bool,
+    /// How long a connection may take to stand, the handshake included.
+    pub connect: Duration,
     /// The largest head that an answer may have.
     pub head_bytes_max: usize,
     /// Whose request it is, where a server is told by the connection: then no connection has requests of two clients.
@@ -164,7 +166,7 @@ async fn open_shared<S: Sock>(
     need: Need,
     opener: &Opener,
 ) -> Result<Connection<S>, Failure> {
-    let until = rt::now() + pool.compiled.model.timeouts.connect;
+    let until = rt::now() + need.connect;
     // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
     while server.h2.is_expected(want == Wanted::H2)
         && let Some(attempt) = server.h2.opening(need.client.as_ref())
@@ -200,7 +202,7 @@ async fn open_own<S: Sock>(
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
     };
-    match establish_in_time(pool, server, compiled, want, need.client.as_ref()).await {
+    match establish_in_time(pool, server, compiled, want, need).await {
         Ok((stream, is_h2)) => {
             pool.metrics.connections_opened.increment();
             let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, opener.random, rt::now());
@@ -300,10 +302,10 @@ async fn establish_in_time<S: Sock>(
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
     want: Wanted,
-    client: Option<&Client>,
+    need: Need,
 ) -> Result<Established<S>, UpstreamError> {
-    let limit = pool.compiled.model.timeouts.connect;
-    rt::timeout(limit, establish(pool, server, compiled, want, client)).await.unwrap_or(Err(UpstreamError::ConnectTimeout))
+    let established = rt::timeout(need.connect, establish(pool, server, compiled, want, need)).await;
+    established.unwrap_or(Err(UpstreamError::ConnectTimeout))
 }
 
 async fn establish<S: Sock>(
@@ -311,12 +313,12 @@ async fn establish<S: Sock>(
     server: &Rc<Server<S>>,
     compiled: &CompiledServer,
     want: Wanted,
-    client: Option<&Client>,
+    need: Need,
 ) -> Result<Established<S>, UpstreamError> {
-    let sock = connect(pool, server, compiled).await?;
+    let sock = connect(pool, server, compiled, need.connect).await?;
     let stream = Stream::plain(sock);
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
-    if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, client) {
+    if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, &need.client) {
         introduce(&stream, protocol, client).await.map_err(|error| {
             log_cause(pool, compiled, UpstreamError::ConnectFailed, &error);
             UpstreamError::ConnectFailed
@@ -325,7 +327,7 @@ async fn establish<S: Sock>(
     let (Some(name), Some(configs)) = (&compiled.tls_name, &pool.compiled.tls) else {
         return Ok((stream, want == Wanted::H2));
     };
-    stream.sock.set_read_limit(ReadLimit::Idle(pool.compiled.model.timeouts.connect));
+    stream.sock.set_read_limit(ReadLimit::Idle(need.connect));
     let outcome = async {
         stream.begin_tls_client(tls_config(configs, want), name.clone())?;
         stream.handshake().await
@@ -359,8 +361,12 @@ fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::Client
 }
 
 /// Connects to one of the server's addresses.
-async fn connect<S: Sock>(pool: &WorkerPool<S>, server: &Rc<Server<S>>, compiled: &CompiledServer) -> Result<S, UpstreamError> {
-    let limit = pool.compiled.model.timeouts.connect;
+async fn connect<S: Sock>(
+    pool: &WorkerPool<S>,
+    server: &Rc<Server<S>>,
+    compiled: &CompiledServer,
+    limit: Duration,
+) -> Result<S, UpstreamError> {
     let failed = |fault: &io::Error| log_cause(pool, compiled, connect_error(fault), fault);
     let connected = eyeballs::connect(&compiled.addresses, &server.address_turn, limit, S::connect, failed).await;
     connected.map_err(|fault| fault.as_ref().map_or(UpstreamError::ResolveFailed, connect_error))

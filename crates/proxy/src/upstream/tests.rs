@@ -102,7 +102,15 @@ fn connection() -> Rc<ConnectionFacts> {
 }
 
 fn need(client: Option<Client>) -> Need {
-    Need { certain: true, http1_only: false, prefers_h2: false, fresh: false, head_bytes_max: 16 << 10, client }
+    Need {
+        certain: true,
+        http1_only: false,
+        prefers_h2: false,
+        fresh: false,
+        connect: Duration::from_secs(5),
+        head_bytes_max: 16 << 10,
+        client,
+    }
 }
 
 fn client(port: u16) -> Client {

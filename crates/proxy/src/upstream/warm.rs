@@ -79,14 +79,16 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usi
         if compiled.shared.standing.is_closed() || !compiled.shared.line.is_empty() {
             continue;
         }
-        let need = Need { certain: false, http1_only: false, prefers_h2: false, fresh: true, head_bytes_max, client: None };
+        let connect = pool.compiled.model.timeouts.connect;
+        let need =
+            Need { certain: false, http1_only: false, prefers_h2: false, fresh: true, connect, head_bytes_max, client: None };
         let want = wanted(pool, position, need);
         server.warming.look_after_h2(server.h2.has_usable(), now);
         let (wanted, there) = count(server, want, warm);
         for _ in 0..server.warming.due(wanted, there, now) {
             let Some(slot) = compiled.shared.try_open(pool.compiled.model.bounds.connections_per_server) else { break };
             let opening = Opening::new(server.clone());
-            rt::spawn(open(opening, pool.clone(), position, want, slot, head_bytes_max, random()));
+            rt::spawn(open(opening, pool.clone(), position, want, slot, need, random()));
         }
     }
 }
@@ -126,7 +128,7 @@ async fn open<S: Sock>(
     position: usize,
     want: Wanted,
     slot: OpenSlot,
-    head_bytes_max: usize,
+    need: Need,
     random: u64,
 ) {
     let server = &opening.0;
@@ -143,7 +145,7 @@ async fn open<S: Sock>(
             shared.failed(error);
         }
     };
-    let (stream, is_h2) = match establish_in_time(&pool, server, compiled, want, None).await {
+    let (stream, is_h2) = match establish_in_time(&pool, server, compiled, want, need).await {
         Ok(established) => established,
         Err(error) => return failed(error),
     };
@@ -156,7 +158,7 @@ async fn open<S: Sock>(
         server.put_fresh(H1Connection::fresh(fresh), now);
         return;
     }
-    if server.h2.add(fresh, server.worker(), head_bytes_max, &pool.metrics).await.is_err() {
+    if server.h2.add(fresh, server.worker(), need.head_bytes_max, &pool.metrics).await.is_err() {
         return failed(UpstreamError::ConnectFailed);
     }
     server.warming.h2_opened.set(Some(now));

@@ -10,11 +10,17 @@ const CUT: &str = "…";
 /// The inside of a JSON string. What is not UTF-8 becomes U+FFFD; a value longer than [`FIELD_BYTES_MAX`] is cut.
 #[inline]
 pub(super) fn push_json(line: &mut Vec<u8>, raw: &[u8]) {
+    push_json_cut(line, raw, FIELD_BYTES_MAX);
+}
+
+/// As [`push_json`], with a bound of its own.
+#[inline]
+pub(super) fn push_json_cut(line: &mut Vec<u8>, raw: &[u8], bytes_max: usize) {
     let clean = clean_prefix(raw);
-    if clean == raw.len() && clean <= FIELD_BYTES_MAX {
+    if clean == raw.len() && clean <= bytes_max {
         line.extend_from_slice(raw);
     } else {
-        push_json_slow(line, raw, clean);
+        push_json_slow(line, raw, clean, bytes_max);
     }
 }
 
@@ -36,9 +42,9 @@ pub(super) fn push_text(line: &mut Vec<u8>, raw: &[u8]) {
 }
 
 #[cold]
-fn push_json_slow(line: &mut Vec<u8>, raw: &[u8], clean: usize) {
-    let end = line.len() + FIELD_BYTES_MAX;
-    let clean = clean.min(FIELD_BYTES_MAX);
+fn push_json_slow(line: &mut Vec<u8>, raw: &[u8], clean: usize, bytes_max: usize) {
+    let end = line.len() + bytes_max;
+    let clean = clean.min(bytes_max);
     line.extend_from_slice(&raw[..clean]);
     for chunk in raw[clean..].utf8_chunks() {
         for character in chunk.valid().chars() {

@@ -4,12 +4,13 @@
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
 //! `time` `request_id`? `client_ip` `client_port` `site`? `method` `scheme` `host` `path` `query`? `protocol` `status`
 //! `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`? `upstream_reused`? `retries`?
-//! `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?
+//! `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?, and behind them those of the
+//! request's route.
 
-use super::LINE_BYTES_MAX;
-use super::escape::{push_json, push_text};
+use super::escape::{push_json, push_json_cut, push_text};
 use super::record::{AccessRecord, HeaderLookup};
 use super::second::SecondText;
+use super::{LINE_BYTES_MAX, OWN_FIELD_BYTES_MAX};
 use std::io::Write;
 use std::net::IpAddr;
 use tidegate_model::{AccessLogFormat, LogField, Placeholder, TemplatePart};
@@ -40,9 +41,14 @@ impl Format {
     /// Whether lines show header fields other than those a record always has.
     pub fn needs_headers(&self) -> bool {
         let Format::Template(pieces) = self else { return false };
-        pieces
-            .iter()
-            .any(|piece| matches!(piece, Piece::Placeholder(Placeholder::RequestHeader(_) | Placeholder::ResponseHeader(_))))
+        pieces.iter().any(|piece| {
+            matches!(
+                piece,
+                Piece::Placeholder(
+                    Placeholder::RequestHeader(_) | Placeholder::RequestCookie(_) | Placeholder::ResponseHeader(_)
+                )
+            )
+        })
     }
 
     /// Adds one whole line.
@@ -100,7 +106,22 @@ fn push_json_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRe
     push_json_optional(line, br#","user_agent":""#, record.user_agent);
     push_json_optional(line, br#","reason":""#, record.reason.unwrap_or_default().as_bytes());
     push_json_optional(line, br#","setting":""#, record.setting.unwrap_or_default().as_bytes());
+    if let Some(each) = record.own_fields {
+        each(&mut |name, value| push_json_own(line, name, value));
+    }
     line.push(b'}');
+}
+
+/// Its name is one that needs no escapes.
+fn push_json_own(line: &mut Vec<u8>, name: &str, value: &[u8]) {
+    if value.is_empty() {
+        return;
+    }
+    line.extend_from_slice(b",\"");
+    line.extend_from_slice(name.as_bytes());
+    line.extend_from_slice(b"\":\"");
+    push_json_cut(line, value, OWN_FIELD_BYTES_MAX);
+    line.push(b'"');
 }
 
 fn push_json_upstream(line: &mut Vec<u8>, record: &AccessRecord<'_>) {
@@ -185,12 +206,14 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::TlsSni => push_text_or_dash(line, record.tls.and_then(|tls| tls.sni).unwrap_or_default().as_bytes()),
         Placeholder::TlsVersion => push_text_or_dash(line, record.tls.map_or("", |tls| tls.version).as_bytes()),
         Placeholder::RequestHeader(name) => push_header(line, name, record.request_header),
+        Placeholder::RequestCookie(name) => push_header(line, name, record.request_cookie),
         Placeholder::ResponseHeader(name) => push_header(line, name, record.response_header),
         Placeholder::UpstreamAddress => {
             push_text_or_dash(line, record.upstream.map_or("", |upstream| upstream.address).as_bytes());
         }
         Placeholder::RequestId => push_text_or_dash(line, record.request_id),
         Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
+        Placeholder::LogOwn(name) => push_own(line, name, record),
         Placeholder::Log(field) => push_log_field(line, second, *field, record),
     }
 }
@@ -207,6 +230,20 @@ fn push_log_field(line: &mut Vec<u8>, second: &mut SecondText, field: LogField, 
         LogField::Pool => push_text_or_dash(line, record.pool.unwrap_or_default().as_bytes()),
         LogField::Retries => push_number(line, b"", record.retries),
         LogField::Reason => push_text_or_dash(line, record.reason.unwrap_or_default().as_bytes()),
+    }
+}
+
+fn push_own(line: &mut Vec<u8>, wanted: &str, record: &AccessRecord<'_>) {
+    let start = line.len();
+    if let Some(each) = record.own_fields {
+        each(&mut |name, value| {
+            if name == wanted {
+                push_text(line, value);
+            }
+        });
+    }
+    if line.len() == start {
+        line.push(b'-');
     }
 }
 

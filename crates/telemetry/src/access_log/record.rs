@@ -5,6 +5,9 @@ use std::net::IpAddr;
 /// Calls back with the first value of the field of that name (lower case), or not at all.
 pub type HeaderLookup<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8])) + 'a;
 
+/// Calls back with name and value of each, in order. Names are such as need no escapes.
+pub type OwnFields<'a> = dyn Fn(&mut dyn FnMut(&str, &[u8])) + 'a;
+
 /// One request, when it is over. An empty text counts as absent.
 #[derive(Clone, Copy)]
 pub struct AccessRecord<'a> {
@@ -48,6 +51,10 @@ pub struct AccessRecord<'a> {
     /// For `{request.header.X}` in a template; `None` is as if there were no fields. See
     /// [`AccessLogSender::needs_headers`](super::AccessLogSender::needs_headers).
     pub request_header: Option<&'a HeaderLookup<'a>>,
+    /// For `{request.cookie.X}` in a template.
+    pub request_cookie: Option<&'a HeaderLookup<'a>>,
+    /// Fields that the request's route adds, by name and value.
+    pub own_fields: Option<&'a OwnFields<'a>>,
     /// For `{response.header.X}` in a template.
     pub response_header: Option<&'a HeaderLookup<'a>>,
 }

@@ -49,6 +49,8 @@ fn plain() -> AccessRecord<'static> {
         reason: None,
         setting: None,
         request_header: None,
+        request_cookie: None,
+        own_fields: None,
         response_header: None,
     }
 }
@@ -94,6 +96,59 @@ fn json_lines() {
         &AccessRecord { client_ip: "::ffff:192.0.2.1".parse().expect("an address"), path: b"/\"\n", ..plain() },
         r#"{"time":"2026-11-20T11:15:57.123Z","client_ip":"192.0.2.1","client_port":50123,"method":"GET","scheme":"https","host":"example.com","path":"/\"\u000a","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512}"#,
     );
+}
+
+#[test]
+fn fields_of_a_route_stand_at_the_end() {
+    let own = |see: &mut dyn FnMut(&str, &[u8])| {
+        see("tenant", b"a\"\n");
+        see("none", b"");
+        see("x.y-z", b"\xff");
+    };
+    let record = AccessRecord { own_fields: Some(&own), ..plain() };
+    let json = line_of(&AccessLogFormat::Json, &record);
+    assert!(json.ends_with(r#""duration_us":512,"tenant":"a\"\u000a","x.y-z":"\ufffd"}"#), "{json}");
+    assert_eq!(line_of(&AccessLogFormat::Common, &record), line_of(&AccessLogFormat::Common, &plain()));
+    let parts = ["{log.tenant}", " ", "{log.none}", " ", "{log.other}"];
+    assert_eq!(line_of(&template(&parts), &record), r"a\x22\x0a - -");
+}
+
+#[test]
+fn the_most_that_a_route_adds_fits_into_a_line() {
+    let own = |see: &mut dyn FnMut(&str, &[u8])| {
+        for _ in 0..2 * model::RouteLog::FIELDS_MAX {
+            see(&"n".repeat(model::RouteLog::NAME_BYTES_MAX), &[0; 64 << 10]);
+        }
+    };
+    let long = [0xff; 64 << 10];
+    let text = "\u{7f}".repeat(64 << 10);
+    let upstream = RecordUpstream { address: &text, first_byte_us: Some(u64::MAX), reused: true };
+    let tls = RecordTls { sni: Some(&text), version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", resumed: false };
+    let record = AccessRecord {
+        method: &long,
+        host: &long,
+        path: &long,
+        query: &long,
+        referer: &long,
+        user_agent: &long,
+        site: &text,
+        pool: Some(&text),
+        upstream: Some(upstream),
+        tls: Some(tls),
+        own_fields: Some(&own),
+        ..full()
+    };
+    let line = line_of(&AccessLogFormat::Json, &record);
+    assert!(line.len() < LINE_BYTES_MAX, "{}", line.len());
+    let _: serde_json::Value = serde_json::from_str(&line).expect("a line that was not cut");
+}
+
+#[test]
+fn the_keys_of_lines_are_those_that_routes_cannot_have() {
+    let line: serde_json::Value = serde_json::from_str(&line_of(&AccessLogFormat::Json, &full())).expect("JSON");
+    for key in line.as_object().expect("an object").keys() {
+        assert!(model::request_log::LINE_KEYS.contains(&key.as_str()), "{key}");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
 pub use memory::MemoryMetrics;
 pub use number::{Counter, Gauge};
-pub use pool::{PoolMetrics, PoolTotals, UpstreamError};
+pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
 pub use reason::{REASONS_MAX, ReasonCounters};
 pub use registry::{DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, Traffic};
 pub use server::{ServerMetrics, ServerTotals};

@@ -20,6 +20,8 @@ pub enum UpstreamError {
     FirstByteTimeout,
     /// Nothing came or went within `timeout idle`.
     IdleTimeout,
+    /// The whole request took longer than `timeout total`.
+    TotalTimeout,
     /// The connection ended before the answer's head.
     ClosedEarly,
     /// The connection ended inside the answer's body.
@@ -45,13 +47,14 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    pub const ALL: [UpstreamError; 17] = [
+    pub const ALL: [UpstreamError; 18] = [
         UpstreamError::ResolveFailed,
         UpstreamError::ConnectFailed,
         UpstreamError::ConnectTimeout,
         UpstreamError::TlsFailed,
         UpstreamError::FirstByteTimeout,
         UpstreamError::IdleTimeout,
+        UpstreamError::TotalTimeout,
         UpstreamError::ClosedEarly,
         UpstreamError::BodyCut,
         UpstreamError::BadResponse,
@@ -74,6 +77,7 @@ impl UpstreamError {
             UpstreamError::TlsFailed => "tls_failed",
             UpstreamError::FirstByteTimeout => "first_byte_timeout",
             UpstreamError::IdleTimeout => "idle_timeout",
+            UpstreamError::TotalTimeout => "total_timeout",
             UpstreamError::ClosedEarly => "closed_early",
             UpstreamError::BodyCut => "body_cut",
             UpstreamError::BadResponse => "bad_response",
@@ -92,6 +96,35 @@ impl UpstreamError {
 impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.reason())
+    }
+}
+
+/// What became of a request that was to be copied to a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MirrorResult {
+    /// It was answered.
+    Sent,
+    Failed,
+    /// As many were under way as may be.
+    TooMany,
+    /// Its body is larger than what is held of one.
+    BodyTooLarge,
+    /// The request itself did not get to its end.
+    Incomplete,
+}
+
+impl MirrorResult {
+    pub const ALL: [MirrorResult; 5] =
+        [MirrorResult::Sent, MirrorResult::Failed, MirrorResult::TooMany, MirrorResult::BodyTooLarge, MirrorResult::Incomplete];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MirrorResult::Sent => "sent",
+            MirrorResult::Failed => "failed",
+            MirrorResult::TooMany => "dropped_too_many",
+            MirrorResult::BodyTooLarge => "dropped_body_too_large",
+            MirrorResult::Incomplete => "dropped_incomplete",
+        }
     }
 }
 
@@ -121,12 +154,18 @@ pub struct PoolMetrics {
     /// Open connections that wait for the next request.
     pub connections_idle: Gauge,
     errors: [Counter; UpstreamError::ALL.len()],
+    mirrored: [Counter; MirrorResult::ALL.len()],
     first_byte: OnceLock<Box<Histogram>>,
 }
 
 impl PoolMetrics {
     pub fn error(&self, error: UpstreamError) {
         self.errors[error as usize].increment();
+    }
+
+    /// A request was to be copied to the pool.
+    pub fn mirrored(&self, result: MirrorResult) {
+        self.mirrored[result as usize].increment();
     }
 
     /// From the last byte of the request sent to the first byte of the answer.
@@ -151,6 +190,7 @@ pub struct PoolTotals {
     pub connections_active: i64,
     pub connections_idle: i64,
     pub errors: [u64; UpstreamError::ALL.len()],
+    pub mirrored: [u64; MirrorResult::ALL.len()],
     pub(super) first_byte: HistogramTotals,
 }
 
@@ -170,6 +210,9 @@ impl PoolTotals {
         for (total, counter) in self.errors.iter_mut().zip(&pool.errors) {
             *total += counter.value();
         }
+        for (total, counter) in self.mirrored.iter_mut().zip(&pool.mirrored) {
+            *total += counter.value();
+        }
         if let Some(first_byte) = pool.first_byte.get() {
             self.first_byte.add(first_byte);
         }
@@ -178,7 +221,17 @@ impl PoolTotals {
 
 #[cfg(test)]
 mod tests {
-    use super::{PoolMetrics, PoolTotals, UpstreamError};
+    use super::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
+
+    #[test]
+    fn what_became_of_copies_has_a_place_each() {
+        assert!(MirrorResult::ALL.iter().enumerate().all(|(position, result)| *result as usize == position));
+        let pool = PoolMetrics::default();
+        pool.mirrored(MirrorResult::Incomplete);
+        let mut totals = PoolTotals::default();
+        totals.add(&pool);
+        assert_eq!(totals.mirrored, [0, 0, 0, 0, 1]);
+    }
 
     #[test]
     fn each_error_has_its_own_place_and_word() {

@@ -7,7 +7,7 @@ use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::discovery::DiscoveryNumbers;
 use super::histogram::HistogramTotals;
 use super::memory::MemoryNumbers;
-use super::pool::{PoolTotals, UpstreamError};
+use super::pool::{MirrorResult, PoolTotals, UpstreamError};
 use super::registry::Totals;
 use super::server::ServerTotals;
 use super::server_state::ServerStateNumbers;
@@ -29,6 +29,7 @@ pub(super) fn render(totals: &Totals) -> String {
     render_handshakes(&mut text, &totals.workers);
     render_pools(&mut text, totals);
     render_pool_errors(&mut text, totals);
+    render_mirrors(&mut text, totals);
     render_servers(&mut text, &totals.servers);
     render_server_states(&mut text, &totals.server_states);
     render_discoveries(&mut text, &totals.discoveries);
@@ -191,6 +192,22 @@ fn render_pool_errors(text: &mut Text, totals: &Totals) {
             // A series of each reason for each pool that is well would say nothing.
             if count > 0 {
                 text.sample(&[("pool", pool), ("reason", error.reason())], count);
+            }
+        }
+    }
+}
+
+fn render_mirrors(text: &mut Text, totals: &Totals) {
+    text.family(
+        "tidegate_mirror_requests_total",
+        "counter",
+        "Requests that were to be copied to a pool, by what became of the copy.",
+    );
+    for (pool, numbers) in &totals.pools {
+        for (result, count) in MirrorResult::ALL.iter().zip(numbers.mirrored) {
+            // Most pools get no copies.
+            if count > 0 {
+                text.sample(&[("pool", pool), ("result", result.as_str())], count);
             }
         }
     }

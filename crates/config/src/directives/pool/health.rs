@@ -195,7 +195,7 @@ fn http(lowering: &mut Lowering<'_>, line: &Line<'_>, path: Option<Text>) -> Opt
     let path = path.and_then(|path| checked_path(lowering, path));
     let method = line.text(lowering, "method").and_then(|text| method(lowering, text));
     let host = line.text(lowering, "host").and_then(|text| host(lowering, text));
-    let expect = line.text(lowering, "expect").and_then(|text| expect(lowering, &text));
+    let expect = line.text(lowering, "expect").and_then(|text| status_ranges(lowering, &text));
     let headers = headers(lowering, line);
     let body = body(lowering, line);
     let probe = HttpProbe {
@@ -294,12 +294,13 @@ fn headers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)
     headers
 }
 
-fn expect(lowering: &mut Lowering<'_>, text: &Text) -> Option<Vec<StatusRange>> {
+/// `200-299,404,5xx`
+pub fn status_ranges(lowering: &mut Lowering<'_>, text: &Text) -> Option<Vec<StatusRange>> {
     let mut ranges = Vec::new();
     for part in text.value.split(',').map(str::trim) {
         let Some(range) = status_range(part) else {
             let diagnostic = text.error("bad-value", format!("`{part}` is neither a status nor a range of them"));
-            let help = format!("statuses go from {STATUS_MIN} to {STATUS_MAX}, as in `200-399,401`");
+            let help = format!("statuses go from {STATUS_MIN} to {STATUS_MAX}, as in `200-399,401,5xx`");
             lowering.report(diagnostic.help(help));
             return None;
         };
@@ -313,6 +314,10 @@ fn status_range(text: &str) -> Option<StatusRange> {
         let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse().ok().filter(|status| is_status && (STATUS_MIN..=STATUS_MAX).contains(status))
     };
+    if let Some(class @ ("2" | "3" | "4" | "5")) = text.strip_suffix("xx") {
+        let first = class.parse::<u16>().ok()? * 100;
+        return Some(StatusRange { first, last: first + 99 });
+    }
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = StatusRange { first: status(first.trim())?, last: status(last.trim())? };
     (range.first <= range.last).then_some(range)

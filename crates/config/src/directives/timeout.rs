@@ -1,0 +1,55 @@
+//! `timeout` of a site or a route: how long its requests may take, whatever their pool says. The pool's own is in `pool::connection`.
+
+use crate::diagnostics::Diagnostic;
+use crate::directives::pool::connection::timeout;
+use crate::lowering::{Line, Lowering};
+use crate::table::{Block, Directive, Lower, Place, Repeat};
+use std::time::Duration;
+use tidegate_model::{RouteTimeouts, Step};
+
+pub static ROUTE_TIMEOUT: Directive = Directive {
+    name: "timeout",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Once,
+    arguments: &[],
+    properties: &[
+        timeout("connect", Duration::from_secs(300), "Until a connection to a server stands, the TLS handshake included."),
+        timeout("first-byte", Duration::from_secs(86_400), "From the end of the request to the first byte of the answer."),
+        timeout("idle", Duration::from_secs(7 * 86_400), "Between two bytes of a body, a stream or a tunnel."),
+        timeout(
+            "total",
+            Duration::from_secs(7 * 86_400),
+            "For the whole of a request: its body, its attempts at servers and its answer. No limit when left out.",
+        ),
+    ],
+    block: Block::None,
+    summary: "How long requests that go to an upstream may take.",
+    details: "`connect=`, `first-byte=` and `idle=` stand for what the pool's `timeout` says; what is left out stays as it is there, and in a route as its site \
+              says. When `total=` is over before the answer has begun, the client gets 504 with `total_timeout`; an answer that has begun is cut. It begins with \
+              the head of the request, no matter how many servers were tried, and ends where a tunnel such as WebSocket begins. It is held against no server: \
+              which of them fails is told by `connect=` and `first-byte=`.",
+    default: "as the pool says",
+    example: "timeout first-byte=\"5s\" idle=\"30s\" total=\"60s\"",
+    lower: Lower::Step(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    if line.node.entries.is_empty() {
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "`timeout` sets nothing");
+        lowering.report(diagnostic.help(format!("for example `{}`", line.directive.example)));
+        return None;
+    }
+    let mut read = |name: &str| line.duration(lowering, name);
+    let timeouts =
+        RouteTimeouts { connect: read("connect"), first_byte: read("first-byte"), idle: read("idle"), total: read("total") };
+    for (name, other) in [("connect", timeouts.connect), ("first-byte", timeouts.first_byte)] {
+        if let (Some(other), Some(total), Some(value)) = (other, timeouts.total, line.property(name))
+            && other >= total
+        {
+            let message = format!("`{name}=` is never reached: `total=` is over before");
+            let diagnostic = Diagnostic::warning("without-effect", value.location.clone(), message);
+            lowering.report(diagnostic.help("make it shorter, or remove one of them"));
+        }
+    }
+    Some(Step::Timeout(timeouts))
+}

@@ -1,0 +1,49 @@
+//! When a `header` line does something: by the status and type of the answer, and by the request, with the conditions of `match`.
+
+use crate::compile_error::CompileError;
+use crate::context::Context;
+use crate::media_type::TypePatterns;
+use tidegate_model::{HeaderConditions, StatusRange};
+use tidegate_routing::{Conditions, RequestFacts};
+use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
+
+#[derive(Debug)]
+pub(super) struct CompiledConditions {
+    /// Any of these; empty is any status.
+    statuses: Box<[StatusRange]>,
+    /// Any of these; empty is any type, and none.
+    types: TypePatterns,
+    request: Conditions,
+}
+
+impl CompiledConditions {
+    /// `None`: always.
+    pub fn new(conditions: &HeaderConditions) -> Result<Option<Box<CompiledConditions>>, CompileError> {
+        if *conditions == HeaderConditions::default() {
+            return Ok(None);
+        }
+        let HeaderConditions { statuses, types, matches } = conditions;
+        let request = Conditions::new(matches)?;
+        Ok(Some(Box::new(CompiledConditions { statuses: statuses.as_slice().into(), types: TypePatterns::new(types), request })))
+    }
+
+    /// The request's path and query are those by which the route was found; its fields are as the steps before have left them.
+    pub fn hold(&self, request: &RequestHead, context: &Context<'_>, response: Option<&ResponseHead>) -> bool {
+        if let Some(response) = response {
+            let status_fits = self.statuses.is_empty() || self.statuses.iter().any(|range| range.contains(response.status));
+            let type_fits = self.types.is_empty() || self.types.fit(response.fields.get(HeaderId::ContentType));
+            if !status_fits || !type_fits {
+                return false;
+            }
+        }
+        let bytes = &request.fields.bytes;
+        self.request.hold(&RequestFacts {
+            head: request,
+            path: context.asked_path.of(bytes),
+            query: context.asked_query.map(|query| query.of(bytes)),
+            host: request.host(),
+            scheme: context.scheme,
+            client_ip: context.client_ip,
+        })
+    }
+}

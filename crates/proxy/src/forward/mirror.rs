@@ -1,0 +1,342 @@
+//! `mirror`: a copy of a request to another pool, whose answer goes to nobody. It begins when the whole request is there, in a task of its own, so nothing that
+//! happens to it reaches the request; what is held of it and how many there are is bounded. One attempt, no waiting in line.
+
+use super::begin::{Begun, Whole, begin};
+use super::body::{TURN_BYTES, upstream_body_fault};
+use super::choose::{choose_at, key_hash, own_server};
+use super::reply::{H2Head, first_of_head, next_h2_head};
+use super::verdict::Trial;
+use crate::exchange::{BodyReader, H1BodyReader, H2BodyReader};
+use crate::failure::{Failure, Reach};
+use crate::lease::Lease;
+use crate::pool::WorkerPool;
+use crate::read_head::read_rest_of_head;
+use crate::request::{Request, context};
+use crate::snapshot::{CompiledMirror, CompiledRoute};
+use crate::upstream::{Need, Opener};
+use crate::worker::{Worker, WorkerSnapshot};
+use std::rc::Rc;
+use std::time::Duration;
+use tidegate_balancing::Draw;
+use tidegate_telemetry::{MirrorResult, UpstreamError};
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::http1::{keep_alive_response, parse_response, response_framing};
+use tidegate_wire::{BodyFraming, HeadLimits, Parsed};
+
+/// Says to the server that its answer goes to nobody, and to us that the request is a copy, of which there is none more: a pool that leads back here would
+/// otherwise keep a request going round for ever.
+const MARK: &[u8] = b"x-mirrored";
+/// What is read of an answer, so that its connection can be used again; one with more is ended. No more than one turn of the worker.
+const ANSWER_BYTES_MAX: usize = TURN_BYTES;
+/// Interim answers (1xx) of one copy.
+const INTERIM_MAX: usize = 16;
+
+/// A request that is being copied: who gets it, and what is there of it. Dropped before it was sent, it counts as incomplete.
+pub struct Copies<S: Sock> {
+    targets: Vec<Target<S>>,
+    body: Vec<u8>,
+    /// The largest body that some target takes.
+    body_max: u64,
+    head: Option<Lease<RequestHead>>,
+    facts: Option<Facts>,
+}
+
+/// What was settled about the request, for each attempt at a server.
+#[derive(Clone, Copy)]
+struct Facts {
+    trailers_wanted: bool,
+    is_grpc: bool,
+    limits: HeadLimits,
+}
+
+/// One pool that gets a copy.
+struct Target<S: Sock> {
+    place: Place<S>,
+    body_max: u64,
+    total: Duration,
+    need: Need,
+    key_hash: u64,
+    opener: Opener,
+}
+
+/// A copy's place among those of its worker and its pool, from the moment at which something is held of it.
+struct Place<S: Sock> {
+    worker: Rc<Worker<S>>,
+    pool: Rc<WorkerPool<S>>,
+}
+
+impl<S: Sock> Place<S> {
+    fn take(worker: &Rc<Worker<S>>, pool: Rc<WorkerPool<S>>, copies_max: u32) -> Option<Place<S>> {
+        if pool.copies.get() >= copies_max {
+            pool.metrics.mirrored(MirrorResult::TooMany);
+            return None;
+        }
+        pool.copies.set(pool.copies.get() + 1);
+        worker.copies.set(worker.copies.get() + 1);
+        Some(Place { worker: worker.clone(), pool })
+    }
+}
+
+impl<S: Sock> Drop for Place<S> {
+    fn drop(&mut self) {
+        self.pool.copies.set(self.pool.copies.get() - 1);
+        self.worker.copies.set(self.worker.copies.get() - 1);
+    }
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Settles who gets a copy of the request, if anybody does.
+    pub(crate) fn choose_mirrors(&mut self, route: &CompiledRoute, snapshot: &WorkerSnapshot<S>) {
+        let worker = &self.connection.worker;
+        let is_copy = self.head.fields.all_named(MARK).next().is_some();
+        if is_copy || self.hop.upgrade.is_some() || worker.process.pressure.is_high() {
+            return;
+        }
+        let declared = match self.framing {
+            BodyFraming::Length(bytes) => bytes,
+            BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => 0,
+        };
+        let mut targets = Vec::new();
+        for mirror in &route.mirrors {
+            if !mirror.takes(self.head.method_name(), worker.random()) {
+                continue;
+            }
+            let Some(pool) = snapshot.pool(mirror.pool, worker).cloned() else { continue };
+            if declared > mirror.model.body_bytes_max {
+                pool.metrics.mirrored(MirrorResult::BodyTooLarge);
+            } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max) {
+                targets.push(self.target(mirror, place));
+            }
+        }
+        if !targets.is_empty() {
+            let body_max = targets.iter().map(|target| target.body_max).max().unwrap_or(0);
+            self.copies = Some(Box::new(Copies { targets, body: Vec::new(), body_max, head: None, facts: None }));
+        }
+    }
+
+    fn target(&self, mirror: &CompiledMirror, place: Place<S>) -> Target<S> {
+        let pool = &place.pool;
+        let model = &pool.compiled.model;
+        let context = context(self.connection, None::<&WorkerPool<S>>, &self.record, self.client_ip);
+        let need = Need {
+            // Nothing is sent twice, so what it is sent on must be certain.
+            certain: true,
+            http1_only: false,
+            prefers_h2: false,
+            fresh: false,
+            connect: model.timeouts.connect,
+            head_bytes_max: self.settings.head_limits.head_bytes_max,
+            client: model.send_proxy_protocol.map(|_| self.client()),
+        };
+        let (body_max, total) = (mirror.model.body_bytes_max, mirror.model.total);
+        Target { key_hash: key_hash(pool, &context, &self.head), opener: self.opener(), place, body_max, total, need }
+    }
+
+    /// The head is as the upstream gets it: from here on the copies know what they are copies of. One without a body goes at once.
+    pub(super) fn copy_head(&mut self, trailers_wanted: bool, is_grpc: bool) {
+        let Some(copies) = &mut self.copies else { return };
+        let mut head: Lease<RequestHead> = Lease::take();
+        head.copy_from(&self.head);
+        // What is sent is all there: nobody waits for leave to send it.
+        head.fields.remove(b"expect");
+        head.fields.set(MARK, b"1");
+        copies.head = Some(head);
+        copies.facts = Some(Facts { trailers_wanted, is_grpc, limits: self.settings.head_limits });
+        self.send_copies_if_whole();
+    }
+
+    /// A piece of the body was taken from the client.
+    pub(super) fn copy_piece(&mut self, piece: &[u8]) {
+        if let Some(copies) = &mut self.copies {
+            copies.note(piece);
+        }
+    }
+
+    /// Sends them when nothing of the body is missing.
+    pub(super) fn send_copies_if_whole(&mut self) {
+        if self.body.is_finished()
+            && let Some(copies) = self.copies.take()
+        {
+            copies.send();
+        }
+    }
+}
+
+impl<S: Sock> Copies<S> {
+    /// A piece of the body.
+    pub fn note(&mut self, piece: &[u8]) {
+        let bytes = (self.body.len() + piece.len()) as u64;
+        if bytes > self.body_max {
+            self.body = Vec::new();
+        }
+        self.targets.retain(|target| {
+            let fits = bytes <= target.body_max;
+            if !fits {
+                target.place.pool.metrics.mirrored(MirrorResult::BodyTooLarge);
+            }
+            fits
+        });
+        if !self.targets.is_empty() {
+            self.body.extend_from_slice(piece);
+        }
+    }
+
+    /// The request is whole.
+    pub fn send(mut self) {
+        let (Some(mut head), Some(facts)) = (self.head.take(), self.facts) else { return };
+        if head.fields.remove_id(HeaderId::TransferEncoding) || !self.body.is_empty() {
+            head.fields.set(b"content-length", itoa::Buffer::new().format(self.body.len()).as_bytes());
+        }
+        let (head, body) = (Rc::new(head), Rc::new(std::mem::take(&mut self.body)));
+        for target in self.targets.drain(..) {
+            rt::spawn(carry_out(target, head.clone(), body.clone(), facts));
+        }
+    }
+}
+
+/// What was not sent by now is never sent. A request that went to no upstream, since its answer was kept, had nothing to copy.
+impl<S: Sock> Drop for Copies<S> {
+    fn drop(&mut self) {
+        for target in self.targets.iter().filter(|_| self.head.is_some()) {
+            target.place.pool.metrics.mirrored(MirrorResult::Incomplete);
+        }
+    }
+}
+
+async fn carry_out<S: Sock>(target: Target<S>, head: Rc<Lease<RequestHead>>, body: Rc<Vec<u8>>, facts: Facts) {
+    let sending = Box::pin(send(&target, &head, &body, facts));
+    let outcome = rt::timeout(target.total, sending).await;
+    let late = Err(Failure::upstream(UpstreamError::TotalTimeout, Reach::Sent));
+    let pool = &target.place.pool;
+    match outcome.unwrap_or(late) {
+        Ok(()) => pool.metrics.mirrored(MirrorResult::Sent),
+        Err(failure) => {
+            pool.metrics.mirrored(MirrorResult::Failed);
+            if let Failure::Upstream(fault) = failure {
+                pool.metrics.error(fault.error);
+            }
+        }
+    }
+}
+
+async fn send<S: Sock>(target: &Target<S>, head: &RequestHead, body: &[u8], facts: Facts) -> Result<(), Failure> {
+    let pool = &target.place.pool;
+    let draw = Draw { key_hash: target.key_hash, random: target.opener.random, now: rt::now(), tried: &[] };
+    let choice = choose_at(pool, own_server(pool, head), draw);
+    let choice = choice.map_err(|_| Failure::upstream(UpstreamError::NoServer, Reach::NothingSent))?;
+    let trial = Trial::new(pool.clone(), choice);
+    let whole = Whole {
+        head,
+        body,
+        chunked: false,
+        trailers_wanted: facts.trailers_wanted || facts.is_grpc,
+        need: Need { prefers_h2: facts.is_grpc, ..target.need },
+        opener: target.opener.clone(),
+        timeouts: pool.compiled.model.timeouts,
+    };
+    let outcome = match begin(pool, trial.position(), &whole, None).await {
+        Ok(begun) => discard(target, &trial, begun, head.method, facts.limits).await,
+        Err((failure, _)) => Err(failure),
+    };
+    if let Err(Failure::Upstream(fault)) = &outcome {
+        trial.failed_with(fault.error);
+    }
+    outcome
+}
+
+/// Reads the answer to its end, or to what is read of one, and keeps its connection where that is safe.
+async fn discard<S: Sock>(
+    target: &Target<S>,
+    trial: &Trial<S>,
+    begun: Begun<S>,
+    method: Method,
+    limits: HeadLimits,
+) -> Result<(), Failure> {
+    let pool = trial.pool();
+    let idle = pool.compiled.model.timeouts.idle;
+    match begun {
+        Begun::H1 { connection, mut first, sent_at } => {
+            let stream = &connection.stream;
+            let mut response: Lease<ResponseHead> = Lease::take();
+            let mut interim = 0;
+            loop {
+                if first.is_empty() {
+                    first = first_of_head(stream.read().await)?;
+                }
+                match parse_response(&first, &limits, &mut response) {
+                    Ok(Parsed::Complete { consumed }) => first.advance(consumed),
+                    Ok(Parsed::Partial) => {
+                        let rest = read_rest_of_head(stream, first, limits.head_bytes_max, None, |data| {
+                            parse_response(data, &limits, &mut response)
+                        });
+                        first = rest.await.map_err(|_| bad_response())?;
+                    }
+                    Err(_) => return Err(bad_response()),
+                }
+                interim += 1;
+                // A switch of protocols was not asked for.
+                if response.status == 101 || interim > INTERIM_MAX {
+                    return Err(bad_response());
+                }
+                if response.status >= 200 {
+                    break;
+                }
+            }
+            trial.answered(response.status, sent_at.elapsed(), None);
+            let framing = response_framing(&response, method).map_err(|_| bad_response())?;
+            stream.sock.set_read_limit(ReadLimit::Idle(idle));
+            let is_reusable = keep_alive_response(&response) && framing != BodyFraming::UntilClose;
+            let mut answer = BodyReader::H1(H1BodyReader::new(stream, framing, first));
+            let is_whole = throw_away(&mut answer).await?;
+            drop(answer);
+            target.account(stream);
+            if is_whole && is_reusable && connection.stream.is_clean() {
+                pool.servers[trial.position()].put_idle(connection, rt::now(), &pool.metrics);
+            }
+            Ok(())
+        }
+        Begun::H2 { lease: _lease, mut response, mut head, sent_at } => {
+            let mut interim = 0;
+            let answer = loop {
+                match head {
+                    H2Head::Final(answer) => break *answer,
+                    H2Head::Interim(_) if interim >= INTERIM_MAX => return Err(bad_response()),
+                    H2Head::Interim(_) => {
+                        interim += 1;
+                        head = next_h2_head(&mut response).await.map_err(|_| bad_response())?;
+                    }
+                }
+            };
+            trial.answered(answer.status().as_u16(), sent_at.elapsed(), None);
+            let mut body = BodyReader::<S>::H2(H2BodyReader::new(answer.into_body(), Some(idle)));
+            throw_away(&mut body).await.map(drop)
+        }
+    }
+}
+
+/// Whether it came to its end within what is read of one.
+async fn throw_away<S: Sock>(body: &mut BodyReader<'_, S>) -> Result<bool, Failure> {
+    let mut bytes = 0;
+    while !body.is_finished() {
+        let piece: Option<Buf> = body.read().await.map_err(|fault| upstream_body_fault(&fault))?;
+        let Some(piece) = piece else { break };
+        bytes += piece.len();
+        if bytes > ANSWER_BYTES_MAX {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl<S: Sock> Target<S> {
+    fn account(&self, stream: &Stream<S>) {
+        let metrics = &self.place.worker.metrics;
+        metrics.upstream_bytes_received.add(stream.take_received_bytes());
+        metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
+    }
+}
+
+fn bad_response() -> Failure {
+    Failure::upstream(UpstreamError::BadResponse, Reach::Answering)
+}
