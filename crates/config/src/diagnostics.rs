@@ -24,6 +24,8 @@ pub struct Sources {
     files: Vec<SourceFile>,
     /// Names of properties whose values are not shown.
     secrets: Vec<&'static str>,
+    /// Names of directives of which only the first argument is shown.
+    secret_arguments: Vec<&'static str>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -37,8 +39,13 @@ pub struct SourceFile {
 
 impl Sources {
     /// What is written behind these names is blanked where texts are shown.
-    pub(crate) fn hide(&mut self, names: impl Iterator<Item = &'static str>) {
-        self.secrets = names.collect();
+    pub(crate) fn hide(
+        &mut self,
+        properties: impl Iterator<Item = &'static str>,
+        directives: impl Iterator<Item = &'static str>,
+    ) {
+        self.secrets = properties.collect();
+        self.secret_arguments = directives.collect();
     }
 
     pub fn add(&mut self, file: SourceFile) -> FileId {
@@ -80,7 +87,8 @@ impl Sources {
     fn without_secrets(&self) -> Option<Sources> {
         let mut copy: Option<Sources> = None;
         for (index, file) in self.files.iter().enumerate() {
-            for span in written_secrets(&file.text, &self.secrets) {
+            let arguments = written_secret_arguments(&file.text, &self.secret_arguments);
+            for span in written_secrets(&file.text, &self.secrets).into_iter().chain(arguments) {
                 let text = &mut copy.get_or_insert_with(|| self.clone()).files[index].text;
                 text.replace_range(span.clone(), &"*".repeat(span.len()));
             }
@@ -208,6 +216,51 @@ fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
         }
     }
     spans
+}
+
+/// What stands between quotes on a line of such a directive, behind its first argument; where nothing is quoted, each word behind the first.
+fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    for name in directives {
+        for (start, _) in text.match_indices(name) {
+            let is_word =
+                !text[..start].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '-' | '_' | '"' | '.'));
+            let behind = start + name.len();
+            if !is_word || !text[behind..].starts_with([' ', '\t']) {
+                continue;
+            }
+            let line = &text[behind..behind + text[behind..].find('\n').unwrap_or(text.len() - behind)];
+            let mut arguments = arguments_of(line).into_iter();
+            arguments.next();
+            // A file or a variable is named, and what it holds is not shown anyway.
+            let spans_of_line = arguments.filter(|span| !line[span.clone()].starts_with('{'));
+            spans.extend(spans_of_line.map(|span| behind + span.start..behind + span.end));
+        }
+    }
+    spans
+}
+
+/// The words of a line up to its end in `;` or `}`, without their quotes.
+fn arguments_of(line: &str) -> Vec<Range<usize>> {
+    let mut arguments = Vec::new();
+    let mut at = 0;
+    while let Some(found) = line[at..].find(|c: char| !matches!(c, ' ' | '\t' | '#')) {
+        let start = at + found;
+        match line.as_bytes()[start] {
+            b';' | b'}' => break,
+            b'"' => {
+                let length = line[start + 1..].find('"').unwrap_or(line.len() - start - 1);
+                arguments.push(start + 1..start + 1 + length);
+                at = (start + length + 2).min(line.len());
+            }
+            _ => {
+                let length = line[start..].find([' ', '\t', ';', '}']).unwrap_or(line.len() - start);
+                arguments.push(start..start + length);
+                at = start + length;
+            }
+        }
+    }
+    arguments
 }
 
 /// A word for a message: a line that was pasted by mistake must not fill the screen.
@@ -349,6 +402,13 @@ mod tests {
         check("admin \"nonsense\" token=#\"0123456789abcdef0123\"#", "0123456789");
         check("admin \"nonsense\" token=hunter2hunter2hunter2", "hunter2");
         check("admin \"nonsense\" token=\"short\"", "short");
+        let user = |line: &str| format!("site \":80\" {{ basic-auth {{ {line}; }}; respond 200; }}");
+        check(&user("user \"alice\" \"hunter2\""), "hunter2");
+        check(&user("user alice hunter2"), "hunter2");
+        check(&user("user alice #\"hunter2\"#"), "hunter2");
+        check(&user("user \"a b\" \"x\" hunter2"), "hunter2");
+        check(&user("user \"alice\" \"hunter2"), "hunter2");
+        check("site \":80\" {\n\tbasic-auth {\n\t\tuser\t\"alice\" \"hunter2\"\n}\n}", "hunter2");
     }
 
     #[test]

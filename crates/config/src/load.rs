@@ -271,7 +271,7 @@ struct Loader<'e> {
 impl<'e> Loader<'e> {
     fn new(environment: &'e Environment, memory: &'e mut LoadMemory) -> Loader<'e> {
         let mut sources = Sources::default();
-        sources.hide(directives::secret_properties());
+        sources.hide(directives::secret_properties(), directives::with_secret_arguments());
         Loader {
             sources,
             environment,
@@ -538,7 +538,13 @@ fn lower_node(lowering: &mut Lowering<'_>, node: &Node, seen: &mut Seen) {
             Lower::Site(_) | Lower::Route(_) | Lower::Step(_) | Lower::Terminal(_) => {
                 unreachable!("the table has no such directive at the top level")
             }
-            Lower::Pool(_) | Lower::FastCgi(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) | Lower::Inside => {
+            Lower::Pool(_)
+            | Lower::FastCgi(_)
+            | Lower::Tls(_)
+            | Lower::Listener(_)
+            | Lower::Limits(_)
+            | Lower::User(_)
+            | Lower::Inside => {
                 unreachable!("the table has no such directive at the top level")
             }
         }

@@ -336,6 +336,7 @@ fn describe_argument(argument: &Argument) -> String {
         Kind::Path => "a path".into(),
         Kind::Choice(names) => format!("one of {}", quoted_list(names)),
         Kind::ChoiceOr(names, form) => choice_or(names, form),
+        Kind::Statuses => "a status, as in `404`, or a range, as in `\"400-499\"`".into(),
         Kind::AutoOrInteger { .. } => "`\"auto\"` or a number".into(),
         Kind::Integer { .. } => "a number".into(),
         Kind::Duration { .. } => "a duration".into(),

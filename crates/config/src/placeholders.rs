@@ -26,6 +26,19 @@ pub struct Text {
 }
 
 impl Text {
+    /// A number where text could stand as well.
+    pub fn of_number(value: &Value, number: i128) -> Text {
+        let written = number.to_string();
+        Text {
+            value: written.clone(),
+            location: value.location.clone(),
+            secret: false,
+            written,
+            verbatim: false,
+            source: value.clone(),
+        }
+    }
+
     /// For messages: the value, or when that may be a secret what was written in its place.
     pub fn shown(&self) -> &str {
         if self.secret { &self.written } else { &self.value }
@@ -45,6 +58,39 @@ impl Text {
             Diagnostic::error(code, self.location.clone(), reason)
         }
     }
+}
+
+/// A file as a page: what is a placeholder is one, and every other brace stands for itself, since style sheets and scripts are full of them.
+pub fn page_template(text: &str) -> Template {
+    let (mut parts, mut literal) = (Vec::new(), String::new());
+    let mut rest = text;
+    while let Some(start) = rest.find('{') {
+        let (before, from_brace) = rest.split_at(start);
+        literal.push_str(before);
+        let placeholder = from_brace.find('}').and_then(|end| {
+            let placeholder = Placeholder::from_name(&from_brace[1..end])?;
+            let is_named = match &placeholder {
+                Placeholder::RequestHeader(name) | Placeholder::ResponseHeader(name) => crate::directives::header::is_token(name),
+                Placeholder::Log(_) | Placeholder::LogOwn(_) => placeholder.is_of_error(),
+                _ => true,
+            };
+            is_named.then_some((placeholder, end + 1))
+        });
+        match placeholder {
+            Some((placeholder, length)) => {
+                flush(&mut parts, &mut literal);
+                parts.push(TemplatePart::Placeholder(placeholder));
+                rest = &from_brace[length..];
+            }
+            None => {
+                literal.push('{');
+                rest = &from_brace[1..];
+            }
+        }
+    }
+    literal.push_str(rest);
+    flush(&mut parts, &mut literal);
+    Template { parts }
 }
 
 /// Text in which only `{env.X}` and `{file.X}` may stand; `{{` and `}}` are braces.
@@ -249,7 +295,13 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         lowering.report(diagnostic);
         return None;
     }
-    if stage != Stage::Log && matches!(placeholder, Placeholder::Log(_) | Placeholder::LogOwn(_)) {
+    if stage != Stage::Error && placeholder == Placeholder::StatusText {
+        let diagnostic = Diagnostic::error("error-only", at, format!("`{{{name}}}` is only for pages of errors"));
+        lowering.report(diagnostic.help("it can be used in `error-page`"));
+        return None;
+    }
+    let is_known = stage == Stage::Log || (stage == Stage::Error && placeholder.is_of_error());
+    if !is_known && matches!(placeholder, Placeholder::Log(_) | Placeholder::LogOwn(_)) {
         let diagnostic = Diagnostic::error("log-only", at, format!("`{{{name}}}` is only for the format of the access log"))
             .marked("known when the request is over")
             .help("it can be used in `access-log \"…\" format=\"…\"`");
@@ -277,7 +329,8 @@ fn unknown(at: Location, name: &str, stage: Option<Stage>) -> Diagnostic {
     let message = format!("there is no placeholder `{{{}}}`", shortened(name));
     let diagnostic = Diagnostic::error("unknown-placeholder", at, message);
     let of_log = LogField::NAMES.iter().map(|(field, _)| *field).filter(|_| stage == Some(Stage::Log));
-    let candidates: Vec<&str> = Placeholder::PLAIN.iter().map(|(plain, _)| *plain).chain(of_log).collect();
+    let of_error = ["status", Placeholder::STATUS_TEXT, "reason"].into_iter().filter(|_| stage == Some(Stage::Error));
+    let candidates: Vec<&str> = Placeholder::PLAIN.iter().map(|(plain, _)| *plain).chain(of_log).chain(of_error).collect();
     match nearest(name, candidates.iter().copied()) {
         Some(candidate) => diagnostic.help(format!("did you mean `{{{candidate}}}`?")),
         None if name.starts_with("header.") || name.starts_with("http.") || name.starts_with("req.") => {

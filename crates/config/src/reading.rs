@@ -95,6 +95,13 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
             Literal::Text(raw) if raw == "auto" => Some(Read::Choice("auto", value.location.clone())),
             _ => read_integer(lowering, value, min, max, owner, "`\"auto\"` or a whole number"),
         },
+        Kind::Statuses => match &value.literal {
+            Literal::Integer(number) => Some(Read::Text(Text::of_number(value, *number))),
+            _ => {
+                let text = expect_text(lowering, value, owner, "a status, or a range as in `\"400-499\"`")?;
+                placeholders::resolve_text(lowering, text).map(Read::Text)
+            }
+        },
         Kind::Integer { min, max } => read_integer(lowering, value, min, max, owner, "a whole number"),
         Kind::Duration { min, max } => read_duration(lowering, value, min, max, owner),
         Kind::Size { min, max } => read_bytes(lowering, value, (min, max), owner, "a size, as in `\"64KiB\"`", units::parse_size),

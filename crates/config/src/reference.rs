@@ -8,7 +8,7 @@ use std::fmt::Write;
 use tidegate_model::{LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
-const SECTIONS: [(Place, &str, &str); 11] = [
+const SECTIONS: [(Place, &str, &str); 12] = [
     (Place::Top, "Top level", "What stands outside every block."),
     (Place::Site, "In a `site`", "Steps, routes and certificates. The steps may also stand in a `route`."),
     (Place::Route, "In a `route`", "Everything that a site takes as a step, and conditions."),
@@ -20,6 +20,7 @@ const SECTIONS: [(Place, &str, &str); 11] = [
     (Place::Tls, "In the `tls` of a site", ""),
     (Place::Listener, "In a `listener`", ""),
     (Place::Limits, "In `limits`", ""),
+    (Place::BasicAuth, "In a `basic-auth`", ""),
 ];
 
 pub fn reference() -> String {
@@ -129,6 +130,8 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",
         Placeholder::UpstreamAddress => "the server that was chosen; needs a response",
         Placeholder::RequestId => "an identifier of this request",
+        Placeholder::AuthUser => "who has logged in, behind `basic-auth`",
+        Placeholder::StatusText => "what the status means, as in `Not Found`; in an `error-page`",
         Placeholder::TimeUnixMs => "milliseconds since 1970",
         Placeholder::LogOwn(_) => "a field that the `log` of a site or a route adds",
         Placeholder::Log(LogField::Time) => "when the request came, as in `2026-01-31T11:15:57.123Z`",
@@ -203,10 +206,12 @@ fn describe_kind(kind: Kind) -> String {
         Kind::Text(form) | Kind::Secret(form) => form.to_string(),
         Kind::Template(Stage::Request) => "a template, before there is a response".into(),
         Kind::Template(Stage::Response) => "a template".into(),
+        Kind::Template(Stage::Error) => "a template, with what is known of the error".into(),
         Kind::Template(Stage::Log) => "a template for the access log".into(),
         Kind::Path => "a path".into(),
         Kind::Choice(names) | Kind::ChoiceOr(names, "") => quoted_list(names),
         Kind::ChoiceOr(names, form) => format!("{}, or {form}", quoted_list(names)),
+        Kind::Statuses => "a status as a number, or a range as text".into(),
         Kind::AutoOrInteger { min, max } => format!("`\"auto\"`, or a number from {min} to {max}"),
         Kind::Integer { min, max } => format!("a number from {min} to {max}"),
         Kind::Duration { min, max } => format!("a duration from {} to {}", show_duration(min), show_duration(max)),

@@ -41,6 +41,7 @@ fn definition_name(directive: &Directive, place: Place) -> String {
         Place::Tls => "tls",
         Place::Listener => "listener",
         Place::Limits => "limits",
+        Place::BasicAuth => "basic-auth",
     };
     format!("{place}.{}", directive.name)
 }
@@ -159,6 +160,7 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::AutoOrInteger { min, max } => {
             json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": min, "maximum": max }, filled_in()] })
         }
+        Kind::Statuses => json!({ "type": ["integer", "string"] }),
         // The bounds are for the number, the pattern is for the text.
         Kind::Integer { min, max } => {
             json!({ "type": ["integer", "string"], "minimum": min, "maximum": max, "pattern": FILLED_IN })

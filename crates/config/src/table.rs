@@ -8,6 +8,7 @@ use crate::directives::route::RouteDraft;
 use crate::directives::site::SiteDraft;
 use crate::directives::tls::TlsDraft;
 use crate::lowering::{Line, Lowering};
+use crate::placeholders::Text;
 use std::time::Duration;
 use tidegate_model::{Limits, Step, Terminal};
 
@@ -31,10 +32,12 @@ pub enum Place {
     Tls,
     Listener,
     Limits,
+    /// The block of `basic-auth`.
+    BasicAuth,
 }
 
 impl Place {
-    pub const ALL: [Place; 11] = [
+    pub const ALL: [Place; 12] = [
         Place::Top,
         Place::Site,
         Place::Route,
@@ -46,6 +49,7 @@ impl Place {
         Place::Tls,
         Place::Listener,
         Place::Limits,
+        Place::BasicAuth,
     ];
 
     /// As it is said in messages and in the reference.
@@ -62,6 +66,7 @@ impl Place {
             Place::Tls => "in the `tls` of a site",
             Place::Listener => "in a `listener`",
             Place::Limits => "in `limits`",
+            Place::BasicAuth => "in a `basic-auth`",
         }
     }
 }
@@ -150,6 +155,8 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// A status as a number, or a range of them as text. Read as text.
+    Statuses,
     Integer {
         min: u64,
         max: u64,
@@ -184,6 +191,8 @@ pub enum Stage {
     Request,
     /// Once there is a response.
     Response,
+    /// When there is an error, of an upstream or our own.
+    Error,
     /// When the request is over: the access log.
     Log,
 }
@@ -201,6 +210,8 @@ pub enum Lower {
     Tls(fn(&mut Lowering<'_>, &mut TlsDraft, &Line<'_>)),
     Listener(fn(&mut Lowering<'_>, &mut ListenerDraft, &Line<'_>)),
     Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),
+    /// A name and the hash of its password.
+    User(fn(&mut Lowering<'_>, &Line<'_>) -> Option<(Text, Text)>),
     /// Read by the directive in whose block it stands.
     Inside,
     /// Gone before lowering: `include` is replaced by what it includes.

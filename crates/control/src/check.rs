@@ -2,6 +2,7 @@
 //! nothing is changed and nothing stays open.
 
 use crate::bind::BindFault;
+use crate::control::{auths, file_of};
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use tidegate_model::{
     Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Terminal, TlsSource,
     UpstreamAddress,
 };
+use tidegate_proxy::auth::read_users;
 use tidegate_transport::tokio_sock::{self, ListenOptions};
 
 #[derive(Debug)]
@@ -68,6 +70,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_servers(configuration, &mut findings);
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
+    check_users(configuration, &mut findings);
     findings
 }
 
@@ -130,6 +133,23 @@ fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Findi
         let message = format!("there is no folder {} here, so whether a script exists is not looked up", fastcgi.root.display());
         let help = "that is right when the FastCGI server runs elsewhere; it must then refuse what is no script (`security.limit_extensions` of PHP-FPM)";
         findings.push(warning("folder", at(&fastcgi.root), message, help));
+    }
+}
+
+/// Files of `basic-auth`, each once.
+fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    for (site, auth) in auths(configuration) {
+        let Some(path) = file_of(&auth.users).filter(|path| seen.insert(path.to_path_buf())) else { continue };
+        if let Err(fault) = read_users(path) {
+            findings.push(Finding {
+                severity: Severity::Error,
+                code: "users",
+                place: Place::File(path.to_owned(), Some(site.addresses[0].clone())),
+                message: fault.to_string(),
+                help: Some(fault.help().into()),
+            });
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! What an unchanged site or pool needed before is taken over, so that a change costs what it changes. Who is asked again while it runs is in
 //! `discovery`; how servers do, in `pools`.
 
+use crate::control::{auths, file_of};
 use crate::discovery::{Discovered, first_answers};
 use crate::fault::StartFault;
 use crate::names::{Found, Name, Names};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use tidegate_certs::{SiteCertificates, TlsSurvivors, server_config, upstream_client_config, upstream_server_name};
 use tidegate_discovery::Member;
 use tidegate_model::{Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, UpstreamAddress};
+use tidegate_proxy::auth::{UserFiles, UserList};
 use tidegate_proxy::snapshot::{
     self, Before, CompiledPool, CompiledServer, Parts, PoolParts, ServerParts, Snapshot, UpstreamTlsConfigs,
 };
@@ -100,6 +102,8 @@ pub(crate) fn gather_with(
     news: &News,
 ) -> Result<Material, StartFault> {
     let certificates = gather_certificates(&configuration, before, survivors.tls, now)?;
+    // Held until they are compiled in: a file that nobody uses is forgotten.
+    let _users = gather_users(&configuration, &survivors.process.user_files)?;
     let known: HashMap<&PoolName, Known<'_>> = before
         .iter()
         .flat_map(|before| before.snapshot.pools.iter().flatten())
@@ -132,6 +136,7 @@ pub(crate) fn gather_with(
             registry: &survivors.process.registry,
             cache: &survivors.process.cache,
             limits: &survivors.process.limits,
+            user_files: &survivors.process.user_files,
             workers: numbers.workers,
         },
     )
@@ -227,6 +232,28 @@ fn gather_certificates(
     }
     match faults.len() {
         0 => Ok(gathered),
+        1 => Err(faults.remove(0)),
+        _ => Err(StartFault::Several(faults)),
+    }
+}
+
+/// The users that stand in files; a file in use is not read again.
+fn gather_users(configuration: &Configuration, user_files: &UserFiles) -> Result<Vec<Arc<UserList>>, StartFault> {
+    let mut lists = Vec::new();
+    let mut faults: Vec<StartFault> = Vec::new();
+    let mut faulty = Vec::new();
+    for (site, auth) in auths(configuration) {
+        let Some(path) = file_of(&auth.users).filter(|path| !faulty.contains(path)) else { continue };
+        match user_files.list(&auth.users) {
+            Ok(list) => lists.push(list),
+            Err(fault) => {
+                faulty.push(path);
+                faults.push(StartFault::Users { site: site.addresses[0].to_string(), fault });
+            }
+        }
+    }
+    match faults.len() {
+        0 => Ok(lists),
         1 => Err(faults.remove(0)),
         _ => Err(StartFault::Several(faults)),
     }

@@ -18,12 +18,12 @@ use crate::workers::{ChangeParts, Workers};
 use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_certs::{Renewal, TlsSurvivors};
 use tidegate_config::LoadMemory;
-use tidegate_model::{Configuration, TlsSource};
+use tidegate_model::{AuthUsers, BasicAuth, Configuration, Site, Step, TlsSource};
 use tidegate_proxy::snapshot::{CompiledServer, Snapshot};
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
@@ -54,6 +54,8 @@ pub struct Control {
     pub(crate) superseded: Vec<Arc<Snapshot>>,
     /// Certificates in use whose files are not what could be used.
     pub(crate) unfit_certificates: Vec<String>,
+    /// Files of users that changed into what cannot be used.
+    pub(crate) unfit_users: Vec<String>,
     /// When systemd is given the sockets once more.
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) watch: Watching,
@@ -87,12 +89,20 @@ pub(crate) struct Watching {
     pub applies_configuration: bool,
     pub configuration: Watched,
     pub certificates: Vec<PathBuf>,
+    /// Of `basic-auth`.
+    pub users: Vec<PathBuf>,
 }
 
 impl Watching {
     /// Nothing is watched so far.
     pub fn new(applies_configuration: bool) -> Watching {
-        Watching { watch: None, applies_configuration, configuration: Watched::default(), certificates: Vec::new() }
+        Watching {
+            watch: None,
+            applies_configuration,
+            configuration: Watched::default(),
+            certificates: Vec::new(),
+            users: Vec::new(),
+        }
     }
 }
 
@@ -166,15 +176,33 @@ impl Control {
         self.note_drift();
     }
 
+    /// Reads the files of users again. Says what it took over and what it could not.
+    pub(crate) fn renew_users(&mut self) {
+        let process = &self.process;
+        let (renewed, faults) = in_background(|| process.user_files.read_again());
+        for (file, users) in renewed {
+            tracing::info!(file = %file.display(), users, "a file of users was read again");
+        }
+        for fault in &faults {
+            tracing::error!(error = %fault, help = fault.help(), "a file of users was not taken over; the users before stay");
+        }
+        self.unfit_users = faults.iter().map(ToString::to_string).collect();
+        self.note_drift();
+    }
+
     /// Files changed on disk, whatever changed them.
     pub(crate) fn files_changed(&mut self, changed: &[PathBuf]) {
         if changed.iter().any(|path| self.watch.certificates.contains(path)) {
             self.renew_certificates();
             self.renew_upstream_trust();
         }
+        if changed.iter().any(|path| self.watch.users.contains(path)) {
+            self.renew_users();
+        }
         // What was refused before has to be looked at as a whole.
         let is_news = |path: &PathBuf| self.refused.is_some() || !self.is_own_writing(path);
-        let is_configuration = |path: &PathBuf| !self.watch.certificates.contains(path) && is_news(path);
+        let is_configuration =
+            |path: &PathBuf| !self.watch.certificates.contains(path) && !self.watch.users.contains(path) && is_news(path);
         if self.watch.applies_configuration && changed.iter().any(is_configuration) {
             self.reload(crate::generations::Origin::Watch);
         }
@@ -248,20 +276,27 @@ impl Control {
     /// What is to be looked at from now on: after a change of the configuration.
     pub(crate) fn watch_files(&mut self, watched: Watched) {
         let certificates = certificate_files(&self.running.configuration);
-        if watched == self.watch.configuration && certificates == self.watch.certificates {
+        let users = user_files(&self.running.configuration);
+        if watched == self.watch.configuration && certificates == self.watch.certificates && users == self.watch.users {
             return;
         }
         let mut files = watched.files.clone();
-        files.extend(certificates.iter().cloned());
+        files.extend(certificates.iter().chain(&users).cloned());
         files.sort();
         files.dedup();
         self.watch.certificates = certificates;
+        let are_users_new = users != self.watch.users;
+        self.watch.users = users;
         if let Some(watch) = &self.watch.watch
             && let Err(error) = watch.set_paths(&files, &watched.patterns)
         {
             tracing::error!(%error, "changes of files will not be noticed");
         }
         self.watch.configuration = watched;
+        if are_users_new {
+            // They may have changed between being read and being watched.
+            self.renew_users();
+        }
     }
 }
 
@@ -290,6 +325,32 @@ fn begin_slowly(before: &Snapshot, now: &Snapshot) {
         for server in pool.servers.iter().filter(is_new) {
             server.shared.standing.begin_slowly(Instant::now());
         }
+    }
+}
+
+/// Every file that users are read from.
+fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = auths(configuration).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Every `basic-auth`, with the site it stands in.
+pub(crate) fn auths(configuration: &Configuration) -> impl Iterator<Item = (&Arc<Site>, &BasicAuth)> {
+    configuration.sites.iter().flat_map(|site| {
+        let steps = site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps));
+        steps.filter_map(move |step| match step {
+            Step::BasicAuth(Some(auth)) => Some((site, auth)),
+            _ => None,
+        })
+    })
+}
+
+pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
+    match users {
+        AuthUsers::File(path) => Some(path),
+        AuthUsers::Listed(_) => None,
     }
 }
 

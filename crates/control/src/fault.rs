@@ -4,6 +4,7 @@ use crate::bind::BindFault;
 use std::fmt;
 use tidegate_certs::CertError;
 use tidegate_model::{Admin, LogTarget};
+use tidegate_proxy::auth::ListFault;
 
 #[derive(Debug)]
 pub enum StartFault {
@@ -11,6 +12,11 @@ pub enum StartFault {
     Certificates {
         site: String,
         errors: Vec<CertError>,
+    },
+    /// Users of the site of that name.
+    Users {
+        site: String,
+        fault: ListFault,
     },
     /// TLS to the servers of a pool.
     UpstreamTls {
@@ -44,6 +50,7 @@ impl fmt::Display for StartFault {
                 }
                 Ok(())
             }
+            StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
                 for (position, fault) in faults.iter().enumerate() {

@@ -216,7 +216,7 @@ impl Control {
                 Err(error) => drift.push(format!("{} cannot be read: {error}", file.name)),
             }
         }
-        drift.extend(self.unfit_certificates.iter().cloned());
+        drift.extend(self.unfit_certificates.iter().chain(&self.unfit_users).cloned());
         drift
     }
 

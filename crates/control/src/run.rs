@@ -153,6 +153,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         superseded: Vec::new(),
         store_again_at: None,
         unfit_certificates: Vec::new(),
+        unfit_users: Vec::new(),
         watch: Watching::new(watch),
         started,
         succession: Stage::new(Program::current(), events_sender.clone()),
@@ -328,7 +329,10 @@ impl Control {
                     }
                     Told::Upgrade => self.upgrade(None, oneshot::channel().0),
                 },
-                _ = renewal.tick() => self.renew_certificates(),
+                _ = renewal.tick() => {
+                    self.renew_certificates();
+                    self.renew_users();
+                }
                 _ = memory.tick() => self.look_at_memory(),
                 () = heard.wait() => self.take_news(),
                 () = next_tick(&mut watchdog) => notify(systemd::notify_watchdog()),

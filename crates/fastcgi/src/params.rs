@@ -35,6 +35,8 @@ pub struct Params<'r> {
     /// request is aborted before, and reads no body whose length it is not told: a body is best collected before its request is sent.
     /// `None` when there is none.
     pub content_length: Option<u64>,
+    /// Who has logged in with a name and a password.
+    pub user: Option<&'r str>,
     /// What this server calls itself.
     pub software: &'r str,
     /// Params of the configuration. Each is passed once and replaces what is made here under the same name.
@@ -85,6 +87,10 @@ impl<'r> Params<'r> {
             // IPv4 clients of an IPv6 socket are IPv4, as scripts that compare addresses expect.
             writer.put(address, [end.ip().to_canonical().to_string().as_bytes()])?;
             writer.put(port, [end.port().to_string().as_bytes()])?;
+        }
+        if let Some(user) = self.user {
+            writer.put(b"AUTH_TYPE", [&b"Basic"[..]])?;
+            writer.put(b"REMOTE_USER", [user.as_bytes()])?;
         }
         // Absent otherwise: PHP programs test whether it is set.
         if self.is_https {

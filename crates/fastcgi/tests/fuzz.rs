@@ -130,6 +130,7 @@ fn no_field_is_passed_under_the_name_of_another() {
             server: address,
             is_https: false,
             content_length: Some(3),
+            user: None,
             software: "tidegate",
             extra: &[(b"HTTP_EXTRA", b"ours")],
         };

@@ -178,6 +178,7 @@ impl Fpm {
             server: SocketAddr::from(([192, 0, 2, 2], 443)),
             is_https: true,
             content_length: (!body.is_empty()).then_some(body.len() as u64),
+            user: None,
             software: "tidegate",
             extra: &[(b"EXTRA", b"of the configuration")],
         };

@@ -18,6 +18,10 @@ pub struct Context<'a> {
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,
+    /// Who has logged in.
+    pub user: Option<&'a str>,
+    /// In a page for an error: the status that the client gets, and the reason code or nothing.
+    pub error: Option<(u16, &'a str)>,
     pub now_unix_ms: u64,
     /// When the request came, from the start of the process; what limits count in.
     pub since_start: Duration,

@@ -69,6 +69,8 @@ pub(crate) fn context() -> Context<'static> {
         tls_version: Some("TLSv1.3"),
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
+        user: Some("alice <a>"),
+        error: None,
         now_unix_ms: 1_700_000_000_123,
         since_start: Duration::from_secs(1),
         asked_path: Span::default(),

@@ -3,12 +3,14 @@
 //! Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
 pub mod allow;
+pub mod basic_auth;
 pub mod body_limit;
 mod compile_error;
 pub mod compress;
 pub mod concurrency_limit;
 pub mod context;
 pub mod cors;
+pub mod error_page;
 pub mod errors;
 #[cfg(test)]
 mod fixtures;
@@ -26,15 +28,17 @@ pub mod step;
 pub mod template;
 
 pub use self::log::CompiledLog;
+pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, compiled_basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View};
+pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::{error_answer, reason_phrase};
 pub use limited::{Limited, Trial};
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, CompiledTerminal, Scope, StepRefusal, apply_request, apply_response, cache_of, changes_response,
-    compile_steps, compress_of, has_limits,
+    After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, cache_of,
+    changes_response, compile_steps, compress_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target};

@@ -2,6 +2,7 @@
 //! before the client gets it. A new step is a variant here, a folder beside this file, and what the compiler then asks for.
 
 use crate::allow::{Access, AccessRule};
+use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
 use crate::compile_error::CompileError;
 use crate::compress::CompiledCompress;
@@ -16,7 +17,7 @@ use crate::respond::Respond;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use tidegate_limiting::Tables;
 use tidegate_model::{Cache, PoolName, Step, Terminal};
-use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
 pub enum CompiledStep {
@@ -30,6 +31,8 @@ pub enum CompiledStep {
     PathPolicy,
     Access(AccessRule),
     Cors(Box<CompiledCors>),
+    /// At most one of a route. Whether the password fits is for the caller to find out.
+    BasicAuth(Box<CompiledBasicAuth>),
     RateLimit(Box<CompiledRateLimit>),
     ConcurrencyLimit(Box<CompiledConcurrencyLimit>),
     /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
@@ -64,9 +67,19 @@ pub struct Scope<'a> {
 
 /// The steps of a route in the order in which they run: its site's, then its own.
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
-    let of_site = site_steps.iter().map(|step| CompiledStep::compile(step, Scope { route: "", ..scope }));
-    let of_route = route_steps.iter().map(|step| CompiledStep::compile(step, scope));
-    of_site.chain(of_route).filter_map(Result::transpose).collect()
+    let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
+    let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
+    // A route asks for names and passwords in its own way, or not at all.
+    let is_auth = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::BasicAuth(_));
+    let last_auth = all.clone().enumerate().filter(is_auth).last().map(|(position, _)| position);
+    let mut compiled = Vec::with_capacity(site_steps.len() + route_steps.len());
+    for (position, (step, scope)) in all.enumerate() {
+        let is_overruled = matches!(step, Step::BasicAuth(_)) && Some(position) != last_auth;
+        if !is_overruled {
+            compiled.extend(CompiledStep::compile(step, scope)?);
+        }
+    }
+    Ok(compiled.into())
 }
 
 /// What a request's steps leave behind.
@@ -76,6 +89,26 @@ pub struct After {
     pub body_limit: Option<BodyLimit>,
     /// It only asks what another request might do, and is answered with 204.
     pub is_preflight: bool,
+}
+
+/// How far a request has got with its steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// The step to begin with.
+    next: usize,
+    access: Access,
+    after: After,
+    /// What the client said to log in with is not for the upstream.
+    hides_credentials: bool,
+}
+
+/// Why a walk through the steps stands still.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Halt<'s> {
+    /// There are no more.
+    Done(After),
+    /// The client has to log in before it goes on. Who finds that it may calls again with the same walk, its name in the context.
+    Authenticate(&'s CompiledBasicAuth),
 }
 
 /// A step ended the request.
@@ -122,26 +155,28 @@ impl StepRefusal {
     }
 }
 
-/// Applies the steps that change the request, in order, up to one that answers it. What limits leave behind is in `limited`.
-pub fn apply_request(
-    steps: &[CompiledStep],
+/// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has to be waited for. What limits
+/// leave behind is in `limited`.
+pub fn apply_request<'s>(
+    steps: &'s [CompiledStep],
+    walk: &mut Walk,
     head: &mut RequestHead,
     context: &Context<'_>,
     scratch: &mut Scratch,
     limited: &mut Limited,
-) -> Result<After, StepRefusal> {
-    let (mut after, mut access) = (After::default(), Access::default());
-    for step in steps {
+) -> Result<Halt<'s>, StepRefusal> {
+    while let Some(step) = steps.get(walk.next) {
+        walk.next += 1;
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
             CompiledStep::ResponseHeader(_) | CompiledStep::PathPolicy | CompiledStep::Compress(_) | CompiledStep::Cache(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
-            CompiledStep::BodyLimit(limit) => after.body_limit = Some(*limit),
-            CompiledStep::Access(rule) => access.hear(rule, context.client_ip),
+            CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
+            CompiledStep::Access(rule) => walk.access.hear(rule, context.client_ip),
             CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
-                after.is_preflight = true;
+                walk.after.is_preflight = true;
                 break;
             }
             CompiledStep::Cors(_) => {}
@@ -157,9 +192,21 @@ pub fn apply_request(
                     return Err(StepRefusal::ConcurrencyLimited { status: limit.status });
                 }
             }
+            CompiledStep::BasicAuth(auth) => {
+                // A client that may not ask anyway is told so, and costs no look at its password.
+                refuse_denied(steps, head, context)?;
+                walk.hides_credentials = !auth.forwards;
+                return Ok(Halt::Authenticate(auth));
+            }
         }
     }
-    if access.is_refused() { Err(StepRefusal::Denied) } else { Ok(after) }
+    if walk.access.is_refused() {
+        return Err(StepRefusal::Denied);
+    }
+    if walk.hides_credentials {
+        head.fields.remove_id(HeaderId::Authorization);
+    }
+    Ok(Halt::Done(walk.after))
 }
 
 /// Before a limit counts: a client that `allow` and `deny` refuse, wherever they stand, must not use up what others share with it.
@@ -180,6 +227,7 @@ fn refuse_denied(steps: &[CompiledStep], head: &RequestHead, context: &Context<'
             | CompiledStep::PathPolicy
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_)
+            | CompiledStep::BasicAuth(_)
             | CompiledStep::Compress(_)
             | CompiledStep::Cache(_) => {}
         }
@@ -205,6 +253,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::ConcurrencyLimit(_)
+        | CompiledStep::BasicAuth(_)
         | CompiledStep::Compress(_)
         | CompiledStep::Cache(_) => false,
     })
@@ -222,6 +271,7 @@ pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
         | CompiledStep::BodyLimit(_)
         | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
+        | CompiledStep::BasicAuth(_)
         | CompiledStep::Cors(_)
         | CompiledStep::RateLimit(_)
         | CompiledStep::ConcurrencyLimit(_)
@@ -242,6 +292,7 @@ pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
         | CompiledStep::BodyLimit(_)
         | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
+        | CompiledStep::BasicAuth(_)
         | CompiledStep::Cors(_)
         | CompiledStep::RateLimit(_)
         | CompiledStep::ConcurrencyLimit(_)
@@ -272,6 +323,7 @@ pub fn apply_response(
             | CompiledStep::BodyLimit(_)
             | CompiledStep::PathPolicy
             | CompiledStep::Access(_)
+            | CompiledStep::BasicAuth(_)
             | CompiledStep::ConcurrencyLimit(_)
             | CompiledStep::Compress(_)
             | CompiledStep::Cache(_) => {}
@@ -280,7 +332,7 @@ pub fn apply_response(
 }
 
 impl CompiledStep {
-    /// `None` for what concerns the request as a whole, and is carried out where it is sent on or logged.
+    /// `None` for what concerns the request as a whole, and is carried out where it is sent on, refused or logged.
     pub fn compile(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
         Ok(Some(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
@@ -305,6 +357,9 @@ impl CompiledStep {
                 CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
             }
             Step::Cache(cache) => CompiledStep::Cache(cache.clone().map(Box::new)),
+            Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
+            // Pages stand beside the steps: an error may come before any of them.
+            Step::BasicAuth(None) | Step::ErrorPage(_) => return Ok(None),
             Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),
         }))
     }
@@ -334,7 +389,8 @@ impl CompiledTerminal {
 
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, CompiledTerminal, Scope, StepRefusal};
+    use super::{After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk};
+    use crate::basic_auth::{basic_auth_of, compiled_basic_auth_of};
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
     use crate::context::{Context, Scratch};
@@ -342,20 +398,36 @@ mod tests {
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
     use tidegate_limiting::Tables;
-    use tidegate_model::{CountBy, HeaderChange, HeaderOperation, PoolName, Rate, RateLimit, Step, Terminal};
+    use tidegate_model::{
+        AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PoolName, Rate, RateLimit, Step, Terminal,
+    };
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
     fn compile_steps(site: &[Step], route: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
         super::compile_steps(Scope { tables: &Tables::default(), site: "site", route: "route" }, site, route)
     }
 
+    fn walk_on<'s>(
+        steps: &'s [CompiledStep],
+        walk: &mut Walk,
+        head: &mut RequestHead,
+        context: &Context<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Halt<'s>, StepRefusal> {
+        super::apply_request(steps, walk, head, context, scratch, &mut Limited::default())
+    }
+
+    /// Of steps that nobody has to log in for.
     fn apply_request(
         steps: &[CompiledStep],
         head: &mut RequestHead,
         context: &Context<'_>,
         scratch: &mut Scratch,
     ) -> Result<After, StepRefusal> {
-        super::apply_request(steps, head, context, scratch, &mut Limited::default())
+        match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
+            Halt::Done(after) => Ok(after),
+            Halt::Authenticate(_) => panic!("nobody has to log in here"),
+        }
     }
 
     fn set(name: &str, value: &str) -> Vec<HeaderChange> {
@@ -375,8 +447,8 @@ mod tests {
         ];
         let steps = compile_steps(&site, &route).expect("steps of the test");
         let (mut head, mut scratch) = (request("/api/x?q", "example.com", &[]), Scratch::default());
-        let limit = apply_request(&steps, &mut head, &context(), &mut scratch);
-        assert_eq!(limit, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), is_preflight: false }));
+        let after = apply_request(&steps, &mut head, &context(), &mut scratch);
+        assert_eq!(after, Ok(After { body_limit: Some(BodyLimit { bytes_max: 20 }), is_preflight: false }));
         assert_eq!(target(&head), "/v2/x?q");
         assert_eq!(lines(&head.fields), ["A: /api/x", "B: /x"]);
 
@@ -403,13 +475,73 @@ mod tests {
             let steps = compile_steps(&[before], &[Step::Cors(cors.clone()), behind]).expect("steps of the test");
             let mut head = request("/", "example.com", &["Origin: a", "Access-Control-Request-Method: GET"]);
             head.method_name = head.fields.append(&[b"OPTIONS"]);
-            let after = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
-            assert_eq!(after.map(|after| after.is_preflight), expected);
+            let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
+            assert_eq!(halt.map(|halt| matches!(halt, Halt::Done(After { is_preflight: true, .. }))), expected);
         };
         let network = |text: &str| vec![text.parse().expect("a network")];
         check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
         check(Step::Deny(network("0.0.0.0/0")), Err(StepRefusal::Denied));
         check(Step::Allow(network("0.0.0.0/0")), Ok(true));
+        check(Step::BasicAuth(Some(auth("Staff"))), Ok(false));
+    }
+
+    fn auth(realm: &str) -> BasicAuth {
+        BasicAuth { realm: realm.into(), users: AuthUsers::Listed(Vec::new()), forwards: realm != "Secret" }
+    }
+
+    #[test]
+    fn who_has_to_log_in_goes_on_from_there() {
+        let steps = [
+            Step::StripPrefix("/a".into()),
+            Step::BasicAuth(Some(auth("Secret"))),
+            Step::RequestHeader(set("User", "{auth.user} {path}")),
+            Step::BodyLimit { bytes_max: 1 },
+        ];
+        let steps = compile_steps(&[], &steps).expect("steps of the test");
+        let (mut walk, mut head) = (Walk::default(), request("/a/a/x", "example.com", &["Authorization: Basic YTpi"]));
+        let mut go_on = |user: Option<&str>| {
+            let context = Context { user, ..context() };
+            let halt = walk_on(&steps, &mut walk, &mut head, &context, &mut Scratch::default()).expect("no refusal");
+            (matches!(halt, Halt::Authenticate(_)), lines(&head.fields), target(&head))
+        };
+        assert_eq!(go_on(None), (true, vec!["Authorization: Basic YTpi".to_owned()], "/a/x".to_owned()));
+        assert_eq!(go_on(Some("bob")), (false, vec!["User: bob /a/x".to_owned()], "/a/x".to_owned()));
+    }
+
+    #[test]
+    fn the_last_one_says_how_to_log_in() {
+        let check = |site: &[Step], route: &[Step], expected: Option<&str>| {
+            let steps = compile_steps(site, route).expect("steps of the test");
+            let mut head = request("/", "example.com", &[]);
+            let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
+            let realm = match halt.expect("no refusal") {
+                Halt::Done(_) => None,
+                Halt::Authenticate(auth) => auth.challenge.split('"').nth(1).map(str::to_owned),
+            };
+            assert_eq!(realm.as_deref(), expected);
+            assert_eq!(basic_auth_of(site, route).map(|auth| auth.realm.as_str()), expected);
+            assert_eq!(compiled_basic_auth_of(&steps).is_some(), expected.is_some());
+        };
+        let (staff, guests, off) =
+            (Step::BasicAuth(Some(auth("Staff"))), Step::BasicAuth(Some(auth("Guests"))), Step::BasicAuth(None));
+        check(std::slice::from_ref(&staff), &[], Some("Staff"));
+        check(std::slice::from_ref(&staff), std::slice::from_ref(&guests), Some("Guests"));
+        check(std::slice::from_ref(&staff), std::slice::from_ref(&off), None);
+        check(&[off], std::slice::from_ref(&guests), Some("Guests"));
+    }
+
+    #[test]
+    fn who_may_not_ask_is_not_asked() {
+        let check = |rule: Step, expected: Result<bool, StepRefusal>| {
+            let steps = compile_steps(&[Step::BasicAuth(Some(auth("Staff")))], &[rule]).expect("steps of the test");
+            let mut head = request("/", "example.com", &[]);
+            let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
+            assert_eq!(halt.map(|halt| matches!(halt, Halt::Authenticate(_))), expected);
+        };
+        let network = |text: &str| vec![text.parse().expect("a network")];
+        check(Step::Deny(network("192.0.2.0/24")), Err(StepRefusal::Denied));
+        check(Step::Allow(network("10.0.0.0/8")), Err(StepRefusal::Denied));
+        check(Step::Allow(network("192.0.2.0/24")), Ok(true));
     }
 
     fn one_an_hour(name: Option<&str>) -> Step {
@@ -477,7 +609,7 @@ mod tests {
         assert!(super::has_limits(&steps) && super::changes_response(&steps));
         let check = |expected: Result<(), StepRefusal>, expected_fields: &[&str]| {
             let (mut head, mut limited, mut scratch) = (request("/", "example.com", &[]), Limited::default(), Scratch::default());
-            let seen = super::apply_request(&steps, &mut head, &context(), &mut scratch, &mut limited);
+            let seen = super::apply_request(&steps, &mut Walk::default(), &mut head, &context(), &mut scratch, &mut limited);
             assert_eq!(seen.map(|_| ()), expected);
             let mut response = ResponseHead::default();
             super::apply_response(&steps, &mut response, &head, &context(), &mut scratch, Some(&limited));

@@ -3,10 +3,12 @@
 
 pub mod address;
 pub mod balance;
+pub mod basic_auth;
 pub mod cache;
 pub mod compress;
 pub mod cors;
 pub mod discover;
+pub mod error_page;
 pub mod fastcgi;
 pub mod files;
 pub mod limiting;
@@ -24,10 +26,12 @@ pub mod traffic;
 
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
+pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};
 pub use compress::{Coding, Compress, CompressLevel};
 pub use cors::{Cors, OriginPattern, Origins};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
+pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use fastcgi::{FastCgi, FastCgiAddress, FastCgiKeepAlive};
 pub use files::{Files, Symlinks};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};

@@ -55,7 +55,11 @@ pub enum Placeholder {
     ResponseHeader(String),
     UpstreamAddress,
     RequestId,
+    /// Who has logged in, after `basic-auth`; empty when nobody has.
+    AuthUser,
     TimeUnixMs,
+    /// What the status of an error means, as in `Not Found`; nowhere but in an `error-page`.
+    StatusText,
     /// A field that the `log` of a site or a route adds; nowhere but in the format of the access log.
     LogOwn(String),
     /// What is only known when the request is over; nowhere but in the format of the access log.
@@ -115,8 +119,11 @@ impl Placeholder {
         ("tls.version", Placeholder::TlsVersion),
         ("upstream.address", Placeholder::UpstreamAddress),
         ("request.id", Placeholder::RequestId),
+        ("auth.user", Placeholder::AuthUser),
         ("time.unix_ms", Placeholder::TimeUnixMs),
     ];
+
+    pub const STATUS_TEXT: &'static str = "status_text";
 
     /// The placeholder of that name, as written between the braces.
     pub fn from_name(name: &str) -> Option<Placeholder> {
@@ -125,6 +132,9 @@ impl Placeholder {
         }
         if let Some((_, field)) = LogField::NAMES.iter().find(|(known, _)| *known == name) {
             return Some(Placeholder::Log(*field));
+        }
+        if name == Placeholder::STATUS_TEXT {
+            return Some(Placeholder::StatusText);
         }
         let cookie = name.strip_prefix("request.cookie.").or_else(|| name.strip_prefix("cookie."));
         if let Some(cookie) = cookie.filter(|cookie| !cookie.is_empty()) {
@@ -137,6 +147,11 @@ impl Placeholder {
         header("request.header.")
             .map(Placeholder::RequestHeader)
             .or_else(|| header("response.header.").map(Placeholder::ResponseHeader))
+    }
+
+    /// What is known of an error: those of the log's, and its own.
+    pub fn is_of_error(&self) -> bool {
+        matches!(self, Placeholder::StatusText | Placeholder::Log(LogField::Status | LogField::Reason))
     }
 
     /// Known only once an upstream has answered or been chosen.
@@ -153,6 +168,7 @@ impl fmt::Display for Placeholder {
             Placeholder::ResponseHeader(name) => write!(f, "{{response.header.{name}}}"),
             Placeholder::LogOwn(name) => write!(f, "{{log.{name}}}"),
             Placeholder::Log(field) => write!(f, "{{{}}}", field.name()),
+            Placeholder::StatusText => write!(f, "{{{}}}", Placeholder::STATUS_TEXT),
             plain => {
                 let name = Placeholder::PLAIN.iter().find(|(_, placeholder)| placeholder == plain).map_or("", |(name, _)| name);
                 write!(f, "{{{name}}}")

@@ -1,8 +1,10 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
 
+use crate::basic_auth::BasicAuth;
 use crate::cache::Cache;
 use crate::compress::Compress;
 use crate::cors::Cors;
+use crate::error_page::ErrorPage;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
@@ -42,6 +44,10 @@ pub enum Step {
     /// `deny "192.0.2.0/24"`
     Deny(Vec<IpNet>),
     Cors(Cors),
+    /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
+    BasicAuth(Option<BasicAuth>),
+    /// `error-page 404 file="404.html"`: the first that fits counts, the route's before the site's.
+    ErrorPage(Box<ErrorPage>),
     /// `rate-limit "100/s" by="client-ip"`
     RateLimit(Box<RateLimit>),
     /// `concurrency-limit 10 by="client-ip"`

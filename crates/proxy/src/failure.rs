@@ -27,6 +27,9 @@ impl Refusal {
     pub const PLAIN_HTTP_TO_TLS: Refusal = Refusal::new(400, "plain_http_to_tls");
     pub const TLS_TO_PLAIN_HTTP: Refusal = Refusal::new(400, "tls_to_plain_http");
 
+    pub const NOT_AUTHENTICATED: Refusal = Refusal { status: 401, reason: "not_authenticated", setting: Some("basic-auth") };
+    pub const PASSWORDS_BUSY: Refusal = Refusal { status: 503, reason: "passwords_busy", setting: Some("basic-auth") };
+
     pub const NO_FILE: Refusal = Refusal::new(404, "no_file");
     pub const FILE_FORBIDDEN: Refusal = Refusal::new(403, "file_forbidden");
     pub const FILE_METHOD: Refusal = Refusal::new(405, "file_method");
@@ -62,6 +65,7 @@ impl Refusal {
             (404, _) => "no route of this site matches the request",
             (400, reason) if reason.starts_with("script_path") => "the path cannot be that of a script",
             (400, "file_path") => "the path cannot be that of a file",
+            (401, _) => "a name and a password are needed, and not what was sent",
             (504, "not_in_cache") => "nothing is kept that answers this request, and it asks for nothing else",
             (403, "purge_denied") => "this client may not remove what is kept",
             (400, "path_slashes") => "the path has several slashes in a row",
@@ -87,6 +91,7 @@ impl Refusal {
             (400, "plain_http_to_tls") => "plain HTTP was sent to a port that speaks TLS; use https:// in the address",
             (400, "tls_to_plain_http") => "TLS was sent to a port that speaks plain HTTP; use http:// in the address",
             (503, "pool_full" | "queue_timeout") => "every upstream server has as many requests as it may",
+            (503, "passwords_busy") => "too many passwords wait to be verified",
             (503, "overloaded") => "the proxy is near its memory bound",
             (503, _) => "no upstream server can take the request now",
             (504, "total_timeout") => "the request took longer than it may",

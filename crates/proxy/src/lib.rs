@@ -4,7 +4,9 @@
 
 pub mod request;
 
+pub mod auth;
 pub mod connection;
+mod error_page;
 pub mod exchange;
 pub mod failure;
 mod fastcgi;

@@ -4,6 +4,7 @@ use crate::failure::Refusal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::RequestId;
+use tidegate_passwords::User;
 use tidegate_wire::head::Span;
 
 pub struct Record {
@@ -26,6 +27,8 @@ pub struct Record {
     pub query: Option<Span>,
     /// As the route was found by it, before its steps.
     pub matched_path: Span,
+    /// Who has logged in.
+    pub user: Option<Arc<User>>,
 }
 
 pub struct UpstreamRecord {
@@ -52,6 +55,7 @@ impl Record {
             path,
             query,
             matched_path: path,
+            user: None,
         }
     }
 

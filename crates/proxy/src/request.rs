@@ -5,6 +5,9 @@
 //!
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
+mod steps;
+
+use self::steps::Ran;
 use crate::cached::{Caching, Origin};
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
@@ -26,7 +29,7 @@ use tidegate_balancing::hash_bytes;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{
-    BodyAllowance, CompiledLog, CompiledTerminal, Context, Limited, Trial, View, apply_request, apply_response, error_answer,
+    BodyAllowance, CompiledLog, CompiledTerminal, Context, ErrorFacts, Limited, Origin as ErrorOrigin, View, Walk, error_answer,
 };
 use tidegate_model::{PathPolicy, PoolName, Scheme, Timeouts};
 use tidegate_routing::{RequestFacts, RouteId, cookie_value};
@@ -261,10 +264,16 @@ impl<'c, S: Sock> Request<'c, S> {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
-        match self.run_request_steps(route) {
-            Ok(false) => {}
-            Ok(true) => return Box::pin(self.answer_preflight(route)).await,
-            Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
+        match self.run_request_steps(route, Walk::default()) {
+            Ok(Ran::Through) => {}
+            // Boxed, as everything that the common request does not meet.
+            Ok(Ran::Preflight) => return Box::pin(self.answer_preflight(route)).await,
+            Ok(Ran::Stands(standing)) => {
+                if !Box::pin(self.go_on(route, *standing)).await? {
+                    return Ok(());
+                }
+            }
+            Err(refusal) => return Box::pin(self.answer_step_refusal(route, refusal)).await,
         }
         let pool = self.choose_pool(route, &place.0);
         if !route.mirrors.is_empty() {
@@ -359,52 +368,6 @@ impl<'c, S: Sock> Request<'c, S> {
         split.shares.at(self.connection.worker.random())
     }
 
-    /// Applies what changes the request, and settles how much body it may have. True for a preflight, which is answered here.
-    fn run_request_steps(&mut self, route: &CompiledRoute) -> Result<bool, Refusal> {
-        if route.steps.is_empty() {
-            return Ok(false);
-        }
-        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-        let mut scratch = self.connection.worker.scratch.borrow_mut();
-        let mut without_limits = Limited::default();
-        let limited = if route.has_limits { &mut **self.limited.insert(Lease::take()) } else { &mut without_limits };
-        let after = apply_request(&route.steps, &mut self.head, &context, &mut scratch, limited);
-        if limited.trial != Trial::default() {
-            self.connection.note_trial(limited.trial, self.client_ip, &mut self.record);
-        }
-        let after = after.map_err(|refusal| Refusal {
-            status: refusal.status(),
-            reason: refusal.reason(),
-            setting: Some(refusal.setting()),
-        })?;
-        let Some(limit) = after.body_limit else { return Ok(after.is_preflight) };
-        let declared = match self.framing {
-            BodyFraming::Length(length) => Some(length),
-            BodyFraming::None => Some(0),
-            BodyFraming::Chunked | BodyFraming::UntilClose => None,
-        };
-        self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BODY_TOO_LARGE)?);
-        Ok(after.is_preflight)
-    }
-
-    /// A browser asks what another request might do: `cors` says it in the head.
-    async fn answer_preflight(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
-        begin_answer(204, &mut self.response);
-        self.run_response_steps(route);
-        self.record.status = 204;
-        self.send_whole(b"").await
-    }
-
-    /// Applies what changes the response.
-    pub fn run_response_steps(&mut self, route: &CompiledRoute) {
-        if !route.changes_response {
-            return;
-        }
-        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-        let mut scratch = self.connection.worker.scratch.borrow_mut();
-        apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch, self.limited.as_deref());
-    }
-
     /// `respond` and `redirect`.
     async fn answer_here(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
         let mut buffer: Lease<Vec<u8>> = Lease::take();
@@ -419,6 +382,16 @@ impl<'c, S: Sock> Request<'c, S> {
             }
         };
         std::mem::swap(&mut *self.response, &mut *response);
+        // What an administrator wrote as the body is meant as the page.
+        if self.response.status >= 400
+            && body.is_empty()
+            && let Some(page) = route.error_pages.find(self.response.status, ErrorOrigin::Proxy, &self.head, None)
+        {
+            let error = ErrorFacts { status: self.response.status, reason: "", sentence: "" };
+            let mut buffer: Lease<Vec<u8>> = Lease::take();
+            let body = self.make_error_page(page, &error, &mut buffer);
+            return Box::pin(self.send_error_page(Some(route), body)).await;
+        }
         self.run_response_steps(route);
         self.record.status = self.response.status;
         let coded = self.code_whole(route, body);
@@ -431,27 +404,39 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     /// The same, with fields that such an answer has.
-    pub(crate) async fn answer_refusal_with(
-        &mut self,
-        refusal: Refusal,
-        fields: &[(&'static str, Cow<'static, str>)],
-    ) -> Result<(), Failure> {
+    pub(crate) async fn answer_refusal_with(&mut self, refusal: Refusal, fields: &[(&str, Cow<'_, str>)]) -> Result<(), Failure> {
         self.record.refused(refusal);
         self.connection.note_refusal(refusal, self.client_ip);
         let mut buffer: Lease<Vec<u8>> = Lease::take();
         let mut response: Lease<ResponseHead> = Lease::take();
+        let site = self.site.clone();
+        let route = site.as_ref().zip(self.route).map(|(site, route)| site.compiled.route(route));
+        let pages = route.map(|route| &route.error_pages).or(site.as_ref().map(|site| &site.compiled.error_pages));
+        if let Some(page) = pages.and_then(|pages| pages.find(refusal.status, ErrorOrigin::Proxy, &self.head, None)) {
+            begin_answer(refusal.status, &mut response);
+            std::mem::swap(&mut *self.response, &mut *response);
+            let error = ErrorFacts { status: refusal.status, reason: refusal.reason, sentence: refusal.sentence() };
+            let body = self.make_error_page(page, &error, &mut buffer);
+            self.push_fields(fields);
+            return self.send_error_page(route, body).await;
+        }
         let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
-        for (name, value) in fields {
-            response.fields.push(name.as_bytes(), value.as_bytes());
-        }
-        if let Some(seconds) = self.limited.as_ref().and_then(|limited| limited.retry_after_seconds()) {
-            response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
-        }
         std::mem::swap(&mut *self.response, &mut *response);
-        if let (Some(site), Some(route)) = (self.site.clone(), self.route) {
-            self.run_response_steps(site.compiled.route(route));
+        self.push_fields(fields);
+        if let Some(route) = route {
+            self.run_response_steps(route);
         }
         self.send_whole(body).await
+    }
+
+    /// What a refusal says besides.
+    fn push_fields(&mut self, fields: &[(&str, Cow<'_, str>)]) {
+        if let Some(seconds) = self.limited.as_ref().and_then(|limited| limited.retry_after_seconds()) {
+            self.response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
+        }
+        for (name, value) in fields {
+            self.response.fields.push(name.as_bytes(), value.as_bytes());
+        }
     }
 
     /// Sends the response head with a body that is all there.
@@ -638,6 +623,7 @@ impl<'c, S: Sock> Request<'c, S> {
             time_unix_us: now_us - duration_us,
             client_ip: self.client_ip,
             client_port: self.connection.client.port(),
+            user: self.record.user.as_ref().map_or("", |user| &user.name),
             method: self.head.method_name(),
             scheme: self.scheme().as_str(),
             host: self.head.authority(),
@@ -726,6 +712,8 @@ pub fn context<'a, S: Sock>(
             .map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority)
             .or(record.fastcgi.as_deref()),
         request_id: record.request_id,
+        user: record.user.as_ref().map(|user| &*user.name),
+        error: None,
         now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         since_start: connection.worker.process.since_start(record.started),
         asked_path: record.matched_path,

@@ -2,6 +2,7 @@
 //! pool that did not change with the one before, so it costs what the change costs; an exchange keeps the parts it began with.
 //! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
 
+use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
 use crate::fastcgi::CompiledFastCgi;
 use crate::files::Folder;
@@ -19,8 +20,8 @@ use tidegate_balancing::{hash_bytes, maglev};
 use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
-    CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, Scope, Target, cache_of, changes_response, compile_steps,
-    compress_of, has_limits,
+    CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, ErrorPages, Scope, Target, basic_auth_of, cache_of,
+    changes_response, compile_steps, compress_of, has_limits,
 };
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
@@ -87,6 +88,8 @@ pub struct CompiledSite {
     pub routes: Routes,
     pub path_policy: PathPolicy,
     pub compiled_routes: Vec<CompiledRoute>,
+    /// For requests that no route takes.
+    pub error_pages: ErrorPages,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<ServerConfig>>,
     pub tls_identity: Arc<TlsIdentity>,
@@ -143,6 +146,10 @@ pub struct CompiledRoute {
     pub cache: Option<Box<RouteCache>>,
     /// For a route that ends in `fastcgi`.
     pub(crate) script: Option<Box<CompiledFastCgi>>,
+    /// Its own, and behind them the site's.
+    pub error_pages: ErrorPages,
+    /// For a route with a `basic-auth`.
+    pub users: Option<Arc<UserList>>,
 }
 
 /// A pool that a route sends requests to.
@@ -317,6 +324,8 @@ pub struct Parts<'a> {
     pub cache: &'a Arc<CacheTier>,
     /// What limits have counted so far.
     pub limits: &'a Tables,
+    /// Where users are found that stand in files.
+    pub user_files: &'a UserFiles,
     /// Sites need a set of counters for each.
     pub workers: usize,
 }
@@ -339,13 +348,19 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapsh
         });
         sites.push(match same {
             Some(same) => same.clone(),
-            None => Arc::new(compile_site(site, tls, &slots, &counters, (parts.cache, parts.limits))?),
+            None => Arc::new(compile_site(site, tls, &slots, &counters, (parts.cache, parts.limits, parts.user_files))?),
         });
     }
     let redirect = SiteId(sites.len() as u32);
     let listeners = compile_listeners(configuration, redirect);
     if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
-        sites.push(Arc::new(compile_site(&redirect_site(), None, &slots, &counters, (parts.cache, parts.limits))?));
+        sites.push(Arc::new(compile_site(
+            &redirect_site(),
+            None,
+            &slots,
+            &counters,
+            (parts.cache, parts.limits, parts.user_files),
+        )?));
     }
     Ok(Snapshot {
         generation: parts.generation,
@@ -400,11 +415,11 @@ fn compile_site(
     tls: Option<Arc<ServerConfig>>,
     pools: &HashMap<&PoolName, usize>,
     counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
-    (tier, limits): (&Arc<CacheTier>, &Tables),
+    (tier, limits, user_files): (&Arc<CacheTier>, &Tables, &UserFiles),
 ) -> Result<CompiledSite, CompileFault> {
     let name: Arc<str> = site_name(site).into();
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
-    let given = RouteGiven { site, name: &name, pools, tier, limits };
+    let given = RouteGiven { site, name: &name, pools, tier, limits, user_files };
     let compiled_routes = site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
     let policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
@@ -415,6 +430,7 @@ fn compile_site(
         routes,
         path_policy: path_policy_of(&site.steps).unwrap_or_default(),
         compiled_routes,
+        error_pages: ErrorPages::compile(&site.steps, &[]),
         tls,
         tls_identity,
         metrics,
@@ -428,10 +444,11 @@ struct RouteGiven<'a> {
     pools: &'a HashMap<&'a PoolName, usize>,
     tier: &'a Arc<CacheTier>,
     limits: &'a Tables,
+    user_files: &'a UserFiles,
 }
 
 fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute, CompileFault> {
-    let RouteGiven { site, name, pools, tier, limits } = given;
+    let RouteGiven { site, name, pools, tier, limits, user_files } = given;
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     // What makes a route the same one after a change is which requests it takes.
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
@@ -486,7 +503,10 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     // Files are in the kernel's cache already, and what is made here costs less than looking it up.
     let asks = !upstreams.is_empty() || script.is_some();
     let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
+    let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
+        error_pages: ErrorPages::compile(&site.steps, &route.steps),
+        users: users.map_err(|error| fault(&error))?,
         path_policy: path_policy_of(&route.steps),
         compresses: compress_of(&steps).is_some(),
         has_limits: has_limits(&steps),

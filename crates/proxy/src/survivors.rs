@@ -3,6 +3,7 @@
 //! A worker's pools with their open connections go from one of its snapshots to the next in `worker`; counters live on in
 //! `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
 
+use crate::auth::{UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::line::Line;
 use crate::standing::Standing;
@@ -24,6 +25,8 @@ pub struct ProcessSurvivors {
     pub cache: Arc<CacheTier>,
     /// What `rate-limit` and `concurrency-limit` have counted.
     pub limits: Tables,
+    pub user_files: UserFiles,
+    pub verifier: Verifier,
     /// Times that workers share are counted from here.
     began: Instant,
     pools: Mutex<HashMap<PoolName, Weak<PoolShared>>>,
@@ -33,9 +36,17 @@ pub struct ProcessSurvivors {
 impl ProcessSurvivors {
     pub fn new(registry: Arc<Registry>) -> Arc<ProcessSurvivors> {
         let began = Instant::now();
-        let (pressure, limits) = (Pressure::default(), Tables::default());
-        let (pools, clients) = (Mutex::default(), ClientCounts::default());
-        Arc::new(ProcessSurvivors { registry, pressure, cache: CacheTier::new(), limits, began, pools, clients })
+        Arc::new(ProcessSurvivors {
+            registry,
+            pressure: Pressure::default(),
+            user_files: UserFiles::default(),
+            verifier: Verifier::default(),
+            cache: CacheTier::new(),
+            limits: Tables::default(),
+            began,
+            pools: Mutex::default(),
+            clients: ClientCounts::default(),
+        })
     }
 
     /// The shared state of a pool, the same for every generation in which it appears.

@@ -46,6 +46,7 @@ fn typical(line: u64) -> AccessRecord<'static> {
         time_unix_us: 1_795_173_357_000_000 + line * 20,
         client_ip: IpAddr::V4(Ipv4Addr::new(203, 0, 113, 77)),
         client_port: 40_000 + line as u16,
+        user: "",
         method: b"GET",
         scheme: "https",
         host: b"shop.example.com",

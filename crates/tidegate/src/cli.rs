@@ -1,6 +1,6 @@
 //! The command line, as clap reads it; its help texts are the manual.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -210,12 +210,29 @@ pub enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Make the hash of a password, for `basic-auth`: `tidegate hash-password alice >> /etc/tidegate/htpasswd`.
+    ///
+    /// The password is asked for, or read as the first line of standard input where that is no terminal.
+    HashPassword {
+        /// Whose it is: then a whole line of a file is printed, `name:hash`.
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// `bcrypt` is what other programs know as well.
+        #[arg(long, value_enum, default_value_t = HashAlgorithm::Argon2id)]
+        algorithm: HashAlgorithm,
+    },
     /// Print the JSON Schema of the configuration.
     Schema,
     /// Print completions for a shell.
     Completions { shell: Shell },
     /// Print the version and what it was built with.
     Version,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HashAlgorithm {
+    Argon2id,
+    Bcrypt,
 }
 
 /// How the running process is found and persuaded.

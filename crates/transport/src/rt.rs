@@ -57,6 +57,14 @@ pub fn thread_cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
+/// Has the kernel take this thread off a core as soon as a worker has something to do. For threads beside the workers: nobody without privileges
+/// gets the priority back.
+pub fn lower_priority_of_thread() {
+    const NICE: i32 = 10;
+    // Without it the work is done all the same.
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
 pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

@@ -20,6 +20,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "fastcgi", may_use: &[] },
     Layer { name: "coding", may_use: &["model"] },
     Layer { name: "files", may_use: &["model"] },
+    Layer { name: "passwords", may_use: &[] },
     Layer { name: "routing", may_use: &["model", "wire"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
@@ -35,13 +36,14 @@ const LAYERS: &[Layer] = &[
             "coding",
             "fastcgi",
             "files",
+            "passwords",
             "routing",
             "telemetry",
             "transport",
             "middleware",
         ],
     },
-    Layer { name: "config", may_use: &["model", "routing"] },
+    Layer { name: "config", may_use: &["model", "passwords", "routing"] },
     Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },
     Layer { name: "health", may_use: &["model"] },
     Layer { name: "discovery", may_use: &["model"] },
@@ -72,6 +74,7 @@ const LAYERS: &[Layer] = &[
             "coding",
             "fastcgi",
             "files",
+            "passwords",
             "routing",
             "telemetry",
             "transport",
@@ -91,7 +94,8 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Pure cores: data and `now` in, decisions out. A runtime anywhere beneath them would be a clock and a socket.
-const WITHOUT_RUNTIME: &[&str] = &["model", "wire", "balancing", "limiting", "routing", "coding", "middleware", "config"];
+const WITHOUT_RUNTIME: &[&str] =
+    &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];

@@ -64,6 +64,20 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow { word: "cors", variants: &["Cors"], written: &["cors"], cases: "steps/cors", in_middleware: true },
+    StepRow {
+        word: "basic-auth",
+        variants: &["BasicAuth"],
+        written: &["basic-auth"],
+        cases: "steps/basic_auth",
+        in_middleware: true,
+    },
+    StepRow {
+        word: "error-page",
+        variants: &["ErrorPage"],
+        written: &["error-page"],
+        cases: "steps/error_page",
+        in_middleware: true,
+    },
     StepRow { word: "cache", variants: &["Cache"], written: &["cache"], cases: "cache/", in_middleware: false },
     StepRow {
         word: "rate-limit",
@@ -179,7 +193,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nbasic-auth \"off\"\nerror-page 404 body=\"x\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }";
 
     #[test]
     fn a_step_has_its_five_places() {

@@ -168,6 +168,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
             | Lower::Tls(_)
             | Lower::Listener(_)
             | Lower::Limits(_)
+            | Lower::User(_)
             | Lower::Inside => unreachable!("the table has no such directive in a `fastcgi`"),
         }
     }

@@ -4,6 +4,7 @@
 pub mod access_log;
 pub mod admin;
 pub mod allow;
+pub mod basic_auth;
 pub mod body_limit;
 pub mod cache;
 pub mod compress;
@@ -12,6 +13,7 @@ pub mod cors;
 pub mod count_by;
 pub mod drain;
 pub mod edition;
+pub mod error_page;
 pub mod fastcgi;
 pub mod files;
 pub mod header;
@@ -71,8 +73,10 @@ pub static ALL: &[&Directive] = &[
     &allow::ALLOW,
     &allow::DENY,
     &cors::CORS,
+    &basic_auth::BASIC_AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
+    &error_page::ERROR_PAGE,
     &compress::COMPRESS,
     &cache::CACHE,
     &timeout::ROUTE_TIMEOUT,
@@ -116,6 +120,7 @@ pub static ALL: &[&Directive] = &[
     &limits::KEEP_ALIVE,
     &limits::BODY_RATE,
     &limits::H2_STREAMS,
+    &basic_auth::USER,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
@@ -131,9 +136,10 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
     (Place::Tls, &["client-auth", "acme", "on-demand"]),
     (Place::Listener, &["accept-proxy-protocol", "http3"]),
     (Place::Limits, &[]),
+    (Place::BasicAuth, &[]),
 ];
 
-static STEPS_NOT_AVAILABLE: &[&str] = &["basic-auth", "forward-auth", "jwt", "oidc", "error-page", "trace", "wasm"];
+static STEPS_NOT_AVAILABLE: &[&str] = &["forward-auth", "jwt", "oidc", "trace", "wasm"];
 
 /// Properties of directives that exist, which this version does not have.
 static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
@@ -208,6 +214,14 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
     (
         &["access_log", "log_skip", "skip_log", "accessLog"],
         "where requests are logged is said with `access-log` at the top level; which of a site or a route, with `log \"off\"` or `log sample=\"1%\"` in it",
+    ),
+    (
+        &["auth_basic", "auth_basic_user_file", "basicauth", "basic_auth", "basicAuth", "http_basic_auth"],
+        "names and passwords are asked for with `basic-auth`, as in `basic-auth file=\"/etc/tidegate/htpasswd\" realm=\"Staff\"`",
+    ),
+    (
+        &["error_page", "handle_errors", "errorfile", "errorfiles", "proxy_intercept_errors", "errors"],
+        "what errors look like is said with `error-page`, as in `error-page 404 file=\"404.html\"`; `from=\"all\"` is those of upstreams too",
     ),
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
@@ -313,6 +327,12 @@ pub fn secret_properties() -> impl Iterator<Item = &'static str> {
     properties.filter(|property| matches!(property.kind, Kind::Secret(_))).map(|property| property.name)
 }
 
+/// Names of directives that have an argument which is never shown, as their second or a later one.
+pub fn with_secret_arguments() -> impl Iterator<Item = &'static str> {
+    let has_secret = |directive: &&Directive| directive.arguments.iter().any(|argument| matches!(argument.kind, Kind::Secret(_)));
+    ALL.iter().copied().filter(has_secret).map(|directive| directive.name)
+}
+
 /// The reserved words, for the reference.
 pub fn not_available() -> &'static [(Place, &'static [&'static str])] {
     NOT_AVAILABLE
@@ -357,6 +377,7 @@ mod tests {
             Place::Tls => format!("site \"localhost\" {{ tls {{\n{example}\n}}; respond 200; }}"),
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
+            Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
         }
     }
 

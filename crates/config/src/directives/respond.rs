@@ -2,6 +2,7 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};
+use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
 use tidegate_model::Terminal;
 
@@ -32,17 +33,23 @@ pub static RESPOND: Directive = Directive {
     lower: Lower::Terminal(lower),
 };
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
-    let status = line.read_argument(lowering, 0).map(Read::number);
-    let body = line.template(lowering, "body");
-    let content_type = line.text(lowering, "content-type");
-    if let Some(text) = &content_type
-        && (text.value.is_empty() || text.value.bytes().any(|byte| !(b' '..=b'~').contains(&byte)) || !text.value.contains('/'))
-    {
+/// False, and reported, when it is no media type.
+pub fn check_content_type(lowering: &mut Lowering<'_>, text: &Text) -> bool {
+    let is_type = text.value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.value.contains('/');
+    if !is_type {
         lowering.report(
             text.error("bad-value", "a media type has the form `type/subtype`")
                 .help("for example `\"text/html; charset=utf-8\"`"),
         );
+    }
+    is_type
+}
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    let status = line.read_argument(lowering, 0).map(Read::number);
+    let body = line.template(lowering, "body");
+    let content_type = line.text(lowering, "content-type");
+    if content_type.as_ref().is_some_and(|text| !check_content_type(lowering, text)) {
         return None;
     }
     let is_given = |index: usize| line.argument(index).is_some();

@@ -138,6 +138,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
         | Lower::Tls(_)
         | Lower::Listener(_)
         | Lower::Limits(_)
+        | Lower::User(_)
         | Lower::Inside => {
             unreachable!("the table has no such directive in a route")
         }

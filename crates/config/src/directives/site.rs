@@ -111,6 +111,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
         | Lower::Tls(_)
         | Lower::Listener(_)
         | Lower::Limits(_)
+        | Lower::User(_)
         | Lower::Inside => {
             unreachable!("the table has no such directive in a site")
         }

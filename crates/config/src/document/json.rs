@@ -200,7 +200,8 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Pool
         | Place::Tls
         | Place::Listener
-        | Place::Limits => false,
+        | Place::Limits
+        | Place::BasicAuth => false,
     }
 }
 
@@ -231,6 +232,7 @@ fn text_value(kind: Kind, text: &str) -> Value {
         | Kind::Size { .. }
         | Kind::ByteRate { .. }
         | Kind::Sample
+        | Kind::Statuses
         | Kind::Percent { .. }
         | Kind::Switch => text.into(),
     }

@@ -238,7 +238,7 @@ impl Reader {
             return Some(Literal::Text(text.clone()));
         }
         let refusal = match (kind, value) {
-            (Kind::Text(_) | Kind::Secret(_) | Kind::Template(_) | Kind::Path, Value::String(text)) => {
+            (Kind::Text(_) | Kind::Secret(_) | Kind::Template(_) | Kind::Path | Kind::Statuses, Value::String(text)) => {
                 return Some(Literal::Text(text.clone()));
             }
             (Kind::Choice(names) | Kind::ChoiceOr(names, ""), Value::String(text)) => {
@@ -257,6 +257,7 @@ impl Reader {
                 Some(number) if (min..=max).contains(&number) => return Some(Literal::Integer(number.into())),
                 Some(_) | None => Refusal::Value(format!("{owner} goes from {min} to {max}"), None),
             },
+            (Kind::Statuses, Value::Number(number)) if number.is_u64() => return number.as_u64().map(whole),
             (Kind::Size { min, max } | Kind::ByteRate { min, max }, Value::Number(number)) => match number.as_u64() {
                 Some(number) if (min..=max).contains(&number) => return Some(Literal::Integer(number.into())),
                 Some(_) | None => {
@@ -280,7 +281,7 @@ impl Reader {
             }
             (Kind::Text(_) | Kind::Secret(_) | Kind::Template(_) | Kind::Path, _) => Refusal::Type("a string"),
             (Kind::Choice(_) | Kind::ChoiceOr(..), _) => Refusal::Type("a string"),
-            (Kind::Integer { .. }, _) => Refusal::Type("a number"),
+            (Kind::Integer { .. } | Kind::Statuses, _) => Refusal::Type("a number"),
             (Kind::AutoOrInteger { .. }, _) => Refusal::Type("a number or `\"auto\"`"),
             (Kind::Size { .. }, _) => Refusal::Type("a number of bytes or a size such as `\"64KiB\"`"),
             (Kind::ByteRate { .. }, _) => Refusal::Type("a number of bytes or a rate such as `\"1KiB/s\"`"),
@@ -338,4 +339,8 @@ fn entry(of: Option<&str>, literal: Literal) -> Entry {
 /// One more token of a JSON pointer (RFC 6901).
 fn join(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
+}
+
+fn whole(number: u64) -> Literal {
+    Literal::Integer(number.into())
 }

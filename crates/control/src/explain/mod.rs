@@ -380,6 +380,8 @@ impl Explanation {
             | Step::Allow(_)
             | Step::Deny(_)
             | Step::Cors(_)
+            | Step::BasicAuth(_)
+            | Step::ErrorPage(_)
             | Step::RateLimit(_)
             | Step::ConcurrencyLimit(_)
             | Step::Compress(_)

@@ -1,6 +1,7 @@
 //! A part of a configuration in the words of its file: routes, conditions, steps, settings. For `plan` and `explain`, which compare and
 //! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`, rates in `limits`, scripts in `fastcgi`.
 
+mod answers;
 mod fastcgi;
 mod limits;
 mod pool;
@@ -157,6 +158,9 @@ pub fn step(step: &Step) -> String {
         Step::Allow(networks) => format!("allow {}", step_networks(networks)),
         Step::Deny(networks) => format!("deny {}", step_networks(networks)),
         Step::Cors(how) => cors(how),
+        Step::BasicAuth(None) => "basic-auth \"off\"".to_owned(),
+        Step::BasicAuth(Some(how)) => answers::basic_auth(how),
+        Step::ErrorPage(page) => answers::error_page(page),
         Step::RateLimit(limit) => limits::rate_limit(limit),
         Step::ConcurrencyLimit(limit) => limits::concurrency_limit(limit),
         Step::Compress(None) => "compress \"off\"".to_owned(),

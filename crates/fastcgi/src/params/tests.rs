@@ -138,6 +138,7 @@ const REQUEST: Params<'_> = Params {
     server: SocketAddr::new(std::net::IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), 8080),
     is_https: false,
     content_length: None,
+    user: None,
     software: "tidegate/1",
     extra: &[],
 };
@@ -181,11 +182,13 @@ REMOTE_ADDR=192.0.2.1
 REMOTE_PORT=1234
 SERVER_ADDR=::1
 SERVER_PORT=8080
+AUTH_TYPE=Basic
+REMOTE_USER=alice
 HTTPS=on
 CONTENT_TYPE=text/plain
 HTTP_HOST=site.example:8080
 HTTP_ACCEPT=*/*";
-    let request = Params { method: b"POST", is_https: true, content_length: Some(12), ..REQUEST };
+    let request = Params { method: b"POST", is_https: true, content_length: Some(12), user: Some("alice"), ..REQUEST };
     let fields = [("Accept", "*/*"), ("Content-Type", "text/plain"), ("content-length", "99"), ("Host", "other.example")];
     let written = environment(&request, "/a.php/b%20c", &fields, 64 << 10).unwrap();
     assert_eq!(written.join("\n"), expected);
@@ -194,7 +197,7 @@ HTTP_ACCEPT=*/*";
 #[test]
 fn what_is_not_there_has_no_param() {
     let written = environment(&REQUEST, "/a.php", &[], 64 << 10).unwrap();
-    for name in ["PATH_INFO", "PATH_TRANSLATED", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "OLD"] {
+    for name in ["PATH_INFO", "PATH_TRANSLATED", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "REMOTE_USER", "AUTH_TYPE", "OLD"] {
         assert!(!written.iter().any(|line| line.starts_with(&format!("{name}="))), "{name}");
     }
     let mapped = Params { client: "[::ffff:192.0.2.7]:1".parse().unwrap(), ..REQUEST };

@@ -16,11 +16,7 @@ pub struct Respond {
 impl Respond {
     /// The content type is `text/plain; charset=utf-8` unless given. In HTML and JSON what placeholders bring is escaped.
     pub fn new(status: u16, body: &Template, content_type: Option<&str>) -> Respond {
-        let target = match content_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()) {
-            Some(kind) if kind == "text/html" || kind == "application/xhtml+xml" => Target::Html,
-            Some(kind) if kind == "application/json" || kind.ends_with("+json") => Target::Json,
-            _ => Target::Text,
-        };
+        let target = content_type.map_or(Target::Text, Target::of_content_type);
         let content_type = match content_type {
             // It is a header like any other: no line break may come in through it.
             Some(text) => CompiledTemplate::new(&Template::literal(text.trim()), Target::HeaderValue).as_literal().map(Box::from),

@@ -2,10 +2,11 @@
 //! nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
 
 use crate::context::View;
+use crate::errors::reason_phrase;
 use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
-use tidegate_model::{Placeholder, Template, TemplatePart};
+use tidegate_model::{LogField, Placeholder, Template, TemplatePart};
 use tidegate_routing::cookie_value;
 
 #[cfg(test)]
@@ -27,6 +28,20 @@ pub enum Target {
     /// As the path and query of a request: white space, control bytes, `#` and all above ASCII are percent-encoded; so is `?`, except
     /// as written in the template and from `{uri}` and `{query}`, so that a header's text cannot start the query.
     RequestTarget,
+}
+
+impl Target {
+    /// That of a body of this media type: in HTML, XML and JSON what placeholders bring is escaped.
+    pub fn of_content_type(content_type: &str) -> Target {
+        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match kind.as_str() {
+            "text/html" | "text/xml" | "application/xml" => Target::Html,
+            "application/json" | "text/json" => Target::Json,
+            kind if kind.ends_with("+xml") => Target::Html,
+            kind if kind.ends_with("+json") => Target::Json,
+            _ => Target::Text,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -148,7 +163,13 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         }
         Placeholder::UpstreamAddress => encode(target, context.upstream_address.unwrap_or_default().as_bytes(), out),
         Placeholder::RequestId => out.extend_from_slice(&context.request_id.to_hex()),
+        Placeholder::AuthUser => encode(target, context.user.unwrap_or_default().as_bytes(), out),
         Placeholder::TimeUnixMs => render_number(context.now_unix_ms, out),
+        Placeholder::Log(LogField::Status) => render_number(context.error.map_or(0, |(status, _)| u64::from(status)), out),
+        Placeholder::Log(LogField::Reason) => out.extend_from_slice(context.error.map_or("", |(_, reason)| reason).as_bytes()),
+        Placeholder::StatusText => {
+            out.extend_from_slice(context.error.map_or("", |(status, _)| reason_phrase(status)).as_bytes());
+        }
         // The configuration takes these in the format of the access log only, which is not rendered here.
         Placeholder::Log(_) | Placeholder::LogOwn(_) => {}
     }

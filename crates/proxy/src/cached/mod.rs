@@ -348,6 +348,12 @@ impl<S: Sock> Request<'_, S> {
         if !partition.is_empty() {
             fields.push((tidegate_cache::key::PARTITION, partition));
         }
+        // Who has logged in has done so with a field that the upstream may not get to see: what it answers is not for others all the same.
+        if let Some(user) = &self.record.user
+            && !self.head.fields.has(HeaderId::Authorization)
+        {
+            fields.push((b"authorization", user.name.as_bytes()));
+        }
         run(tidegate_cache::RequestHead { method: self.head.method_name(), fields: &fields })
     }
 }

@@ -45,6 +45,9 @@ impl<S: Sock> Request<'_, S> {
         let length = object.body_bytes;
         let age_seconds = Some(object.age_seconds(cache.tier.now()));
         let shape = self.begin_stored(Facts { head: &object.head, length: Some(length), age_seconds, status }, asked);
+        if let Some(page) = self.page_for_upstream(route) {
+            return Box::pin(self.send_page_instead(route, page)).await;
+        }
         self.run_response_steps(route);
         self.complete_response();
         if shape == Answer::Whole
@@ -112,6 +115,9 @@ impl<S: Sock> Request<'_, S> {
         let length = if has_no_body { Some(0) } else { opening.content_length };
         let age_seconds = Some(opening.terms.age_seconds(tier.now())).filter(|age| *age > 0);
         let shape = self.begin_stored(Facts { head: &opening.head, length, age_seconds, status }, Some(asked));
+        if let Some(page) = self.page_for_upstream(route) {
+            return Box::pin(self.send_page_instead(route, page)).await;
+        }
         self.run_response_steps(route);
         self.complete_response();
         if shape == Answer::Whole

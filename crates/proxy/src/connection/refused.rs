@@ -21,6 +21,7 @@ impl<S: Sock> Connection<S> {
         sender.record(&AccessRecord {
             time_unix_us: now_us - duration_us,
             client_ip: self.client.ip(),
+            user: "",
             client_port: self.client.port(),
             method: head.method_name(),
             scheme,

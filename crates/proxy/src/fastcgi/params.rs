@@ -61,6 +61,7 @@ impl<S: Sock> Request<'_, S> {
             server,
             is_https,
             content_length,
+            user: self.record.user.as_ref().map(|user| &*user.name),
             software: "tidegate",
             extra: &extra,
         };

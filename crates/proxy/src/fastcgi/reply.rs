@@ -161,6 +161,10 @@ impl<S: Sock> Request<'_, S> {
         {
             return Ok(is_read && is_reusable(&body));
         }
+        if let Some(page) = self.page_for_upstream(route) {
+            Box::pin(self.replace_reply(route, page, &mut body)).await?;
+            return Ok(is_reusable(&body));
+        }
         self.pass_answer(route, framing, &mut body, request_done).await?;
         Ok(is_reusable(&body))
     }

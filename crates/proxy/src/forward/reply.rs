@@ -110,6 +110,10 @@ impl<S: Sock> Request<'_, S> {
             return Ok(Replied::Whole { reusable: answer.reusable && is_read, keep_alive_seconds: answer.keep_alive_seconds });
         }
         self.name_server(trial);
+        if let Some(page) = self.page_for_upstream(route) {
+            let is_drained = Box::pin(self.replace_reply(route, page, &mut body)).await?;
+            return Ok(Replied::Whole { reusable: answer.reusable && is_drained, keep_alive_seconds: answer.keep_alive_seconds });
+        }
         pin!(self.pass_answer(route, answer.framing, &mut body, request_done)).await?;
         Ok(answer.replied())
     }

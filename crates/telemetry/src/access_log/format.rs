@@ -2,7 +2,7 @@
 //! Each ends in a line feed and holds no other.
 //!
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
-//! `time` `request_id`? `client_ip` `client_port` `site`? `method` `scheme` `host` `path` `query`? `protocol` `status`
+//! `time` `request_id`? `client_ip` `client_port` `user`? `site`? `method` `scheme` `host` `path` `query`? `protocol` `status`
 //! `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`? `upstream_reused`? `retries`?
 //! `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?, and behind them those of the
 //! request's route.
@@ -84,6 +84,7 @@ fn push_json_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRe
     line.extend_from_slice(br#","client_ip":""#);
     push_ip(line, record.client_ip);
     push_number(line, br#"","client_port":"#, record.client_port);
+    push_json_optional(line, br#","user":""#, record.user.as_bytes());
     push_json_optional(line, br#","site":""#, record.site.as_bytes());
     push_json_value(line, br#","method":""#, record.method);
     push_json_value(line, br#","scheme":""#, record.scheme.as_bytes());
@@ -160,10 +161,12 @@ fn push_number(line: &mut Vec<u8>, key: &[u8], number: impl itoa::Integer) {
     line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// `client - - [time] "GET /path?query HTTP/1.1" status bytes "referer" "user agent"`
+/// `client - user [time] "GET /path?query HTTP/1.1" status bytes "referer" "user agent"`
 fn push_common_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRecord<'_>) {
     push_ip(line, record.client_ip);
-    line.extend_from_slice(b" - - [");
+    line.extend_from_slice(b" - ");
+    push_user(line, record.user.as_bytes());
+    line.extend_from_slice(b" [");
     second.push_common(line, record.time_unix_us);
     line.extend_from_slice(b"] \"");
     push_text(line, record.method);
@@ -178,6 +181,19 @@ fn push_common_line(line: &mut Vec<u8>, second: &mut SecondText, record: &Access
     line.extend_from_slice(b"\" \"");
     push_text_or_dash(line, record.user_agent);
     line.push(b'"');
+}
+
+/// A blank in a name would move the columns behind it.
+fn push_user(line: &mut Vec<u8>, user: &[u8]) {
+    for (position, word) in user.split(|byte| *byte == b' ').enumerate() {
+        if position > 0 {
+            line.extend_from_slice(b"\\x20");
+        }
+        push_text(line, word);
+    }
+    if user.is_empty() {
+        line.push(b'-');
+    }
 }
 
 /// What is absent becomes `-`, so that the columns of a line keep their places.
@@ -212,6 +228,9 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
             push_text_or_dash(line, record.upstream.map_or("", |upstream| upstream.address).as_bytes());
         }
         Placeholder::RequestId => push_text_or_dash(line, record.request_id),
+        Placeholder::AuthUser => push_text_or_dash(line, record.user.as_bytes()),
+        // The configuration takes it in error pages only.
+        Placeholder::StatusText => line.push(b'-'),
         Placeholder::TimeUnixMs => push_number(line, b"", record.time_unix_us / 1000),
         Placeholder::LogOwn(name) => push_own(line, name, record),
         Placeholder::Log(field) => push_log_field(line, second, *field, record),

@@ -15,6 +15,8 @@ pub struct AccessRecord<'a> {
     pub time_unix_us: u64,
     pub client_ip: IpAddr,
     pub client_port: u16,
+    /// Who has logged in.
+    pub user: &'a str,
     pub method: &'a [u8],
     /// `http` or `https`, as the client sees it.
     pub scheme: &'static str,

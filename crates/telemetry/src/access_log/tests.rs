@@ -27,6 +27,7 @@ fn plain() -> AccessRecord<'static> {
         time_unix_us: 1_795_173_357_123_456,
         client_ip: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
         client_port: 50123,
+        user: "",
         method: b"GET",
         scheme: "https",
         host: b"example.com",
@@ -92,6 +93,8 @@ fn json_lines() {
         &full(),
         r#"{"time":"2026-11-20T11:15:57.123Z","request_id":"0192f0c1","client_ip":"192.0.2.7","client_port":50123,"site":"https://example.com","method":"GET","scheme":"https","host":"example.com","path":"/index.html","query":"a=1&b=2","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512,"pool":"api","upstream":"10.0.0.4:8080","upstream_first_byte_us":300,"upstream_reused":true,"retries":1,"cache":"revalidated","tls_version":"1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","tls_sni":"example.com","tls_resumed":false,"referer":"https://example.com/","user_agent":"curl/8.5.0","reason":"first_byte_timeout","setting":"pool api timeout first-byte"}"#,
     );
+    let with_user = line_of(&AccessLogFormat::Json, &AccessRecord { user: "al\"ice", ..plain() });
+    assert!(with_user.contains(r#""client_port":50123,"user":"al\"ice","method""#), "{with_user}");
     check(
         &AccessRecord { client_ip: "::ffff:192.0.2.1".parse().expect("an address"), path: b"/\"\n", ..plain() },
         r#"{"time":"2026-11-20T11:15:57.123Z","client_ip":"192.0.2.1","client_port":50123,"method":"GET","scheme":"https","host":"example.com","path":"/\"\u000a","protocol":"HTTP/1.1","status":200,"request_bytes":0,"response_bytes":2048,"duration_us":512}"#,
@@ -154,6 +157,10 @@ fn the_keys_of_lines_are_those_that_routes_cannot_have() {
 #[test]
 fn common_lines() {
     let check = |record: &AccessRecord<'_>, expected: &str| assert_eq!(line_of(&AccessLogFormat::Common, record), expected);
+    check(
+        &AccessRecord { user: "al ice", ..plain() },
+        r#"192.0.2.7 - al\x20ice [20/Nov/2026:11:15:57 +0000] "GET /index.html HTTP/1.1" 200 2048 "-" "-""#,
+    );
     check(&plain(), r#"192.0.2.7 - - [20/Nov/2026:11:15:57 +0000] "GET /index.html HTTP/1.1" 200 2048 "-" "-""#);
     check(
         &full(),

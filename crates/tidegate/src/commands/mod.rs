@@ -8,6 +8,7 @@ pub mod explain;
 pub mod explain_running;
 pub mod facts;
 pub mod fmt;
+pub mod hash_password;
 pub mod history;
 pub mod proxy;
 pub mod purge;

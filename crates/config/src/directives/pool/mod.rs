@@ -131,7 +131,7 @@ pub fn lower_children(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, childr
             Lower::Top(_) | Lower::Site(_) | Lower::Route(_) | Lower::Step(_) | Lower::Terminal(_) => {
                 unreachable!("the table has no such directive in a pool")
             }
-            Lower::FastCgi(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) | Lower::Inside => {
+            Lower::FastCgi(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) | Lower::User(_) | Lower::Inside => {
                 unreachable!("the table has no such directive in a pool")
             }
         }

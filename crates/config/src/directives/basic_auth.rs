@@ -1,0 +1,169 @@
+//! `basic-auth`: who may ask, by name and password.
+
+use crate::diagnostics::{Diagnostic, Location, shortened};
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
+use tidegate_passwords::{UserFault, Users};
+
+pub static BASIC_AUTH: Directive = Directive {
+    name: "basic-auth",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "off",
+        kind: Kind::ChoiceOr(&["off"], ""),
+        count: Count::Optional,
+        summary: "`off`: nobody is asked, in a route of a site that asks.",
+    }],
+    properties: &[
+        Property::once(
+            "file",
+            Kind::Path,
+            "Users and their hashes, a line each as `htpasswd -B` writes it. Watched: a changed file counts at once, and one that cannot be used not at all.",
+        ),
+        Property::once("realm", Kind::Text("a name"), "What browsers show, and keep passwords by; `Restricted` when left out."),
+        Property::once(
+            "forward",
+            Kind::Switch,
+            "Whether the upstream gets the `Authorization` field too; `#true` when left out.",
+        ),
+    ],
+    block: Block::Optional(Place::BasicAuth),
+    summary: "Asks for a name and a password.",
+    details: "Who gives none, or not the right ones, is answered with 401 and `not_authenticated` in the log. Passwords are never compared as text: bcrypt (`htpasswd -B`), Argon2id, Argon2i \
+              and SHA-crypt (`$5$`, `$6$`) are taken; plain text, MD5 (`apr1`), `{SHA}` and `crypt` are refused when the file is read. `tidegate hash-password` makes a hash.\n\n\
+              A hash may cost a second, not a minute: bcrypt up to 15, Argon2 up to 256 MiB and 1 GiB over all its passes, SHA-crypt up to 1,000,000 rounds. Verifying happens in threads of its own, \
+              never in those that answer requests, and once for ten minutes of the same password. When too many wait for it, further ones are answered with 503, `passwords_busy`.\n\n\
+              Of the `basic-auth` of a site and of its route the route's counts. `{auth.user}` is the name, for steps behind this one and for the access log. `allow` and `deny` are looked at first, wherever they \
+              stand. Preflights, which browsers send without credentials, are answered by a `cors` in front of this step.\n\n\
+              Names and passwords are sent with each request and not hidden by anything but TLS.",
+    default: "nobody is asked",
+    example: "basic-auth realm=\"Staff\" {\n    user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"\n}",
+    lower: Lower::Step(lower),
+};
+
+pub static USER: Directive = Directive {
+    name: "user",
+    places: &[Place::BasicAuth],
+    repeat: Repeat::Many,
+    arguments: &[
+        Argument { name: "name", kind: Kind::Text("a name"), count: Count::One, summary: "Without `:`." },
+        Argument {
+            name: "hash",
+            kind: Kind::Secret("the hash of a password"),
+            count: Count::One,
+            summary: "As `tidegate hash-password` or `htpasswd -nB` prints it, the part behind `:`.",
+        },
+    ],
+    properties: &[],
+    block: Block::None,
+    summary: "A name and the hash of its password.",
+    details: "",
+    default: "",
+    example: "user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"",
+    lower: Lower::User(lower_user),
+};
+
+/// It stands in each refusal.
+const REALM_BYTES_MAX: usize = 200;
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let errors_before = lowering.diagnostics.len();
+    let is_off = match line.read_argument(lowering, 0) {
+        Some(Read::Text(text)) => {
+            let message = format!("`basic-auth` cannot be `{}`", shortened(text.shown()));
+            let help = format!("a file of users is named with `file=`, as in `basic-auth file=\"{}\"`", shortened(text.shown()));
+            lowering.report(text.error("bad-value", message).help(help));
+            false
+        }
+        read => read.is_some(),
+    };
+    let file = line.text(lowering, "file");
+    let realm = realm(lowering, line);
+    let forwards = line.switch(lowering, "forward").unwrap_or(true);
+    let listed = users(lowering, line);
+    if lowering.diagnostics.len() > errors_before {
+        return None;
+    }
+    if is_off {
+        if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
+            let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`basic-auth \"off\"` has no settings");
+            lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+            return None;
+        }
+        if let Some((_, at)) = listed.first() {
+            let diagnostic = Diagnostic::error("settings-of-off", at.clone(), "`basic-auth \"off\"` has no users");
+            lowering.report(diagnostic.help("remove `\"off\"` or the users"));
+            return None;
+        }
+        return Some(Step::BasicAuth(None));
+    }
+    let users = match (file, listed.is_empty()) {
+        (Some(file), true) => {
+            let path = lowering.path(&file.value, &file.location);
+            lowering.spans.files.push((path.clone(), file.location));
+            AuthUsers::File(path)
+        }
+        (None, false) => AuthUsers::Listed(listed.into_iter().map(|(user, _)| user).collect()),
+        (Some(file), false) => {
+            let diagnostic =
+                Diagnostic::error("conflicting-users", file.location, "users stand in a file or in the block, not in both");
+            lowering.report(diagnostic.help("move them into the file, or remove `file=`"));
+            return None;
+        }
+        (None, true) => {
+            let diagnostic = Diagnostic::error("missing-argument", line.location(), "`basic-auth` needs users");
+            lowering.report(
+                diagnostic.help("for example `basic-auth file=\"/etc/tidegate/htpasswd\"`, or a block with `user` lines"),
+            );
+            return None;
+        }
+    };
+    Some(Step::BasicAuth(Some(BasicAuth { realm: realm.unwrap_or_else(|| BasicAuth::REALM.to_owned()), users, forwards })))
+}
+
+fn realm(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
+    let text = line.text(lowering, "realm")?;
+    if text.value.is_empty() || text.value.len() > REALM_BYTES_MAX || text.value.chars().any(char::is_control) {
+        let message = format!("`realm=` is a name of 1 to {REALM_BYTES_MAX} bytes on one line");
+        lowering.report(text.error("bad-value", message).help("for example `realm=\"Staff\"`"));
+        return None;
+    }
+    Some(text.value)
+}
+
+/// The users of the block, with the places of their names. Faults are reported.
+fn users(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<((String, Secret), Location)> {
+    let mut written: Vec<(Text, Text)> = Vec::new();
+    for child in lowering::lines(lowering, line.children(), Place::BasicAuth) {
+        let Lower::User(lower) = child.directive.lower else { unreachable!("the table has only users here") };
+        written.extend(lower(lowering, &child));
+    }
+    // One after the other, so that all that is wrong is told at once.
+    let mut good: Vec<(Text, Text)> = Vec::new();
+    for (name, hash) in written {
+        let fault = Users::listed([(name.value.as_str(), hash.value.as_str())]).err().map(|(_, fault)| fault);
+        let first = good.iter().find(|(known, _)| known.value == name.value);
+        match (fault, first) {
+            (Some(fault @ UserFault::Hash(_)), _) => {
+                let diagnostic = Diagnostic::error("bad-hash", hash.location.clone(), format!("of `{}`: {fault}", name.shown()));
+                lowering.report(diagnostic.help(fault.help()));
+            }
+            (Some(fault), _) => lowering.report(name.error("bad-user", fault.to_string()).help(fault.help())),
+            (None, Some((first, _))) => {
+                let diagnostic = name.error("duplicate-user", format!("`{}` is written twice", name.shown()));
+                lowering.report(diagnostic.label(first.location.clone(), "the first one").help("remove one of them"));
+            }
+            (None, None) => good.push((name, hash)),
+        }
+    }
+    good.into_iter().map(|(name, hash)| ((name.value, Secret::new(hash.value)), name.location)).collect()
+}
+
+fn lower_user(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(Text, Text)> {
+    let name = line.read_argument(lowering, 0).map(Read::text);
+    let hash = line.read_argument(lowering, 1).map(Read::text);
+    name.zip(hash)
+}

@@ -1,0 +1,72 @@
+//! `basic-auth` on the request path: whether a client's name and password are right is known from before, or is asked of threads that have the time
+//! to find out. The request waits meanwhile, its worker does not. What clients send is read in `middleware::basic_auth`, what fits is decided in
+//! `passwords`.
+
+mod user_list;
+mod verifier;
+
+pub use user_list::{ListFault, UserFiles, UserList, read_users};
+pub use verifier::{Asked, Outcome, Ticket, Verifier};
+
+use crate::failure::{Failure, Refusal};
+use crate::forward::unless_gone;
+use crate::lease::Lease;
+use crate::request::Request;
+use crate::snapshot::CompiledRoute;
+use std::cell::Cell;
+use std::pin::pin;
+use std::time::Duration;
+use tidegate_middleware::{Walk, credentials};
+use tidegate_passwords::PASSWORD_BYTES_MAX;
+use tidegate_transport::{Sock, rt};
+use zeroize::Zeroize;
+
+/// How long a request waits for its password to be verified, at most. With all places taken and hashes as costly as they may be it would be longer.
+const WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// A request that stands still at a step.
+pub(crate) struct Standing {
+    pub walk: Walk,
+    pub ticket: Ticket,
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Who the client is, when that is known without waiting; otherwise what to wait for.
+    pub(crate) fn log_in(&mut self, route: &CompiledRoute) -> Result<Option<Ticket>, Refusal> {
+        let Some(users) = &route.users else { return Err(Refusal::NOT_AUTHENTICATED) };
+        let mut decoded: Lease<Vec<u8>> = Lease::take();
+        let asked = match credentials(&self.head, &mut decoded) {
+            Some(said) if said.password.len() <= PASSWORD_BYTES_MAX => {
+                let verifier = &self.connection.worker.process.verifier;
+                verifier.ask(&users.current(), said.name, said.password, self.client_ip, rt::now())
+            }
+            _ => Asked::Answered(None),
+        };
+        decoded.zeroize();
+        match asked {
+            Asked::Answered(Some(user)) => {
+                self.record.user = Some(user);
+                Ok(None)
+            }
+            Asked::Answered(None) => Err(Refusal::NOT_AUTHENTICATED),
+            Asked::Waits(ticket) => Ok(Some(ticket)),
+            Asked::Busy => Err(Refusal::PASSWORDS_BUSY),
+        }
+    }
+
+    /// Waits until it is known whether the password fits. The error is the client's leaving.
+    pub(crate) async fn await_log_in(&mut self, ticket: Ticket) -> Result<Result<(), Refusal>, Failure> {
+        let user = ticket.user();
+        // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
+        let waiting = rt::timeout(WAIT_MAX, ticket);
+        let outcome = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?;
+        Ok(match (outcome, user) {
+            (Some(Outcome::Fits), Some(user)) => {
+                self.record.user = Some(user);
+                Ok(())
+            }
+            (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NOT_AUTHENTICATED),
+            (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PASSWORDS_BUSY),
+        })
+    }
+}

@@ -1,0 +1,292 @@
+//! Threads that verify passwords: few, of low priority, with a bounded queue in front of them. The same question is answered once however many
+//! wait for it, and remembered for a while. Nothing here runs on a worker but a look at what is remembered.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::net::{IpAddr, Ipv6Addr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tidegate_passwords::{Answers, Key, Keyer, PasswordHash, User, Users};
+use tidegate_transport::rt;
+use zeroize::Zeroizing;
+
+/// Threads at most; half of the cores otherwise. Each may use the memory that a hash asks for.
+const THREADS_MAX: usize = 4;
+/// Questions that wait for a thread.
+const WAITING_MAX: usize = 64;
+/// Of them, those of one client address (IPv6: of one /64), so that who guesses passwords leaves room for others.
+const WAITING_OF_CLIENT_MAX: usize = 16;
+/// A thread without work ends after this.
+const THREAD_IDLE: Duration = Duration::from_secs(60);
+
+/// Of the whole process.
+pub struct Verifier {
+    shared: Arc<Shared>,
+    threads_max: usize,
+}
+
+struct Shared {
+    /// `None`: the system has no randomness, and nobody is let in.
+    keyer: Option<Keyer>,
+    answers: Mutex<Answers>,
+    queue: Mutex<Queue>,
+    has_work: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Arc<Job>>,
+    /// Waiting, or being verified. Each is somebody's ticket, or a thread's.
+    under_way: HashMap<Key, Arc<Job>>,
+    of_clients: HashMap<IpAddr, usize>,
+    threads: usize,
+    idle: usize,
+}
+
+/// One question.
+struct Job {
+    key: Key,
+    client: IpAddr,
+    /// Nobody has the name: the hash is somebody else's, and the answer is no.
+    is_nobody: bool,
+    hash: PasswordHash,
+    password: Zeroizing<Vec<u8>>,
+    state: Mutex<JobState>,
+}
+
+#[derive(Default)]
+struct JobState {
+    outcome: Option<Outcome>,
+    next_ticket: u64,
+    /// Who waits, by the number of the ticket.
+    wakers: Vec<(u64, Option<Waker>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Fits,
+    DoesNotFit,
+    /// The machine had not what it takes.
+    NotVerified,
+}
+
+pub enum Asked {
+    /// Known from before. `None`: they are not right.
+    Answered(Option<Arc<User>>),
+    Waits(Ticket),
+    /// Too many wait.
+    Busy,
+}
+
+/// A place among those who wait for an answer; given up when it is dropped. A future of the answer.
+pub struct Ticket {
+    shared: Arc<Shared>,
+    job: Arc<Job>,
+    number: u64,
+    user: Option<Arc<User>>,
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier").field("threads_max", &self.threads_max).finish_non_exhaustive()
+    }
+}
+
+impl Default for Verifier {
+    fn default() -> Verifier {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Verifier::with_threads((cores / 2).clamp(1, THREADS_MAX))
+    }
+}
+
+impl Verifier {
+    fn with_threads(threads_max: usize) -> Verifier {
+        let shared =
+            Shared { keyer: Keyer::random(), answers: Mutex::default(), queue: Mutex::default(), has_work: Condvar::new() };
+        Verifier { shared: Arc::new(shared), threads_max }
+    }
+
+    /// Whether the name and the password are right for these users. Takes about a microsecond, whatever the answer.
+    pub fn ask(&self, users: &Users, name: &[u8], password: &[u8], client: IpAddr, now: Instant) -> Asked {
+        let Some(keyer) = &self.shared.keyer else { return Asked::Busy };
+        let found = users.find(name, keyer.draw(name));
+        let key = keyer.key(name, password, &found);
+        if let Some(is_good) = lock(&self.shared.answers).get(&key, now) {
+            return Asked::Answered(found.user.filter(|_| is_good).cloned());
+        }
+        let client = network_of(client);
+        let mut queue = lock(&self.shared.queue);
+        let job = match queue.under_way.get(&key) {
+            Some(job) => job.clone(),
+            None => {
+                let of_client = queue.of_clients.get(&client).copied().unwrap_or(0);
+                if queue.waiting.len() >= WAITING_MAX || of_client >= WAITING_OF_CLIENT_MAX || !self.has_thread(&mut queue) {
+                    return Asked::Busy;
+                }
+                let job = Arc::new(Job {
+                    key,
+                    client,
+                    is_nobody: found.user.is_none(),
+                    hash: found.hash.clone(),
+                    password: Zeroizing::new(password.to_vec()),
+                    state: Mutex::default(),
+                });
+                queue.add(job.clone());
+                self.shared.has_work.notify_one();
+                job
+            }
+        };
+        Asked::Waits(Ticket::new(&self.shared, job, found.user.cloned()))
+    }
+
+    /// Whether a thread will take what is added now; starts one where there may be one more. False: the system has none to give.
+    fn has_thread(&self, queue: &mut Queue) -> bool {
+        if queue.idle <= queue.waiting.len() && queue.threads < self.threads_max {
+            let shared = self.shared.clone();
+            let started = std::thread::Builder::new().name("passwords".into()).spawn(move || shared.work());
+            if started.is_ok() {
+                queue.threads += 1;
+            }
+        }
+        // Those of tests have none, and do the work themselves.
+        queue.threads > 0 || self.threads_max == 0
+    }
+}
+
+/// The addresses of one subscriber count as one.
+fn network_of(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V4(client) => client.into(),
+        IpAddr::V6(client) => Ipv6Addr::from_bits(client.to_bits() & (!0 << 64)).into(),
+    }
+}
+
+/// A panic while one of them is held leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    fn add(&mut self, job: Arc<Job>) {
+        *self.of_clients.entry(job.client).or_insert(0) += 1;
+        self.under_way.insert(job.key, job.clone());
+        self.waiting.push_back(job);
+    }
+
+    /// It was answered, or nobody waits for it any more.
+    fn remove(&mut self, job: &Arc<Job>) {
+        self.under_way.remove(&job.key);
+        if let Some(count) = self.of_clients.get_mut(&job.client) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_clients.remove(&job.client);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The life of a thread.
+    fn work(&self) {
+        // Requests that need no password come first.
+        rt::lower_priority_of_thread();
+        while let Some(job) = self.next() {
+            self.answer(&job);
+        }
+    }
+
+    /// The next question; `None` when there was none for long enough that this thread, counted out already, may end.
+    fn next(&self) -> Option<Arc<Job>> {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(job) = queue.waiting.pop_front() {
+                return Some(job);
+            }
+            queue.idle += 1;
+            let (woken, waited) = self.has_work.wait_timeout(queue, THREAD_IDLE).unwrap_or_else(PoisonError::into_inner);
+            queue = woken;
+            queue.idle -= 1;
+            if waited.timed_out() && queue.waiting.is_empty() {
+                queue.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    fn answer(&self, job: &Arc<Job>) {
+        let verified = catch_unwind(AssertUnwindSafe(|| job.hash.verify(&job.password)));
+        let outcome = match verified {
+            Ok(Ok(fits)) if fits && !job.is_nobody => Outcome::Fits,
+            Ok(Ok(_)) => Outcome::DoesNotFit,
+            Ok(Err(_)) | Err(_) => Outcome::NotVerified,
+        };
+        match outcome {
+            Outcome::Fits => lock(&self.answers).add(job.key, true, Instant::now()),
+            Outcome::DoesNotFit => lock(&self.answers).add(job.key, false, Instant::now()),
+            Outcome::NotVerified => tracing::error!("a password could not be verified: there is not enough memory for its hash"),
+        }
+        // After this nobody joins, so nobody waits in vain.
+        lock(&self.queue).remove(job);
+        let mut state = lock(&job.state);
+        state.outcome = Some(outcome);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().filter_map(|(_, waker)| waker).for_each(Waker::wake);
+    }
+}
+
+impl Ticket {
+    /// The caller holds the queue, so that the job is not answered or given up meanwhile.
+    fn new(shared: &Arc<Shared>, job: Arc<Job>, user: Option<Arc<User>>) -> Ticket {
+        let mut state = lock(&job.state);
+        let number = state.next_ticket;
+        state.next_ticket += 1;
+        state.wakers.push((number, None));
+        drop(state);
+        Ticket { shared: shared.clone(), job, number, user }
+    }
+
+    /// Who it will have been, if the password fits.
+    pub fn user(&self) -> Option<Arc<User>> {
+        self.user.clone()
+    }
+}
+
+impl Future for Ticket {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let mut state = lock(&self.job.state);
+        if let Some(outcome) = state.outcome {
+            return Poll::Ready(outcome);
+        }
+        if let Some((_, waker)) = state.wakers.iter_mut().find(|(number, _)| *number == self.number) {
+            *waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.shared.queue);
+        let mut state = lock(&self.job.state);
+        state.wakers.retain(|(number, _)| *number != self.number);
+        if state.outcome.is_some() || !state.wakers.is_empty() {
+            return;
+        }
+        drop(state);
+        // Nobody wants to know any more: unless it is being verified, its place is somebody else's.
+        if let Some(position) = queue.waiting.iter().position(|job| Arc::ptr_eq(job, &self.job)) {
+            queue.waiting.remove(position);
+            queue.remove(&self.job);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! One verification for a question, answers that are remembered, places that are bounded and given back.
+
+use super::{Asked, Outcome, Ticket, Verifier, WAITING_MAX, WAITING_OF_CLIENT_MAX, lock};
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+use tidegate_passwords::Users;
+
+/// Of `U*U`, as cheap as can be made.
+const HASH: &str = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
+const PASSWORD: &[u8] = b"U*U";
+
+fn users() -> Users {
+    Users::listed([("alice", HASH)]).expect("a list").expect("a user")
+}
+
+fn client(number: usize) -> IpAddr {
+    IpAddr::from([10, 0, (number >> 8) as u8, number as u8])
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn poll(ticket: &mut Ticket, woken: &Arc<Woken>) -> Poll<Outcome> {
+    pin!(ticket).poll(&mut Context::from_waker(&Waker::from(woken.clone())))
+}
+
+fn waits(asked: Asked) -> Ticket {
+    let Asked::Waits(ticket) = asked else { panic!("it should have to wait") };
+    ticket
+}
+
+/// As a thread does it.
+fn answer_next(verifier: &Verifier) -> bool {
+    let job = lock(&verifier.shared.queue).waiting.pop_front();
+    let Some(job) = job else { return false };
+    verifier.shared.answer(&job);
+    true
+}
+
+#[test]
+fn equal_questions_are_verified_once_and_everybody_is_told() {
+    let (verifier, users, woken) = (Verifier::with_threads(0), users(), Arc::new(Woken::default()));
+    let ask = || verifier.ask(&users, b"alice", PASSWORD, client(1), Instant::now());
+    let (mut first, mut second) = (waits(ask()), waits(ask()));
+    assert_eq!((poll(&mut first, &woken), poll(&mut second, &woken)), (Poll::Pending, Poll::Pending));
+    assert!(answer_next(&verifier) && !answer_next(&verifier));
+    assert_eq!(woken.0.load(Ordering::SeqCst), 2);
+    assert_eq!((poll(&mut first, &woken), poll(&mut second, &woken)), (Poll::Ready(Outcome::Fits), Poll::Ready(Outcome::Fits)));
+    assert_eq!(first.user().map(|user| user.name.to_string()).as_deref(), Some("alice"));
+    let Asked::Answered(Some(user)) = ask() else { panic!("it is remembered") };
+    assert_eq!(&*user.name, "alice");
+}
+
+#[test]
+fn nobody_is_let_in_by_the_password_of_somebody_else() {
+    let (verifier, users, woken) = (Verifier::with_threads(0), users(), Arc::new(Woken::default()));
+    let check = |name: &[u8], password: &[u8]| {
+        let mut ticket = waits(verifier.ask(&users, name, password, client(1), Instant::now()));
+        assert!(answer_next(&verifier));
+        assert_eq!(poll(&mut ticket, &woken), Poll::Ready(Outcome::DoesNotFit), "{name:?}");
+        assert!(matches!(verifier.ask(&users, name, password, client(1), Instant::now()), Asked::Answered(None)));
+    };
+    check(b"alice", b"wrong");
+    // The hash that is verified in its place is the only one there is.
+    check(b"mallory", PASSWORD);
+    check(b"", PASSWORD);
+}
+
+#[test]
+fn places_are_bounded_and_given_back() {
+    let (verifier, users) = (Verifier::with_threads(0), users());
+    let ask = |number: usize, from: usize| {
+        verifier.ask(&users, b"alice", format!("guess {number}").as_bytes(), client(from), Instant::now())
+    };
+    let of_one: Vec<Ticket> = (0..WAITING_OF_CLIENT_MAX).map(|number| waits(ask(number, 1))).collect();
+    assert!(matches!(ask(900, 1), Asked::Busy), "one client has as many places as it may");
+    let joined = waits(ask(0, 1));
+    let others: Vec<Ticket> = (WAITING_OF_CLIENT_MAX..WAITING_MAX).map(|number| waits(ask(number, number))).collect();
+    assert!(matches!(ask(901, 900), Asked::Busy), "all places are taken");
+    drop(of_one);
+    assert_eq!(lock(&verifier.shared.queue).waiting.len(), 1 + others.len(), "somebody still waits for the first");
+    let again = waits(ask(902, 1));
+    drop((joined, others, again));
+    let queue = lock(&verifier.shared.queue);
+    assert!(queue.waiting.is_empty() && queue.under_way.is_empty() && queue.of_clients.is_empty());
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_any_more_is_remembered() {
+    let (verifier, users) = (Verifier::with_threads(0), users());
+    let ask = || verifier.ask(&users, b"alice", PASSWORD, client(1), Instant::now());
+    let ticket = waits(ask());
+    let job = lock(&verifier.shared.queue).waiting.pop_front().expect("a job");
+    drop(ticket);
+    verifier.shared.answer(&job);
+    assert!(matches!(ask(), Asked::Answered(Some(_))));
+    assert!(lock(&verifier.shared.queue).under_way.is_empty());
+}
+
+#[test]
+fn the_addresses_of_a_subscriber_are_one_client() {
+    let check = |one: &str, other: &str, expected: bool| {
+        let network = |text: &str| super::network_of(text.parse().expect("an address"));
+        assert_eq!(network(one) == network(other), expected, "{one} {other}");
+    };
+    check("192.0.2.1", "192.0.2.2", false);
+    check("192.0.2.1", "::ffff:192.0.2.1", true);
+    check("2001:db8::1", "2001:db8::ffff:0:0:1", true);
+    check("2001:db8::1", "2001:db8:0:1::1", false);
+}
+
+#[test]
+fn threads_answer() {
+    let (verifier, users, woken) = (Verifier::with_threads(2), users(), Arc::new(Woken::default()));
+    let mut tickets: Vec<Ticket> = (0..8)
+        .map(|number| waits(verifier.ask(&users, b"alice", format!("guess {number}").as_bytes(), client(number), Instant::now())))
+        .collect();
+    let deadline = Instant::now() + std::time::Duration::from_secs(60);
+    while !tickets.iter_mut().all(|ticket| poll(ticket, &woken) == Poll::Ready(Outcome::DoesNotFit)) {
+        assert!(Instant::now() < deadline, "no answer");
+        std::thread::yield_now();
+    }
+    assert!(lock(&verifier.shared.queue).threads <= 2);
+}

@@ -1,0 +1,116 @@
+//! A request's way through the steps of its route, and its answer's: where a step has to be waited for, where one refuses. What each step does is in
+//! `middleware`; the flow around this is in `request`.
+
+use super::{Request, context};
+use crate::auth::Standing;
+use crate::failure::{Failure, Refusal};
+use crate::lease::Lease;
+use crate::snapshot::CompiledRoute;
+use std::borrow::Cow;
+use tidegate_middleware::errors::begin_answer;
+use tidegate_middleware::{After, Halt, Limited, Trial, Walk, apply_request, apply_response, compiled_basic_auth_of};
+use tidegate_transport::Sock;
+use tidegate_wire::BodyFraming;
+
+/// How far a request got with its steps.
+pub(super) enum Ran {
+    Through,
+    /// It only asks what another request might do, and is answered here.
+    Preflight,
+    /// A step waits for something.
+    Stands(Box<Standing>),
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Applies what changes the request from where it has got, and settles how much body it may have.
+    pub(super) fn run_request_steps(&mut self, route: &CompiledRoute, mut walk: Walk) -> Result<Ran, Refusal> {
+        if route.steps.is_empty() {
+            return Ok(Ran::Through);
+        }
+        loop {
+            let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
+            let mut scratch = self.connection.worker.scratch.borrow_mut();
+            let mut without_limits = Limited::default();
+            let limited =
+                if route.has_limits { &mut **self.limited.get_or_insert_with(Lease::take) } else { &mut without_limits };
+            let halt = apply_request(&route.steps, &mut walk, &mut self.head, &context, &mut scratch, limited);
+            drop(scratch);
+            let trial = std::mem::take(&mut limited.trial);
+            if trial != Trial::default() {
+                self.connection.note_trial(trial, self.client_ip, &mut self.record);
+            }
+            let halt = halt.map_err(|refusal| Refusal {
+                status: refusal.status(),
+                reason: refusal.reason(),
+                setting: Some(refusal.setting()),
+            })?;
+            match halt {
+                Halt::Done(after) => return self.settle_body(after),
+                Halt::Authenticate(_) => {
+                    if let Some(ticket) = self.log_in(route)? {
+                        return Ok(Ran::Stands(Box::new(Standing { walk, ticket })));
+                    }
+                }
+            }
+        }
+    }
+
+    fn settle_body(&mut self, after: After) -> Result<Ran, Refusal> {
+        if let Some(limit) = after.body_limit {
+            let declared = match self.framing {
+                BodyFraming::Length(length) => Some(length),
+                BodyFraming::None => Some(0),
+                BodyFraming::Chunked | BodyFraming::UntilClose => None,
+            };
+            self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BODY_TOO_LARGE)?);
+        }
+        Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })
+    }
+
+    /// Waits for what a step waits for, and runs those behind it. False: the request was answered meanwhile.
+    pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
+        let mut standing = standing;
+        let refusal = loop {
+            match self.await_log_in(standing.ticket).await? {
+                Ok(()) => {}
+                Err(refusal) => break refusal,
+            }
+            match self.run_request_steps(route, standing.walk) {
+                Ok(Ran::Through) => return Ok(true),
+                Ok(Ran::Preflight) => return self.answer_preflight(route).await.map(|()| false),
+                Ok(Ran::Stands(next)) => standing = *next,
+                Err(refusal) => break refusal,
+            }
+        };
+        self.answer_step_refusal(route, refusal).await.map(|()| false)
+    }
+
+    /// A refusal by a step, with the fields that belong to it.
+    pub(super) async fn answer_step_refusal(&mut self, route: &CompiledRoute, refusal: Refusal) -> Result<(), Failure> {
+        let challenge = match compiled_basic_auth_of(&route.steps) {
+            // RFC 9110 section 15.5.2.
+            Some(auth) if refusal == Refusal::NOT_AUTHENTICATED => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
+            Some(_) if refusal == Refusal::PASSWORDS_BUSY => Some(("retry-after", Cow::Borrowed("1"))),
+            _ => None,
+        };
+        self.answer_refusal_with(refusal, challenge.as_slice()).await
+    }
+
+    /// A browser asks what another request might do: `cors` says it in the head.
+    pub(super) async fn answer_preflight(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
+        begin_answer(204, &mut self.response);
+        self.run_response_steps(route);
+        self.record.status = 204;
+        self.send_whole(b"").await
+    }
+
+    /// Applies what changes the response.
+    pub(crate) fn run_response_steps(&mut self, route: &CompiledRoute) {
+        if !route.changes_response {
+            return;
+        }
+        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
+        let mut scratch = self.connection.worker.scratch.borrow_mut();
+        apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch, self.limited.as_deref());
+    }
+}
