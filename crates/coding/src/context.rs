@@ -1,7 +1,7 @@
 //! The contexts of encoders that are not at work, kept for the next answer by each thread, and the count of what is at work. Making one anew
 //! clears hundreds of kilobytes, however small the answer is.
 
-use crate::ENCODERS_BYTES_MAX;
+use crate::{DECODERS_BYTES_MAX, ENCODERS_BYTES_MAX};
 use flate2::Compress;
 use std::cell::{Cell, RefCell};
 use zstd_safe::CCtx;
@@ -15,6 +15,7 @@ thread_local! {
     static ZSTD: RefCell<Vec<CCtx<'static>>> = const { RefCell::new(Vec::new()) };
     static GZIP: RefCell<Vec<Compress>> = const { RefCell::new(Vec::new()) };
     static BYTES_AT_WORK: Cell<usize> = const { Cell::new(0) };
+    static DECODERS_AT_WORK: Cell<usize> = const { Cell::new(0) };
 }
 
 /// A part of the thread's memory for encoders, until it is dropped.
@@ -38,6 +39,30 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         BYTES_AT_WORK.set(BYTES_AT_WORK.get() - self.bytes);
+    }
+}
+
+/// The same for decoders, which have a part of their own.
+#[derive(Debug)]
+pub struct DecoderShare {
+    bytes: usize,
+}
+
+impl DecoderShare {
+    /// `None` when the others have too much of it.
+    pub fn take(bytes: usize) -> Option<DecoderShare> {
+        let at_work = DECODERS_AT_WORK.get() + bytes;
+        if at_work > DECODERS_BYTES_MAX {
+            return None;
+        }
+        DECODERS_AT_WORK.set(at_work);
+        Some(DecoderShare { bytes })
+    }
+}
+
+impl Drop for DecoderShare {
+    fn drop(&mut self) {
+        DECODERS_AT_WORK.set(DECODERS_AT_WORK.get() - self.bytes);
     }
 }
 

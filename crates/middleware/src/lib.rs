@@ -10,6 +10,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod context;
 pub mod cors;
+pub mod decompress;
 pub mod error_page;
 pub mod errors;
 #[cfg(test)]
@@ -39,6 +40,6 @@ pub use limited::{Limited, Trial};
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, cache_of,
-    changes_response, compile_steps, compress_of, has_limits,
+    changes_response, compile_steps, compress_of, decompress_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target};

@@ -16,7 +16,7 @@ use crate::redirect::Redirect;
 use crate::respond::Respond;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use tidegate_limiting::Tables;
-use tidegate_model::{Cache, PoolName, Step, Terminal};
+use tidegate_model::{Cache, Decompress, PoolName, Step, Terminal};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub enum CompiledStep {
     ConcurrencyLimit(Box<CompiledConcurrencyLimit>),
     /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
     Compress(Option<Box<CompiledCompress>>),
+    /// Carried out when the body is read; `None` is `decompress "off"`. The last one written counts.
+    Decompress(Option<Decompress>),
     /// Carried out around what asks the upstream; `None` is `cache "off"`. The last one written counts.
     Cache(Option<Box<Cache>>),
 }
@@ -169,7 +171,11 @@ pub fn apply_request<'s>(
         walk.next += 1;
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
-            CompiledStep::ResponseHeader(_) | CompiledStep::PathPolicy | CompiledStep::Compress(_) | CompiledStep::Cache(_) => {}
+            CompiledStep::ResponseHeader(_)
+            | CompiledStep::PathPolicy
+            | CompiledStep::Compress(_)
+            | CompiledStep::Decompress(_)
+            | CompiledStep::Cache(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
@@ -229,6 +235,7 @@ fn refuse_denied(steps: &[CompiledStep], head: &RequestHead, context: &Context<'
             | CompiledStep::ConcurrencyLimit(_)
             | CompiledStep::BasicAuth(_)
             | CompiledStep::Compress(_)
+            | CompiledStep::Decompress(_)
             | CompiledStep::Cache(_) => {}
         }
     }
@@ -255,50 +262,27 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_)
         | CompiledStep::Compress(_)
+        | CompiledStep::Decompress(_)
         | CompiledStep::Cache(_) => false,
     })
 }
 
 /// How the route's answers are compressed, if they are.
 pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
-    let last = steps.iter().rev().find_map(|step| match step {
-        CompiledStep::Compress(compress) => Some(compress),
-        CompiledStep::RequestHeader(_)
-        | CompiledStep::ResponseHeader(_)
-        | CompiledStep::Rewrite(_)
-        | CompiledStep::StripPrefix(_)
-        | CompiledStep::AddPrefix(_)
-        | CompiledStep::BodyLimit(_)
-        | CompiledStep::PathPolicy
-        | CompiledStep::Access(_)
-        | CompiledStep::BasicAuth(_)
-        | CompiledStep::Cors(_)
-        | CompiledStep::RateLimit(_)
-        | CompiledStep::ConcurrencyLimit(_)
-        | CompiledStep::Cache(_) => None,
-    });
-    last.and_then(|compress| compress.as_deref())
+    let said = |step: &'_ CompiledStep| if let CompiledStep::Compress(compress) = step { Some(compress.as_deref()) } else { None };
+    steps.iter().rev().find_map(said).flatten()
+}
+
+/// How bodies of requests are decoded, if they are.
+pub fn decompress_of(steps: &[CompiledStep]) -> Option<Decompress> {
+    let said = |step: &CompiledStep| if let CompiledStep::Decompress(decompress) = step { Some(*decompress) } else { None };
+    steps.iter().rev().find_map(said).flatten()
 }
 
 /// What of the route's answers is kept, if anything is.
 pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
-    let last = steps.iter().rev().find_map(|step| match step {
-        CompiledStep::Cache(cache) => Some(cache),
-        CompiledStep::RequestHeader(_)
-        | CompiledStep::ResponseHeader(_)
-        | CompiledStep::Rewrite(_)
-        | CompiledStep::StripPrefix(_)
-        | CompiledStep::AddPrefix(_)
-        | CompiledStep::BodyLimit(_)
-        | CompiledStep::PathPolicy
-        | CompiledStep::Access(_)
-        | CompiledStep::BasicAuth(_)
-        | CompiledStep::Cors(_)
-        | CompiledStep::RateLimit(_)
-        | CompiledStep::ConcurrencyLimit(_)
-        | CompiledStep::Compress(_) => None,
-    });
-    last.and_then(|cache| cache.as_deref())
+    let said = |step: &'_ CompiledStep| if let CompiledStep::Cache(cache) = step { Some(cache.as_deref()) } else { None };
+    steps.iter().rev().find_map(said).flatten()
 }
 
 /// Applies the steps that change the response, in order. `request` and `limited` are as the request's steps left them.
@@ -326,6 +310,7 @@ pub fn apply_response(
             | CompiledStep::BasicAuth(_)
             | CompiledStep::ConcurrencyLimit(_)
             | CompiledStep::Compress(_)
+            | CompiledStep::Decompress(_)
             | CompiledStep::Cache(_) => {}
         }
     }
@@ -356,6 +341,7 @@ impl CompiledStep {
             Step::Compress(compress) => {
                 CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
             }
+            Step::Decompress(decompress) => CompiledStep::Decompress(*decompress),
             Step::Cache(cache) => CompiledStep::Cache(cache.clone().map(Box::new)),
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             // Pages stand beside the steps: an error may come before any of them.

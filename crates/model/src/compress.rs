@@ -90,3 +90,15 @@ impl CompressLevel {
     /// Beyond, zstd and br take tables of many megabytes for each answer, which is for files that are compressed once.
     pub const MOST: u8 = 9;
 }
+
+/// `decompress`: bodies of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decompress {
+    /// How many times as long as what was sent a body may become.
+    pub ratio_max: u32,
+}
+
+impl Decompress {
+    /// Text seldom shrinks to a twentieth; what shrinks to a thousandth was made to.
+    pub const RATIO_MAX: u32 = 100;
+}

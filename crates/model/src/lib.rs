@@ -28,7 +28,7 @@ pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
 pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};
-pub use compress::{Coding, Compress, CompressLevel};
+pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};

@@ -2,7 +2,7 @@
 
 use crate::basic_auth::BasicAuth;
 use crate::cache::Cache;
-use crate::compress::Compress;
+use crate::compress::{Compress, Decompress};
 use crate::cors::Cors;
 use crate::error_page::ErrorPage;
 use crate::fastcgi::FastCgi;
@@ -54,6 +54,8 @@ pub enum Step {
     ConcurrencyLimit(Box<ConcurrencyLimit>),
     /// `compress`; `None` is `compress "off"`.
     Compress(Option<Compress>),
+    /// `decompress`; `None` is `decompress "off"`.
+    Decompress(Option<Decompress>),
     /// `cache`; `None` is `cache "off"`.
     Cache(Option<Cache>),
     Timeout(RouteTimeouts),

@@ -3,6 +3,7 @@
 
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::cached::StoredBody;
+use crate::decoded::DecodedBody;
 use crate::fastcgi::body::{FastCgiBody, ReplyFault};
 use crate::fastcgi::stdin::{send_stdin, send_stdin_end};
 use crate::h2_head;
@@ -28,6 +29,10 @@ pub enum BodyFault {
     Framing(BodyError),
     /// An HTTP/2 stream ended with an error.
     Reset,
+    /// The body of a request is not what its coding says.
+    Coding,
+    /// It becomes far more than was sent.
+    Bomb,
     /// What a FastCGI server sent is no answer.
     FastCgi(Box<ReplyFault>),
 }
@@ -50,6 +55,8 @@ pub enum BodyReader<'s, S> {
     H2(H2BodyReader),
     /// Boxed: not what every request's future should be as large as.
     Stored(Box<StoredBody>),
+    /// A request's, decoded on its way.
+    Decoded(Box<DecodedBody<'s, S>>),
     /// Of an answer only.
     FastCgi(Box<FastCgiBody<'s, S>>),
     /// The message has none.
@@ -64,6 +71,7 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H1(reader) => reader.read().await,
             BodyReader::H2(reader) => Box::pin(reader.read()).await,
             BodyReader::Stored(stored) => poll_fn(|cx| stored.poll(cx)).await,
+            BodyReader::Decoded(decoded) => Box::pin(decoded.read()).await,
             BodyReader::FastCgi(reader) => Box::pin(reader.read()).await,
             BodyReader::Empty => Ok(None),
         }
@@ -75,7 +83,7 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H1(reader) => reader.at_hand(),
             BodyReader::Stored(stored) => stored.at_hand(),
             BodyReader::FastCgi(reader) => Ok(reader.take_at_hand()),
-            BodyReader::H2(_) | BodyReader::Empty => Ok(None),
+            BodyReader::H2(_) | BodyReader::Decoded(_) | BodyReader::Empty => Ok(None),
         }
     }
 
@@ -85,6 +93,7 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H1(reader) => reader.decoder.is_finished(),
             BodyReader::H2(reader) => reader.stream.is_end_stream() && reader.trailers.is_none(),
             BodyReader::Stored(stored) => stored.is_finished(),
+            BodyReader::Decoded(decoded) => decoded.is_finished(),
             BodyReader::FastCgi(reader) => reader.is_finished(),
             BodyReader::Empty => true,
         }
@@ -95,7 +104,16 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
             BodyReader::H2(reader) => reader.trailers.take(),
-            BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Empty => None,
+            BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => None,
+        }
+    }
+
+    /// How long a stream of HTTP/2 may be silent. Other bodies have the bound of whoever reads them.
+    pub fn set_idle(&mut self, idle: Duration) {
+        match self {
+            BodyReader::H2(reader) => reader.idle = Some(idle),
+            BodyReader::Decoded(decoded) => decoded.set_idle(idle),
+            BodyReader::H1(_) | BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Empty => {}
         }
     }
 
@@ -104,7 +122,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => Some(reader.stream),
             BodyReader::FastCgi(reader) => Some(reader.stream),
-            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => None,
+            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => None,
         }
     }
 }

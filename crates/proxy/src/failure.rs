@@ -38,6 +38,9 @@ impl Refusal {
     pub const FILE_PRECONDITION: Refusal = Refusal::new(412, "file_precondition");
     pub const FILE_UNREADABLE: Refusal = Refusal::new(500, "file_unreadable");
 
+    pub const BAD_CODING: Refusal = Refusal { status: 400, reason: "bad_content_encoding", setting: Some("decompress") };
+    pub const BOMB: Refusal = Refusal { status: 413, reason: "decompression_bomb", setting: Some("decompress ratio") };
+    pub const DECODERS_BUSY: Refusal = Refusal { status: 503, reason: "decoders_busy", setting: Some("decompress") };
     /// The client wants what is kept, and nothing is (`only-if-cached`).
     pub const NOT_KEPT: Refusal = Refusal::new(504, "not_in_cache");
     pub const PURGE_DENIED: Refusal = Refusal { status: 403, reason: "purge_denied", setting: Some("cache purge-from") };
@@ -66,6 +69,9 @@ impl Refusal {
             (400, reason) if reason.starts_with("script_path") => "the path cannot be that of a script",
             (400, "file_path") => "the path cannot be that of a file",
             (401, _) => "a name and a password are needed, and not what was sent",
+            (400, "bad_content_encoding") => "the request body is not what its Content-Encoding says",
+            (413, "decompression_bomb") => "the request body becomes far more than was sent",
+            (503, "decoders_busy") => "as many request bodies are being decoded as may be",
             (504, "not_in_cache") => "nothing is kept that answers this request, and it asks for nothing else",
             (403, "purge_denied") => "this client may not remove what is kept",
             (400, "path_slashes") => "the path has several slashes in a row",
@@ -146,6 +152,10 @@ pub enum ClientFault {
     /// Its length has to be known before it is passed on, and it is too long to be found out.
     LengthUnstated,
     BadBody(BodyError),
+    /// It is not what its `Content-Encoding` says.
+    BadCoding,
+    /// Decoded, it becomes far more than was sent.
+    Bomb,
     /// It did not take the answer for as long as a client may stall.
     WriteStalled,
 }
@@ -158,6 +168,8 @@ impl ClientFault {
             ClientFault::BodyTooSlow => Some(Refusal::BODY_TOO_SLOW),
             ClientFault::BodyTooLarge => Some(Refusal::BODY_TOO_LARGE),
             ClientFault::LengthUnstated => Some(Refusal::LENGTH_UNSTATED),
+            ClientFault::BadCoding => Some(Refusal::BAD_CODING),
+            ClientFault::Bomb => Some(Refusal::BOMB),
             ClientFault::BadBody(error) => Some(Refusal { status: 400, reason: error.reason(), setting: None }),
         }
     }
@@ -169,6 +181,8 @@ impl ClientFault {
             ClientFault::BodyTooSlow => Refusal::BODY_TOO_SLOW.reason,
             ClientFault::BodyTooLarge => Refusal::BODY_TOO_LARGE.reason,
             ClientFault::LengthUnstated => Refusal::LENGTH_UNSTATED.reason,
+            ClientFault::BadCoding => Refusal::BAD_CODING.reason,
+            ClientFault::Bomb => Refusal::BOMB.reason,
             ClientFault::BadBody(error) => error.reason(),
         }
     }

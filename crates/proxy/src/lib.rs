@@ -20,6 +20,7 @@ pub mod upstream;
 pub mod cached;
 mod coded;
 pub mod command;
+mod decoded;
 pub mod line;
 pub mod listening;
 pub mod recent;

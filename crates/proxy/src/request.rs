@@ -275,6 +275,11 @@ impl<'c, S: Sock> Request<'c, S> {
             }
             Err(refusal) => return Box::pin(self.answer_step_refusal(route, refusal)).await,
         }
+        if let Some(decompress) = route.decompress
+            && let Err(refusal) = self.decode_body(decompress)
+        {
+            return Box::pin(self.answer_refusal(refusal)).await;
+        }
         let pool = self.choose_pool(route, &place.0);
         if !route.mirrors.is_empty() {
             self.choose_mirrors(route, &place.0);

@@ -21,12 +21,12 @@ use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
     CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, ErrorPages, Scope, Target, basic_auth_of, cache_of,
-    changes_response, compile_steps, compress_of, has_limits,
+    changes_response, compile_steps, compress_of, decompress_of, has_limits,
 };
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
-    Balance, CipherName, Configuration, HostPattern, Limits, Mirror, PathPolicy, Pool, PoolName, Retry, Route, RouteLog,
-    RouteRetry, RouteTimeouts, Scheme, Server, Site, SiteAddress, Step, Sticky, Terminal, TlsVersion,
+    Balance, CipherName, Configuration, Decompress, HostPattern, Limits, Mirror, PathPolicy, Pool, PoolName, Retry, Route,
+    RouteLog, RouteRetry, RouteTimeouts, Scheme, Server, Site, SiteAddress, Step, Sticky, Terminal, TlsVersion,
 };
 use tidegate_routing::{RouteId, Router, Routes, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
@@ -127,6 +127,8 @@ pub struct CompiledRoute {
     pub changes_response: bool,
     /// Whether any step counts requests.
     pub has_limits: bool,
+    /// How bodies of requests are decoded, if they are.
+    pub decompress: Option<Decompress>,
     /// Whether answers may be compressed.
     pub compresses: bool,
     pub terminal: CompiledTerminal,
@@ -508,6 +510,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         error_pages: ErrorPages::compile(&site.steps, &route.steps),
         users: users.map_err(|error| fault(&error))?,
         path_policy: path_policy_of(&route.steps),
+        decompress: decompress_of(&steps),
         compresses: compress_of(&steps).is_some(),
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),

@@ -78,6 +78,13 @@ const STEPS: &[StepRow] = &[
         cases: "steps/error_page",
         in_middleware: true,
     },
+    StepRow {
+        word: "decompress",
+        variants: &["Decompress"],
+        written: &["decompress"],
+        cases: "steps/decompress",
+        in_middleware: true,
+    },
     StepRow { word: "cache", variants: &["Cache"], written: &["cache"], cases: "cache/", in_middleware: false },
     StepRow {
         word: "rate-limit",
@@ -193,7 +200,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nbasic-auth \"off\"\nerror-page 404 body=\"x\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ndecompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nbasic-auth \"off\"\nerror-page 404 body=\"x\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }";
 
     #[test]
     fn a_step_has_its_five_places() {

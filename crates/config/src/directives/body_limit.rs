@@ -17,8 +17,8 @@ pub static BODY_LIMIT: Directive = Directive {
     properties: &[],
     block: Block::None,
     summary: "Refuses request bodies larger than this with status 413.",
-    details: "A declared length that is too large is refused at once; a body of unknown length when it grows beyond the limit. Where several \
-              limits apply, the smallest does.",
+    details: "A declared length that is too large is refused at once; a body of unknown length when it grows beyond the limit. Of several \
+              the last one counts, so that a route may allow more than its site.",
     default: "no limit: bodies stream, so their size costs no memory",
     example: "body-limit \"10MB\"",
     lower: Lower::Step(lower),

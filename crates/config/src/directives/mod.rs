@@ -11,6 +11,7 @@ pub mod compress;
 pub mod concurrency_limit;
 pub mod cors;
 pub mod count_by;
+pub mod decompress;
 pub mod drain;
 pub mod edition;
 pub mod error_page;
@@ -78,6 +79,7 @@ pub static ALL: &[&Directive] = &[
     &concurrency_limit::CONCURRENCY_LIMIT,
     &error_page::ERROR_PAGE,
     &compress::COMPRESS,
+    &decompress::DECOMPRESS,
     &cache::CACHE,
     &timeout::ROUTE_TIMEOUT,
     &mirror::MIRROR,

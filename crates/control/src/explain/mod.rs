@@ -385,6 +385,7 @@ impl Explanation {
             | Step::RateLimit(_)
             | Step::ConcurrencyLimit(_)
             | Step::Compress(_)
+            | Step::Decompress(_)
             | Step::Cache(_)
             | Step::Timeout(_)
             | Step::Log(_)

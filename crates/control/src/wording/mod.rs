@@ -165,6 +165,8 @@ pub fn step(step: &Step) -> String {
         Step::ConcurrencyLimit(limit) => limits::concurrency_limit(limit),
         Step::Compress(None) => "compress \"off\"".to_owned(),
         Step::Compress(Some(how)) => compress(how),
+        Step::Decompress(None) => "decompress \"off\"".to_owned(),
+        Step::Decompress(Some(how)) => format!("decompress ratio={}", how.ratio_max),
         Step::Cache(None) => "cache \"off\"".to_owned(),
         Step::Cache(Some(how)) => cache(how),
         Step::Mirror(None) => "mirror \"off\"".to_owned(),

@@ -86,9 +86,7 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<bool, Failed> {
         let Exchange { step, stream, collected, .. } = *exchange;
         let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
-        if let BodyReader::H2(reader) = &mut body {
-            reader.idle = Some(step.timeouts.idle);
-        }
+        body.set_idle(step.timeouts.idle);
         let mut allowance = self.body_allowance.take();
         let pumped = Cell::new(0);
         let pace = Pace::new(self.settings.body_rate_bytes, self.framing, self.connection.is_h2(), Duration::ZERO);
@@ -206,7 +204,7 @@ impl<S: Sock> Request<'_, S> {
 fn is_reusable<S: Sock>(body: &BodyReader<'_, S>) -> bool {
     match body {
         BodyReader::FastCgi(body) => body.is_reusable(),
-        BodyReader::H1(_) | BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Empty => false,
+        BodyReader::H1(_) | BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => false,
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) fn client_fault(fault: BodyFault) -> Failure {
             ClientFault::Gone
         }
         BodyFault::Framing(error) => ClientFault::BadBody(error),
+        BodyFault::Coding => ClientFault::BadCoding,
+        BodyFault::Bomb => ClientFault::Bomb,
     })
 }
 
@@ -37,7 +39,7 @@ pub(crate) fn upstream_body_fault(fault: &BodyFault) -> Failure {
     let error = match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
         BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => UpstreamError::BodyCut,
-        BodyFault::Framing(_) | BodyFault::FastCgi(_) => UpstreamError::BadResponse,
+        BodyFault::Framing(_) | BodyFault::FastCgi(_) | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
     };
     Failure::upstream(error, Reach::Answering)
 }
@@ -138,7 +140,7 @@ impl Pace {
                 reader.stream.sock.set_read_limit(ReadLimit::Until(started + self.allowance()));
                 body.read().await
             }
-            BodyReader::H2(_) | BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Empty => {
+            BodyReader::H2(_) | BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => {
                 match rt::timeout(self.allowance(), body.read()).await {
                     Some(piece) => piece,
                     None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),

@@ -500,10 +500,8 @@ impl<S: Sock> Request<'_, S> {
         let abreast = Abreast::of(replay);
         let try_until = self.try_until;
         let outcome = {
-            if let BodyReader::H2(reader) = &mut body {
-                // A stream may be silent for long, but not for ever.
-                reader.idle = Some(timeouts.idle);
-            }
+            // A stream may be silent for long, but not for ever.
+            body.set_idle(timeouts.idle);
             let first_grace = if expects_continue(&self.head) { timeouts.first_byte } else { Duration::ZERO };
             let rate = self.settings.body_rate_bytes;
             let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);

@@ -1,0 +1,49 @@
+//! `decompress`: bodies of requests are decoded before they go on.
+
+use crate::diagnostics::{Diagnostic, shortened};
+use crate::lowering::{Line, Lowering, Read};
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use tidegate_model::{Decompress, Step};
+
+pub static DECOMPRESS: Directive = Directive {
+    name: "decompress",
+    places: &[Place::Site, Place::Route],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "off",
+        kind: Kind::Text("`off`, or nothing"),
+        count: Count::Optional,
+        summary: "`off`: bodies go on as they are; for a route of a site that decodes.",
+    }],
+    properties: &[Property::once(
+        "ratio",
+        Kind::Integer { min: 1, max: 100_000 },
+        "How many times as long as what was sent a body may become, from its first megabyte on; 100 when left out.",
+    )],
+    block: Block::None,
+    summary: "Decodes the bodies of requests that clients have compressed.",
+    details: "For upstreams that do not, and for limits: `body-limit` counts what comes out. `Content-Encoding` of `gzip`, `br`, `zstd` and `deflate` is undone and the field removed; with another \
+              coding, or several, the body goes on as it is.\n\n\
+              A body that is not what it says, or is cut, is 400; one that becomes more than `ratio=` times as long is 413, since a few kilobytes can be made that become gigabytes. Each thread gives its decoders \
+              256 MiB at most, and requests beyond are 503.",
+    default: "bodies go on as they are",
+    example: "decompress",
+    lower: Lower::Step(lower),
+};
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+    let errors_before = lowering.diagnostics.len();
+    let ratio = line.number(lowering, "ratio");
+    let word = line.read_argument(lowering, 0).map(Read::text);
+    if let Some(text) = &word {
+        if text.value != "off" {
+            let message = format!("`decompress` cannot be `{}`", shortened(&text.value));
+            lowering.report(text.error("bad-value", message).help("write `decompress` alone, or `decompress \"off\"`"));
+        } else if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
+            let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`decompress \"off\"` has no settings");
+            lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+        }
+    }
+    let decompress = Decompress { ratio_max: ratio.map_or(Decompress::RATIO_MAX, |ratio| ratio as u32) };
+    (lowering.diagnostics.len() == errors_before).then_some(Step::Decompress(word.is_none().then_some(decompress)))
+}
