@@ -332,14 +332,7 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     fn look_up_route(&self, site: &WorkerSite) -> Option<RouteId> {
-        let facts = RequestFacts {
-            head: &self.head,
-            path: self.head.path(),
-            query: self.head.query(),
-            host: self.host(),
-            scheme: self.scheme(),
-            client_ip: self.client_ip,
-        };
+        let facts = RequestFacts::of(&self.head, self.scheme(), self.client_ip);
         site.compiled.routes.find_route(&facts)
     }
 

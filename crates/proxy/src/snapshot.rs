@@ -458,50 +458,10 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
     let scope = Scope { tables: limits, site: &name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
-    let upstream = |pool: &PoolName, retry: &RouteRetry| {
-        let slot = pools.get(pool).ok_or_else(|| fault(&format_args!("there is no pool {pool}")))?;
-        Ok(RouteUpstream { pool: *slot, retry: retry.clone() })
-    };
-    let upstreams: Box<[RouteUpstream]> = match &route.terminal {
-        Terminal::Proxy { pool, retry } => Box::new([upstream(pool, retry)?]),
-        Terminal::Split(split) => split.arms.iter().map(|arm| upstream(&arm.pool, &arm.retry)).collect::<Result<_, _>>()?,
-        Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => Box::default(),
-    };
-    let split = match &route.terminal {
-        Terminal::Split(split) => {
-            let shares = Shares::new(split.arms.iter().map(|arm| arm.weight));
-            let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
-            Some(Box::new(CompiledSplit { by, shares: shares.ok_or_else(|| fault(&"nothing in its split has a weight"))? }))
-        }
-        Terminal::Respond { .. }
-        | Terminal::Redirect { .. }
-        | Terminal::Proxy { .. }
-        | Terminal::Files(_)
-        | Terminal::FastCgi(_) => None,
-    };
-    let folder = match &route.terminal {
-        Terminal::Files(files) => Some(
-            Folder::open(files)
-                .map_err(|error| fault(&format_args!("the folder {} cannot be served: {error}", files.root.display())))?,
-        ),
-        Terminal::Respond { .. }
-        | Terminal::Redirect { .. }
-        | Terminal::Proxy { .. }
-        | Terminal::Split(_)
-        | Terminal::FastCgi(_) => None,
-    };
-    let script = match &route.terminal {
-        Terminal::FastCgi(fastcgi) => {
-            let script = CompiledFastCgi::new(fastcgi)
-                .map_err(|error| fault(&format_args!("the scripts in {} cannot answer: {error}", fastcgi.root.display())))?;
-            Some(Box::new(script))
-        }
-        Terminal::Respond { .. }
-        | Terminal::Redirect { .. }
-        | Terminal::Proxy { .. }
-        | Terminal::Split(_)
-        | Terminal::Files(_) => None,
-    };
+    let upstreams = upstreams_of(&route.terminal, pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?;
+    let split = split_of(&route.terminal).map_err(|error| fault(&error))?;
+    let folder = folder_of(&route.terminal).map_err(|error| fault(&error))?;
+    let script = script_of(&route.terminal).map_err(|error| fault(&error))?;
     // Files are in the kernel's cache already, and what is made here costs less than looking it up.
     let asks = !upstreams.is_empty() || script.is_some();
     let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
@@ -526,6 +486,37 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         cache,
         script,
     })
+}
+
+fn folder_of(terminal: &Terminal) -> Result<Option<Folder>, String> {
+    let Terminal::Files(files) = terminal else { return Ok(None) };
+    let folder = Folder::open(files);
+    folder.map(Some).map_err(|error| format!("the folder {} cannot be served: {error}", files.root.display()))
+}
+
+fn script_of(terminal: &Terminal) -> Result<Option<Box<CompiledFastCgi>>, String> {
+    let Terminal::FastCgi(fastcgi) = terminal else { return Ok(None) };
+    let script = CompiledFastCgi::new(fastcgi);
+    let script = script.map_err(|error| format!("the scripts in {} cannot answer: {error}", fastcgi.root.display()))?;
+    Ok(Some(Box::new(script)))
+}
+
+/// Where the requests of a route go. `Err` is a pool that is not there.
+fn upstreams_of<'a>(terminal: &'a Terminal, pools: &HashMap<&PoolName, usize>) -> Result<Box<[RouteUpstream]>, &'a PoolName> {
+    let upstream =
+        |pool: &'a PoolName, retry: &RouteRetry| Ok(RouteUpstream { pool: *pools.get(pool).ok_or(pool)?, retry: retry.clone() });
+    match terminal {
+        Terminal::Proxy { pool, retry } => Ok(Box::new([upstream(pool, retry)?])),
+        Terminal::Split(split) => split.arms.iter().map(|arm| upstream(&arm.pool, &arm.retry)).collect(),
+        Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => Ok(Box::default()),
+    }
+}
+
+fn split_of(terminal: &Terminal) -> Result<Option<Box<CompiledSplit>>, &'static str> {
+    let Terminal::Split(split) = terminal else { return Ok(None) };
+    let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
+    let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
+    Ok(Some(Box::new(CompiledSplit { by, shares })))
 }
 
 fn timeouts_of<'a>(steps: impl Iterator<Item = &'a Step>) -> RouteTimeouts {

@@ -42,6 +42,13 @@ impl Conditions {
     }
 }
 
+impl<'a> RequestFacts<'a> {
+    /// Of a request whose path no step has changed yet.
+    pub fn of(head: &'a RequestHead, scheme: Scheme, client_ip: IpAddr) -> RequestFacts<'a> {
+        RequestFacts { head, path: head.path(), query: head.query(), host: head.host(), scheme, client_ip }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ConditionTest {
     negated: bool,

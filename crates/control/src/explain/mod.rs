@@ -341,14 +341,7 @@ impl Explanation {
         client_ip: IpAddr,
     ) -> Result<(), String> {
         let compiled = Routes::new(&site.routes).map_err(|error| format!("site {}: {error}", site_name(site)))?;
-        let facts = RequestFacts {
-            head,
-            path: head.path(),
-            query: head.query(),
-            host: head.host(),
-            scheme: place.listening.scheme,
-            client_ip,
-        };
+        let facts = RequestFacts::of(head, place.listening.scheme, client_ip);
         let reasons = compiled.explain(&facts);
         let taken = reasons.iter().find(|explained| explained.reason == Reason::Taken).map(|explained| explained.route);
         debug_assert_eq!(taken, compiled.find_route(&facts), "the explanation must be of what happens");
@@ -361,7 +354,7 @@ impl Explanation {
         if let Some(policy) = path_policy_of(&route.steps) {
             let mut head = head.clone();
             let settled = settle(&mut head, policy);
-            let facts = RequestFacts { head: &head, path: head.path(), query: head.query(), ..facts };
+            let facts = RequestFacts::of(&head, place.listening.scheme, client_ip);
             if settled.is_err() || compiled.find_route(&facts) != Some(taken) {
                 let reason = settled.err().unwrap_or(PathRefusal::Ambiguous).reason();
                 self.outcome = refused(400, reason, "the path is spelled in a way that the route refuses");
