@@ -269,8 +269,11 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
 
 /// How the route's answers are compressed, if they are.
 pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
-    let said = |step: &'_ CompiledStep| if let CompiledStep::Compress(compress) = step { Some(compress.as_deref()) } else { None };
-    steps.iter().rev().find_map(said).flatten()
+    let said = steps
+        .iter()
+        .rev()
+        .find_map(|step| if let CompiledStep::Compress(compress) = step { Some(compress.as_deref()) } else { None });
+    said.flatten()
 }
 
 /// How bodies of requests are decoded, if they are.
@@ -281,8 +284,9 @@ pub fn decompress_of(steps: &[CompiledStep]) -> Option<Decompress> {
 
 /// What of the route's answers is kept, if anything is.
 pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
-    let said = |step: &'_ CompiledStep| if let CompiledStep::Cache(cache) = step { Some(cache.as_deref()) } else { None };
-    steps.iter().rev().find_map(said).flatten()
+    let said =
+        steps.iter().rev().find_map(|step| if let CompiledStep::Cache(cache) = step { Some(cache.as_deref()) } else { None });
+    said.flatten()
 }
 
 /// Applies the steps that change the response, in order. `request` and `limited` are as the request's steps left them.
@@ -480,7 +484,7 @@ mod tests {
         let steps = [
             Step::StripPrefix("/a".into()),
             Step::BasicAuth(Some(auth("Secret"))),
-            Step::RequestHeader(set("User", "{auth.user} {path}")),
+            Step::RequestHeader(set("User", "{auth.user} {path}").into()),
             Step::BodyLimit { bytes_max: 1 },
         ];
         let steps = compile_steps(&[], &steps).expect("steps of the test");
