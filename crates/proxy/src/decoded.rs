@@ -84,6 +84,10 @@ impl<S: Sock> DecodedBody<'_, S> {
 impl<S: Sock> Request<'_, S> {
     /// From here on the body is what its coding stands for, and the head says so.
     pub(crate) fn decode_body(&mut self, decompress: Decompress) -> Result<(), Refusal> {
+        // Of nothing there is nothing to decode, whatever its coding.
+        if self.body.is_finished() {
+            return Ok(());
+        }
         let Some(coding) = sole_coding(&self.head).and_then(DecodedCoding::of) else { return Ok(()) };
         let decoder = Decoder::new(coding).ok_or(Refusal::DECODERS_BUSY)?;
         settle(&mut self.head);

@@ -456,7 +456,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let counts = |step: &Step| matches!(step, Step::RateLimit(_) | Step::ConcurrencyLimit(_));
     let is_named = route.steps.iter().any(counts);
     let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
-    let scope = Scope { tables: limits, site: &name, route: &route_name };
+    let scope = Scope { tables: limits, site: name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
     let upstreams = upstreams_of(&route.terminal, pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?;
     let split = split_of(&route.terminal).map_err(|error| fault(&error))?;

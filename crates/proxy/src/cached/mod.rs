@@ -184,7 +184,7 @@ impl<S: Sock> Request<'_, S> {
                 }
                 Some(WaitOutcome::Fetch(ticket)) => return self.fetch(route, cache, origin, (ticket, why), asked).await,
                 Some(WaitOutcome::LookUpAgain) => {
-                    lookup = asked.with(|request| cache.store.lookup(&key, request, cache.tier.now()))
+                    lookup = asked.with(|request| cache.store.lookup(&key, request, cache.tier.now()));
                 }
                 // It is not for sharing, or takes too long: each on its own.
                 Some(WaitOutcome::Alone) | None => return self.pass_by(route, &origin, why, Some(key)).await,

@@ -120,10 +120,10 @@ fn fields_of_a_route_stand_at_the_end() {
 fn the_most_that_a_route_adds_fits_into_a_line() {
     let own = |see: &mut dyn FnMut(&str, &[u8])| {
         for _ in 0..2 * model::RouteLog::FIELDS_MAX {
-            see(&"n".repeat(model::RouteLog::NAME_BYTES_MAX), &[0; 64 << 10]);
+            see(&"n".repeat(model::RouteLog::NAME_BYTES_MAX), &vec![0; 64 << 10]);
         }
     };
-    let long = [0xff; 64 << 10];
+    let long = vec![0xff; 64 << 10];
     let text = "\u{7f}".repeat(64 << 10);
     let upstream = RecordUpstream { address: &text, first_byte_us: Some(u64::MAX), reused: true };
     let tls = RecordTls { sni: Some(&text), version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", resumed: false };
