@@ -98,6 +98,8 @@ fn each_answer_is_what_the_description_says() {
         ],
     );
     check("post", &format!("{path}/undrain"), &format!("{drain}/undrain"), json!({}), &[("/state", json!("serving"))]);
+    get("/v1/cache", &[("/objects", json!(0)), ("/disk", Value::Null)]);
+    check("post", "/v1/cache/purge", "/v1/cache/purge", json!({ "all": true }), &[("/purged", json!(0))]);
     let changed = asked.changed("body=\"first\"", "body=\"second\"");
     check("post", "/v1/plan", "/v1/plan", changed.clone(), &[("/generation", json!(1)), ("/plan/empty", json!(false))]);
     assert_eq!(asked.own(), "first");
