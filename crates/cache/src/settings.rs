@@ -43,6 +43,9 @@ pub struct Rules {
     pub obeys_request_directives: bool,
     /// A range of what is not stored makes the cache fetch the whole. Default no: the range is forwarded and nothing is stored.
     pub fetches_whole_for_ranges: bool,
+    /// `CDN-Cache-Control` goes before `Cache-Control` and `Expires` (RFC 9213). Default no: behind a CDN it is that one's, and an upstream that
+    /// purges there would leave what is kept here.
+    pub obeys_cdn_cache_control: bool,
 }
 
 /// Settings of the tier on disk.
@@ -83,6 +86,7 @@ impl Default for Rules {
             stores_set_cookie: false,
             obeys_request_directives: true,
             fetches_whole_for_ranges: false,
+            obeys_cdn_cache_control: false,
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Cache {
     pub whole_for_ranges: bool,
     /// Answers with `Set-Cookie` are kept, with it.
     pub keeps_set_cookie: bool,
+    /// `CDN-Cache-Control` of answers goes before `Cache-Control` and `Expires`.
+    pub obeys_cdn_cache_control: bool,
     pub purging: Purging,
 }
 

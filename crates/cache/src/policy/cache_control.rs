@@ -1,6 +1,7 @@
 //! `Cache-Control` of requests and responses (RFC 9111 section 5.2), read so that whatever is malformed restricts and never
 //! permits. What the directives lead to is in `storing` and `serving`.
 
+use super::targeted::{self, Value};
 use crate::message::{Field, has, is_token, members, values};
 
 /// The largest number of seconds that counts (RFC 9111 section 1.2.2).
@@ -73,9 +74,31 @@ pub struct ResponseDirectives {
     pub s_maxage: Delta,
     pub stale_while_revalidate: Delta,
     pub stale_if_error: Delta,
+    /// They come from `CDN-Cache-Control`: then `Expires` does not count either (RFC 9213 section 2.2).
+    pub is_targeted: bool,
 }
 
 impl ResponseDirectives {
+    /// Of `CDN-Cache-Control` where there is one that can be read, or else as [`ResponseDirectives::read`].
+    pub fn read_targeted(fields: &[Field<'_>]) -> ResponseDirectives {
+        let Some(members) = targeted::dictionary(values(fields, "cdn-cache-control")) else {
+            return ResponseDirectives::read(fields);
+        };
+        let mut directives = ResponseDirectives { is_targeted: true, ..ResponseDirectives::default() };
+        for (name, value) in members {
+            let argument = match value {
+                Value::False => continue,
+                Value::True => Argument::None,
+                Value::Integer(digits) => Argument::Token(digits),
+                // Only names of fields are text; seconds in quotes are malformed here.
+                Value::Text(names) if matches!(name, b"no-cache" | b"private") => Argument::Quoted(names),
+                Value::Text(_) | Value::Other => Argument::Malformed,
+            };
+            directives.add(&Directive { name, argument });
+        }
+        directives
+    }
+
     pub fn read(fields: &[Field<'_>]) -> ResponseDirectives {
         let mut directives = ResponseDirectives::default();
         for directive in values(fields, "cache-control").flat_map(members).map(Directive::read) {

@@ -10,6 +10,7 @@ pub mod revalidation;
 pub mod serving;
 pub mod storing;
 pub mod tags;
+pub mod targeted;
 
 pub use answer::Answer;
 pub use cache_control::{RequestDirectives, ResponseDirectives};

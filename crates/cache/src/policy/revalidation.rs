@@ -1,8 +1,8 @@
 //! Asking the upstream whether a stored answer still holds (RFC 9111 section 4.3.1), and what a 304 changes about it (sections
 //! 3.2 and 4.3.4). That it has to be asked was decided in `serving`.
 
-use super::storing::is_stored;
-use crate::message::{Field, ResponseHead, Sole, StoredHead, has, members, sole, values};
+use super::storing::{is_stored, named_by_connection};
+use crate::message::{Field, ResponseHead, Sole, StoredHead, has, sole};
 
 /// Fields of a client's request that are not to be sent on when the cache asks for the whole: what comes back is for others too.
 pub const REPLACED_FIELDS: [&str; 4] = ["if-none-match", "if-modified-since", "if-range", "range"];
@@ -31,7 +31,7 @@ pub fn is_about(stored: &StoredHead, not_modified: ResponseHead<'_>) -> bool {
 /// be stored, and on which terms, is up to `storing`.
 pub fn updated<'a>(stored: &'a StoredHead, not_modified: ResponseHead<'a>) -> Vec<Field<'a>> {
     let fields = not_modified.fields;
-    let named: Vec<Vec<u8>> = values(fields, "connection").flat_map(members).take(32).map(<[u8]>::to_ascii_lowercase).collect();
+    let named = named_by_connection(fields);
     // `Age` is not kept but counts for the new terms.
     let is_taken = |name: &[u8]| (is_stored(name, &named) || name == b"age") && !KEPT_FIELDS.contains(&name);
     let mut taken: Vec<&[u8]> = fields.iter().map(|field| field.0).filter(|name| is_taken(name)).collect();

@@ -11,7 +11,7 @@ const HEURISTIC_STATUSES: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 4
 /// Statuses whose caching this crate knows all about, for `must-understand`.
 const UNDERSTOOD_STATUSES: [u16; 17] = [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 500, 501, 502, 503];
 /// Fields that are about one connection (RFC 9110 section 7.6.1) or one proxy, and `Age`, which is told anew each time.
-const NEVER_STORED: [&[u8]; 13] = [
+const NEVER_STORED: [&[u8]; 11] = [
     b"age",
     b"connection",
     b"keep-alive",
@@ -23,8 +23,6 @@ const NEVER_STORED: [&[u8]; 13] = [
     b"trailer",
     b"transfer-encoding",
     b"upgrade",
-    b"cache-status",
-    b"content-range",
 ];
 /// Fields without which a stored answer is wrong. A qualified `no-cache` or `private` that names one counts as unqualified, and
 /// `Connection` cannot name them away.
@@ -137,7 +135,7 @@ pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNo
     if !(200..=599).contains(&response.status) || matches!(response.status, 206 | 304) {
         return Err(WhyNot::Status);
     }
-    let directives = ResponseDirectives::read(response.fields);
+    let directives = directives(rules, response);
     permitted(rules, request, response, &directives)?;
     let vary = Vary::read(response.fields).ok_or(WhyNot::Vary)?.within_partition(request.fields);
     let secondary = vary.secondary(request.fields).ok_or(WhyNot::Vary)?;
@@ -158,6 +156,27 @@ pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNo
     }
     let head = head_to_store(exchange, &directives).ok_or(WhyNot::TooLarge)?;
     Ok(Storable { head, terms, vary, secondary, tags, content_length })
+}
+
+/// What the one client gets whose request had a 304 for its answer, when the answer that this makes may not be kept any more: all of it, and how
+/// old it is. `None` if the head is beyond its bounds.
+pub fn for_one(rules: &Rules, exchange: Exchange<'_>) -> Option<(StoredHead, Terms)> {
+    let directives = directives(rules, exchange.response);
+    let head = head_to_store(exchange, &ResponseDirectives::default())?;
+    Some((head, terms(rules, exchange, &directives)))
+}
+
+/// The fields of an answer that are not kept because a qualified `no-cache` or `private` names them. They are for the client that asked: only
+/// later ones are not to be given them without asking (RFC 9111 section 5.2.2.4).
+pub fn withheld<'a>(fields: &'a [Field<'a>], kept: &'a StoredHead) -> impl Iterator<Item = Field<'a>> {
+    let named = named_by_connection(fields);
+    let is_withheld = move |field: &&Field<'_>| is_stored(field.0, &named) && !kept.fields().any(|other| other.0 == field.0);
+    fields.iter().filter(is_withheld).copied()
+}
+
+fn directives(rules: &Rules, response: ResponseHead<'_>) -> ResponseDirectives {
+    let read = if rules.obeys_cdn_cache_control { ResponseDirectives::read_targeted } else { ResponseDirectives::read };
+    read(response.fields)
 }
 
 /// What both sides and the status forbid, and what has to be said for it (RFC 9111 sections 3 and 3.5).
@@ -192,7 +211,7 @@ fn permitted(
     let is_explicit = directives.public
         || directives.max_age != Delta::Absent
         || directives.s_maxage != Delta::Absent
-        || has(response.fields, "expires");
+        || (has(response.fields, "expires") && !directives.is_targeted);
     if !is_explicit && !HEURISTIC_STATUSES.contains(&response.status) && negative(rules, response.status).is_none() {
         return Err(WhyNot::Status);
     }
@@ -290,6 +309,7 @@ fn lifetime_seconds(rules: &Rules, exchange: Exchange<'_>, directives: &Response
         return seconds;
     }
     match sole(fields, "expires") {
+        _ if directives.is_targeted => {}
         Sole::One(expires) => return date_seconds(expires).unwrap_or(0).saturating_sub(date(exchange)),
         Sole::Conflicting => return 0,
         Sole::Absent => {}
@@ -321,10 +341,14 @@ fn head_to_store(exchange: Exchange<'_>, directives: &ResponseDirectives) -> Opt
     let response = exchange.response;
     let received = exchange.received.http_date();
     let date = (!has(response.fields, "date")).then_some((&b"date"[..], received.as_bytes()));
-    let named: Vec<Vec<u8>> =
-        values(response.fields, "connection").flat_map(members).take(32).map(<[u8]>::to_ascii_lowercase).collect();
+    let named = named_by_connection(response.fields);
     let is_stored = |field: &&Field<'_>| is_stored(field.0, &named) && !withholds(directives, field.0);
     StoredHead::new(response.status, response.fields.iter().filter(is_stored).copied().chain(date))
+}
+
+/// What `Connection` names, in lower case.
+pub fn named_by_connection(fields: &[Field<'_>]) -> Vec<Vec<u8>> {
+    values(fields, "connection").flat_map(members).take(32).map(<[u8]>::to_ascii_lowercase).collect()
 }
 
 /// Whether a field is kept, beside what `Connection` names, in lower case.

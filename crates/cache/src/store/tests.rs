@@ -101,6 +101,28 @@ fn a_304_makes_the_stored_answer_fresh_for_all_who_wait() {
 }
 
 #[test]
+fn what_a_304_says_to_one_client_reaches_it_and_is_not_kept() {
+    let store = store();
+    let head = [("cache-control", "max-age=60"), ("etag", "\"a\""), ("x", "old")];
+    let check = |not_modified: &[(&str, &str)], field: &str, after: &str| {
+        fill(&store, "/", &[], &head, b"body", NOW).expect("stored");
+        let late = at(100);
+        let asking = ticket(&store, "/", &[], late);
+        let Begun::Validated(object, false) = begin(asking, &[], 304, not_modified, late) else {
+            panic!("kept: {not_modified:?}")
+        };
+        let said = not_modified.iter().find(|(name, _)| *name == field).map(|(_, value)| value.as_bytes());
+        assert_eq!((object.head.get(field).map(AsRef::as_ref), object.age_seconds(late)), (said, 0), "{not_modified:?}");
+        assert_eq!(object.body.concat(), b"body");
+        assert_eq!(word(&get(&store, "/", &[], late)), after, "{not_modified:?}");
+        store.purge(&Purge::All, PurgeKind::Hard, late);
+    };
+    check(&[("set-cookie", "a=b")], "set-cookie", "validate");
+    check(&[("cache-control", "private"), ("x", "new")], "x", "fetch");
+    check(&[("cache-control", "no-store, private=\"x\""), ("x", "new")], "x", "fetch");
+}
+
+#[test]
 fn waiters_read_along_as_chunks_come() {
     let store = store();
     let asking = ticket(&store, "/", &[], NOW);

@@ -9,7 +9,7 @@ use super::{Inner, Store};
 use crate::key::Key;
 use crate::message::{Field, Now, ResponseHead};
 use crate::policy::serving::{Staleness, Verdict, judge, on_error};
-use crate::policy::storing::{Exchange, Storable, WhyNot, storable};
+use crate::policy::storing::{Exchange, Storable, WhyNot, for_one, storable};
 use crate::policy::{RequestDirectives, revalidation};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -142,8 +142,9 @@ impl FetchTicket {
         }
         let fields = revalidation::updated(&stale.head, exchange.response);
         let response = ResponseHead { status: stale.head.status, fields: &fields };
+        let updated = Exchange { response, ..exchange };
         self.is_used = true;
-        match storable(&self.store.rules, Exchange { response, ..exchange }) {
+        match storable(&self.store.rules, updated) {
             Ok(storable) => {
                 let is_shared = !storable.terms.is_never_fresh();
                 let object = Arc::new(Object::new(stale.key.clone(), storable, stale.body.clone()));
@@ -156,9 +157,14 @@ impl FetchTicket {
                 Begun::Validated(object, is_stored)
             }
             Err(why) => {
-                // The client is still to be given what was validated for it.
+                // The client is still to be given what was validated for it, with what the 304 says to it alone, such as a cookie.
+                let object = for_one(&self.store.rules, updated).map(|(head, terms)| {
+                    let (vary, secondary) = (stale.vary.clone(), stale.secondary.clone());
+                    let storable = Storable { head, terms, vary, secondary, tags: Box::default(), content_length: None };
+                    Arc::new(Object::new(stale.key.clone(), storable, stale.body.clone()))
+                });
                 self.give_up(exchange, why);
-                Begun::Validated(stale.clone(), false)
+                Begun::Validated(object.unwrap_or_else(|| stale.clone()), false)
             }
         }
     }

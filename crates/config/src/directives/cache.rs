@@ -56,6 +56,12 @@ pub static CACHE: Directive = Directive {
             "Whether answers that set a cookie are kept, and the cookie given to everybody; `#false` when left out.",
         ),
         Property::once(
+            "cdn-cache-control",
+            Kind::Switch,
+            "Whether `CDN-Cache-Control` of answers goes before their `Cache-Control` and `Expires` (RFC 9213); `#false` when left out, for behind a CDN it is meant \
+             for that one.",
+        ),
+        Property::once(
             "purge-from",
             Kind::Text("networks, separated by commas"),
             "Clients that may send `PURGE`; nobody when left out.",
@@ -151,6 +157,7 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         obeys_clients: switch(lowering, "client-control"),
         whole_for_ranges: switch(lowering, "whole-for-ranges"),
         keeps_set_cookie: switch(lowering, "set-cookie"),
+        obeys_cdn_cache_control: switch(lowering, "cdn-cache-control"),
         purging: purging(lowering, line),
     };
     (lowering.diagnostics.len() == errors_before).then_some(Step::Cache(Some(cache)))

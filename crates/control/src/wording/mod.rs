@@ -277,6 +277,7 @@ fn cache(cache: &Cache) -> String {
         ("client-control", cache.obeys_clients),
         ("whole-for-ranges", cache.whole_for_ranges),
         ("set-cookie", cache.keeps_set_cookie),
+        ("cdn-cache-control", cache.obeys_cdn_cache_control),
     ];
     for (name, _) in switches.iter().filter(|(_, is_on)| *is_on) {
         text.push_str(&format!(" {name}=#true"));

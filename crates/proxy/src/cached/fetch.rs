@@ -1,6 +1,7 @@
 //! An answer of the upstream on its way into the cache: kept and read along, taken for word that what is kept still holds, or passed on.
 
 use super::asked::Asked;
+use super::serve::OwnFields;
 use super::tier::CacheTier;
 use crate::exchange::{BodyReader, Responder};
 use crate::failure::{Failure, Reach};
@@ -12,9 +13,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation};
+use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation, storing};
 use tidegate_cache::store::PurgeKind;
-use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, Writer};
+use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, StoredHead, Writer};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
@@ -126,10 +127,11 @@ impl<S: Sock> Request<'_, S> {
         let reader = if self.is_in_background() { None } else { writer.reader() };
         let filling = fill(writer, body, tier);
         let Some(reader) = reader else { return pin!(filling).await };
+        let own = self.withheld(&reader.opening().head);
         let ttl_seconds =
             Some(reader.opening().terms.lifetime_seconds as i64 - reader.opening().terms.initial_age_seconds as i64);
         let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: true, collapsed: false };
-        let serving = self.serve_reader(route, reader, asked, status, tier);
+        let serving = self.serve_reader(route, (reader, &own), asked, status, tier);
         let (filled, served) = join_both(filling, serving).await;
         // When both failed it is because of the upstream: only what it sent can be read along.
         filled.and(served)
@@ -154,6 +156,12 @@ impl<S: Sock> Request<'_, S> {
         for key in keys {
             cache.tier.invalidate(Purge::Url(key), PurgeKind::Hard);
         }
+    }
+
+    /// What the answer says to this client alone.
+    fn withheld(&self, kept: &StoredHead) -> Box<OwnFields> {
+        let copied = |(name, value): tidegate_cache::Field<'_>| (name.into(), value.into());
+        self.with_response(|response| storing::withheld(response.fields, kept).map(copied).collect())
     }
 
     /// The answer's head as the cache is shown it: with names in lower case.

@@ -63,6 +63,7 @@ impl RouteCache {
             stores_set_cookie: cache.keeps_set_cookie,
             obeys_request_directives: cache.obeys_clients,
             fetches_whole_for_ranges: cache.whole_for_ranges,
+            obeys_cdn_cache_control: cache.obeys_cdn_cache_control,
             ..Rules::default()
         };
         let partition = if matches.is_empty() { Box::default() } else { Box::from(identity(matches).to_be_bytes()) };

@@ -30,7 +30,11 @@ struct Facts<'a> {
     /// For `Age`; `None` when it has come from the upstream just now and is new.
     age_seconds: Option<u64>,
     status: CacheStatus,
+    own: &'a OwnFields,
 }
+
+/// Fields that are not kept but for the client whose request fetched them.
+pub(super) type OwnFields = [(Box<[u8]>, Box<[u8]>)];
 
 impl<S: Sock> Request<'_, S> {
     /// `asked`: what the client asked for, where the request's head is not that any more.
@@ -44,7 +48,7 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<(), Failure> {
         let length = object.body_bytes;
         let age_seconds = Some(object.age_seconds(cache.tier.now()));
-        let shape = self.begin_stored(Facts { head: &object.head, length: Some(length), age_seconds, status }, asked);
+        let shape = self.begin_stored(Facts { head: &object.head, length: Some(length), age_seconds, status, own: &[] }, asked);
         if let Some(page) = self.page_for_upstream(route) {
             return Box::pin(self.send_page_instead(route, page)).await;
         }
@@ -99,13 +103,13 @@ impl<S: Sock> Request<'_, S> {
         status: CacheStatus,
         cache: &RouteCache,
     ) -> Result<(), Failure> {
-        self.serve_reader(route, reader, asked, status, &cache.tier).await
+        self.serve_reader(route, (reader, &[]), asked, status, &cache.tier).await
     }
 
     pub(super) async fn serve_reader(
         &mut self,
         route: &CompiledRoute,
-        reader: Reader,
+        (reader, own): (Reader, &OwnFields),
         asked: &Asked,
         status: CacheStatus,
         tier: &CacheTier,
@@ -114,7 +118,7 @@ impl<S: Sock> Request<'_, S> {
         let has_no_body = matches!(opening.head.status, 204 | 304);
         let length = if has_no_body { Some(0) } else { opening.content_length };
         let age_seconds = Some(opening.terms.age_seconds(tier.now())).filter(|age| *age > 0);
-        let shape = self.begin_stored(Facts { head: &opening.head, length, age_seconds, status }, Some(asked));
+        let shape = self.begin_stored(Facts { head: &opening.head, length, age_seconds, status, own }, Some(asked));
         if let Some(page) = self.page_for_upstream(route) {
             return Box::pin(self.send_page_instead(route, page)).await;
         }
@@ -140,7 +144,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// The head of the answer, but for what steps make of it.
     fn begin_stored(&mut self, facts: Facts<'_>, asked: Option<&Asked>) -> Answer {
-        let Facts { head, length, age_seconds, status } = facts;
+        let Facts { head, length, age_seconds, status, own } = facts;
         let shape = match asked {
             Some(asked) => asked.with(|request| answer::answer(request, head, length)),
             None => self.as_asked(&[], |request| answer::answer(request, head, length)),
@@ -158,12 +162,17 @@ impl<S: Sock> Request<'_, S> {
             name != b"content-length"
                 && !TAG_FIELDS.contains(&name)
                 && match shape {
-                    Answer::Whole | Answer::Part { .. } => true,
+                    Answer::Whole => true,
+                    // Whatever the upstream meant by it in an answer that is no part, the range is ours to tell.
+                    Answer::Part { .. } => name != b"content-range",
                     Answer::NotModified => answer::is_in_304(name, head),
                     Answer::NotSatisfiable => matches!(name, b"date" | b"vary" | b"etag"),
                 }
         };
         for (name, value) in head.fields().filter(|(name, _)| is_sent(name)) {
+            self.response.fields.push(name, value);
+        }
+        for (name, value) in own {
             self.response.fields.push(name, value);
         }
         let (mut digits, mut more_digits) = (itoa::Buffer::new(), itoa::Buffer::new());

@@ -1,7 +1,7 @@
 //! Rows for what is stored and how long it is fresh: the behaviours of RFC 9111 sections 3, 4.2 and 5 that caches are commonly
 //! compared by.
 
-use super::{Exchange, Storable, Validation, WhyNot, storable};
+use super::{Exchange, Storable, Validation, WhyNot, storable, withheld};
 use crate::message::{Field, Now, RequestHead, ResponseHead};
 use crate::settings::Rules;
 
@@ -198,9 +198,43 @@ fn fields_of_one_connection_and_withheld_ones_are_left_out() {
         ("transfer-encoding", "chunked"),
         ("age", "5"),
         ("x-kept", "k"),
+        ("content-range", "bytes 0-1/2"),
+        ("cache-status", "inner; hit"),
     ];
     let head = decide(&Rules::default(), &[], 200, &response).unwrap().head;
     let names: Vec<_> = head.fields().map(|field| std::str::from_utf8(field.0).unwrap()).collect();
-    assert_eq!(names, ["cache-control", "content-type", "x-kept", "date"]);
+    assert_eq!(names, ["cache-control", "content-type", "x-kept", "content-range", "cache-status", "date"]);
     assert_eq!(head.get("date").unwrap(), date(NOW).as_bytes());
+    // Who asked gets those that were named, but nobody those of the connection.
+    let response = fields(&response);
+    let names: Vec<_> = withheld(&response, &head).map(|field| std::str::from_utf8(field.0).unwrap()).collect();
+    assert_eq!(names, ["x-user", "x-secret"]);
+}
+
+#[test]
+fn the_field_for_caches_in_front_of_upstreams_counts_where_it_is_asked_for() {
+    let (now, later) = (date(NOW), date(NOW + 100));
+    let check = |cdn: &str, response: &[(&str, &str)], on: Result<u64, WhyNot>, off: Result<u64, WhyNot>| {
+        let response = [response, &[("cdn-cache-control", cdn), ("date", &now)]].concat();
+        for (obeys, expected) in [(true, on), (false, off)] {
+            let rules = Rules { obeys_cdn_cache_control: obeys, ..Rules::default() };
+            let found = decide(&rules, &[], 200, &response).map(|storable| storable.terms.lifetime_seconds);
+            assert_eq!(found, expected, "{response:?} {obeys}");
+        }
+    };
+    let never = Err(WhyNot::NoFreshness);
+    check("max-age=60", &[], Ok(60), never);
+    check("max-age=60", &[("cache-control", "no-store")], Ok(60), Err(WhyNot::NoStore));
+    check("max-age=60", &[("cache-control", "max-age=5"), ("expires", &later)], Ok(60), Ok(5));
+    check("s-maxage=7, max-age=60", &[], Ok(7), never);
+    check("max-age=0", &[("expires", &later)], never, Ok(100));
+    check("foo", &[("expires", &later)], never, Ok(100));
+    check("no-store, max-age=60", &[("cache-control", "max-age=5")], Err(WhyNot::NoStore), Ok(5));
+    check("private, max-age=60", &[("cache-control", "max-age=5")], Err(WhyNot::Private), Ok(5));
+    check("private=\"vary\", max-age=60", &[], Err(WhyNot::Private), never);
+    check("private=?0, max-age=60", &[], Ok(60), never);
+    check("max-age=\"60\"", &[("cache-control", "max-age=5")], never, Ok(5));
+    check("max-age=-60", &[("cache-control", "max-age=5")], never, Ok(5));
+    check("max-age=60, &", &[("cache-control", "max-age=5")], Ok(5), Ok(5));
+    check("", &[("cache-control", "max-age=5")], Ok(5), Ok(5));
 }
