@@ -38,6 +38,8 @@ pub struct Rules {
     pub stale_if_error_seconds: u64,
     /// Answers with `Set-Cookie` are stored with it. Default no: one user's session would be given to all.
     pub stores_set_cookie: bool,
+    /// Fields of requests that the caller writes after the lookup, in lower case: an answer whose `Vary` names one is not stored. Default none.
+    pub unkeyed_fields: &'static [&'static str],
     /// `Cache-Control` and `Pragma` of requests are obeyed, as the RFC asks. Default yes; an operator whose clients use them to
     /// reach the upstream at will says no. `no-store` and `only-if-cached` count either way.
     pub obeys_request_directives: bool,
@@ -84,6 +86,7 @@ impl Default for Rules {
             stale_while_revalidate_seconds: 0,
             stale_if_error_seconds: 0,
             stores_set_cookie: false,
+            unkeyed_fields: &[],
             obeys_request_directives: true,
             fetches_whole_for_ranges: false,
             obeys_cdn_cache_control: false,

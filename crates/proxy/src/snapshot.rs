@@ -464,7 +464,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let script = script_of(&route.terminal).map_err(|error| fault(&error))?;
     // Files are in the kernel's cache already, and what is made here costs less than looking it up.
     let asks = !upstreams.is_empty() || script.is_some();
-    let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, &route.matches, tier)));
+    let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
         error_pages: ErrorPages::compile(&site.steps, &route.steps),

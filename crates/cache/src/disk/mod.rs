@@ -352,7 +352,14 @@ impl Disk {
     /// checksums.
     fn write_file(&self, name: Name, header: &[u8], object: &Object) -> io::Result<()> {
         let temporary = self.path(name, TEMPORARY_ENDING);
-        let mut file = File::create(&temporary)?;
+        let mut file = match File::create(&temporary) {
+            // Somebody has removed the folder.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(&self.settings.folder)?;
+                File::create(&temporary)?
+            }
+            created => created?,
+        };
         file.write_all(header)?;
         for chunk in object.body.iter() {
             file.write_all(chunk)?;

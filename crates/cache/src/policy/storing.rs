@@ -138,6 +138,9 @@ pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNo
     let directives = directives(rules, response);
     permitted(rules, request, response, &directives)?;
     let vary = Vary::read(response.fields).ok_or(WhyNot::Vary)?.within_partition(request.fields);
+    if vary.names().any(|name| rules.unkeyed_fields.iter().any(|unkeyed| unkeyed.as_bytes() == name)) {
+        return Err(WhyNot::Vary);
+    }
     let secondary = vary.secondary(request.fields).ok_or(WhyNot::Vary)?;
     let tags = super::tags::read(response.fields).ok_or(WhyNot::Tags)?;
     if vary.names_accept_encoding() && values(response.fields, "content-encoding").flat_map(members).any(is_foreign_coding) {

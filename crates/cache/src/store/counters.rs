@@ -92,6 +92,11 @@ impl Accounts {
         reserve(&self.in_flight_bytes, self.in_flight_bytes_max.load(Ordering::Relaxed), bytes)
     }
 
+    /// Whatever the bound: for what is bounded otherwise.
+    pub fn take_in_flight(&self, bytes: u64) {
+        self.in_flight_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
     pub fn release_in_flight(&self, bytes: u64) {
         self.in_flight_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }

@@ -300,7 +300,9 @@ impl Flight {
         let _: Option<()> = self.with_stream(|stream, accounts| {
             let mut woken = Vec::new();
             while !stream.readers.is_empty() {
-                if stream.held_bytes + cost <= bytes_max && accounts.reserve_in_flight(cost) {
+                if stream.held_bytes + cost <= bytes_max {
+                    // Not refused when the budget is used up by others: who reads this along would be cut off for them.
+                    accounts.take_in_flight(cost);
                     stream.append(chunk.clone(), cost);
                     woken.extend(stream.waiting_at_end());
                     break;

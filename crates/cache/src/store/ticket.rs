@@ -15,6 +15,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// Bytes that are held of a body which is not stored, for those who read it along at different speeds.
+const PASSING_BYTES_MAX: u64 = 1 << 20;
+
 /// The right, and the duty, to fetch.
 pub struct FetchTicket {
     store: Store,
@@ -228,7 +231,7 @@ enum WriterState {
 impl Writer {
     /// One piece of the body, copied so that a small piece does not keep a large read buffer. Says whether the body is still going to be
     /// stored. When it turns out too large, those who read along go on: each piece is kept until all have read it, up to
-    /// twice `object_bytes_max`, and who falls behind further is cut off. [`Writer::poll_room`] tells when to wait for them instead.
+    /// a megabyte, and who falls behind further is cut off. [`Writer::poll_room`] tells when to wait for them instead.
     pub fn push(&mut self, piece: &[u8]) -> bool {
         self.body_bytes += piece.len() as u64;
         for part in piece.chunks(CHUNK_BYTES_MAX) {
@@ -238,7 +241,7 @@ impl Writer {
                 self.give_up();
             }
             if self.state == WriterState::Passing {
-                self.flight.pass(&chunk, 2 * bytes_max);
+                self.flight.pass(&chunk, PASSING_BYTES_MAX);
             }
         }
         self.state == WriterState::Storing
@@ -247,7 +250,7 @@ impl Writer {
     /// Pending while the slowest of those who read along a body that is not stored is so far behind that it may soon be cut off. A
     /// caller waits as long as it likes, its own client being held up, and then pushes all the same.
     pub fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.flight.poll_room(self.body_bytes_max(), context)
+        self.flight.poll_room(PASSING_BYTES_MAX / 4, context)
     }
 
     /// The end of the body. The object, if it was stored.
@@ -274,6 +277,16 @@ impl Writer {
     pub fn reader(&self) -> Option<Reader> {
         let (opening, place) = self.flight.read_from_start()?;
         Some(Reader::new(self.flight.clone(), opening, place))
+    }
+
+    /// Whether somebody reads it along.
+    pub fn has_readers(&self) -> bool {
+        self.flight.has_readers()
+    }
+
+    /// Requests that come from now on ask for themselves; those that read along go on.
+    pub fn part_company(&self) {
+        self.inner.remove_flight(&self.flight);
     }
 
     /// Whether somebody still wants what is fetched: it is being stored, or read along.

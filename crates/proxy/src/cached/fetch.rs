@@ -12,17 +12,21 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation, storing};
 use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, StoredHead, Writer};
 use tidegate_telemetry::UpstreamError;
-use tidegate_transport::{Sock, rt};
+use tidegate_transport::{Buf, Sock, rt};
 
 /// Fields that name what an answer is purged by: for caches, not for clients.
 pub(super) const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
 /// How long a fetch that only passes through waits for those who read along and are slow.
 const ROOM_WAIT: Duration = Duration::from_secs(10);
+/// How long a fetch goes on for the cache alone, after everybody who wanted it has left or has it.
+const ALONE_MAX: Duration = Duration::from_secs(30);
+/// Silence in a body after which those who come ask for themselves.
+const SILENCE_LOOK: Duration = Duration::from_secs(5);
 /// After so much of a body the other connections of the worker get a turn.
 const TURN_BYTES: usize = 1 << 20;
 
@@ -182,6 +186,7 @@ impl<S: Sock> Request<'_, S> {
 async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &Arc<CacheTier>) -> Result<(), Failure> {
     let mut turn = 0;
     let fault = |fault| upstream_body_fault(&fault);
+    let mut alone_since: Option<Instant> = None;
     let mut piece = body.at_hand().map_err(fault)?;
     loop {
         if let Some(piece) = piece.take() {
@@ -193,14 +198,19 @@ async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &
         }
         if !writer.is_wanted() {
             // Too large to be kept, and nobody is left who reads it along.
-            return Err(Failure::upstream(UpstreamError::BodyCut, Reach::Answering));
+            return Err(abandoned());
         }
         let _ = rt::timeout(ROOM_WAIT, poll_fn(|cx| writer.poll_room(cx))).await;
         if turn > TURN_BYTES {
             turn = 0;
             rt::yield_now().await;
         }
-        piece = pin!(body.read()).await.map_err(fault)?;
+        let now = rt::now();
+        alone_since = if writer.has_readers() { None } else { Some(alone_since.unwrap_or(now)) };
+        if alone_since.is_some_and(|since| now.saturating_duration_since(since) > ALONE_MAX) {
+            return Err(abandoned());
+        }
+        piece = read_or_part(body, &writer).await?;
         if piece.is_none() {
             break;
         }
@@ -209,4 +219,26 @@ async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &
         tier.keep_on_disk(&object);
     }
     Ok(())
+}
+
+/// The next piece. An upstream that is silent in the middle of a body must not keep others from asking again, nor a connection for nobody.
+async fn read_or_part<S: Sock>(body: &mut BodyReader<'_, S>, writer: &Writer) -> Result<Option<Buf>, Failure> {
+    let mut reading = pin!(body.read());
+    let mut silent_since: Option<Instant> = None;
+    loop {
+        if let Some(read) = rt::timeout(SILENCE_LOOK, reading.as_mut()).await {
+            return read.map_err(|fault| upstream_body_fault(&fault));
+        }
+        let now = rt::now();
+        let since = *silent_since.get_or_insert(now);
+        writer.part_company();
+        if !writer.has_readers() && now.saturating_duration_since(since) > ALONE_MAX {
+            return Err(abandoned());
+        }
+    }
+}
+
+/// Nobody gets what was fetched so far.
+fn abandoned() -> Failure {
+    Failure::upstream(UpstreamError::BodyCut, Reach::Answering)
 }

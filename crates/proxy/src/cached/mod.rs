@@ -42,18 +42,22 @@ const LOOKUPS_MAX: u32 = 8;
 /// How long a request waits for its answer to come from the disk. A disk that is slower than an upstream is no help.
 const DISK_WAIT: Duration = Duration::from_secs(2);
 
+/// Fields that are written when the request goes to its upstream, after it was looked for: what depends on them is kept for nobody.
+const WRITTEN_LATER: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port"];
+
 /// The cache as a route uses it.
 pub struct RouteCache {
     pub tier: Arc<CacheTier>,
     /// The tier's, under the rules of the route.
     store: Store,
-    /// Keeps apart what routes with conditions answer to the same URL. Empty without conditions: then a URL has one route.
+    /// Keeps apart what sites answer that have the same host on other ports, and routes with conditions. A client names any host that it likes: by the
+    /// host alone one site could fill another's part of the cache.
     partition: Box<[u8]>,
     purging: Purging,
 }
 
 impl RouteCache {
-    pub fn new(cache: &Cache, matches: &[MatchLine], tier: &Arc<CacheTier>) -> RouteCache {
+    pub fn new(cache: &Cache, site: &str, matches: &[MatchLine], tier: &Arc<CacheTier>) -> RouteCache {
         let seconds = |time: Duration| time.as_secs();
         let rules = Rules {
             heuristic_percent: u64::from(cache.heuristic_percent),
@@ -63,14 +67,23 @@ impl RouteCache {
             stores_set_cookie: cache.keeps_set_cookie,
             obeys_request_directives: cache.obeys_clients,
             fetches_whole_for_ranges: cache.whole_for_ranges,
+            unkeyed_fields: WRITTEN_LATER,
             obeys_cdn_cache_control: cache.obeys_cdn_cache_control,
             ..Rules::default()
         };
-        let partition = if matches.is_empty() { Box::default() } else { Box::from(identity(matches).to_be_bytes()) };
+        let mut partition = site.as_bytes().to_vec();
+        if !matches.is_empty() {
+            partition.extend_from_slice(b"\nmatch ");
+            partition.extend_from_slice(&identity(matches).to_be_bytes());
+        }
+        if cache.keeps_set_cookie {
+            // When it is forbidden again, what was kept under it is not found any more.
+            partition.extend_from_slice(b"\nset-cookie");
+        }
         RouteCache {
             tier: tier.clone(),
             store: tier.store().ruled_by(Arc::new(rules)),
-            partition,
+            partition: partition.into(),
             purging: cache.purging.clone(),
         }
     }
@@ -310,11 +323,11 @@ impl<S: Sock> Request<'_, S> {
         self.serve_object(route, cache, object, Some(asked), CacheStatus::Hit { ttl_seconds }).await
     }
 
-    /// The URL as the client sent it, which is what a purge names.
+    /// The URL that the client asked for, in the spelling that routes are found by, which is what a purge names.
     fn cache_key(&self) -> Option<Key> {
         let bytes = &self.head.fields.bytes;
         let query = self.record.query.map(|query| query.of(bytes));
-        Key::of_parts(self.scheme().as_str().as_bytes(), self.head.authority(), self.record.path.of(bytes), query)
+        Key::of_parts(self.scheme().as_str().as_bytes(), self.head.authority(), self.record.matched_path.of(bytes), query)
     }
 
     /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path and host.
@@ -328,12 +341,21 @@ impl<S: Sock> Request<'_, S> {
             partition.extend_from_slice(pool.compiled.name.0.as_bytes());
         }
         let bytes = &self.head.fields.bytes;
-        let sent = (self.record.path.of(bytes), self.record.query.map(|query| query.of(bytes)));
+        let sent = (self.record.matched_path.of(bytes), self.record.query.map(|query| query.of(bytes)));
         if (self.head.path(), self.head.query()) != sent {
             partition.extend_from_slice(b"\n/");
             partition.extend_from_slice(self.head.path());
             partition.extend_from_slice(b"?");
             partition.extend_from_slice(self.head.query().unwrap_or_default());
+        }
+        if self.peer_is_trusted {
+            // What a proxy in front says of the client's request is part of what upstreams answer by.
+            for name in [&b"x-forwarded-proto"[..], b"x-forwarded-host"] {
+                for value in self.head.fields.all_named(name) {
+                    partition.extend_from_slice(b"\ntold ");
+                    partition.extend_from_slice(value);
+                }
+            }
         }
         if let Some(host) = self.head.fields.get(HeaderId::Host).filter(|host| *host != self.head.authority()) {
             partition.extend_from_slice(b"\nhost ");

@@ -36,7 +36,7 @@ impl<S: Sock> Request<'_, S> {
 
         let bytes = &self.head.fields.bytes;
         let mut target: Lease<Vec<u8>> = Lease::take();
-        target.extend_from_slice(self.record.path.of(bytes));
+        target.extend_from_slice(self.record.matched_path.of(bytes));
         if let Some(query) = self.record.query {
             target.push(b'?');
             target.extend_from_slice(query.of(bytes));
