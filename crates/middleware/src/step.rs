@@ -182,25 +182,26 @@ pub fn apply_request<'s>(
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
             CompiledStep::Access(rule) => walk.access.hear(rule, context.client_ip),
             CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
+                refuse_denied(steps, context)?;
                 walk.after.is_preflight = true;
                 break;
             }
             CompiledStep::Cors(_) => {}
             CompiledStep::RateLimit(limit) => {
-                refuse_denied(steps, head, context)?;
+                refuse_denied(steps, context)?;
                 if !limit.lets_through(head, context, scratch, limited) {
                     return Err(StepRefusal::RateLimited { status: limit.status });
                 }
             }
             CompiledStep::ConcurrencyLimit(limit) => {
-                refuse_denied(steps, head, context)?;
+                refuse_denied(steps, context)?;
                 if !limit.lets_through(head, context, scratch, limited) {
                     return Err(StepRefusal::ConcurrencyLimited { status: limit.status });
                 }
             }
             CompiledStep::BasicAuth(auth) => {
                 // A client that may not ask anyway is told so, and costs no look at its password.
-                refuse_denied(steps, head, context)?;
+                refuse_denied(steps, context)?;
                 walk.hides_credentials = !auth.forwards;
                 return Ok(Halt::Authenticate(auth));
             }
@@ -215,14 +216,12 @@ pub fn apply_request<'s>(
     Ok(Halt::Done(walk.after))
 }
 
-/// Before a limit counts: a client that `allow` and `deny` refuse, wherever they stand, must not use up what others share with it.
-fn refuse_denied(steps: &[CompiledStep], head: &RequestHead, context: &Context<'_>) -> Result<(), StepRefusal> {
+/// Before a limit counts, and before a preflight is answered: a client that `allow` and `deny` refuse, wherever they stand, must not use up what others share with it.
+fn refuse_denied(steps: &[CompiledStep], context: &Context<'_>) -> Result<(), StepRefusal> {
     let mut access = Access::default();
     for step in steps {
         match step {
             CompiledStep::Access(rule) => access.hear(rule, context.client_ip),
-            // What stands behind it is not heard for a preflight.
-            CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => break,
             CompiledStep::Cors(_)
             | CompiledStep::RequestHeader(_)
             | CompiledStep::ResponseHeader(_)

@@ -65,6 +65,8 @@ impl<S: Sock> Request<'_, S> {
         body: &mut BodyReader<'_, S>,
     ) -> Result<bool, Failure> {
         self.send_page_instead(route, page).await?;
+        // The client has its answer; whose turn it is need not wait for what nobody reads.
+        self.limited = None;
         Ok(drain(body).await)
     }
 

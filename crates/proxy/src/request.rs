@@ -69,7 +69,7 @@ pub struct Request<'c, S: Sock> {
     pub hop: HopByHop,
     pub body_allowance: Option<BodyAllowance>,
     /// Where a step counts requests. It has the places that this one holds, and gives them back with it.
-    limited: Option<Lease<Limited>>,
+    pub(crate) limited: Option<Lease<Limited>>,
     /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it keeps these parts only:
     /// a download of hours must not keep an old one alive.
     pub(crate) site: Option<Rc<WorkerSite>>,

@@ -158,7 +158,6 @@ fn the_folder_is_there_after_a_restart_and_what_is_torn_is_thrown_away() {
         assert!(head.contains("stored") && body == path.as_bytes(), "{head}");
     }
     until("all are on disk", || files_in(&kept).len() == 3);
-    proxy.program.signal("TERM").and_then(|()| proxy.program.wait_exit(BOUND)).expect("it ends");
     for file in files_in(&kept) {
         let mut bytes = fs::read(&file).expect("a file of the cache");
         let end = bytes.len() - 1;
@@ -169,7 +168,7 @@ fn the_folder_is_there_after_a_restart_and_what_is_torn_is_thrown_away() {
         }
         fs::write(&file, bytes).expect("it is written");
     }
-    let proxy = start(&store, upstream);
+    proxy.restart(PROGRAM).expect("it starts again");
     proxy.wait_for_metric("tidegate_cache_disk_damaged_total", 1.0).expect("what is torn is found");
     let (head, body) = get(&proxy, "/whole");
     assert!(head.contains("; hit;") && body == b"/whole", "{head}");

@@ -172,6 +172,18 @@ impl Fields {
         }
     }
 
+    /// Removes fields of other names that CGI-like servers read as this one: `X_User` beside `X-User`.
+    pub fn remove_look_alikes(&mut self, name: &[u8]) {
+        let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+        for field in &mut self.list {
+            let own = field.name.of(&self.bytes);
+            let is_alike = own.len() == name.len() && own.contains(&b'_') && own.iter().map(folded).eq(name.iter().map(folded));
+            if is_alike && !own.eq_ignore_ascii_case(name) {
+                field.id = HeaderId::Removed;
+            }
+        }
+    }
+
     /// As [`remove`](Self::remove), for a well-known name.
     pub fn remove_id(&mut self, id: HeaderId) -> bool {
         if !self.has(id) {

@@ -250,7 +250,9 @@ fn an_error_switches_the_tier_off_for_a_while_and_is_counted() {
     assert!(read(&disk, "/a", now(61)).is_none(), "a file that is gone is a miss");
     assert_eq!(disk.counts().errors, 1);
     assert!(disk.write(&object("/a", b""), now(61)), "the folder is made again");
-    fs::remove_dir_all(folder.path().join("cache")).and_then(|()| fs::write(folder.path().join("cache"), b"")).expect("in the way");
+    fs::remove_dir_all(folder.path().join("cache"))
+        .and_then(|()| fs::write(folder.path().join("cache"), b""))
+        .expect("in the way");
     assert!(!disk.write(&object("/b", b""), now(61)));
     assert_eq!((disk.counts().errors, disk.is_off(now(120)), disk.is_off(now(121))), (2, true, false));
     assert_eq!(disk.counts().objects, 1, "what cannot be looked at is not known to be gone");

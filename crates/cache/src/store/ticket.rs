@@ -231,7 +231,7 @@ enum WriterState {
 impl Writer {
     /// One piece of the body, copied so that a small piece does not keep a large read buffer. Says whether the body is still going to be
     /// stored. When it turns out too large, those who read along go on: each piece is kept until all have read it, up to
-    /// a megabyte, and who falls behind further is cut off. [`Writer::poll_room`] tells when to wait for them instead.
+    /// a megabyte more than an object may have, and who falls behind further is cut off. [`Writer::poll_room`] tells when to wait for them instead.
     pub fn push(&mut self, piece: &[u8]) -> bool {
         self.body_bytes += piece.len() as u64;
         for part in piece.chunks(CHUNK_BYTES_MAX) {
@@ -241,7 +241,8 @@ impl Writer {
                 self.give_up();
             }
             if self.state == WriterState::Passing {
-                self.flight.pass(&chunk, PASSING_BYTES_MAX);
+                // What was kept until it turned out too large may still have to be read.
+                self.flight.pass(&chunk, bytes_max + PASSING_BYTES_MAX);
             }
         }
         self.state == WriterState::Storing

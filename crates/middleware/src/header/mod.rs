@@ -55,6 +55,10 @@ impl CompiledHeaderChanges {
             return;
         }
         for change in &self.changes {
+            if matches!(change.operation, HeaderOperation::Set | HeaderOperation::Remove) {
+                // What a client may not say in one spelling it may not say in another.
+                request.fields.remove_look_alikes(&change.name);
+            }
             if let Some(literal) = change.value.as_literal() {
                 change.apply(&mut request.fields, literal);
                 continue;

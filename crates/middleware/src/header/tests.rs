@@ -166,3 +166,10 @@ fn a_line_does_something_where_its_conditions_hold() {
     check(path("/asked", true), 200, None, false);
     check(path("/rewritten", false), 200, None, false);
 }
+
+#[test]
+fn a_client_cannot_say_in_another_spelling_what_a_step_says() {
+    check_request(&["x_user: admin", "X-User: admin", "X_Other: 1"], &["set X-User: alice"], &["X_Other: 1", "X-User: alice"]);
+    check_request(&["x_user: admin", "X-User: admin"], &["remove X-User"], &[]);
+    check_request(&["X_User: a"], &["add X-User: b"], &["X_User: a", "X-User: b"]);
+}

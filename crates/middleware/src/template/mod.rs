@@ -136,7 +136,16 @@ impl CompiledTemplate {
 fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>, out: &mut Vec<u8>) {
     let (request, context) = (view.request, view.context);
     match placeholder {
-        Placeholder::Host => encode(target, host_of(request.authority()), out),
+        // In the one spelling that sites are found by: as a key, another one would be another client's.
+        Placeholder::Host => {
+            let host = host_of(request.authority());
+            let host = host.strip_suffix(b".").unwrap_or(host);
+            if host.iter().any(u8::is_ascii_uppercase) {
+                encode(target, &host.to_ascii_lowercase(), out);
+            } else {
+                encode(target, host, out);
+            }
+        }
         Placeholder::Path => encode(target, request.path(), out),
         Placeholder::Query => encode_query(target, request.query().unwrap_or_default(), out),
         Placeholder::Uri => {

@@ -25,7 +25,7 @@ fn every_placeholder() {
     let check = |text, expected| check(Target::Text, text, &head, expected);
     check("", "");
     check("plain", "plain");
-    check("{host}", "Example.com");
+    check("{host}", "example.com");
     check("{path}", "/a/b");
     check("{query}", "x=1");
     check("{uri}", "/a/b?x=1");
@@ -42,7 +42,7 @@ fn every_placeholder() {
     check("{upstream.address}", "10.0.0.4:8080");
     check("{request.id}", "00000000000000000000000000000abc");
     check("{time.unix_ms}", "1700000000123");
-    check("<{host}|{path}>", "<Example.com|/a/b>");
+    check("<{host}|{path}>", "<example.com|/a/b>");
 }
 
 #[test]
