@@ -24,8 +24,15 @@ enum By {
 enum Part {
     /// `{client.ip}`, by its network as well.
     Client,
-    /// One placeholder.
-    Text(CompiledTemplate),
+    /// One placeholder; the field that it stands for, where it is one.
+    Text { template: CompiledTemplate, field: Option<Box<[u8]>> },
+}
+
+impl Part {
+    /// A field that is sent twice is joined: with one line that is right and another that is made up, each request would be somebody new.
+    fn is_ambiguous(field: Option<&[u8]>, request: &RequestHead) -> bool {
+        field.is_some_and(|name| request.fields.all_named(name).nth(1).is_some())
+    }
 }
 
 impl LimitKey {
@@ -33,8 +40,10 @@ impl LimitKey {
         let part = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
             TemplatePart::Placeholder(Placeholder::ClientIp) => Some(Part::Client),
-            TemplatePart::Placeholder(_) => {
-                Some(Part::Text(CompiledTemplate::new(&Template { parts: vec![part.clone()] }, Target::Text)))
+            TemplatePart::Placeholder(placeholder) => {
+                let template = CompiledTemplate::new(&Template { parts: vec![part.clone()] }, Target::Text);
+                let field = if let Placeholder::RequestHeader(name) = placeholder { Some(name.as_bytes().into()) } else { None };
+                Some(Part::Text { template, field })
             }
         };
         let by = match by {
@@ -58,7 +67,8 @@ impl LimitKey {
                             key.address(context.client_ip, self.ipv6_prefix);
                             brings_something = true;
                         }
-                        Part::Text(template) => {
+                        Part::Text { field, .. } if Part::is_ambiguous(field.as_deref(), request) => key.text(b""),
+                        Part::Text { template, .. } => {
                             scratch.rendered.clear();
                             template.render(View { context, request, response: None }, &mut scratch.rendered);
                             key.text(&scratch.rendered);
