@@ -169,6 +169,14 @@ impl<'n> Line<'n> {
         self.node.children.as_deref().unwrap_or_default()
     }
 
+    /// What is wrong with a line that switches its directive off and says how it should be all the same.
+    pub fn settings_of_off(&self) -> Option<Diagnostic> {
+        let property = self.node.entries.iter().find(|entry| entry.name.is_some()).map(|entry| entry.location.clone());
+        let at = property.or_else(|| self.children().first().map(|child| child.location.clone()))?;
+        let message = format!("`{} \"off\"` has no settings", self.directive.name);
+        Some(Diagnostic::error("settings-of-off", at, message).help("remove `\"off\"` or the settings"))
+    }
+
     /// Reports what the table alone can tell: properties, arguments and a block that should be there or should not.
     pub fn check_shape(&self, lowering: &mut Lowering<'_>) {
         if let Some(annotation) = &self.node.annotation {

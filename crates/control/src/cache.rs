@@ -56,9 +56,9 @@ impl Control {
         }
     }
 
-    /// Shows what the cache holds and has done, if there is one.
+    /// Shows what the cache holds and has done, if there is one or was one.
     pub(crate) fn show_cache(&self) {
-        if caches(&self.running.configuration) {
+        if self.process.cache.is_configured() {
             self.registry().cache().set(self.cache_numbers());
         }
     }
@@ -90,9 +90,9 @@ impl Control {
         }
     }
 
-    /// Removes what is named, or marks it as stale, in a thread that may block. `answer` is told how many there were.
+    /// Removes what is named, or marks it as stale, in the background. `answer` is told how many there were.
     ///
-    /// Fails with what is wrong with the request.
+    /// Fails with what is wrong with the request, or when too many are under way.
     pub fn purge_cache(
         &self,
         requests: &[PurgeRequest],
@@ -101,10 +101,8 @@ impl Control {
     ) -> Result<(), String> {
         let purges = requests.iter().map(PurgeRequest::compile).collect::<Result<Vec<_>, _>>()?;
         let kind = if is_soft { PurgeKind::Soft } else { PurgeKind::Hard };
-        let cache = self.process.cache.clone();
-        let purging = move || answer(purges.iter().map(|purge| cache.purge_now(purge, kind)).sum());
-        let started = std::thread::Builder::new().name("cache-purge".into()).spawn(purging);
-        started.map(drop).map_err(|error| format!("no thread can be started for it: {error}"))
+        let is_begun = self.process.cache.purge(purges, kind, answer);
+        is_begun.then_some(()).ok_or_else(|| "as many purges as may be are under way: ask again in a moment".to_owned())
     }
 }
 

@@ -39,7 +39,7 @@ pub use errors::{error_answer, reason_phrase};
 pub use limited::{Limited, Trial};
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, cache_of,
-    changes_response, compile_steps, compress_of, decompress_of, has_limits,
+    After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response,
+    compile_steps, has_limits,
 };
 pub use template::{CompiledTemplate, Target};

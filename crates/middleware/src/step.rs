@@ -5,7 +5,6 @@ use crate::allow::{Access, AccessRule};
 use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
 use crate::compile_error::CompileError;
-use crate::compress::CompiledCompress;
 use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
 use crate::cors::CompiledCors;
@@ -16,7 +15,7 @@ use crate::redirect::Redirect;
 use crate::respond::Respond;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use tidegate_limiting::Tables;
-use tidegate_model::{Cache, Decompress, PoolName, Step, Terminal};
+use tidegate_model::{PoolName, Step, Terminal};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -27,20 +26,12 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
-    /// Done already, before the route was found.
-    PathPolicy,
     Access(AccessRule),
     Cors(Box<CompiledCors>),
     /// At most one of a route. Whether the password fits is for the caller to find out.
     BasicAuth(Box<CompiledBasicAuth>),
     RateLimit(Box<CompiledRateLimit>),
     ConcurrencyLimit(Box<CompiledConcurrencyLimit>),
-    /// Carried out when the answer's length is known; `None` is `compress "off"`. The last one written counts.
-    Compress(Option<Box<CompiledCompress>>),
-    /// Carried out when the body is read; `None` is `decompress "off"`. The last one written counts.
-    Decompress(Option<Decompress>),
-    /// Carried out around what asks the upstream; `None` is `cache "off"`. The last one written counts.
-    Cache(Option<Box<Cache>>),
 }
 
 #[derive(Debug)]
@@ -171,11 +162,7 @@ pub fn apply_request<'s>(
         walk.next += 1;
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
-            CompiledStep::ResponseHeader(_)
-            | CompiledStep::PathPolicy
-            | CompiledStep::Compress(_)
-            | CompiledStep::Decompress(_)
-            | CompiledStep::Cache(_) => {}
+            CompiledStep::ResponseHeader(_) => {}
             CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
@@ -229,13 +216,9 @@ fn refuse_denied(steps: &[CompiledStep], context: &Context<'_>) -> Result<(), St
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
-            | CompiledStep::PathPolicy
             | CompiledStep::RateLimit(_)
             | CompiledStep::ConcurrencyLimit(_)
-            | CompiledStep::BasicAuth(_)
-            | CompiledStep::Compress(_)
-            | CompiledStep::Decompress(_)
-            | CompiledStep::Cache(_) => {}
+            | CompiledStep::BasicAuth(_) => {}
         }
     }
     if access.is_refused() { Err(StepRefusal::Denied) } else { Ok(()) }
@@ -256,36 +239,10 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::StripPrefix(_)
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
-        | CompiledStep::PathPolicy
         | CompiledStep::Access(_)
         | CompiledStep::ConcurrencyLimit(_)
-        | CompiledStep::BasicAuth(_)
-        | CompiledStep::Compress(_)
-        | CompiledStep::Decompress(_)
-        | CompiledStep::Cache(_) => false,
+        | CompiledStep::BasicAuth(_) => false,
     })
-}
-
-/// How the route's answers are compressed, if they are.
-pub fn compress_of(steps: &[CompiledStep]) -> Option<&CompiledCompress> {
-    let said = steps
-        .iter()
-        .rev()
-        .find_map(|step| if let CompiledStep::Compress(compress) = step { Some(compress.as_deref()) } else { None });
-    said.flatten()
-}
-
-/// How bodies of requests are decoded, if they are.
-pub fn decompress_of(steps: &[CompiledStep]) -> Option<Decompress> {
-    let said = |step: &CompiledStep| if let CompiledStep::Decompress(decompress) = step { Some(*decompress) } else { None };
-    steps.iter().rev().find_map(said).flatten()
-}
-
-/// What of the route's answers is kept, if anything is.
-pub fn cache_of(steps: &[CompiledStep]) -> Option<&Cache> {
-    let said =
-        steps.iter().rev().find_map(|step| if let CompiledStep::Cache(cache) = step { Some(cache.as_deref()) } else { None });
-    said.flatten()
 }
 
 /// Applies the steps that change the response, in order. `request` and `limited` are as the request's steps left them.
@@ -308,19 +265,15 @@ pub fn apply_response(
             | CompiledStep::StripPrefix(_)
             | CompiledStep::AddPrefix(_)
             | CompiledStep::BodyLimit(_)
-            | CompiledStep::PathPolicy
             | CompiledStep::Access(_)
             | CompiledStep::BasicAuth(_)
-            | CompiledStep::ConcurrencyLimit(_)
-            | CompiledStep::Compress(_)
-            | CompiledStep::Decompress(_)
-            | CompiledStep::Cache(_) => {}
+            | CompiledStep::ConcurrencyLimit(_) => {}
         }
     }
 }
 
 impl CompiledStep {
-    /// `None` for what concerns the request as a whole, and is carried out where it is sent on, refused or logged.
+    /// `None` for what concerns the request as a whole, and is carried out where it is routed, sent on, answered, refused or logged.
     pub fn compile(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
         Ok(Some(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
@@ -329,7 +282,6 @@ impl CompiledStep {
             Step::StripPrefix(prefix) => CompiledStep::StripPrefix(StripPrefix::new(prefix)?),
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
-            Step::PathPolicy(_) => CompiledStep::PathPolicy,
             Step::Allow(networks) => CompiledStep::Access(AccessRule { allows: true, networks: networks.as_slice().into() }),
             Step::Deny(networks) => CompiledStep::Access(AccessRule { allows: false, networks: networks.as_slice().into() }),
             Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),
@@ -341,15 +293,11 @@ impl CompiledStep {
                 let scope_name = scope.of_limit(limit.name.is_some());
                 CompiledStep::ConcurrencyLimit(Box::new(CompiledConcurrencyLimit::new(limit, &scope_name, scope.tables)))
             }
-            Step::Compress(compress) => {
-                CompiledStep::Compress(compress.as_ref().map(|compress| Box::new(CompiledCompress::new(compress))))
-            }
-            Step::Decompress(decompress) => CompiledStep::Decompress(*decompress),
-            Step::Cache(cache) => CompiledStep::Cache(cache.clone().map(Box::new)),
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             // Pages stand beside the steps: an error may come before any of them.
             Step::BasicAuth(None) | Step::ErrorPage(_) => return Ok(None),
-            Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),
+            Step::PathPolicy(_) | Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),
+            Step::Compress(_) | Step::Decompress(_) | Step::Cache(_) => return Ok(None),
         }))
     }
 }

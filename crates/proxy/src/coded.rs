@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use tidegate_cache::Object;
 use tidegate_coding::{Busy, Encoder, Operation, level_now};
 use tidegate_middleware::compress::settle;
-use tidegate_middleware::compress_of;
 use tidegate_model::{Coding, CompressLevel};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, Sock, rt};
@@ -85,10 +84,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// Whether the answer is to be compressed, and how.
     pub fn choose_coding(&mut self, route: &CompiledRoute, length: Option<u64>) -> Option<CodingChoice> {
-        if !route.compresses {
-            return None;
-        }
-        let compress = compress_of(&route.steps)?;
+        let compress = route.compress.as_deref()?;
         let coding = compress.choose(&self.head, &mut self.response, length)?;
         Some((coding, compress.level))
     }

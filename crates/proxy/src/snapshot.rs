@@ -20,8 +20,8 @@ use tidegate_balancing::{hash_bytes, maglev};
 use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
-    CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, ErrorPages, Scope, Target, basic_auth_of, cache_of,
-    changes_response, compile_steps, compress_of, decompress_of, has_limits,
+    CompiledCompress, CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, ErrorPages, Scope, Target, basic_auth_of,
+    changes_response, compile_steps, has_limits,
 };
 use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
 use tidegate_model::{
@@ -129,8 +129,8 @@ pub struct CompiledRoute {
     pub has_limits: bool,
     /// How bodies of requests are decoded, if they are.
     pub decompress: Option<Decompress>,
-    /// Whether answers may be compressed.
-    pub compresses: bool,
+    /// How answers are compressed, if they are.
+    pub compress: Option<Box<CompiledCompress>>,
     pub terminal: CompiledTerminal,
     /// For a route that ends in `proxy` the pool, for one that ends in `split` each of them.
     pub upstreams: Box<[RouteUpstream]>,
@@ -458,30 +458,33 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
     let scope = Scope { tables: limits, site: name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
+    let both = || site.steps.iter().chain(&route.steps);
     let upstreams = upstreams_of(&route.terminal, pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?;
     let split = split_of(&route.terminal).map_err(|error| fault(&error))?;
     let folder = folder_of(&route.terminal).map_err(|error| fault(&error))?;
     let script = script_of(&route.terminal).map_err(|error| fault(&error))?;
     // Files are in the kernel's cache already, and what is made here costs less than looking it up.
     let asks = !upstreams.is_empty() || script.is_some();
-    let cache = cache_of(&steps).filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
+    let cache = last_of(both(), |step| if let Step::Cache(cache) = step { Some(cache.as_ref()) } else { None });
+    let cache = cache.flatten().filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
+    let compress = last_of(both(), |step| if let Step::Compress(compress) = step { Some(compress.as_ref()) } else { None });
+    let decompress = last_of(both(), |step| if let Step::Decompress(decompress) = step { Some(*decompress) } else { None });
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
         error_pages: ErrorPages::compile(&site.steps, &route.steps),
         users: users.map_err(|error| fault(&error))?,
         path_policy: path_policy_of(&route.steps),
-        decompress: decompress_of(&steps),
-        compresses: compress_of(&steps).is_some(),
+        decompress: decompress.flatten(),
+        compress: compress.flatten().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
         terminal: CompiledTerminal::compile(&route.terminal),
         upstreams,
         split,
-        timeouts: timeouts_of(site.steps.iter().chain(&route.steps)),
-        mirrors: mirrors_of(site.steps.iter().chain(&route.steps), pools)
-            .map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
-        log: log_of(site.steps.iter().chain(&route.steps)),
+        timeouts: timeouts_of(both()),
+        mirrors: mirrors_of(both(), pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
+        log: log_of(both()),
         folder,
         cache,
         script,
@@ -517,6 +520,11 @@ fn split_of(terminal: &Terminal) -> Result<Option<Box<CompiledSplit>>, &'static 
     let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
     let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
     Ok(Some(Box::new(CompiledSplit { by, shares })))
+}
+
+/// Of steps that take each other's place: what the last one written says.
+fn last_of<'a, T>(steps: impl DoubleEndedIterator<Item = &'a Step>, said: impl Fn(&'a Step) -> Option<T>) -> Option<T> {
+    steps.rev().find_map(said)
 }
 
 fn timeouts_of<'a>(steps: impl Iterator<Item = &'a Step>) -> RouteTimeouts {

@@ -88,14 +88,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         return None;
     }
     if is_off {
-        if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
-            let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`basic-auth \"off\"` has no settings");
-            lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
-            return None;
-        }
-        if let Some((_, at)) = listed.first() {
-            let diagnostic = Diagnostic::error("settings-of-off", at.clone(), "`basic-auth \"off\"` has no users");
-            lowering.report(diagnostic.help("remove `\"off\"` or the users"));
+        if let Some(fault) = line.settings_of_off() {
+            lowering.report(fault);
             return None;
         }
         return Some(Step::BasicAuth(None));

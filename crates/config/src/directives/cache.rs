@@ -141,9 +141,8 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         if text.value != "off" {
             let message = format!("`cache` cannot be `{}`", shortened(&text.value));
             lowering.report(text.error("bad-value", message).help("write `cache` alone, or `cache \"off\"`"));
-        } else if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
-            let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`cache \"off\"` has no settings");
-            lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+        } else if let Some(fault) = line.settings_of_off() {
+            lowering.report(fault);
         }
         return (lowering.diagnostics.len() == errors_before).then_some(Step::Cache(None));
     }

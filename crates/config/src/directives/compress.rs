@@ -72,9 +72,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         compress.types = types_of(lowering, &types);
     }
     compress.cross_site = line.switch(lowering, "cross-site").unwrap_or(compress.cross_site);
-    if is_off && let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
-        let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`compress \"off\"` has no settings");
-        lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+    if is_off {
+        line.settings_of_off().into_iter().for_each(|fault| lowering.report(fault));
     }
     (lowering.diagnostics.len() == errors_before).then_some(Step::Compress((!is_off).then_some(compress)))
 }

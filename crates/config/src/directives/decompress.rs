@@ -1,6 +1,6 @@
 //! `decompress`: bodies of requests are decoded before they go on.
 
-use crate::diagnostics::{Diagnostic, shortened};
+use crate::diagnostics::shortened;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use tidegate_model::{Decompress, Step};
@@ -39,9 +39,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         if text.value != "off" {
             let message = format!("`decompress` cannot be `{}`", shortened(&text.value));
             lowering.report(text.error("bad-value", message).help("write `decompress` alone, or `decompress \"off\"`"));
-        } else if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
-            let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), "`decompress \"off\"` has no settings");
-            lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+        } else if let Some(fault) = line.settings_of_off() {
+            lowering.report(fault);
         }
     }
     let decompress = Decompress { ratio_max: ratio.map_or(Decompress::RATIO_MAX, |ratio| ratio as u32) };

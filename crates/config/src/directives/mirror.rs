@@ -54,10 +54,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let is_off = line.arguments().count() == 1
         && line.argument(0).is_some_and(|value| matches!(&value.literal, Literal::Text(text) if text == "off"));
     if is_off {
-        let beside = line.node.entries.iter().find(|entry| entry.name.is_some()).map(|entry| entry.location.clone());
-        if let Some(at) = beside.or_else(|| line.children().first().map(|child| child.location.clone())) {
-            let diagnostic = Diagnostic::error("settings-of-off", at, "`mirror \"off\"` has no settings");
-            lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+        if let Some(fault) = line.settings_of_off() {
+            lowering.report(fault);
             return None;
         }
         return Some(Step::Mirror(None));

@@ -20,6 +20,7 @@ use crate::forward::unless_gone;
 use crate::pool::WorkerPool;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,7 +28,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_cache::policy::StaleReason;
 use tidegate_cache::policy::{CacheStatus, Forward};
 use tidegate_cache::store::Adopted;
 use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
@@ -163,12 +163,8 @@ impl<S: Sock> Request<'_, S> {
                     let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
                     return self.serve_object(route, cache, &object, Some(&asked), status).await;
                 }
-                Lookup::Stale {
-                    object,
-                    why: StaleReason::WhileRevalidate | StaleReason::MaxStale | StaleReason::IfError,
-                    revalidation,
-                    ..
-                } => {
+                // Why it may be given makes no difference: `Age` and `Cache-Status` tell the client how old it is.
+                Lookup::Stale { object, revalidation, .. } => {
                     if let Some(ticket) = revalidation {
                         self.revalidate(cache, &origin, ticket, &asked);
                     }
@@ -189,7 +185,7 @@ impl<S: Sock> Request<'_, S> {
                         stored: false,
                         collapsed: true,
                     };
-                    return self.serve_along(route, reader, &asked, status, cache).await;
+                    return self.serve_reader(route, (reader, &[]), &asked, status, &cache.tier).await;
                 }
                 Some(WaitOutcome::Serve(object)) => {
                     let ttl_seconds = Some(object.ttl_seconds(cache.tier.now()));
@@ -330,36 +326,30 @@ impl<S: Sock> Request<'_, S> {
         Key::of_parts(self.scheme().as_str().as_bytes(), self.head.authority(), self.record.matched_path.of(bytes), query)
     }
 
-    /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path and host.
-    fn partition(&self, cache: &RouteCache, route: &CompiledRoute, origin: &Origin<S>) -> Vec<u8> {
-        let mut partition = cache.partition.to_vec();
+    /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path and host. Borrowed where
+    /// there is nothing of that, as for most requests.
+    fn partition<'a>(&self, cache: &'a RouteCache, route: &CompiledRoute, origin: &Origin<S>) -> Cow<'a, [u8]> {
+        let mut partition = Cow::Borrowed(&*cache.partition);
+        let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| partition.to_mut().extend_from_slice(part));
         if route.split.is_some()
             && let Origin::Pool(pool) = origin
         {
             // What one pool of several says is not what another would have said.
-            partition.extend_from_slice(b"\npool ");
-            partition.extend_from_slice(pool.compiled.name.0.as_bytes());
+            add(&[b"\npool ", pool.compiled.name.0.as_bytes()]);
         }
         let bytes = &self.head.fields.bytes;
         let sent = (self.record.matched_path.of(bytes), self.record.query.map(|query| query.of(bytes)));
         if (self.head.path(), self.head.query()) != sent {
-            partition.extend_from_slice(b"\n/");
-            partition.extend_from_slice(self.head.path());
-            partition.extend_from_slice(b"?");
-            partition.extend_from_slice(self.head.query().unwrap_or_default());
+            add(&[b"\n/", self.head.path(), b"?", self.head.query().unwrap_or_default()]);
         }
         if self.peer_is_trusted {
             // What a proxy in front says of the client's request is part of what upstreams answer by.
             for name in [&b"x-forwarded-proto"[..], b"x-forwarded-host"] {
-                for value in self.head.fields.all_named(name) {
-                    partition.extend_from_slice(b"\ntold ");
-                    partition.extend_from_slice(value);
-                }
+                self.head.fields.all_named(name).for_each(|value| add(&[b"\ntold ", value]));
             }
         }
         if let Some(host) = self.head.fields.get(HeaderId::Host).filter(|host| *host != self.head.authority()) {
-            partition.extend_from_slice(b"\nhost ");
-            partition.extend_from_slice(host);
+            add(&[b"\nhost ", host]);
         }
         partition
     }

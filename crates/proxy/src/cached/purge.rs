@@ -23,7 +23,13 @@ impl<S: Sock> Request<'_, S> {
         let Some(purges) = self.what_to_purge() else { return self.answer_refusal(Refusal::PURGE_UNCLEAR).await };
         let is_soft = self.head.fields.all_named(b"purge-mode").any(|mode| mode.eq_ignore_ascii_case(b"soft"));
         let kind = if is_soft { PurgeKind::Soft } else { PurgeKind::Hard };
-        let Some(mut purging) = cache.tier.purge(purges, kind) else { return self.answer_refusal(Refusal::PURGES_MANY).await };
+        let (sender, mut purging) = rt::mailbox(1);
+        let answer = move |count| {
+            let _ = sender.try_send(count);
+        };
+        if !cache.tier.purge(purges, kind, answer) {
+            return self.answer_refusal(Refusal::PURGES_MANY).await;
+        }
         let count = rt::timeout(PURGE_WAIT, purging.recv()).await.flatten();
         begin_answer(if count.is_some() { 200 } else { 202 }, &mut self.response);
         self.response.fields.push(b"content-type", b"application/json");

@@ -94,18 +94,7 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    /// What another request fetches.
-    pub(super) async fn serve_along(
-        &mut self,
-        route: &CompiledRoute,
-        reader: Reader,
-        asked: &Asked,
-        status: CacheStatus,
-        cache: &RouteCache,
-    ) -> Result<(), Failure> {
-        self.serve_reader(route, (reader, &[]), asked, status, &cache.tier).await
-    }
-
+    /// What another request fetches, or this one. `own`: fields for this client alone.
     pub(super) async fn serve_reader(
         &mut self,
         route: &CompiledRoute,

@@ -37,9 +37,7 @@ pub struct TierSettings {
 pub struct CacheTier {
     store: Store,
     state: Mutex<State>,
-    /// Both clocks when the process began.
-    began: Instant,
-    began_unix_seconds: u64,
+    clock: Clock,
     purges: AtomicUsize,
 }
 
@@ -58,12 +56,10 @@ pub struct TierCounts {
 
 impl CacheTier {
     pub fn new() -> Arc<CacheTier> {
-        let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Arc::new(CacheTier {
             store: Store::new(Settings::default()),
             state: Mutex::default(),
-            began: Instant::now(),
-            began_unix_seconds,
+            clock: Clock::start(),
             purges: AtomicUsize::new(0),
         })
     }
@@ -73,7 +69,7 @@ impl CacheTier {
     }
 
     pub fn now(&self) -> Now {
-        Now { seconds: self.began_unix_seconds + self.began.elapsed().as_secs(), wall: SystemTime::now() }
+        self.clock.now()
     }
 
     /// Takes on other bounds. A folder is looked through in the background.
@@ -93,11 +89,16 @@ impl CacheTier {
             state.disk = None;
             if let Some((folder, bytes_max)) = settings.disk.clone() {
                 let disk = DiskSettings { bytes_max, ..DiskSettings::new(folder) };
-                state.disk = Some(DiskTier::start(Disk::new(disk, settings.object_bytes_max), self.clock())?);
+                state.disk = Some(DiskTier::start(Disk::new(disk, settings.object_bytes_max), self.clock)?);
             }
         }
         state.settings = Some(settings);
         Ok(())
+    }
+
+    /// Whether any configuration has asked for a cache so far.
+    pub fn is_configured(&self) -> bool {
+        self.state().settings.is_some()
     }
 
     pub fn counts(&self) -> TierCounts {
@@ -130,41 +131,33 @@ impl CacheTier {
         }
     }
 
-    /// Removes, or marks as stale, whatever any of them names, and tells how many there were in memory and on disk. `None`: as many purges as
-    /// may are under way.
-    pub fn purge(self: &Arc<Self>, purges: Vec<Purge>, kind: PurgeKind) -> Option<rt::Receiver<usize>> {
+    /// Removes, or marks as stale, whatever any of them names, and tells how many there were in memory and on disk. By a thread of its own,
+    /// which may block. `false`: as many purges as may are under way.
+    pub fn purge(self: &Arc<Self>, purges: Vec<Purge>, kind: PurgeKind, answer: impl FnOnce(usize) + Send + 'static) -> bool {
         if self.purges.fetch_add(1, Ordering::AcqRel) >= PURGES_MAX {
             self.purges.fetch_sub(1, Ordering::AcqRel);
-            return None;
+            return false;
         }
-        let (sender, receiver) = rt::mailbox(1);
         let tier = self.clone();
         let purging = move || {
             let count = purges.iter().map(|purge| tier.purge_now(purge, kind)).sum();
             tier.purges.fetch_sub(1, Ordering::AcqRel);
-            let _ = sender.try_send(count);
+            answer(count);
         };
-        match thread::Builder::new().name("cache-purge".into()).spawn(purging) {
-            Ok(_) => Some(receiver),
-            Err(_) => {
-                self.purges.fetch_sub(1, Ordering::AcqRel);
-                None
-            }
+        let is_started = thread::Builder::new().name("cache-purge".into()).spawn(purging).is_ok();
+        if !is_started {
+            self.purges.fetch_sub(1, Ordering::AcqRel);
         }
+        is_started
     }
 
-    /// The same, by a thread that may block.
-    pub fn purge_now(&self, purge: &Purge, kind: PurgeKind) -> usize {
+    fn purge_now(&self, purge: &Purge, kind: PurgeKind) -> usize {
         // The first keeps objects from being written, the last meets those that were read before the files were gone.
         let in_memory = self.store.purge(purge, kind, self.now());
         let Some(disk) = self.disk() else { return in_memory };
         let on_disk = disk.disk.purge(purge);
         let late = self.store.purge(purge, kind, self.now());
         on_disk.max(in_memory).max(late)
-    }
-
-    fn clock(&self) -> Clock {
-        Clock { began: self.began, began_unix_seconds: self.began_unix_seconds }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -174,11 +167,17 @@ impl CacheTier {
 
 #[derive(Debug, Clone, Copy)]
 struct Clock {
+    /// Both clocks when the process began: seconds must not jump when somebody sets the system's.
     began: Instant,
     began_unix_seconds: u64,
 }
 
 impl Clock {
+    fn start() -> Clock {
+        let began_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Clock { began: Instant::now(), began_unix_seconds }
+    }
+
     fn now(self) -> Now {
         Now { seconds: self.began_unix_seconds + self.began.elapsed().as_secs(), wall: SystemTime::now() }
     }

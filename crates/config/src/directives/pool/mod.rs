@@ -146,10 +146,8 @@ fn is_name(text: &str) -> bool {
 /// Whether the line switches its directive off. Settings beside that are reported.
 fn is_off(lowering: &mut Lowering<'_>, line: &Line<'_>) -> bool {
     let Some(Read::Choice(_, at)) = line.read_argument(lowering, 0) else { return false };
-    if let Some(entry) = line.node.entries.iter().find(|entry| entry.name.is_some()) {
-        let message = format!("`{} \"off\"` has no settings", line.directive.name);
-        let diagnostic = Diagnostic::error("settings-of-off", entry.location.clone(), message).label(at, "switched off here");
-        lowering.report(diagnostic.help("remove `\"off\"` or the settings"));
+    if let Some(fault) = line.settings_of_off() {
+        lowering.report(fault.label(at, "switched off here"));
     }
     true
 }
