@@ -40,11 +40,12 @@ enum Part {
     Pool,
     Server,
     Listener,
+    Tcp,
     Setting,
 }
 
 impl Part {
-    const ALL: [Part; 6] = [Part::Site, Part::Route, Part::Pool, Part::Server, Part::Listener, Part::Setting];
+    const ALL: [Part; 7] = [Part::Site, Part::Route, Part::Pool, Part::Server, Part::Listener, Part::Tcp, Part::Setting];
 
     /// Where it is, and how the document names what is done with it.
     fn place(self) -> (&'static str, &'static str) {
@@ -54,6 +55,7 @@ impl Part {
             Part::Pool => ("/v1/configuration/pools/{name}", "Pool"),
             Part::Server => ("/v1/configuration/pools/{name}/servers/{address}", "Server"),
             Part::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
+            Part::Tcp => ("/v1/configuration/tcp/{address}", "Tcp"),
             Part::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
         }
     }
@@ -66,6 +68,7 @@ impl Part {
             Part::Pool => Target::Pool { name: text("name") },
             Part::Server => Target::Server { pool: text("name"), address: text("address") },
             Part::Listener => Target::Listener { address: text("address") },
+            Part::Tcp => Target::Tcp { address: text("address") },
             Part::Setting => Target::Top { directive: text("directive") },
         })
     }
@@ -83,10 +86,11 @@ enum Many {
     Pools,
     Servers,
     Listeners,
+    Tcp,
 }
 
 impl Many {
-    const ALL: [Many; 5] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners];
+    const ALL: [Many; 6] = [Many::Sites, Many::Routes, Many::Pools, Many::Servers, Many::Listeners, Many::Tcp];
 
     fn place(self) -> (&'static str, &'static str) {
         match self {
@@ -95,6 +99,7 @@ impl Many {
             Many::Pools => ("/v1/configuration/pools", "addPool"),
             Many::Servers => ("/v1/configuration/pools/{name}/servers", "addServer"),
             Many::Listeners => ("/v1/configuration/listeners", "addListener"),
+            Many::Tcp => ("/v1/configuration/tcp", "addTcp"),
         }
     }
 
@@ -105,6 +110,7 @@ impl Many {
             Many::Pools => List::Pools,
             Many::Servers => List::Servers { pool: parameters.text("name") },
             Many::Listeners => List::Listeners,
+            Many::Tcp => List::Tcp,
         }
     }
 }
@@ -161,7 +167,7 @@ macro_rules! handlers_of {
 }
 
 /// Functions without captures, as the table of addresses wants them: a set for each part, in the order of `Part::ALL`.
-const BY_PART: [[Handler; 4]; Part::ALL.len()] = handlers_of!(Site Route Pool Server Listener Setting);
+const BY_PART: [[Handler; 4]; Part::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Setting);
 
 macro_rules! adding_to {
     ($($many:ident)*) => { [$(
@@ -170,7 +176,7 @@ macro_rules! adding_to {
 }
 
 /// In the order of `Many::ALL`.
-const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners);
+const ADD: [Handler; Many::ALL.len()] = adding_to!(Sites Routes Pools Servers Listeners Tcp);
 
 async fn whole(State(handle): State<ControlHandle>) -> Answer {
     let (tag, value) = ask(&handle, |control| (control.tag(), control.configuration_json())).await?;
@@ -261,6 +267,7 @@ fn subject(edit: &Edit) -> String {
             Target::Pool { name } => format!("pool {name}"),
             Target::Server { pool, address } => format!("server {address} of {pool}"),
             Target::Listener { address } => format!("listener {address}"),
+            Target::Tcp { address } => format!("tcp {address}"),
             Target::Top { directive } => directive.clone(),
         },
         Edit::Append(list, _) => match list {
@@ -269,6 +276,7 @@ fn subject(edit: &Edit) -> String {
             List::Pools => "a pool".to_owned(),
             List::Servers { pool } => format!("a server of {pool}"),
             List::Listeners => "a listener".to_owned(),
+            List::Tcp => "a tcp".to_owned(),
         },
     }
 }

@@ -1,8 +1,8 @@
 //! What each address of the API does: a question to the control thread, and its answer as JSON. The table of addresses is in `routes`.
 
 use crate::api::{
-    ApplyRequest, Certificates, Confirmed, Connections, Difference, ExplainRequest, Generations, Listeners, NoOptions,
-    PlanRequest, Pools, Problem, PurgeRequest, Purged, UpgradeRequest, Upgraded,
+    ApplyRequest, Confirmed, Connections, Difference, ExplainRequest, Generations, Listeners, NoOptions, PlanRequest, Pools,
+    Problem, PurgeRequest, Purged, UpgradeRequest, Upgraded,
 };
 use crate::ask::ask;
 use crate::convert;
@@ -86,11 +86,6 @@ pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> A
         .take(limit)
         .collect();
     json(&Connections { total, connections })
-}
-
-pub async fn certificates(State(handle): State<ControlHandle>) -> Answer {
-    let certificates = ask(&handle, |control| control.certificates()).await?;
-    json(&Certificates { certificates: certificates.into_iter().map(convert::certificate).collect() })
 }
 
 pub async fn pools(State(handle): State<ControlHandle>) -> Answer {

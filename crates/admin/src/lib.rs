@@ -4,6 +4,7 @@
 mod access;
 pub mod api;
 mod ask;
+mod certificates;
 pub mod client;
 mod configuration;
 mod convert;

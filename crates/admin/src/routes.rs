@@ -3,10 +3,11 @@
 use crate::access::{self, Access};
 use crate::api::schema::{Components, Described};
 use crate::api::{
-    Applied, ApplyRequest, Cache, Certificates, Confirmed, Connections, Difference, ExplainRequest, Explanation, Generation,
-    Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, Problem, PurgeRequest, Purged, Server,
-    Status, UpgradeRequest, Upgraded,
+    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, Confirmed, Connections, Difference, ExplainRequest,
+    Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, Problem,
+    PurgeRequest, Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
 };
+use crate::certificates;
 use crate::configuration;
 use crate::handlers;
 use crate::problem::not_found;
@@ -144,8 +145,8 @@ fn questions() -> Vec<Endpoint> {
         read("/v1/connections", "connections", Connections::schema, || get(handlers::connections))
             .about("Open connections of clients, the oldest first. Filters see the 10000 oldest.")
             .asking(CONNECTION_FILTERS),
-        read("/v1/certificates", "certificates", Certificates::schema, || get(handlers::certificates))
-            .about("The certificates that sites answer with."),
+        read("/v1/certificates", "certificates", Certificates::schema, || get(certificates::list))
+            .about("The certificates that sites answer with, and names whose certificates are obtained."),
         read("/v1/pools", "pools", Pools::schema, || get(handlers::pools)).about("Pools and their servers.").tagged(),
         read("/v1/pools/{name}", "pool", Pool::schema, || get(handlers::pool)).about("One pool.").tagged().refusing(&[404]),
         read("/v1/cache", "cache", Cache::schema, || get(handlers::cache)).about("What the cache holds and has done."),
@@ -194,6 +195,18 @@ fn changes() -> Vec<Endpoint> {
             .about("Removes what the cache keeps, or marks it as stale; answers when that is done.")
             .untagged()
             .refusing(&[]),
+        change("/v1/certificates/{name}/renew", "renew", NoOptions::schema, CertificateChanged::schema, || {
+            post(certificates::renew)
+        })
+        .about("Obtains a new certificate for a name, whatever the times say; answers when it is served, or after 75 seconds.")
+        .untagged()
+        .refusing(&[404]),
+        change("/v1/certificates/{name}/revoke", "revoke", RevokeRequest::schema, CertificateChanged::schema, || {
+            post(certificates::revoke)
+        })
+        .about("Has the CA revoke the certificate of a name; another one is obtained.")
+        .untagged()
+        .refusing(&[404]),
         change("/v1/explain", "explain", ExplainRequest::schema, Explanation::schema, || post(handlers::explain))
             .about("Where a request would go, and why not elsewhere. Nothing is sent.")
             .untagged()

@@ -1,15 +1,17 @@
 //! What `tidegate check` says about certificates: faults that would stop a start, and what would surprise somebody later.
 //! Reads the files that are named, makes none, and asks no network. Rendering is the caller's.
 
+use crate::check_clients::check_clients;
+use crate::check_staples::check_staple;
 use crate::error::CertError;
 use crate::facts::CertificateFacts;
 use crate::files::LoadedCertificate;
-use crate::names::is_public;
 use crate::provider::suite_of;
 use crate::survivors::TlsSurvivors;
 use crate::upstream::upstream_client_config;
 use jiff::{SignedDuration, Timestamp};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_model::{Certificate, HostPattern, Scheme, Site, Tls, TlsSource, TlsVersion, UpstreamTls};
 
 /// Enough to renew by hand, and more than a week-end.
@@ -37,16 +39,14 @@ pub fn check_site(site: &Site, now: Timestamp) -> Vec<CertFinding> {
     let mut findings = Vec::new();
     match &site.tls.source {
         TlsSource::Off => return findings,
-        TlsSource::Internal => {}
-        TlsSource::Automatic => findings.extend(https_hosts(site).filter(|host| is_public(host)).map(|host| CertFinding {
-            severity: Severity::Warning,
-            file: None,
-            message: format!("`{host}` gets a certificate of the internal CA, which browsers do not trust"),
-            help: Some("name a certificate with `tls cert=\"…\" key=\"…\"`, or write `tls \"internal\"` if this is meant".into()),
-        })),
+        // What can be said of names that are obtained, the configuration says.
+        TlsSource::Automatic | TlsSource::Internal => {}
         TlsSource::Files(files) => check_files(site, files, now, &mut findings),
     }
     check_ciphers(&site.tls, &mut findings);
+    if let Some(settings) = &site.tls.client_auth {
+        check_clients(settings, now, &mut findings);
+    }
     findings
 }
 
@@ -76,7 +76,7 @@ impl From<&CertError> for CertFinding {
     }
 }
 
-fn warning(file: &Path, message: String, help: Option<&str>) -> CertFinding {
+pub(crate) fn warning(file: &Path, message: String, help: Option<&str>) -> CertFinding {
     CertFinding { severity: Severity::Warning, file: Some(file.to_owned()), message, help: help.map(str::to_owned) }
 }
 
@@ -88,12 +88,16 @@ fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mu
     let mut loaded = Vec::with_capacity(files.len());
     for file in files {
         match LoadedCertificate::load(file) {
-            Ok(certificate) => loaded.push((&file.cert, certificate.facts)),
+            Ok(certificate) => {
+                check_staple(&file.cert, &certificate, &site.tls, findings);
+                loaded.push((&file.cert, certificate.facts));
+            }
             Err(error) => findings.push(CertFinding::from(&error)),
         }
     }
     for (file, facts) in &loaded {
         check_dates(file, facts, now, findings);
+        check_authorities(file, facts, now, findings);
         if let Some(position) = facts.chain_broken_after {
             findings.push(warning(
                 file,
@@ -101,7 +105,16 @@ fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mu
                 Some("put the server's own certificate first, then each certificate that signed the one before"),
             ));
         }
-        if facts.names.is_empty() {
+        if !facts.is_version_3 {
+            findings.push(warning(
+                file,
+                format!(
+                    "the certificate in {} is of X.509 version 1, which names no host, so every client refuses it",
+                    file.display()
+                ),
+                Some("have it issued as version 3, with the host names as subject alternative names"),
+            ));
+        } else if facts.names.is_empty() {
             findings.push(warning(
                 file,
                 format!(
@@ -123,7 +136,7 @@ fn check_files(site: &Site, files: &[Certificate], now: Timestamp, findings: &mu
     }
 }
 
-fn not_covered(host: &HostPattern, loaded: &[(&PathBuf, CertificateFacts)]) -> CertFinding {
+fn not_covered(host: &HostPattern, loaded: &[(&PathBuf, Arc<CertificateFacts>)]) -> CertFinding {
     let names: Vec<String> = loaded.iter().flat_map(|(_, facts)| facts.names.iter().map(|name| format!("`{name}`"))).collect();
     // A certificate with a hundred names would bury the sentence.
     const NAMES_SHOWN: usize = 5;
@@ -155,6 +168,17 @@ fn check_dates(file: &Path, facts: &CertificateFacts, now: Timestamp, findings: 
         return;
     };
     findings.push(warning(file, message, None));
+}
+
+fn check_authorities(file: &Path, facts: &CertificateFacts, now: Timestamp, findings: &mut Vec<CertFinding>) {
+    let Some((position, end)) = facts.first_authority_to_end.filter(|(_, end)| *end <= now) else { return };
+    let message =
+        format!("certificate number {position} in {}, of an authority, expired on {}", file.display(), end.strftime("%-d %B %Y"));
+    findings.push(warning(
+        file,
+        message,
+        Some("clients that need it refuse the site's own certificate: get the chain anew from the CA"),
+    ));
 }
 
 fn check_ciphers(tls: &Tls, findings: &mut Vec<CertFinding>) {

@@ -1,6 +1,8 @@
 //! What can be wrong with a certificate, a key or the internal CA: which file, what is wrong in one sentence, and what to do about it.
 //! Rendering with line and column is the configuration's work; `check.rs` turns these into findings for it.
 
+use crate::tickets::KEY_FILE_BYTES;
+use jiff::Timestamp;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +27,27 @@ pub enum CertError {
     NoCertificate {
         file: PathBuf,
         holds: Contents,
+    },
+    /// In a bundle of authorities of clients.
+    NoAuthority {
+        file: PathBuf,
+        holds: Contents,
+    },
+    /// `position` counts from 1.
+    NotAnAuthority {
+        file: PathBuf,
+        position: usize,
+        subject: String,
+    },
+    NoRevocationList {
+        file: PathBuf,
+        holds: Contents,
+    },
+    /// `position` counts from 1.
+    RevocationList {
+        file: PathBuf,
+        position: usize,
+        problem: String,
     },
     NoKey {
         file: PathBuf,
@@ -51,10 +74,29 @@ pub enum CertError {
         file: PathBuf,
         position: usize,
     },
+    /// It would take the place of one that is good.
+    Expired {
+        file: PathBuf,
+        not_after: Timestamp,
+    },
+    /// The same, by the other end of its life.
+    NotYetValid {
+        file: PathBuf,
+        not_before: Timestamp,
+    },
     InternalCa {
         file: PathBuf,
-        problem: &'static str,
+        problem: String,
         help: &'static str,
+    },
+    /// Bytes that were found, one more than the most that is read.
+    TicketKey {
+        file: PathBuf,
+        bytes: usize,
+    },
+    /// Tickets say by its name which key they were made with.
+    TicketKeyTwice {
+        file: PathBuf,
     },
     ServerName {
         name: String,
@@ -75,9 +117,20 @@ pub enum Contents {
     EncryptedKey,
     Request,
     PublicKey,
+    Pkcs7,
+    Pkcs12,
+    JavaKeyStore,
+    OpenSshKey,
+    /// OpenSSL's own form, with words about trust behind the certificate.
+    TrustedCertificate,
+    Utf16,
 }
 
 impl CertError {
+    pub(crate) fn pem(file: &Path, error: &rustls_pki_types::pem::Error) -> CertError {
+        CertError::Pem { file: file.to_owned(), problem: pem_problem(error) }
+    }
+
     /// The file that has to change, when there is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
@@ -86,12 +139,20 @@ impl CertError {
             | CertError::TooLarge { file, .. }
             | CertError::Pem { file, .. }
             | CertError::NoCertificate { file, .. }
+            | CertError::NoAuthority { file, .. }
+            | CertError::NotAnAuthority { file, .. }
+            | CertError::NoRevocationList { file, .. }
+            | CertError::RevocationList { file, .. }
             | CertError::NoKey { file, .. }
             | CertError::Certificate { file, .. }
             | CertError::Key { file, .. }
             | CertError::KeyMismatch { key: file, .. }
             | CertError::LeafNotFirst { file, .. }
-            | CertError::InternalCa { file, .. } => Some(file),
+            | CertError::Expired { file, .. }
+            | CertError::NotYetValid { file, .. }
+            | CertError::InternalCa { file, .. }
+            | CertError::TicketKey { file, .. }
+            | CertError::TicketKeyTwice { file } => Some(file),
             CertError::ServerName { .. } | CertError::Tls { .. } => None,
         }
     }
@@ -106,6 +167,21 @@ impl CertError {
             }
             CertError::Pem { file, problem } => format!("{} is not valid PEM: {problem}", file.display()),
             CertError::NoCertificate { file, holds } => format!("{} holds {}, not a certificate", file.display(), holds.noun()),
+            CertError::NoAuthority { file, holds } => {
+                format!("{} holds {}, not the certificate of an authority", file.display(), holds.noun())
+            }
+            CertError::NotAnAuthority { file, position, subject } => {
+                format!("certificate number {position} in {} ({subject}) is no certificate of an authority", file.display())
+            }
+            CertError::NoRevocationList { file, holds } => {
+                format!("{} holds {}, not a revocation list", file.display(), holds.noun())
+            }
+            CertError::RevocationList { file, position: 1, problem } => {
+                format!("the revocation list in {} cannot be used: {problem}", file.display())
+            }
+            CertError::RevocationList { file, position, problem } => {
+                format!("revocation list number {position} in {} cannot be used: {problem}", file.display())
+            }
             CertError::NoKey { file, holds: Contents::EncryptedKey, .. } => {
                 format!("the private key in {} is encrypted", file.display())
             }
@@ -127,9 +203,21 @@ impl CertError {
             CertError::LeafNotFirst { file, position } => {
                 format!("the certificates in {} are in the wrong order: the key belongs to number {position}", file.display())
             }
+            CertError::Expired { file, not_after } => {
+                format!("the certificate in {} expired on {}", file.display(), not_after.strftime("%-d %B %Y"))
+            }
+            CertError::NotYetValid { file, not_before } => {
+                format!("the certificate in {} is not valid before {}", file.display(), not_before.strftime("%-d %B %Y"))
+            }
             CertError::InternalCa { file, problem, .. } => {
                 format!("the internal CA cannot be used: {}: {problem}", file.display())
             }
+            CertError::TicketKey { file, bytes } => {
+                let [short, long] = KEY_FILE_BYTES;
+                let found = if *bytes > long { format!("more than {long}") } else { bytes.to_string() };
+                format!("the ticket key in {} has {found} bytes instead of {short} or {long}", file.display())
+            }
+            CertError::TicketKeyTwice { file } => format!("the ticket key in {} has the name of one before it", file.display()),
             CertError::ServerName { name } => format!("`{name}` is neither a host name nor an IP address"),
             CertError::Tls { problem } => format!("TLS cannot be set up: {problem}"),
         }
@@ -144,39 +232,40 @@ impl CertError {
             CertError::Write { error, .. } if error.kind() == std::io::ErrorKind::PermissionDenied => {
                 Some("let the user that runs tidegate write there, or set STATE_DIRECTORY to a folder of its own".into())
             }
-            CertError::NoCertificate { file, holds } => Some(match holds {
-                Contents::Key | Contents::EncryptedKey => "are `cert=` and `key=` swapped?".into(),
-                Contents::Der => format!("convert it: openssl x509 -inform der -in {0} -out {0}.pem", file.display()),
-                Contents::Request => "give the certificate that the CA returned for this request".into(),
-                Contents::Nothing | Contents::PublicKey | Contents::Certificate => {
-                    "it needs a `-----BEGIN CERTIFICATE-----` block".into()
-                }
-            }),
-            CertError::NoKey { file, holds, combined } => Some(match (holds, combined) {
-                (Contents::EncryptedKey, _) => {
-                    format!(
-                        "nobody can be asked for its pass phrase; decrypt it: openssl pkey -in {0} -out {0}.plain",
-                        file.display()
-                    )
-                }
-                (Contents::Der, _) => format!("convert it: openssl pkey -inform der -in {0} -out {0}.pem", file.display()),
-                (_, true) => "name the key's file with `key=`, or put the key into this file as well".into(),
-                (Contents::Certificate, false) => "are `cert=` and `key=` swapped?".into(),
-                (Contents::Nothing | Contents::Key | Contents::Request | Contents::PublicKey, false) => {
-                    "it needs a `-----BEGIN PRIVATE KEY-----` block".into()
-                }
-            }),
+            CertError::Read { error, .. } if error.kind() == std::io::ErrorKind::IsADirectory => Some("name a file in it".into()),
+            CertError::Pem { .. } => Some("copy it again as a whole, from where it was made".into()),
+            CertError::NoCertificate { file, holds } => {
+                Some(holds.conversion(file).unwrap_or_else(|| holds.help_for_certificate(file)))
+            }
+            CertError::NoAuthority { file, holds } => {
+                Some(holds.conversion(file).unwrap_or_else(|| holds.help_for_authority(file)))
+            }
+            CertError::NotAnAuthority { .. } => {
+                Some("name the authority that signed it; single clients are chosen with `match client-fingerprint=`".into())
+            }
+            CertError::NoRevocationList { .. } => {
+                Some("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER".into())
+            }
+            CertError::NoKey { file, holds, combined } => {
+                Some(holds.conversion(file).unwrap_or_else(|| holds.help_for_key(file, *combined)))
+            }
             CertError::Key { .. } => Some("keys may be RSA from 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519".into()),
             CertError::KeyMismatch { .. } => Some("give the key that the certificate was requested with".into()),
             CertError::LeafNotFirst { .. } => {
                 Some("put the server's own certificate first, then each certificate that signed the one before".into())
             }
+            CertError::Expired { .. } | CertError::NotYetValid { .. } => {
+                Some("put the one that is valid now there; if it is, set this machine's clock (NTP)".into())
+            }
             CertError::InternalCa { help, .. } => Some((*help).into()),
+            CertError::TicketKey { file, .. } | CertError::TicketKeyTwice { file } => {
+                Some(format!("make a new one for all hosts: openssl rand 80 > {}", file.display()))
+            }
             CertError::Read { .. }
             | CertError::Write { .. }
             | CertError::TooLarge { .. }
-            | CertError::Pem { .. }
             | CertError::Certificate { .. }
+            | CertError::RevocationList { .. }
             | CertError::ServerName { .. }
             | CertError::Tls { .. } => None,
         }
@@ -208,6 +297,93 @@ impl Contents {
             Contents::EncryptedKey => "an encrypted private key",
             Contents::Request => "a certificate request",
             Contents::PublicKey => "a public key",
+            Contents::Pkcs7 => "a PKCS#7 bundle",
+            Contents::Pkcs12 => "a PKCS#12 store (PFX)",
+            Contents::JavaKeyStore => "a Java key store",
+            Contents::OpenSshKey => "a key in the form of OpenSSH",
+            Contents::TrustedCertificate => "a certificate in OpenSSL's own form (TRUSTED CERTIFICATE)",
+            Contents::Utf16 => "text in UTF-16",
+        }
+    }
+
+    /// What to do where a certificate is needed, and this is no other form of one.
+    fn help_for_certificate(self, file: &Path) -> String {
+        match self {
+            Contents::Key | Contents::EncryptedKey => "are `cert=` and `key=` swapped?".into(),
+            Contents::Der => format!("convert it: openssl x509 -inform der -in {0} -out {0}.pem", file.display()),
+            Contents::Request => "give the certificate that the CA returned for this request".into(),
+            Contents::Nothing
+            | Contents::PublicKey
+            | Contents::Certificate
+            | Contents::Pkcs7
+            | Contents::Pkcs12
+            | Contents::JavaKeyStore
+            | Contents::OpenSshKey
+            | Contents::TrustedCertificate
+            | Contents::Utf16 => "it needs a `-----BEGIN CERTIFICATE-----` block".into(),
+        }
+    }
+
+    fn help_for_authority(self, file: &Path) -> String {
+        if self == Contents::Der {
+            return self.help_for_certificate(file);
+        }
+        "it needs the certificate of each authority that signs for clients, in PEM".into()
+    }
+
+    /// `combined`: the key was looked for in the certificate's own file.
+    fn help_for_key(self, file: &Path, combined: bool) -> String {
+        match (self, combined) {
+            (Contents::EncryptedKey, _) => {
+                format!(
+                    "nobody can be asked for its pass phrase; decrypt it: openssl pkey -in {0} -out {0}.plain",
+                    file.display()
+                )
+            }
+            (Contents::Der, _) => format!("convert it: openssl pkey -inform der -in {0} -out {0}.pem", file.display()),
+            (_, true) => "name the key's file with `key=`, or put the key into this file as well".into(),
+            (Contents::Certificate, false) => "are `cert=` and `key=` swapped?".into(),
+            (
+                Contents::Nothing
+                | Contents::Key
+                | Contents::Request
+                | Contents::PublicKey
+                | Contents::Pkcs7
+                | Contents::Pkcs12
+                | Contents::JavaKeyStore
+                | Contents::OpenSshKey
+                | Contents::TrustedCertificate
+                | Contents::Utf16,
+                false,
+            ) => "it needs a `-----BEGIN PRIVATE KEY-----` block".into(),
+        }
+    }
+
+    /// How it becomes what is needed, where that does not hang on what is needed.
+    fn conversion(self, file: &Path) -> Option<String> {
+        let file = file.display();
+        match self {
+            Contents::Pkcs7 => Some(format!(
+                "take it apart: openssl pkcs7 -print_certs -in {file} -out {file}.pem (with -inform der, if it is binary)"
+            )),
+            Contents::Pkcs12 => {
+                Some(format!("take it apart: openssl pkcs12 -nodes -in {file} -out {file}.pem, which then is `cert=` and `key=`"))
+            }
+            Contents::JavaKeyStore => Some(format!(
+                "convert it: keytool -importkeystore -deststoretype pkcs12 -srckeystore {file} -destkeystore {file}.p12, and that with openssl pkcs12"
+            )),
+            Contents::OpenSshKey => {
+                Some("give the key that the certificate was requested with; those of OpenSSH are for log-ins".into())
+            }
+            Contents::TrustedCertificate => Some(format!("convert it: openssl x509 -in {file} -out {file}.pem")),
+            Contents::Utf16 => Some(format!("convert it: iconv -f utf-16 -t utf-8 {file} > {file}.pem")),
+            Contents::Nothing
+            | Contents::Der
+            | Contents::Certificate
+            | Contents::Key
+            | Contents::EncryptedKey
+            | Contents::Request
+            | Contents::PublicKey => None,
         }
     }
 }
@@ -219,5 +395,20 @@ fn reason(error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
         std::io::ErrorKind::IsADirectory => "it is a folder".into(),
         _ => error.to_string(),
+    }
+}
+
+/// What is wrong with a PEM file, for people.
+pub(crate) fn pem_problem(error: &rustls_pki_types::pem::Error) -> String {
+    use rustls_pki_types::pem::Error;
+    match error {
+        Error::MissingSectionEnd { end_marker } => {
+            format!("the line `-----END {}-----` is missing", String::from_utf8_lossy(end_marker))
+        }
+        Error::IllegalSectionStart { line } => {
+            format!("the line `{}` is incomplete", String::from_utf8_lossy(line).trim_end())
+        }
+        Error::Base64Decode(_) => "a block is not base64".into(),
+        other => other.to_string(),
     }
 }

@@ -2,10 +2,16 @@
 //! Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as certbot, cert-manager and OpenSSL write them.
 
 use crate::error::{CertError, Contents};
-use crate::facts::{self, CertificateFacts};
+use crate::facts::{self, CertificateFacts, KeyAlgorithm};
 use crate::provider;
+use crate::shared::share;
+use crate::staple::StapleSlot;
+use crate::unlike;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, retry_on_intr};
+use rustls::crypto::aws_lc_rs::sign::any_ecdsa_type;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
@@ -22,55 +28,111 @@ pub const PEM_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct LoadedCertificate {
     pub certified_key: Arc<CertifiedKey>,
-    pub facts: CertificateFacts,
+    pub facts: Arc<CertificateFacts>,
+    /// Of one whose responder is asked.
+    pub staple: Option<Arc<StapleSlot>>,
 }
 
 impl LoadedCertificate {
     /// Reads and checks one pair. Errors name the file that has to change and what to do.
     pub fn load(certificate: &Certificate) -> Result<LoadedCertificate, CertError> {
-        let cert_file = &certificate.cert;
-        let cert_pem = read_pem(cert_file)?;
-        let sections = Sections::parse(cert_file, &cert_pem)?;
+        let cert_pem = read_pem(&certificate.cert)?;
+        let Some(key_file) = &certificate.key else { return LoadedCertificate::from_pem((&certificate.cert, &cert_pem), None) };
+        let key_pem = read_pem(key_file)?;
+        LoadedCertificate::from_pem((&certificate.cert, &cert_pem), Some((key_file, &key_pem)))
+    }
+
+    /// The same for bytes, with the names of the files that they came from; without a key, that is looked for beside the chain.
+    pub fn from_pem(cert: (&Path, &[u8]), key: Option<(&Path, &[u8])>) -> Result<LoadedCertificate, CertError> {
+        let (cert_file, cert_pem) = cert;
+        let sections = Sections::parse(cert_file, cert_pem)?;
         if sections.certificates.is_empty() {
-            return Err(CertError::NoCertificate { file: cert_file.clone(), holds: sections.contents });
+            return Err(CertError::NoCertificate { file: cert_file.to_owned(), holds: sections.contents });
         }
         let facts = CertificateFacts::read(&sections.certificates).map_err(|(index, problem)| CertError::Certificate {
-            file: cert_file.clone(),
+            file: cert_file.to_owned(),
             position: index + 1,
             problem,
         })?;
-        let (key_file, found) = match &certificate.key {
+        let combined = key.is_none();
+        let (key_file, found) = match key {
             None => (cert_file, (sections.key, sections.contents)),
-            Some(key_file) => {
-                let in_key_file = Sections::parse(key_file, &read_pem(key_file)?)?;
+            Some((key_file, key_pem)) => {
+                let in_key_file = Sections::parse(key_file, key_pem)?;
                 (key_file, (in_key_file.key, in_key_file.contents))
             }
         };
         let (Some(key_der), _) = found else {
-            return Err(CertError::NoKey { file: key_file.clone(), holds: found.1, combined: certificate.key.is_none() });
+            let key_pem = key.map_or(cert_pem, |(_, pem)| pem);
+            return Err(no_key(key_file, key_pem, found.1, combined));
         };
-        let key = provider::provider()
-            .key_provider
-            .load_private_key(key_der)
-            .map_err(|error| CertError::Key { file: key_file.clone(), problem: key_problem(&error) })?;
+        let kind = unlike::key_problem(&key_der);
+        let key = load_key(key_der, facts.key_algorithm).map_err(|error| CertError::Key {
+            file: key_file.to_owned(),
+            problem: kind.unwrap_or_else(|| key_problem(&error)),
+        })?;
         check_key(&*key, &sections.certificates, cert_file, key_file)?;
-        let certified_key = Arc::new(CertifiedKey::new(sections.certificates, key));
-        Ok(LoadedCertificate { certified_key, facts })
+        let certified_key = Arc::new(CertifiedKey::new(share(sections.certificates), key));
+        Ok(LoadedCertificate { certified_key, facts: Arc::new(facts), staple: None })
     }
 }
 
-/// All certificates of a PEM file; at least one.
-pub(crate) fn load_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
-    let sections = Sections::parse(file, &read_pem(file)?)?;
-    if sections.certificates.is_empty() {
-        return Err(CertError::NoCertificate { file: file.to_owned(), holds: sections.contents });
+impl LoadedCertificate {
+    /// What a handshake is made with now, with a staple if there is one.
+    pub fn served(&self) -> Arc<CertifiedKey> {
+        match &self.staple {
+            None => self.certified_key.clone(),
+            Some(slot) => slot.served(),
+        }
     }
-    Ok(sections.certificates)
+}
+
+/// The library tries each kind in turn, RSA first, and checks an ECDSA key twice on the way: a tenth of a start with 50,000 of them.
+fn load_key(key: PrivateKeyDer<'static>, of_certificate: KeyAlgorithm) -> Result<Arc<dyn SigningKey>, rustls::Error> {
+    match of_certificate {
+        KeyAlgorithm::EcdsaP256 | KeyAlgorithm::EcdsaP384 | KeyAlgorithm::EcdsaP521 => {
+            if let Ok(key) = any_ecdsa_type(&key) {
+                return Ok(key);
+            }
+        }
+        KeyAlgorithm::Ed25519 | KeyAlgorithm::Rsa { .. } | KeyAlgorithm::Other => {}
+    }
+    provider::provider().key_provider.load_private_key(key)
+}
+
+/// One section of a PEM file (RFC 7468): lines of 64 characters.
+pub fn to_pem(label: &str, der: &[u8]) -> String {
+    const LINE: usize = 64;
+    let text = STANDARD.encode(der);
+    let mut pem = format!("-----BEGIN {label}-----\n");
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(rest.len().min(LINE));
+        pem.push_str(line);
+        pem.push('\n');
+        rest = after;
+    }
+    pem + &format!("-----END {label}-----\n")
+}
+
+/// All certificates of a PEM file; at least one.
+pub fn load_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
+    let (certificates, holds) = sections_of(file)?;
+    if certificates.is_empty() {
+        return Err(CertError::NoCertificate { file: file.to_owned(), holds });
+    }
+    Ok(certificates)
+}
+
+/// The certificates of a PEM file, and what to call the file where there are none.
+pub(crate) fn sections_of(file: &Path) -> Result<(Vec<CertificateDer<'static>>, Contents), CertError> {
+    let sections = Sections::parse(file, &read_pem(file)?)?;
+    Ok((sections.certificates, sections.contents))
 }
 
 /// Somebody who puts a pipe in the place of a file must not hold up the control thread, so it is the opened file that is looked at. `config` has the
 /// same for its own files, and neither crate may use the other.
-fn open_regular(file: &Path) -> io::Result<File> {
+pub(crate) fn open_regular(file: &Path) -> io::Result<File> {
     let not_regular = || io::Error::other("it is not a regular file");
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = retry_on_intr(|| open(file, flags, Mode::empty())).map_err(|error| match error {
@@ -87,11 +149,16 @@ fn open_regular(file: &Path) -> io::Result<File> {
 
 /// The whole of a regular file, at most [`PEM_BYTES_MAX`].
 pub(crate) fn read_pem(file: &Path) -> Result<Vec<u8>, CertError> {
+    read_regular(file, PEM_BYTES_MAX)
+}
+
+/// The same with another bound.
+pub(crate) fn read_regular(file: &Path, bytes_max: u64) -> Result<Vec<u8>, CertError> {
     let failed = |error| CertError::Read { file: file.to_owned(), error };
     let mut bytes = Vec::new();
-    open_regular(file).map_err(failed)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > PEM_BYTES_MAX {
-        return Err(CertError::TooLarge { file: file.to_owned(), bytes_max: PEM_BYTES_MAX });
+    open_regular(file).map_err(failed)?.take(bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(CertError::TooLarge { file: file.to_owned(), bytes_max });
     }
     Ok(bytes)
 }
@@ -107,17 +174,16 @@ struct Sections {
 impl Sections {
     fn parse(file: &Path, pem: &[u8]) -> Result<Sections, CertError> {
         let mut sections = Sections { certificates: Vec::new(), key: None, contents: Contents::Nothing };
+        let pem = unlike::without_mark(pem);
         if holds_encrypted_key(pem) {
             sections.contents = Contents::EncryptedKey;
             // A key in the old encrypted form is not even base64; what precedes it may still be of use, and the message is better.
-        } else if pem.first() == Some(&0x30) {
-            sections.contents = Contents::Der;
         }
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem) {
             let (kind, der) = match section {
                 Ok(section) => section,
                 Err(_) if sections.contents == Contents::EncryptedKey => break,
-                Err(error) => return Err(CertError::Pem { file: file.to_owned(), problem: pem_problem(&error) }),
+                Err(error) => return Err(CertError::pem(file, &error)),
             };
             let key: PrivateKeyDer<'static> = match kind {
                 SectionKind::Certificate => {
@@ -142,6 +208,7 @@ impl Sections {
             sections.note(Contents::Key);
             sections.key.get_or_insert(key);
         }
+        sections.note(unlike::contents_of(pem));
         Ok(sections)
     }
 
@@ -158,18 +225,12 @@ fn holds_encrypted_key(pem: &[u8]) -> bool {
         .any(|line| line.starts_with(b"-----BEGIN ENCRYPTED PRIVATE KEY") || line.starts_with(b"Proc-Type: 4,ENCRYPTED"))
 }
 
-fn pem_problem(error: &rustls_pki_types::pem::Error) -> String {
-    use rustls_pki_types::pem::Error;
-    match error {
-        Error::MissingSectionEnd { end_marker } => {
-            format!("the line `-----END {}-----` is missing", String::from_utf8_lossy(end_marker))
-        }
-        Error::IllegalSectionStart { line } => {
-            format!("the line `{}` is incomplete", String::from_utf8_lossy(line).trim_end())
-        }
-        Error::Base64Decode(_) => "a block is not base64".into(),
-        other => other.to_string(),
+/// Says so where there is a key of a form that never fits.
+fn no_key(file: &Path, pem: &[u8], holds: Contents, combined: bool) -> CertError {
+    if unlike::is_dsa_key(pem) {
+        return CertError::Key { file: file.to_owned(), problem: "it is a DSA key".into() };
     }
+    CertError::NoKey { file: file.to_owned(), holds, combined }
 }
 
 fn key_problem(error: &rustls::Error) -> String {

@@ -4,20 +4,29 @@
 use crate::error::CertError;
 use crate::files::LoadedCertificate;
 use crate::internal_ca::InternalCa;
+use crate::lookup::CertificateSet;
 use crate::names::{certificate_names, machine_name};
+use crate::obtained::ObtainedCertificates;
+use crate::parallel::in_parallel;
+use crate::stamp::Stamps;
+use crate::staple::Staples;
 use crate::survivors::TlsSurvivors;
-use crate::{CertificateName, facts::KeyAlgorithm};
+use crate::{CertificateFacts, CertificateName};
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_model::{Certificate, Site, TlsSource};
 
-/// One site's certificates. Cheap to read from every handshake: a read lock beside the 70 µs of a signature.
+/// One site's certificates, read by every handshake without a lock.
 pub struct SiteCertificates {
     source: Source,
-    current: RwLock<Arc<[LoadedCertificate]>>,
+    current: ArcSwap<CertificateSet>,
+    /// `None` with `ocsp-stapling #false`.
+    staples: Option<Arc<Staples>>,
 }
 
 /// What [`SiteCertificates::renew_if_due`] did.
@@ -31,8 +40,35 @@ pub enum Renewal {
 }
 
 enum Source {
-    Files(Vec<Certificate>),
-    Internal { ca: Arc<InternalCa>, names: Vec<CertificateName> },
+    Files {
+        files: Vec<Certificate>,
+        read: Mutex<ReadFiles>,
+    },
+    Internal {
+        ca: Arc<InternalCa>,
+        names: Vec<CertificateName>,
+    },
+    /// Those that were obtained, by the name in the handshake. For names without one, that of the internal CA, made when the first client needs it.
+    Obtained {
+        obtained: Arc<ObtainedCertificates>,
+        ca: Arc<InternalCa>,
+        names: Vec<CertificateName>,
+    },
+}
+
+struct ReadFiles {
+    /// As they were when all of them were read last.
+    stamps: Stamps,
+    /// What is served of each, in the order of the files.
+    loaded: Vec<LoadedCertificate>,
+}
+
+/// What came of looking at a site's certificates once more.
+#[derive(Debug)]
+pub struct Renewed {
+    pub renewal: Renewal,
+    /// Of those that stay as they were, since what is there now does not fit or has ended.
+    pub errors: Vec<CertError>,
 }
 
 impl SiteCertificates {
@@ -40,23 +76,39 @@ impl SiteCertificates {
     ///
     /// All faults are reported, not only the first.
     pub fn load(site: &Site, survivors: &TlsSurvivors, now: Timestamp) -> Result<Option<Arc<SiteCertificates>>, Vec<CertError>> {
+        let staples = site.tls.ocsp_stapling.then(|| survivors.staples.clone());
         match &site.tls.source {
             TlsSource::Off => Ok(None),
-            TlsSource::Files(files) => Self::from_files(files).map(Some),
+            TlsSource::Files(files) => Self::from_files(files, staples).map(Some),
             TlsSource::Automatic | TlsSource::Internal => {
                 let names = certificate_names(&site.addresses, machine_name().as_deref());
                 if names.is_empty() {
                     return Ok(None);
                 }
                 let ca = survivors.internal_ca(now).map_err(|error| vec![error])?;
+                if site.tls.source == TlsSource::Automatic {
+                    let source = Source::Obtained { obtained: survivors.obtained.clone(), ca, names };
+                    return Ok(Some(Arc::new(SiteCertificates {
+                        source,
+                        current: ArcSwap::from_pointee(CertificateSet::new(Vec::new())),
+                        staples,
+                    })));
+                }
                 Self::from_internal_ca(ca, names, now).map(Some).map_err(|error| vec![error])
             }
         }
     }
 
-    pub fn from_files(files: &[Certificate]) -> Result<Arc<SiteCertificates>, Vec<CertError>> {
-        let current = load_files(files)?;
-        Ok(Arc::new(SiteCertificates { source: Source::Files(files.to_vec()), current: RwLock::new(current) }))
+    /// With `staples`, those that name a responder get what it says of them.
+    pub fn from_files(files: &[Certificate], staples: Option<Arc<Staples>>) -> Result<Arc<SiteCertificates>, Vec<CertError>> {
+        let stamps = stamps(files);
+        let loaded = load_all(files, staples.as_deref())?;
+        let current = CertificateSet::new(loaded.clone());
+        Ok(Arc::new(SiteCertificates {
+            source: Source::Files { files: files.to_vec(), read: Mutex::new(ReadFiles { stamps, loaded }) },
+            current: ArcSwap::from_pointee(current),
+            staples,
+        }))
     }
 
     pub fn from_internal_ca(
@@ -64,76 +116,151 @@ impl SiteCertificates {
         names: Vec<CertificateName>,
         now: Timestamp,
     ) -> Result<Arc<SiteCertificates>, CertError> {
-        let current = RwLock::new(Arc::from([ca.certificate_for(&names, now)?]));
-        Ok(Arc::new(SiteCertificates { source: Source::Internal { ca, names }, current }))
+        let current = ArcSwap::from_pointee(CertificateSet::new(vec![ca.certificate_for(&names, now)?]));
+        Ok(Arc::new(SiteCertificates { source: Source::Internal { ca, names }, current, staples: None }))
+    }
+
+    /// Whether responders are asked about them, where they name one.
+    pub fn are_stapled(&self) -> bool {
+        self.staples.is_some()
     }
 
     /// Most preferred first.
-    pub fn current(&self) -> Arc<[LoadedCertificate]> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn current(&self) -> Arc<CertificateSet> {
+        self.current.load_full()
     }
 
     /// Takes over files that were renewed on disk, and re-issues from the internal CA what has less than a third of its life left.
     /// To be called now and then (daily is enough) by the control thread, since it reads files.
     ///
-    /// After an error the certificates in use stay: half a renewal, a new chain whose key is not there yet, changes nothing.
-    pub fn renew_if_due(&self, now: Timestamp) -> Result<Renewal, Vec<CertError>> {
-        let renewed: Arc<[LoadedCertificate]> = match &self.source {
-            Source::Files(files) => load_files(files)?,
-            Source::Internal { ca, names } => Arc::from([ca.certificate_for(names, now).map_err(|error| vec![error])?]),
-        };
-        let current = self.current();
-        let unchanged = current.len() == renewed.len()
-            && current.iter().zip(renewed.iter()).all(|(old, new)| old.certified_key.cert == new.certified_key.cert);
-        if unchanged {
-            return Ok(Renewal::NotDue);
+    /// Each file is for itself: half a renewal, a new chain whose key is not there yet, changes nothing of it, and holds up no other.
+    pub fn renew_if_due(&self, now: Timestamp) -> Renewed {
+        match &self.source {
+            Source::Files { files, read } => {
+                let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+                self.renew_files(files, &mut read, now)
+            }
+            // Nobody has needed it so far.
+            Source::Obtained { .. } if self.current().all().is_empty() => {
+                Renewed { renewal: Renewal::NotDue, errors: Vec::new() }
+            }
+            Source::Internal { ca, names } | Source::Obtained { ca, names, .. } => match ca.certificate_for(names, now) {
+                Ok(issued) if self.current().all().iter().any(|held| held.certified_key.cert == issued.certified_key.cert) => {
+                    Renewed { renewal: Renewal::NotDue, errors: Vec::new() }
+                }
+                Ok(issued) => Renewed { renewal: self.replace(vec![issued], now), errors: Vec::new() },
+                Err(error) => Renewed { renewal: Renewal::NotDue, errors: vec![error] },
+            },
         }
-        let not_after = renewed.iter().map(|loaded| loaded.facts.not_after).min().unwrap_or(now);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = renewed;
-        Ok(Renewal::Replaced { not_after })
+    }
+
+    fn renew_files(&self, files: &[Certificate], read: &mut ReadFiles, now: Timestamp) -> Renewed {
+        let stamps = stamps(files);
+        if stamps.are_of_what_was_read_at(&read.stamps) {
+            return Renewed { renewal: Renewal::NotDue, errors: Vec::new() };
+        }
+        let (mut errors, mut is_changed) = (Vec::new(), false);
+        let outcomes = load_each(files, self.staples.as_deref());
+        for ((file, outcome), held) in files.iter().zip(outcomes).zip(&mut read.loaded) {
+            match outcome.and_then(|found| still_or_newly_good(file, held, found, now)) {
+                Err(error) => errors.push(error),
+                Ok(found) if found.certified_key.cert == held.certified_key.cert => {}
+                Ok(found) => {
+                    *held = found;
+                    is_changed = true;
+                }
+            }
+        }
+        if errors.is_empty() {
+            read.stamps = stamps;
+        }
+        let renewal = if is_changed { self.replace(read.loaded.clone(), now) } else { Renewal::NotDue };
+        Renewed { renewal, errors }
+    }
+
+    fn replace(&self, certificates: Vec<LoadedCertificate>, now: Timestamp) -> Renewal {
+        let not_after = certificates.iter().map(|loaded| loaded.facts.not_after).min().unwrap_or(now);
+        self.current.store(Arc::new(CertificateSet::new(certificates)));
+        Renewal::Replaced { not_after }
+    }
+}
+
+impl SiteCertificates {
+    /// That of the internal CA, until a public one is there.
+    fn stand_in(&self, ca: &InternalCa, names: &[CertificateName]) -> Option<Arc<CertifiedKey>> {
+        if let Some(first) = self.current.load().all().first() {
+            return Some(first.certified_key.clone());
+        }
+        let issued = ca.certificate_for(names, Timestamp::now());
+        let issued = issued.inspect_err(|error| tracing::error!(%error, "the internal CA cannot issue")).ok()?;
+        let certified_key = issued.certified_key.clone();
+        self.current.store(Arc::new(CertificateSet::new(vec![issued])));
+        Some(certified_key)
     }
 }
 
 impl ResolvesServerCert for SiteCertificates {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        let usable =
-            |loaded: &&LoadedCertificate| loaded.certified_key.key.choose_scheme(client_hello.signature_schemes()).is_some();
-        // With one certificate there is nothing to choose, and rustls has the better alert when the client cannot use it.
-        let chosen = if let [only] = &current[..] {
-            only
-        } else {
-            let covering = client_hello
-                .server_name()
-                .and_then(|name| current.iter().filter(|loaded| loaded.facts.covers_name(name)).find(usable));
-            covering.or_else(|| current.iter().find(usable)).or(current.first())?
-        };
-        Some(chosen.certified_key.clone())
+        if let Source::Obtained { obtained, ca, names } = &self.source {
+            let is_stapled = self.staples.is_some();
+            let found = match client_hello.server_name() {
+                Some(name) => obtained.find(name, is_stapled),
+                None => obtained.find_first(names, is_stapled),
+            };
+            return found.or_else(|| self.stand_in(ca, names));
+        }
+        self.current.load().choose(client_hello.server_name(), client_hello.signature_schemes())
     }
 }
 
 impl fmt::Debug for SiteCertificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.current().iter().map(|loaded| &loaded.facts)).finish()
+        f.debug_list().entries(self.current().all().iter().map(|loaded| &loaded.facts)).finish()
     }
 }
 
-fn load_files(files: &[Certificate]) -> Result<Arc<[LoadedCertificate]>, Vec<CertError>> {
-    let mut loaded = Vec::with_capacity(files.len());
-    let mut errors = Vec::new();
-    for file in files {
-        match LoadedCertificate::load(file) {
+/// Taken before the files are read, see there.
+fn stamps(files: &[Certificate]) -> Stamps {
+    Stamps::of(files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key)).map(PathBuf::as_path))
+}
+
+/// Whoever puts an old one in the place of a good one does not mean it; at a start there would be no other.
+fn still_or_newly_good(
+    file: &Certificate,
+    held: &LoadedCertificate,
+    found: LoadedCertificate,
+    now: Timestamp,
+) -> Result<LoadedCertificate, CertError> {
+    let CertificateFacts { not_before, not_after, .. } = *found.facts;
+    let is_held_good = held.facts.not_before <= now && now < held.facts.not_after;
+    if is_held_good && not_after <= now {
+        return Err(CertError::Expired { file: file.cert.clone(), not_after });
+    }
+    if is_held_good && now < not_before {
+        return Err(CertError::NotYetValid { file: file.cert.clone(), not_before });
+    }
+    Ok(found)
+}
+
+/// All of them, or what is wrong with each that is not usable.
+fn load_all(files: &[Certificate], staples: Option<&Staples>) -> Result<Vec<LoadedCertificate>, Vec<CertError>> {
+    let (mut loaded, mut errors) = (Vec::with_capacity(files.len()), Vec::new());
+    for outcome in load_each(files, staples) {
+        match outcome {
             Ok(certificate) => loaded.push(certificate),
             Err(error) => errors.push(error),
         }
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    // Stable, so among equals the file's order counts.
-    loaded.sort_by_key(|certificate| match certificate.facts.key_algorithm {
-        KeyAlgorithm::Rsa { .. } => KeyAlgorithm::Rsa { bits: 0 },
-        other => other,
-    });
-    Ok(Arc::from(loaded))
+    if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+}
+
+/// In the order of the files.
+fn load_each(files: &[Certificate], staples: Option<&Staples>) -> Vec<Result<LoadedCertificate, CertError>> {
+    in_parallel(files, |file: &Certificate| {
+        let certificate = LoadedCertificate::load(file)?;
+        Ok(match staples {
+            Some(staples) => staples.attach(certificate),
+            None => certificate,
+        })
+    })
 }

@@ -2,9 +2,10 @@
 //! Verified unless the configuration says otherwise. Connecting is `transport`'s work.
 
 use crate::error::CertError;
-use crate::files::{LoadedCertificate, load_chain, read_pem};
+use crate::files::{LoadedCertificate, read_pem};
 use crate::provider::provider;
 use crate::survivors::TlsSurvivors;
+use crate::trust::{mozilla_roots, roots_of_file, system_roots};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -13,7 +14,6 @@ use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tidegate_model::{Certificate, UpstreamAddress, UpstreamTls};
 
@@ -80,7 +80,7 @@ fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError>
     let verifier: Arc<dyn ServerCertVerifier> = if tls.verify {
         let roots = match &tls.ca {
             Some(file) => Arc::new(roots_of_file(file)?),
-            None => system_roots(),
+            None => trusted_roots(),
         };
         WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
@@ -102,34 +102,17 @@ fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError>
     Ok(config)
 }
 
-fn roots_of_file(file: &Path) -> Result<RootCertStore, CertError> {
-    let mut roots = RootCertStore::empty();
-    for (index, certificate) in load_chain(file)?.into_iter().enumerate() {
-        roots.add(certificate).map_err(|error| CertError::Certificate {
-            file: file.to_owned(),
-            position: index + 1,
-            problem: error.to_string(),
-        })?;
-    }
-    Ok(roots)
-}
-
 /// The system's trusted roots, read once; Mozilla's list when there are none, as in an image built FROM scratch.
-fn system_roots() -> Arc<RootCertStore> {
+fn trusted_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let load = || {
-        let native = rustls_native_certs::load_native_certs();
-        let mut roots = RootCertStore::empty();
-        // Every system's list holds a few that no longer follow the rules; they are left out, as everywhere.
-        let (taken, _) = roots.add_parsable_certificates(native.certs);
-        if taken == 0 {
-            let error = native.errors.first().map(ToString::to_string);
+        let roots = system_roots().unwrap_or_else(|error| {
             tracing::warn!(
-                error = error.as_deref().unwrap_or("none found"),
+                error,
                 "the system has no trusted roots; upstreams are verified against Mozilla's list as of this release"
             );
-            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        }
+            mozilla_roots()
+        });
         Arc::new(roots)
     };
     ROOTS.get_or_init(load).clone()

@@ -72,7 +72,7 @@ impl Encoder {
     /// `length` is that of the whole body, if it is known; a body of another length is an error of [`Encoder::step`] with zstd.
     pub fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Encoder> {
         let level = if length.is_none() { level.min(LEVEL_OF_STREAM) } else { level };
-        let window_bits = window_bits(length);
+        let window_bits = window_bits(coding, level, length);
         // With the small tables of a stream, every level takes what the first one does.
         let tables = if length.is_none() && coding == Coding::Zstd { 1 } else { level };
         let needed = bytes_needed(coding, tables, window_bits);
@@ -121,10 +121,15 @@ impl Drop for Encoder {
 }
 
 /// As small as the body allows: a window beyond it is memory that is cleared and never used.
-fn window_bits(length: Option<u64>) -> u32 {
+fn window_bits(coding: Coding, level: u8, length: Option<u64>) -> u32 {
+    let least = match coding {
+        // Below it the library searches in chains of matches: level 5 took 2.3 ms for 2 KB instead of 0.2, and 27 ms for 100 KB instead of 4.
+        Coding::Brotli if level >= 5 => 17,
+        Coding::Zstd | Coding::Gzip | Coding::Brotli => WINDOW_BITS_LEAST,
+    };
     match length {
         None => WINDOW_BITS_OF_STREAM,
-        Some(length) => (u64::BITS - length.saturating_sub(1).leading_zeros()).clamp(WINDOW_BITS_LEAST, WINDOW_BITS_MOST),
+        Some(length) => (u64::BITS - length.saturating_sub(1).leading_zeros()).clamp(least, WINDOW_BITS_MOST),
     }
 }
 

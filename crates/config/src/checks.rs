@@ -1,22 +1,30 @@
 //! What concerns several sites, pools and listeners at once, after each has been read by itself.
 
-use crate::diagnostics::{Diagnostic, FileId, Location};
+use crate::diagnostics::{Diagnostic, FileId, Location, nearest};
 use crate::lowering::Lowering;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::passed_on;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use tidegate_model::{HostPattern, Scheme};
+use tidegate_model::{
+    AccessLogFormat, Acme, AcmeChallenge, HostPattern, Placeholder, Scheme, Step, Storage, TemplatePart, TlsSource,
+};
 
 /// Everything that can only be seen with the whole configuration in view.
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     duplicate_addresses(lowering);
     mixed_ports(lowering);
+    passed_on::names_of_sites(lowering);
+    passed_on::pools(lowering);
     if lowering.has_errors() {
         // What seems to be unused may be wanted by the part that was not understood.
         return;
     }
+    obtained_certificates(lowering);
+    unset_log_fields(lowering);
     unused_pools(lowering);
     unused_listeners(lowering);
-    if lowering.configuration.sites.is_empty() {
+    ticket_keys_for_nobody(lowering);
+    if lowering.configuration.sites.is_empty() && lowering.configuration.tcp.is_empty() {
         let diagnostic =
             Diagnostic::warning("no-site", Location { file: main_file, span: 0..0 }, "there is no site, so nothing is served")
                 .help("for example `site \"http://:8080\" { respond 200 body=\"hello\" }`");
@@ -91,13 +99,24 @@ fn mixed_ports(lowering: &mut Lowering<'_>) {
             port.listen(ip, Scheme::Http, Listening { at, why, order });
         }
     }
+    let sites = lowering.spans.addresses.len();
+    for (order, (tcp, at)) in lowering.configuration.tcp.iter().zip(&lowering.spans.tcp).enumerate() {
+        let one = Listening { at, why: PASSED_ON, order: sites + order };
+        ports.entry(tcp.port).or_default().listen(tcp.ip, Scheme::Https, one);
+    }
     let clashes = ports.into_iter().filter_map(|(port, asked)| asked.clash.map(|(one, other)| clash(port, one, other)));
     let found: Vec<Diagnostic> = clashes.collect();
     lowering.diagnostics.extend(found);
 }
 
+const PASSED_ON: &str = "connections that are handed on";
+
 fn clash(port: u16, one: Listening<'_>, other: Listening<'_>) -> Diagnostic {
-    let message = format!("port {port} cannot speak both TLS and plain HTTP");
+    let message = if one.why == PASSED_ON || other.why == PASSED_ON {
+        format!("port {port} cannot speak plain HTTP and hand connections on")
+    } else {
+        format!("port {port} cannot speak both TLS and plain HTTP")
+    };
     Diagnostic::error("mixed-port", one.at.clone(), message)
         .marked(one.why)
         .label(other.at.clone(), other.why)
@@ -108,6 +127,131 @@ fn ip_of(host: &HostPattern) -> Option<IpAddr> {
     match host {
         HostPattern::Ip(ip) => Some(*ip),
         HostPattern::Any | HostPattern::Exact(_) | HostPattern::Wildcard(_) => None,
+    }
+}
+
+/// Names whose certificates cannot be obtained as the configuration stands: what is said here, nobody has to find out from a browser.
+fn obtained_certificates(lowering: &mut Lowering<'_>) {
+    let configuration = &lowering.configuration;
+    let listens = ports_listened_on(lowering);
+    let mut found = Vec::new();
+    // Both are in file order, and nothing was wrong with any address.
+    let mut places = lowering.spans.addresses.iter();
+    for site in &configuration.sites {
+        let acme = configuration.acme_of(site);
+        for address in &site.addresses {
+            let Some((_, at)) = places.next() else { break };
+            let is_wanted = address.host.is_public() || site.tls.acme.is_some() && address.host != HostPattern::Any;
+            if site.tls.source != TlsSource::Automatic
+                || address.scheme != Scheme::Https
+                || !(is_wanted || site.tls.on_demand.is_some())
+            {
+                continue;
+            }
+            let host = lowering.shown(&address.host.to_string(), at);
+            match &acme {
+                None if site.tls.on_demand.is_some() => {
+                    let message = "`on-demand` obtains certificates, and `acme \"off\"` says that none are";
+                    let diagnostic = Diagnostic::error("conflicting-tls", at.clone(), message);
+                    found.push(diagnostic.help("remove `acme \"off\"`, or add `acme` to the `tls` of this site"));
+                }
+                None if is_wanted => {
+                    let message = format!("the internal CA signs for `{host}`, which browsers do not trust");
+                    let diagnostic = Diagnostic::warning("internal-certificate", at.clone(), message);
+                    found.push(diagnostic.help(
+                        "remove `acme \"off\"`, give the certificate with `tls cert=\"…\" key=\"…\"`, or say `tls \"internal\"`",
+                    ));
+                }
+                Some(acme) if is_wanted && site.tls.on_demand.is_none() => {
+                    found.extend(cannot_be_shown(acme, &address.host, &host, at, &listens));
+                }
+                None | Some(_) => {}
+            }
+        }
+    }
+    lowering.diagnostics.extend(found);
+}
+
+fn ports_listened_on(lowering: &Lowering<'_>) -> HashSet<(Scheme, u16)> {
+    let addresses = lowering.configuration.sites.iter().flat_map(|site| &site.addresses);
+    let ports = addresses.flat_map(|address| {
+        let redirect = address.redirect_from_http.then(|| (Scheme::Http, Scheme::Http.default_port()));
+        std::iter::once((address.scheme, address.port)).chain(redirect)
+    });
+    ports.collect()
+}
+
+/// Why no challenge of the CA can be answered for the host.
+fn cannot_be_shown(
+    acme: &Acme,
+    host: &HostPattern,
+    shown: &str,
+    at: &Location,
+    listens: &HashSet<(Scheme, u16)>,
+) -> Option<Diagnostic> {
+    let may = |challenge: AcmeChallenge| acme.challenges.is_empty() || acme.challenges.contains(&challenge);
+    let by_dns = may(AcmeChallenge::Dns01) && acme.dns.is_some();
+    if by_dns && !matches!(host, HostPattern::Ip(_)) {
+        return None;
+    }
+    if matches!(host, HostPattern::Wildcard(_)) {
+        let message = format!("no certificate can be obtained for `{shown}`: wildcards need `dns-01`");
+        let diagnostic = Diagnostic::warning("no-challenge", at.clone(), message);
+        return Some(diagnostic.help("add `dns` to `acme`, as in `acme { dns \"cloudflare\" token=\"…\"; }`, name the hosts one by one, or obtain them with `on-demand`"));
+    }
+    let by_tls = may(AcmeChallenge::TlsAlpn01) && listens.contains(&(Scheme::Https, acme.https_port));
+    let by_http = may(AcmeChallenge::Http01) && listens.contains(&(Scheme::Http, acme.http_port));
+    if by_tls || by_http {
+        return None;
+    }
+    let message = format!("no certificate can be obtained for `{shown}`: no site listens on a port that the CA connects to");
+    let diagnostic = Diagnostic::warning("no-challenge", at.clone(), message);
+    let ports = format!("for `tls-alpn-01` a site on :{}, for `http-01` one on `http://:{}`", acme.https_port, acme.http_port);
+    Some(diagnostic.help(format!("{ports}, or a `dns` line in `acme`; or say `tls \"internal\"`")))
+}
+
+/// `{log.NAME}` is what the `log` of a site or route calls so.
+fn unset_log_fields(lowering: &mut Lowering<'_>) {
+    let AccessLogFormat::Template(format) = &lowering.configuration.access_log.format else { return };
+    let Some(at) = lowering.spans.access_log_format.clone() else { return };
+    let steps = lowering
+        .configuration
+        .sites
+        .iter()
+        .flat_map(|site| site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps)));
+    let set: BTreeSet<&str> = steps
+        .filter_map(|step| if let Step::Log(log) = step { Some(log) } else { None })
+        .flat_map(|log| log.fields.iter().map(|field| field.name.as_str()))
+        .collect();
+    let wanted = format.parts.iter().filter_map(|part| match part {
+        TemplatePart::Placeholder(Placeholder::LogOwn(name)) => Some(name.as_str()),
+        TemplatePart::Placeholder(_) | TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
+    });
+    let unset: BTreeSet<&str> = wanted.filter(|name| !set.contains(name)).collect();
+    let found: Vec<Diagnostic> = unset
+        .into_iter()
+        .map(|name| {
+            let diagnostic =
+                Diagnostic::warning("unset-log-field", at.clone(), format!("`{{log.{name}}}` is always empty: no `log` sets it"));
+            diagnostic.help(match nearest(name, set.iter().copied()) {
+                Some(known) => format!("did you mean `{{log.{known}}}`?"),
+                None => {
+                    format!("set it in a site or a route, as in `log {{ field \"{name}\" \"{{request.header.X-Tenant}}\"; }}`")
+                }
+            })
+        })
+        .collect();
+    lowering.diagnostics.extend(found);
+}
+
+/// The state folder is of one host, and its processes hand their keys on in other ways.
+fn ticket_keys_for_nobody(lowering: &mut Lowering<'_>) {
+    let Some(at) = lowering.spans.shared_ticket_keys.clone() else { return };
+    if lowering.configuration.storage == Storage::State {
+        let diagnostic =
+            Diagnostic::warning("shared-with-nobody", at, "no other host reads the state folder, where these keys are");
+        let help = "name a `storage` that hosts share, as in `storage \"rediss://redis.internal\"`, or remove `ticket-keys`";
+        lowering.report(diagnostic.help(help));
     }
 }
 
@@ -130,12 +274,13 @@ fn unused_listeners(lowering: &mut Lowering<'_>) {
             listening.insert((ip, Scheme::Http.default_port()));
         }
     }
+    listening.extend(lowering.configuration.tcp.iter().map(|tcp| (tcp.ip, tcp.port)));
     let mut found = Vec::new();
     for (options, at) in lowering.configuration.listeners.iter().zip(&lowering.spans.listeners) {
         let used = listening.contains(&(options.ip, options.port));
         if !used {
             let diagnostic = Diagnostic::warning("unused-listener", at.clone(), "no site listens on this address")
-                .help("the addresses come from the sites; a `listener` only sets options of one");
+                .help("the addresses come from `site` and `tcp`; a `listener` only sets options of one");
             found.push(diagnostic);
         }
     }

@@ -88,7 +88,8 @@ impl Sources {
         let mut copy: Option<Sources> = None;
         for (index, file) in self.files.iter().enumerate() {
             let arguments = written_secret_arguments(&file.text, &self.secret_arguments);
-            for span in written_secrets(&file.text, &self.secrets).into_iter().chain(arguments) {
+            let of_urls = passwords_in_urls(&file.text);
+            for span in written_secrets(&file.text, &self.secrets).into_iter().chain(arguments).chain(of_urls) {
                 let text = &mut copy.get_or_insert_with(|| self.clone()).files[index].text;
                 text.replace_range(span.clone(), &"*".repeat(span.len()));
             }
@@ -184,6 +185,18 @@ impl Diagnostic {
         self
     }
 
+    /// What is written is repeated in messages, and a URL may have a password in it.
+    pub(crate) fn hide_passwords(&mut self) {
+        let labels = self.labels.iter_mut().map(|label| &mut label.text);
+        let texts =
+            [&mut self.message, &mut self.primary.text].into_iter().chain(&mut self.notes).chain(&mut self.help).chain(labels);
+        for text in texts {
+            for span in passwords_in_urls(text) {
+                text.replace_range(span.clone(), &"*".repeat(span.len()));
+            }
+        }
+    }
+
     /// `help: did you mean …` when one of the candidates is close to what was written.
     pub fn suggest<'c>(self, written: &str, candidates: impl IntoIterator<Item = &'c str>) -> Diagnostic {
         match nearest(written, candidates) {
@@ -236,6 +249,23 @@ fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>
             let spans_of_line = arguments.filter(|span| !line[span.clone()].starts_with('{'));
             spans.extend(spans_of_line.map(|span| behind + span.start..behind + span.end));
         }
+    }
+    spans
+}
+
+/// What stands before the host of a URL, where no password should be and some are. Of a name with a password the password; else all of it, which may be a
+/// token.
+fn passwords_in_urls(text: &str) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    for (start, scheme_end) in text.match_indices("://") {
+        let start = start + scheme_end.len();
+        let url = &text[start..start + text[start..].find(['"', '`', ' ', '\t', '\n', ';', '}']).unwrap_or(text.len() - start)];
+        // Where a password is expected, as in URLs of Redis, people write what ends an authority elsewhere.
+        let is_redis = ["redis", "rediss", "redis+unix"].iter().any(|scheme| text[..start - scheme_end.len()].ends_with(scheme));
+        let authority = if is_redis { url } else { &url[..url.find(['/', '?', '#']).unwrap_or(url.len())] };
+        let Some(end) = authority.rfind('@') else { continue };
+        let password = authority[..end].find(':').map_or(0, |colon| colon + 1);
+        spans.push(start + password..start + end);
     }
     spans
 }
@@ -402,6 +432,13 @@ mod tests {
         check("admin \"nonsense\" token=#\"0123456789abcdef0123\"#", "0123456789");
         check("admin \"nonsense\" token=hunter2hunter2hunter2", "hunter2");
         check("admin \"nonsense\" token=\"short\"", "short");
+        check("storage \"redis://hunter2@cache/x\"", "hunter2@cache/x");
+        for url in ["redis://:hunter2@cache/0", "rediss://ops:hunter2@cache", "redis://ops:hunter2/a@b@cache/0"] {
+            check(&format!("storage \"{url}\""), "hunter2");
+            check(&format!("storage {url}"), "hunter2");
+        }
+        check("acme { ca \"https://hunter2@ca.example/dir\"; }", "hunter2");
+        check("acme { dns \"webhook\" url=\"https://ops:hunter2@dns.example/x\"; }", "hunter2");
         let user = |line: &str| format!("site \":80\" {{ basic-auth {{ {line}; }}; respond 200; }}");
         check(&user("user \"alice\" \"hunter2\""), "hunter2");
         check(&user("user alice hunter2"), "hunter2");

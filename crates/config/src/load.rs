@@ -18,7 +18,7 @@ use std::hash::Hash;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use tidegate_model::{Configuration, Discover, SiteAddress, UpstreamAddress};
+use tidegate_model::{Configuration, Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
 
 const INCLUDE_DEPTH_MAX: usize = 16;
 /// Included files, all together.
@@ -71,8 +71,20 @@ pub struct Spans {
     pub admin: Option<Location>,
     /// The path of the access log, when it is a file.
     pub access_log: Option<Location>,
+    /// The place that `storage` names.
+    pub storage: Option<Location>,
+    /// Of a template only.
+    pub(crate) access_log_format: Option<Location>,
+    /// Of `ticket-keys`, where it shares them.
+    pub(crate) shared_ticket_keys: Option<Location>,
     /// In the order of [`Configuration::listeners`].
     pub listeners: Vec<Location>,
+    /// In the order of [`Configuration::tcp`].
+    pub tcp: Vec<Location>,
+    /// Every name of every `sni`, with its port.
+    pub(crate) passed_on: Vec<(u16, HostPattern, Location)>,
+    /// Every pool that a `tcp` hands connections to, as often as it does, and whether those are TLS for sure.
+    pub(crate) tcp_pools: Vec<(PoolName, Location, bool)>,
     /// Every server of every pool, named or written in place, as often as it is named.
     pub servers: Vec<(UpstreamAddress, Location)>,
     /// Every `discover` of every pool.
@@ -473,6 +485,7 @@ impl<'e> Loader<'e> {
         read_files.dedup();
         include_patterns.sort();
         include_patterns.dedup();
+        diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
         diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));
         let configuration = (!has_errors).then_some(configuration);
         Loaded { configuration, diagnostics, files: sources, read_files, include_patterns, spans, written }

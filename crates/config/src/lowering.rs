@@ -4,7 +4,7 @@
 pub use crate::reading::{Read, expect_text, read, read_choice_or};
 
 use crate::diagnostics::{Diagnostic, Location, Severity, Sources, nearest, shortened};
-use crate::directives;
+use crate::directives::{self, client_auth};
 use crate::load::{Environment, Spans};
 use crate::placeholders::Text;
 use crate::syntax::{Entry, Node, Value};
@@ -31,6 +31,8 @@ pub struct Lowering<'a> {
     pub spans: Spans,
     /// Files that were read besides the configuration itself.
     pub read_files: Vec<PathBuf>,
+    /// What wants certificates of clients, in the site that is being read.
+    pub client_auth_uses: Vec<client_auth::Use>,
 }
 
 impl<'a> Lowering<'a> {
@@ -46,6 +48,7 @@ impl<'a> Lowering<'a> {
             pools_in_place: BTreeMap::new(),
             spans: Spans::default(),
             read_files: Vec::new(),
+            client_auth_uses: Vec::new(),
         }
     }
 
@@ -318,6 +321,14 @@ impl<'n> Line<'n> {
 
     pub fn text(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Text> {
         self.read(lowering, name).map(Read::text)
+    }
+
+    /// The values of a property that may be given several times.
+    pub fn texts(&self, lowering: &mut Lowering<'_>, name: &str) -> Vec<Text> {
+        let property = self.directive.properties.iter().find(|property| property.name == name);
+        let property = property.expect("lowering asks for properties that are in its table entry");
+        let what = format!("`{name}=`");
+        self.properties(name).filter_map(|entry| read(lowering, &entry.value, property.kind, &what)).map(Read::text).collect()
     }
 
     pub fn duration(&self, lowering: &mut Lowering<'_>, name: &str) -> Option<Duration> {

@@ -1,10 +1,54 @@
-//! Which routes can never be taken because an earlier one takes everything they would. A warning, never an error.
-//! Exact for paths and equal conditions; two regular expressions are only compared as text.
+//! Which routes can never be taken: because an earlier one takes everything they would, a warning, or because `path-policy` lets no request come
+//! with such a path, an error. Exact for paths and equal conditions; two regular expressions are only compared as text.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::route::RouteDraft;
 use crate::lowering::Lowering;
-use tidegate_model::{MatchLine, PathPattern};
+use tidegate_model::{ConditionKind, MatchLine, PathPattern, PathPolicy};
+use tidegate_routing::path_policy::{NeverFits, never_fits};
+
+/// Refuses patterns that no request fits under `path-policy`: whoever writes `/Admin/*` to keep others out must be told that it keeps out nobody.
+pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: PathPolicy) {
+    for route in routes {
+        let policies = [Some(of_site), route.path_policy()];
+        let in_conditions =
+            route.matches.iter().flat_map(|line| &line.conditions).filter_map(|condition| match &condition.kind {
+                ConditionKind::Path(patterns) => Some(patterns),
+                _ => None,
+            });
+        let in_conditions = in_conditions.flatten().map(|pattern| (pattern, &route.location));
+        for (pattern, location) in route.paths.iter().map(|(pattern, at)| (pattern, at)).chain(in_conditions) {
+            if let Some(reason) = policies.iter().flatten().find_map(|policy| never_fits(pattern, *policy)) {
+                lowering.report(no_such_path(pattern, reason, location.clone()));
+            }
+        }
+    }
+}
+
+fn no_such_path(pattern: &PathPattern, reason: NeverFits, location: Location) -> Diagnostic {
+    let (text, rest) = match pattern {
+        PathPattern::Exact(text) => (text, ""),
+        PathPattern::Prefix(text) => (text, "*"),
+        PathPattern::Regex(text) => (&format!("~{text}"), ""),
+    };
+    let (why, help) = match reason {
+        NeverFits::Spelled(path) => (
+            format!("`path-policy` makes `{path}` of such a path"),
+            format!("write `{path}{rest}`, or say otherwise with `path-policy`"),
+        ),
+        NeverFits::Refused(refusal) => {
+            (format!("`{}` refuses such a path", refusal.setting()), "remove it, or say otherwise with `path-policy`".to_owned())
+        }
+        NeverFits::Contains(literal) => (
+            format!("no path has `{literal}` in it as `path-policy` spells them"),
+            "write it as such a path arrives (small letters, single slashes), or say otherwise with `path-policy`".to_owned(),
+        ),
+        NeverFits::NoPath => {
+            ("it is no path below `/`".to_owned(), "write a path that begins with `/` and stays below it".to_owned())
+        }
+    };
+    Diagnostic::error("no-such-path", location, format!("no request fits `{text}{rest}`: {why}")).help(help)
+}
 
 /// Warns of routes, and of single patterns of routes, that earlier routes take away.
 pub fn check(lowering: &mut Lowering<'_>, routes: &[RouteDraft]) {

@@ -5,16 +5,18 @@ use crate::lowering::quoted_list;
 use crate::table::{Argument, Block, Count, Directive, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
-use tidegate_model::{LogField, Placeholder};
+use tidegate_model::{ClientCertificateField, LogField, Placeholder};
 
 /// The sections, and what stands above the directives of each.
-const SECTIONS: [(Place, &str, &str); 12] = [
+const SECTIONS: [(Place, &str, &str); 14] = [
     (Place::Top, "Top level", "What stands outside every block."),
     (Place::Site, "In a `site`", "Steps, routes and certificates. The steps may also stand in a `route`."),
     (Place::Route, "In a `route`", "Everything that a site takes as a step, and conditions."),
     (Place::Header, "In the block of a `header`", "`match`, as in a route; for `response-header` and `request-header` as well."),
     (Place::Log, "In the `log` of a site or a route", ""),
     (Place::Split, "In a `split`", ""),
+    (Place::Tcp, "In a `tcp`", ""),
+    (Place::Sni, "In an `sni`", ""),
     (Place::Pool, "In a `pool`", "Also the block of a `proxy` that names addresses."),
     (Place::FastCgi, "In a `fastcgi`", ""),
     (Place::Tls, "In the `tls` of a site", ""),
@@ -125,6 +127,20 @@ fn meaning(placeholder: &Placeholder) -> &'static str {
         Placeholder::ClientPort => "the client's port",
         Placeholder::TlsSni => "the server name of the TLS handshake",
         Placeholder::TlsVersion => "the version of TLS",
+        Placeholder::TlsClient(ClientCertificateField::Subject) => {
+            "the subject of the client's certificate, as in `CN=ops,O=Example`"
+        }
+        Placeholder::TlsClient(ClientCertificateField::Issuer) => "who signed it",
+        Placeholder::TlsClient(ClientCertificateField::Serial) => "its serial number, in hexadecimal digits",
+        Placeholder::TlsClient(ClientCertificateField::San) => "its names (DNS, IP, mail, URI), with commas between",
+        Placeholder::TlsClient(ClientCertificateField::Fingerprint) => "its SHA-256, in lower case hexadecimal digits",
+        Placeholder::TlsClient(ClientCertificateField::NotAfter) => "when it ends, as in `2026-01-31T11:15:57Z`",
+        Placeholder::TlsClient(ClientCertificateField::Verified) => {
+            "`yes` when the client has shown a good certificate, else `no`"
+        }
+        Placeholder::TlsJa4 => {
+            "what software the client is, by its TLS handshake (JA4), as in `t13d1516h2_8daaf6152771_d8a2da3f94cd`"
+        }
         Placeholder::RequestHeader(_) => "a header field of the request",
         Placeholder::RequestCookie(_) => "a cookie of the request, as it was sent; the first of its name",
         Placeholder::ResponseHeader(_) => "a header field of the response; needs a response",

@@ -25,11 +25,17 @@ pub enum Place {
     Log,
     /// The block of a `split`.
     Split,
+    /// The block of a `tcp`.
+    Tcp,
+    /// The block of an `sni`.
+    Sni,
     Pool,
     /// The block of a `fastcgi`.
     FastCgi,
     /// The block of a site's `tls`.
     Tls,
+    /// The block of an `acme`.
+    Acme,
     Listener,
     Limits,
     /// The block of `basic-auth`.
@@ -37,16 +43,19 @@ pub enum Place {
 }
 
 impl Place {
-    pub const ALL: [Place; 12] = [
+    pub const ALL: [Place; 15] = [
         Place::Top,
         Place::Site,
         Place::Route,
         Place::Header,
         Place::Log,
         Place::Split,
+        Place::Tcp,
+        Place::Sni,
         Place::Pool,
         Place::FastCgi,
         Place::Tls,
+        Place::Acme,
         Place::Listener,
         Place::Limits,
         Place::BasicAuth,
@@ -61,9 +70,12 @@ impl Place {
             Place::Header => "in the block of a `header`",
             Place::Log => "in the `log` of a site or a route",
             Place::Split => "in a `split`",
+            Place::Tcp => "in a `tcp`",
+            Place::Sni => "in an `sni`",
             Place::Pool => "in a `pool`",
             Place::FastCgi => "in a `fastcgi`",
             Place::Tls => "in the `tls` of a site",
+            Place::Acme => "in an `acme`",
             Place::Listener => "in a `listener`",
             Place::Limits => "in `limits`",
             Place::BasicAuth => "in a `basic-auth`",

@@ -211,7 +211,7 @@ fn values_that_do_not_fit_are_named_by_their_place() {
         json!({ "site": [{ "addresses": ["a"], "steps": [{ "respnd": {} }, { "match": {} }, {}] }] }),
         "at `/site/0/steps/0/respnd`: a step has no member `respnd`\n  help: did you mean `respond`?\n\
          at `/site/0/steps/1/match`: a step has no member `match`\n  help: it has `tls`, `route`, `proxy`, `split`, `respond`, `redirect`, `files`, `fastcgi`, `header`, \
-         `response-header`, `request-header`, `rewrite`, `strip-prefix`, `add-prefix`, `body-limit`, `path-policy`, `allow`, `deny`, `cors`, `basic-auth`, `rate-limit`, `concurrency-limit`, `error-page`, `compress`, `decompress`, `cache`, `timeout`, `mirror`, `log`\n\
+         `response-header`, `request-header`, `rewrite`, `strip-prefix`, `add-prefix`, `body-limit`, `path-policy`, `allow`, `deny`, `cors`, `basic-auth`, `client-auth`, `rate-limit`, `concurrency-limit`, `error-page`, `compress`, `decompress`, `cache`, `timeout`, `mirror`, `log`\n\
          at `/site/0/steps/2`: a step is an object with one member, the name of its directive\n  \
          help: for example `{\"respond\": {\"status\": 204}}`",
     );

@@ -321,7 +321,7 @@ fn check_corpus_edit(corpus: &[String], bytes: &[u8]) {
         // What the value leaves out, the target says.
         let identity = match target {
             Target::Pool { name } => Some(("name", name)),
-            Target::Server { address, .. } | Target::Listener { address } => Some(("address", address)),
+            Target::Server { address, .. } | Target::Listener { address } | Target::Tcp { address } => Some(("address", address)),
             Target::Site { .. } | Target::Route { .. } | Target::Top { .. } => None,
         };
         if let (Some((member, name)), Value::Object(members)) = (identity, &mut value) {
@@ -373,7 +373,9 @@ fn targets(document: &Value) -> Vec<(Target, String)> {
                         targets.push((target, format!("{at}/server/{server}")));
                     }
                 }
-                _ => targets.push((Target::Listener { address: text(&one["address"]) }, at)),
+                "tcp" => targets.push((Target::Tcp { address: text(&one["address"]) }, at)),
+                "listener" => targets.push((Target::Listener { address: text(&one["address"]) }, at)),
+                other => panic!("a list that nothing targets: {other}"),
             }
         }
         if !member.is_array() {
@@ -456,6 +458,7 @@ fn a_configuration_can_be_made_from_nothing() {
                 "site" => List::Sites,
                 "pool" => List::Pools,
                 "listener" => List::Listeners,
+                "tcp" => List::Tcp,
                 _ => {
                     edits.push(Edit::Put(Target::Top { directive: name.clone() }, member.clone()));
                     continue;

@@ -14,7 +14,7 @@ fn check(text: &str, expected: &[&str]) {
         });
         let implied = if listening.implied { " implied" } else { "" };
         let who: Vec<String> = who.collect();
-        seen.push(format!("{} {}{implied}: {}", shown_address(address), listening.scheme.as_str(), who.join(" ")));
+        seen.push(format!("{} {}{implied}: {}", shown_address(address), listening.protocol.as_str(), who.join(" ")));
     }
     assert_eq!(seen, expected, "for {text}");
 }
@@ -33,5 +33,34 @@ fn addresses_come_from_the_sites() {
     check(
         "site \"https://127.0.0.1:443\" { respond 200 }\nsite \"https://b.test\" { respond 200 }",
         &["127.0.0.1:443 https: 0=127.0.0.1 1=b.test", ":443 https: 1=b.test"],
+    );
+}
+
+#[test]
+fn what_is_passed_on_has_an_address_of_its_own_or_shares_one() {
+    let passed_on = |text: &str| {
+        let configuration = load_text("test.kdl", text, Path::new(".")).configuration.expect("a good configuration");
+        let shown = |(address, listening): (_, tidegate_model::listening::Listening<'_>)| {
+            let names: Vec<String> = listening.by_name.iter().map(|(name, to)| format!("{name}={}", to.pool)).collect();
+            let otherwise = listening.otherwise.map_or("", |to| &to.pool.0);
+            format!("{} {}: {} otherwise={otherwise}", shown_address(address), listening.protocol.as_str(), names.join(" "))
+        };
+        listening_shared(&configuration).into_iter().map(shown).collect::<Vec<_>>()
+    };
+    let check = |text: &str, expected: &[&str]| assert_eq!(passed_on(text), expected, "for {text}");
+    check(r#"tcp ":5432" { proxy "10.0.0.7:5432"; }"#, &[":5432 tcp:  otherwise=10.0.0.7:5432"]);
+    let names = r#"tcp ":443" { sni "a.test" "*.b.test" { proxy "10.0.0.7:443"; } }"#;
+    check(names, &[":443 tcp: a.test=10.0.0.7:443 *.b.test=10.0.0.7:443 otherwise="]);
+    check(
+        &format!("site \"https://c.test\" {{ respond 200; }}\n{names}"),
+        &[":443 https: a.test=10.0.0.7:443 *.b.test=10.0.0.7:443 otherwise="],
+    );
+    // The socket of the very address gets its connections, so it has what the other has too.
+    check(
+        &format!("site \"https://c.test\" {{ respond 200; }}\n{names}\ntcp \"192.0.2.1:443\" {{ proxy \"10.0.0.8:443\"; }}"),
+        &[
+            "192.0.2.1:443 https: a.test=10.0.0.7:443 *.b.test=10.0.0.7:443 otherwise=10.0.0.8:443",
+            ":443 https: a.test=10.0.0.7:443 *.b.test=10.0.0.7:443 otherwise=",
+        ],
     );
 }

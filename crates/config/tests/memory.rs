@@ -89,13 +89,13 @@ fn a_text_that_moves_keeps_its_meaning_and_has_its_new_place() {
         let (address, location) = &loaded.spans.addresses[0];
         (address.to_string(), loaded.files.position(location), render(&loaded.diagnostics, &loaded.files, false))
     };
-    let site = "site \"example.com\" { proxy \"api\"; }\n";
+    let site = "site \"*.example.com\" { proxy \"api\"; }\n";
     let pool = "pool \"api\" { server \"10.0.0.4:80\"; }\n";
     let (_, place, warning) = load(&format!("{site}{pool}"));
     assert_eq!(place, (1, 6));
     assert!(warning.contains("test.kdl:1:6"), "{warning}");
     let (address, place, warning) = load(&format!("{pool}\n{site}"));
-    assert_eq!((address.as_str(), place), ("https://example.com", (3, 6)));
+    assert_eq!((address.as_str(), place), ("https://*.example.com", (3, 6)));
     assert!(warning.contains("test.kdl:3:6"), "{warning}");
     let (_, _, errors) = load(site);
     assert!(errors.contains("there is no pool `api`"), "{errors}");

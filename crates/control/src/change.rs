@@ -191,12 +191,13 @@ impl Control {
         let Read { configuration, warnings, files, watched } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (plan, is_same) = in_background(|| (plan(&running, &configuration), configuration == *running));
-        let is_emptied = configuration.sites.is_empty() && !running.sites.is_empty();
+        let serves = |configuration: &Configuration| !configuration.sites.is_empty() || !configuration.tcp.is_empty();
+        let is_emptied = !serves(&configuration) && serves(&running);
         if is_emptied && !matches!(proposal, Proposal::Written(_)) {
             return Err(ChangeFault::Bad(format!(
-                "{} has no site, and {} run: an empty file is more likely a save that is not finished\n  help: write the sites, or stop the process; `tidegate history` has what ran",
+                "{} has no site and no `tcp`, and {} run: an empty file is more likely a save that is not finished\n  help: write the sites, or stop the process; `tidegate history` has what ran",
                 files.first().map_or("it", |file| &file.name),
-                running.sites.len()
+                running.sites.len() + running.tcp.len()
             )));
         }
         // Watched before it is known to run, too: the next save may be what mends it. Of another file than that of the process a change is not
@@ -324,6 +325,7 @@ impl Control {
         old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));
         let is_log_changed = configuration.access_log != self.running.configuration.access_log;
         events::set_level(configuration.log.level);
+        self.follow_ticket_keys(&material);
         self.workers.change(ChangeParts {
             snapshot: Some(material.snapshot.clone()),
             sockets,

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use tidegate_certs::{CertFinding, Severity, TlsSurvivors, check_site, check_upstream};
+use tidegate_certs::{CertFinding, FileKeys, Severity, TlsSurvivors, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Terminal, TlsSource,
-    UpstreamAddress,
+    Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, Terminal,
+    TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::tokio_sock::{self, ListenOptions};
@@ -32,12 +32,15 @@ pub struct Finding {
 #[derive(Debug)]
 pub enum Place {
     Address(SiteAddress),
+    /// By its position in [`Configuration::tcp`].
+    Tcp(usize),
     /// With the site that uses it, where one does.
     File(PathBuf, Option<SiteAddress>),
     Server(UpstreamAddress),
     Source(Discover),
     Admin,
     AccessLog,
+    Storage,
     Whole,
 }
 
@@ -67,10 +70,13 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_admin(configuration, &mut findings);
     check_access_log(configuration, &mut findings);
     check_state_dir(configuration, &state_dir, &mut findings);
+    check_storage(configuration, &state_dir, &mut findings);
     check_servers(configuration, &mut findings);
     check_sources(configuration, &mut findings);
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
+    check_ticket_keys(configuration, &mut findings);
+    check_cache(configuration, &mut findings);
     findings
 }
 
@@ -136,6 +142,24 @@ fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Findi
     }
 }
 
+/// A warning: the process starts without the disk, and keeps answers in memory.
+fn check_cache(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let Some(disk) = &configuration.cache.disk else { return };
+    let nearest = disk.folder.ancestors().find(|folder| folder.exists());
+    if let Some(Err(why)) = nearest.map(can_write_into) {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "cache-folder",
+            place: Place::File(disk.folder.clone(), None),
+            message: format!("the cache cannot keep answers in {}: {why}", disk.folder.display()),
+            help: Some(
+                "name a folder that this user may write to, or one that can be made; without it answers are kept in memory alone"
+                    .into(),
+            ),
+        });
+    }
+}
+
 /// Files of `basic-auth`, each once.
 fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
@@ -150,6 +174,13 @@ fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
                 help: Some(fault.help().into()),
             });
         }
+    }
+}
+
+fn check_ticket_keys(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    for error in FileKeys::load(configuration.ticket_keys.files()).err().into_iter().flatten() {
+        let finding = certificate_finding(CertFinding::from(&error), None, Place::Whole);
+        findings.push(Finding { code: "ticket-key", ..finding });
     }
 }
 
@@ -205,31 +236,30 @@ fn certificate_finding(finding: CertFinding, site: Option<&SiteAddress>, otherwi
 }
 
 fn check_addresses(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let of_sites = configuration.sites.iter().flat_map(|site| &site.addresses);
+    let of_sites = of_sites.map(|address| (listen_address(&address.host, address.port), Place::Address(address.clone())));
+    let of_tcp = configuration.tcp.iter().enumerate().map(|(position, tcp)| (tcp.listen_address(), Place::Tcp(position)));
     let mut seen = BTreeSet::new();
-    for address in configuration.sites.iter().flat_map(|site| &site.addresses) {
-        let listen = listen_address(&address.host, address.port);
-        if !seen.insert(listen) {
-            continue;
-        }
-        if crate::bind::is_shared(listen) {
-            findings.push(Finding {
-                severity: Severity::Warning,
-                code: "address-shared",
-                place: Place::Address(address.clone()),
-                message: format!("another process of this user listens on {listen} already, and would share it"),
-                help: Some("that is right when it is the Tidegate that this configuration is for".into()),
-            });
-        } else if let Err(error) = crate::bind::probe(listen) {
-            let fault = BindFault { address: listen, error };
-            findings.push(Finding {
-                severity: Severity::Error,
-                code: "address-in-use",
-                place: Place::Address(address.clone()),
-                message: fault.what(),
-                help: Some(fault.help()),
-            });
+    for (listen, place) in of_sites.chain(of_tcp) {
+        if seen.insert(listen) {
+            findings.extend(check_address(listen, place));
         }
     }
+}
+
+fn check_address(listen: SocketAddr, place: Place) -> Option<Finding> {
+    if crate::bind::is_shared(listen) {
+        return Some(Finding {
+            severity: Severity::Warning,
+            code: "address-shared",
+            place,
+            message: format!("another process of this user listens on {listen} already, and would share it"),
+            help: Some("that is right when it is the Tidegate that this configuration is for".into()),
+        });
+    }
+    let error = crate::bind::probe(listen).err()?;
+    let fault = BindFault { address: listen, error };
+    Some(Finding { severity: Severity::Error, code: "address-in-use", place, message: fault.what(), help: Some(fault.help()) })
 }
 
 fn check_admin(configuration: &Configuration, findings: &mut Vec<Finding>) {
@@ -308,6 +338,28 @@ fn check_state_dir(configuration: &Configuration, state_dir: &Path, findings: &m
             place: Place::Address(site.addresses[0].clone()),
             message: format!("the internal CA cannot keep its root in {}: {why}", state_dir.display()),
             help: Some("set STATE_DIRECTORY to a folder that this user may write to".into()),
+        });
+    }
+}
+
+/// A warning: the process starts all the same, uses what it has, and obtains nothing until storage can be used.
+fn check_storage(configuration: &Configuration, state_dir: &Path, findings: &mut Vec<Finding>) {
+    let is_in_state = configuration.storage == Storage::State;
+    let is_told = is_in_state && findings.iter().any(|finding| finding.code == "state-folder");
+    if is_told || (is_in_state && !crate::issuing::obtains(configuration)) {
+        return;
+    }
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let found = runtime.block_on(tidegate_storage::inspect(&configuration.storage, state_dir));
+    // A folder of a file server that hangs keeps its thread.
+    runtime.shutdown_background();
+    if let Err(fault) = found {
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "storage",
+            place: Place::Storage,
+            message: format!("certificates and keys cannot be kept in {}: {}", fault.place(), fault.problem()),
+            help: Some(format!("{}; until then no certificate is obtained", fault.remedy())),
         });
     }
 }

@@ -8,17 +8,21 @@ use crate::fault::StartFault;
 use crate::names::{Found, Name, Names};
 use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
+use crate::tickets::gather_ticket_keys;
 use jiff::Timestamp;
-use rustls::ServerConfig;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use tidegate_certs::{SiteCertificates, TlsSurvivors, server_config, upstream_client_config, upstream_server_name};
+use tidegate_certs::{
+    CertError, ClientTrust, SiteCertificates, TicketSource, TlsSurvivors, early_data_config, in_parallel, server_config,
+    session_id_config, upstream_client_config, upstream_server_name,
+};
 use tidegate_discovery::Member;
-use tidegate_model::{Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, UpstreamAddress};
+use tidegate_model::{Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, Tls, UpstreamAddress};
 use tidegate_proxy::auth::{UserFiles, UserList};
 use tidegate_proxy::snapshot::{
-    self, Before, CompiledPool, CompiledServer, Parts, PoolParts, ServerParts, Snapshot, UpstreamTlsConfigs,
+    self, Before, CompiledPool, CompiledServer, Handshakes, Parts, PoolParts, ServerConfigs, ServerParts, Snapshot,
+    UpstreamTlsConfigs,
 };
 use tidegate_proxy::survivors::ProcessSurvivors;
 
@@ -28,6 +32,7 @@ pub struct Material {
     pub snapshot: Arc<Snapshot>,
     /// By site; `None` for plain HTTP.
     pub certificates: Vec<Option<SiteTls>>,
+    pub ticket_keys: TicketSource,
     /// What the sources of servers said last.
     pub discovered: Discovered,
 }
@@ -36,7 +41,24 @@ pub struct Material {
 #[derive(Clone)]
 pub struct SiteTls {
     pub certificates: Arc<SiteCertificates>,
-    pub server_config: Arc<ServerConfig>,
+    pub handshakes: Arc<Handshakes>,
+    /// Of a site that asks its clients for certificates: whom it trusts to sign them.
+    pub clients: Option<Arc<ClientTrust>>,
+}
+
+impl SiteTls {
+    /// Reads the authorities of clients and what they have revoked again. False: there is nothing new.
+    pub fn renew_clients(&mut self, tls: &Tls, survivors: &TlsSurvivors, now: Timestamp) -> Result<bool, Vec<CertError>> {
+        let Some(settings) = &tls.client_auth else { return Ok(false) };
+        let read = ClientTrust::load(settings, now)?;
+        if self.clients.as_ref().is_some_and(|before| before.digest == read.digest) {
+            return Ok(false);
+        }
+        let configs = server_configs(tls, &self.certificates, Some(&read), survivors).map_err(|error| vec![error])?;
+        self.handshakes.store(Arc::new(configs));
+        self.clients = Some(Arc::new(read));
+        Ok(true)
+    }
 }
 
 /// What outlives every configuration.
@@ -102,6 +124,7 @@ pub(crate) fn gather_with(
     news: &News,
 ) -> Result<Material, StartFault> {
     let certificates = gather_certificates(&configuration, before, survivors.tls, now)?;
+    let ticket_keys = gather_ticket_keys(&configuration, before)?;
     // Held until they are compiled in: a file that nobody uses is forgotten.
     let _users = gather_users(&configuration, &survivors.process.user_files)?;
     let known: HashMap<&PoolName, Known<'_>> = before
@@ -130,7 +153,7 @@ pub(crate) fn gather_with(
         Parts {
             generation: numbers.generation,
             serial: numbers.serial,
-            site_tls: certificates.iter().map(|tls| tls.as_ref().map(|tls| tls.server_config.clone())).collect(),
+            site_tls: certificates.iter().map(|tls| tls.as_ref().map(|tls| tls.handshakes.clone())).collect(),
             pools,
             before: before.map(|before| Before { configuration: &before.configuration, snapshot: &before.snapshot }),
             registry: &survivors.process.registry,
@@ -148,7 +171,7 @@ pub(crate) fn gather_with(
         // Servers that come while it runs have neighbours: they wait for their checker's first answer instead of everybody for them.
         await_checks(&snapshot);
     }
-    Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates, discovered })
+    Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates, ticket_keys, discovered })
 }
 
 /// No part of what is compiled: a server that is going away keeps its connections and its requests.
@@ -212,8 +235,7 @@ fn gather_certificates(
     let same = |site: &Arc<Site>, other: &Arc<Site>| {
         Arc::ptr_eq(site, other) || (site.addresses == other.addresses && site.tls == other.tls)
     };
-    let mut gathered = Vec::with_capacity(configuration.sites.len());
-    let mut faults = Vec::new();
+    let mut places = Vec::with_capacity(configuration.sites.len());
     for (position, site) in configuration.sites.iter().enumerate() {
         let place = if known.get(position).is_some_and(|before| same(before, site)) {
             Some(position)
@@ -222,12 +244,19 @@ fn gather_certificates(
                 .get_or_insert_with(|| known.iter().enumerate().map(|(place, site)| (&site.addresses[0], place)).collect());
             table.get(&site.addresses[0]).copied().filter(|place| same(&known[*place], site))
         };
-        match (place, before) {
-            (Some(place), Some(before)) => gathered.push(before.certificates[place].clone()),
-            _ => match load_certificates(site, survivors, now) {
-                Ok(loaded) => gathered.push(loaded),
-                Err(fault) => faults.push(fault),
-            },
+        places.push(place.and_then(|place| Some(&before?.certificates[place])));
+    }
+    let sites: Vec<(&Arc<Site>, Option<&Option<SiteTls>>)> = configuration.sites.iter().zip(places).collect();
+    // Thousands of sites at a start; after a change those that are new.
+    let load = |(site, kept): &(&Arc<Site>, Option<&Option<SiteTls>>)| match kept {
+        Some(kept) => Ok((*kept).clone()),
+        None => load_certificates(site, survivors, now),
+    };
+    let (mut gathered, mut faults) = (Vec::with_capacity(sites.len()), Vec::new());
+    for outcome in in_parallel(&sites, load) {
+        match outcome {
+            Ok(certificates) => gathered.push(certificates),
+            Err(fault) => faults.push(fault),
         }
     }
     match faults.len() {
@@ -262,8 +291,23 @@ fn gather_users(configuration: &Configuration, user_files: &UserFiles) -> Result
 fn load_certificates(site: &Site, survivors: &TlsSurvivors, now: Timestamp) -> Result<Option<SiteTls>, StartFault> {
     let fault = |errors| StartFault::Certificates { site: site.addresses[0].to_string(), errors };
     let Some(certificates) = SiteCertificates::load(site, survivors, now).map_err(fault)? else { return Ok(None) };
-    let server_config = server_config(&site.tls, certificates.clone(), survivors).map_err(|error| fault(vec![error]))?;
-    Ok(Some(SiteTls { certificates, server_config }))
+    let clients = site.tls.client_auth.as_ref().map(|settings| ClientTrust::load(settings, now)).transpose().map_err(fault)?;
+    let configs = server_configs(&site.tls, &certificates, clients.as_ref(), survivors).map_err(|error| fault(vec![error]))?;
+    let handshakes = Arc::new(Handshakes::from_pointee(configs));
+    Ok(Some(SiteTls { certificates, handshakes, clients: clients.map(Arc::new) }))
+}
+
+fn server_configs(
+    tls: &Tls,
+    certificates: &Arc<SiteCertificates>,
+    clients: Option<&ClientTrust>,
+    survivors: &TlsSurvivors,
+) -> Result<ServerConfigs, CertError> {
+    let usual = server_config(tls, certificates.clone(), clients, survivors)?;
+    // The table of sessions does not know under which authorities one began.
+    let by_session_id = if clients.is_none() { session_id_config(tls, &usual, survivors) } else { None };
+    let early_data = early_data_config(tls, &usual, survivors);
+    Ok(ServerConfigs { usual, by_session_id, early_data })
 }
 
 /// Looks up the names of servers that are new, or have new settings around them and no address so far. A pool that stays as it is has its names
@@ -372,7 +416,11 @@ fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsSurvivors) -> Result<Option<Up
     }
     let config =
         |alpn: &[&[u8]]| upstream_client_config(&pool.tls, alpn, tls).map_err(|error| upstream_fault(pool, &error.message()));
-    Ok(Some(UpstreamTlsConfigs { any: config(&[b"h2", b"http/1.1"])?, http1: config(&[b"http/1.1"])?, h2: config(&[b"h2"])? }))
+    let http1 = config(&[b"http/1.1"])?;
+    // The same trust and the same sessions, without reading the files once more.
+    let mut bare = rustls::ClientConfig::clone(&http1);
+    bare.alpn_protocols.clear();
+    Ok(Some(UpstreamTlsConfigs { bare: Arc::new(bare), any: config(&[b"h2", b"http/1.1"])?, h2: config(&[b"h2"])?, http1 }))
 }
 
 /// What the pool's connections are made with now, if its settings are the same.

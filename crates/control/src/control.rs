@@ -3,15 +3,18 @@
 
 use crate::background::in_background;
 use crate::change::ChangeFault;
-use crate::compile::{Material, Survivors, gather};
+use crate::compile::{Material, SiteTls, Survivors, gather};
 use crate::confirm::{Baseline, Pending};
 use crate::discovery::Followers;
 use crate::edit::OnDisk;
 use crate::endpoint::AdminListener;
 use crate::generations::Generations;
+use crate::issuing::Issuance;
 use crate::pools::Checkers;
+use crate::shared_tickets::TicketSharing;
 use crate::sockets::SocketTable;
 use crate::source::{Source, Watched};
+use crate::stapling::Stapling;
 use crate::sticky::CookieKeys;
 use crate::watch::FileWatch;
 use crate::workers::{ChangeParts, Workers};
@@ -21,9 +24,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_certs::{Renewal, TlsSurvivors};
+use tidegate_certs::{Renewal, Renewed, TlsSurvivors};
 use tidegate_config::LoadMemory;
-use tidegate_model::{AuthUsers, BasicAuth, Configuration, Site, Step, TlsSource};
+use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
 use tidegate_proxy::snapshot::{CompiledServer, Snapshot};
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
@@ -52,10 +55,10 @@ pub struct Control {
     /// Snapshots that workers may still hold. The last holder frees them, and that should be this thread: it takes milliseconds when there
     /// are ten thousand sites.
     pub(crate) superseded: Vec<Arc<Snapshot>>,
-    /// Certificates in use whose files are not what could be used.
-    pub(crate) unfit_certificates: Vec<String>,
-    /// Files of users that changed into what cannot be used.
-    pub(crate) unfit_users: Vec<String>,
+    /// Files that changed into what cannot be used, while what they held before is in use.
+    pub(crate) unfit: UnfitFiles,
+    /// When the first list of what was revoked is out of date.
+    pub(crate) lists_end: Option<Timestamp>,
     /// When systemd is given the sockets once more.
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) watch: Watching,
@@ -66,6 +69,11 @@ pub struct Control {
     pub(crate) followers: Followers,
     pub(crate) checkers: Checkers,
     pub(crate) budget: Option<crate::memory::Budget>,
+    pub(crate) issuance: Issuance,
+    /// Only while keys of session tickets are shared with other hosts.
+    pub(crate) ticket_sharing: Option<TicketSharing>,
+    /// `None` until a certificate names a responder.
+    pub(crate) stapling: Option<Stapling>,
 }
 
 /// Where the admin endpoint is; `admin` is told of each new place.
@@ -103,6 +111,21 @@ impl Watching {
             certificates: Vec::new(),
             users: Vec::new(),
         }
+    }
+}
+
+/// Why, by what they are for.
+#[derive(Debug, Default)]
+pub(crate) struct UnfitFiles {
+    certificates: Vec<String>,
+    users: Vec<String>,
+    /// Authorities of clients, and what they have revoked.
+    clients: Vec<String>,
+}
+
+impl UnfitFiles {
+    pub fn all(&self) -> impl Iterator<Item = &String> {
+        self.certificates.iter().chain(&self.users).chain(&self.clients)
     }
 }
 
@@ -146,9 +169,13 @@ impl Control {
         if !free.is_empty() {
             in_background(move || drop(free));
         }
+        if self.lists_end.is_some_and(|end| end <= Timestamp::now()) {
+            self.renew_client_trust();
+        }
         self.look_for_names_again();
         self.look_at_unused_news();
         self.look_at_servers();
+        self.look_after_staples();
     }
 
     /// Certificates that are due, by their files or by their age. Says what it took over and what it could not.
@@ -157,23 +184,78 @@ impl Control {
         for (site, tls) in self.running.configuration.sites.iter().zip(&self.running.certificates) {
             let Some(tls) = tls else { continue };
             let site = &site.addresses[0];
-            match tls.certificates.renew_if_due(Timestamp::now()) {
-                Ok(Renewal::NotDue) => {}
-                Ok(Renewal::Replaced { not_after }) => tracing::info!(%site, %not_after, "a certificate was renewed"),
+            let Renewed { renewal, errors } = tls.certificates.renew_if_due(Timestamp::now());
+            match renewal {
+                Renewal::NotDue => {}
+                Renewal::Replaced { not_after } => tracing::info!(%site, %not_after, "a certificate was renewed"),
+            }
+            for error in errors {
+                let help = error.help();
+                tracing::error!(%site, error = error.message(), help, "a certificate was not renewed; the one before stays in use");
+                unfit.push(format!("the certificate files of {site} do not fit, and a restart would fail: {}", error.message()));
+            }
+        }
+        for error in self.renew_ticket_keys() {
+            tracing::error!(
+                error = error.message(),
+                help = error.help(),
+                "ticket keys were not renewed; those before stay in use"
+            );
+            unfit.push(format!("the files of `ticket-keys` do not fit, and a restart would fail: {}", error.message()));
+        }
+        self.unfit.certificates = unfit;
+        self.renew_client_trust();
+        self.note_drift();
+    }
+
+    /// Authorities of clients and their revocation lists. Says what it took over and what it could not.
+    fn renew_client_trust(&mut self) {
+        let Material { configuration, certificates, .. } = &mut self.running;
+        let survivors = &self.tls;
+        let now = Timestamp::now();
+        // Lists may be large, and nobody waits for them.
+        let renewed: Vec<_> = in_background(move || {
+            let sites = configuration.sites.iter().zip(certificates);
+            let renew = |(site, tls): (_, &mut Option<SiteTls>)| {
+                let site: &Arc<Site> = site;
+                let outcome = tls.as_mut()?.renew_clients(&site.tls, survivors, now);
+                Some((site.addresses[0].to_string(), outcome))
+            };
+            sites.filter_map(renew).collect()
+        });
+        let mut unfit = Vec::new();
+        for (site, outcome) in renewed {
+            match outcome {
+                Ok(false) => {}
+                Ok(true) => tracing::info!(site, "the authorities of clients, or what they have revoked, were read again"),
                 Err(errors) => {
                     for error in errors {
                         let help = error.help();
-                        tracing::error!(%site, error = error.message(), help, "a certificate was not renewed; the one before stays in use");
+                        tracing::error!(
+                            site,
+                            error = error.message(),
+                            help,
+                            "the authorities of clients were not read again; those before stay in use"
+                        );
                         unfit.push(format!(
-                            "the certificate files of {site} do not fit, and a restart would fail: {}",
+                            "the `client-auth` files of {site} cannot be used, and a restart would fail: {}",
                             error.message()
                         ));
                     }
                 }
             }
         }
-        self.unfit_certificates = unfit;
-        self.note_drift();
+        self.unfit.clients = unfit;
+        self.lists_end = None;
+        for (site, tls) in self.running.configuration.sites.iter().zip(&self.running.certificates) {
+            let Some(until) = tls.as_ref().and_then(|tls| tls.clients.as_ref()?.lists_until) else { continue };
+            let site = &site.addresses[0];
+            if until > now {
+                self.lists_end = Some(self.lists_end.map_or(until, |end| end.min(until)));
+            } else {
+                tracing::error!(%site, %until, setting = "client-auth crl", "a revocation list is out of date, and clients are refused until there is a newer one");
+            }
+        }
     }
 
     /// Reads the files of users again. Says what it took over and what it could not.
@@ -186,7 +268,7 @@ impl Control {
         for fault in &faults {
             tracing::error!(error = %fault, help = fault.help(), "a file of users was not taken over; the users before stay");
         }
-        self.unfit_users = faults.iter().map(ToString::to_string).collect();
+        self.unfit.users = faults.iter().map(ToString::to_string).collect();
         self.note_drift();
     }
 
@@ -238,6 +320,9 @@ impl Control {
         self.superseded.push(before.snapshot);
         self.configure_cache();
         self.look_after_pools();
+        self.configure_stapling();
+        self.look_after_certificates();
+        self.look_after_ticket_sharing();
     }
 
     /// Everything that goes on beside the requests: sources of servers are followed, and servers are asked how they are.
@@ -284,6 +369,7 @@ impl Control {
         files.extend(certificates.iter().chain(&users).cloned());
         files.sort();
         files.dedup();
+        let are_certificates_new = certificates != self.watch.certificates;
         self.watch.certificates = certificates;
         let are_users_new = users != self.watch.users;
         self.watch.users = users;
@@ -293,6 +379,10 @@ impl Control {
             tracing::error!(%error, "changes of files will not be noticed");
         }
         self.watch.configuration = watched;
+        if are_certificates_new {
+            // As with users. One that was revoked in this moment must not be let in for a day.
+            self.renew_client_trust();
+        }
         if are_users_new {
             // They may have changed between being read and being watched.
             self.renew_users();
@@ -354,10 +444,13 @@ pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
     }
 }
 
-/// Every file that a certificate, a key or trusted roots are read from.
+/// Every file that a certificate, a key of any kind or trusted roots are read from.
 fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+    let mut files = configuration.ticket_keys.files().to_vec();
     for site in &configuration.sites {
+        if let Some(ClientAuth { ca, crls, .. }) = &site.tls.client_auth {
+            files.extend(ca.iter().chain(crls).cloned());
+        }
         if let TlsSource::Files(certificates) = &site.tls.source {
             for certificate in certificates {
                 files.push(certificate.cert.clone());

@@ -13,6 +13,10 @@ pub enum StartFault {
         site: String,
         errors: Vec<CertError>,
     },
+    /// Files of ticket keys.
+    TicketKeys {
+        errors: Vec<CertError>,
+    },
     /// Users of the site of that name.
     Users {
         site: String,
@@ -40,16 +44,8 @@ pub enum StartFault {
 impl fmt::Display for StartFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartFault::Certificates { site, errors } => {
-                for (position, error) in errors.iter().enumerate() {
-                    let newline = if position > 0 { "\n" } else { "" };
-                    write!(f, "{newline}site {site}: {}", error.message())?;
-                    if let Some(help) = error.help() {
-                        write!(f, "\n  help: {help}")?;
-                    }
-                }
-                Ok(())
-            }
+            StartFault::Certificates { site, errors } => write_errors(f, &format!("site {site}: "), errors),
+            StartFault::TicketKeys { errors } => write_errors(f, "", errors),
             StartFault::Users { site, fault } => write!(f, "site {site}: {fault}\n  help: {}", fault.help()),
             StartFault::UpstreamTls { pool, message } => write!(f, "pool {pool}: {message}"),
             StartFault::Bind(faults) => {
@@ -81,6 +77,17 @@ impl fmt::Display for StartFault {
 }
 
 impl std::error::Error for StartFault {}
+
+fn write_errors(f: &mut fmt::Formatter<'_>, whose: &str, errors: &[CertError]) -> fmt::Result {
+    for (position, error) in errors.iter().enumerate() {
+        let newline = if position > 0 { "\n" } else { "" };
+        write!(f, "{newline}{whose}{}", error.message())?;
+        if let Some(help) = error.help() {
+            write!(f, "\n  help: {help}")?;
+        }
+    }
+    Ok(())
+}
 
 fn admin_fault(admin: &Admin, error: &std::io::Error) -> String {
     let (place, help) = match admin {

@@ -1,15 +1,20 @@
 //! What can be asked of a running process: its state as plain data, gathered on the control thread and from the workers. `admin` turns it into
 //! JSON; nothing here decides anything.
 
+mod certificates;
 mod pools;
+mod staples;
 
+pub use self::certificates::{CertificateReport, CertificateSource, CertificateState, ObtainedReport};
 pub(crate) use self::pools::word;
 pub use self::pools::{PoolReport, ServerReport, SourceReport};
+pub use self::staples::{StapleReport, StapleState};
 
 use crate::change::ChangeFault;
 use crate::control::{Control, Refused};
 use crate::generations::{Generation, Origin};
 use crate::plan::{Plan, plan};
+pub use crate::shared_tickets::TicketSharingReport;
 use crate::source::{Proposal, Source, read};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -17,7 +22,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_config::read_regular;
-use tidegate_model::{Scheme, TlsSource};
+use tidegate_model::listening::ListenerProtocol;
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::{ReadinessState, Traffic};
@@ -43,6 +48,8 @@ pub struct Status {
     pub refused: Option<Refused>,
     /// Why a restart would bring another configuration than the one that runs.
     pub drift: Vec<String>,
+    /// Where keys of session tickets are shared with other hosts.
+    pub ticket_sharing: Option<TicketSharingReport>,
     pub listeners: Vec<ListenerStatus>,
     /// Requests on their way by the generation with which they began, the newest last.
     pub requests_by_generation: Vec<(u64, usize)>,
@@ -59,7 +66,7 @@ pub struct AwaitsConfirmation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerStatus {
     pub address: SocketAddr,
-    pub scheme: Scheme,
+    pub protocol: ListenerProtocol,
     pub sockets: usize,
     pub is_draining: bool,
     /// Open connections by kind, in the order of `ConnectionKind::ALL`.
@@ -79,17 +86,6 @@ pub struct ConnectionReport {
     /// Of its last request.
     pub generation: u64,
     pub is_draining: bool,
-}
-
-#[derive(Debug, Clone)]
-pub struct CertificateReport {
-    pub site: String,
-    pub source: &'static str,
-    pub files: Vec<String>,
-    pub names: Vec<String>,
-    pub not_before: Timestamp,
-    pub not_after: Timestamp,
-    pub key: String,
 }
 
 impl Control {
@@ -116,6 +112,7 @@ impl Control {
             }),
             refused: self.refused.clone(),
             drift: self.drift(),
+            ticket_sharing: self.ticket_sharing.as_ref().map(|sharing| sharing.report(&self.tls.tickets)),
             listeners: self.listeners(),
             requests_by_generation: by_generation.into_iter().collect(),
             traffic: self.registry().traffic(),
@@ -123,9 +120,9 @@ impl Control {
     }
 
     fn listeners(&self) -> Vec<ListenerStatus> {
-        let mut listeners: BTreeMap<(SocketAddr, bool, bool), ListenerStatus> = BTreeMap::new();
+        let mut listeners: BTreeMap<(SocketAddr, ListenerProtocol, bool), ListenerStatus> = BTreeMap::new();
         for seen in self.workers.ask(listeners_of).into_iter().flatten() {
-            let key = (seen.address, seen.scheme == Scheme::Https, seen.is_draining);
+            let key = (seen.address, seen.protocol, seen.is_draining);
             let known =
                 listeners.entry(key).or_insert_with(|| ListenerStatus { connections: Default::default(), ..seen.clone() });
             known.connections.iter_mut().zip(seen.connections).for_each(|(sum, count)| *sum += count);
@@ -146,29 +143,6 @@ impl Control {
         all.sort_by_key(|connection| (connection.opened, connection.id));
         all.truncate(CONNECTIONS_LISTED_MAX);
         (all, count)
-    }
-
-    pub fn certificates(&self) -> Vec<CertificateReport> {
-        let mut reports = Vec::new();
-        for (site, tls) in self.configuration().sites.iter().zip(&self.running.certificates) {
-            let Some(tls) = tls else { continue };
-            let (source, files): (_, Vec<&tidegate_model::Certificate>) = match &site.tls.source {
-                TlsSource::Files(files) => ("files", files.iter().collect()),
-                TlsSource::Automatic | TlsSource::Internal | TlsSource::Off => ("internal CA", Vec::new()),
-            };
-            let paths = files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key));
-            let files: Vec<String> = paths.map(|path| path.display().to_string()).collect();
-            reports.extend(tls.certificates.current().iter().map(|loaded| CertificateReport {
-                site: site.addresses[0].to_string(),
-                source,
-                files: files.clone(),
-                names: loaded.facts.names.iter().map(ToString::to_string).collect(),
-                not_before: loaded.facts.not_before,
-                not_after: loaded.facts.not_after,
-                key: loaded.facts.key_algorithm.to_string(),
-            }));
-        }
-        reports
     }
 
     /// The newest last.
@@ -216,7 +190,7 @@ impl Control {
                 Err(error) => drift.push(format!("{} cannot be read: {error}", file.name)),
             }
         }
-        drift.extend(self.unfit_certificates.iter().chain(&self.unfit_users).cloned());
+        drift.extend(self.unfit.all().cloned());
         drift
     }
 
@@ -232,7 +206,7 @@ fn listeners_of(worker: &Worker<TokioSock>) -> Vec<ListenerStatus> {
         listener.each_connection(|facts| connections[facts.kind.get() as usize] += 1);
         listeners.push(ListenerStatus {
             address: listener.address,
-            scheme: listener.scheme,
+            protocol: listener.protocol(),
             sockets: 0,
             is_draining: listener.is_draining(),
             connections,
@@ -247,7 +221,7 @@ fn connections_of(worker: &Worker<TokioSock>) -> Vec<ConnectionReport> {
         listener.each_connection(|facts: &ConnectionFacts| {
             connections.push(ConnectionReport {
                 id: facts.id,
-                client: facts.client,
+                client: facts.client.get(),
                 listener: listener.address,
                 kind: facts.kind.get(),
                 opened: facts.opened,

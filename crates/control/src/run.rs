@@ -2,20 +2,21 @@
 
 use crate::compile::{Material, Numbers, Survivors, gather};
 use crate::confirm::{Baseline, SAMPLE_PERIOD};
-use crate::control::{AdminPlace, Control, Watching};
+use crate::control::{AdminPlace, Control, UnfitFiles, Watching};
 use crate::discovery::Followers;
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::init::{self, Mailbox};
+use crate::issuing::{Issuance, SHOW_PERIOD};
 use crate::memory;
 use crate::names::{self, Names};
 use crate::pools::Checkers;
 use crate::sharing::{ask_for_spares, offer_all};
 use crate::signals::{Signals, Told};
 use crate::sockets::{Inherited, SocketTable, Spare};
-use crate::source::{Read, Source};
+use crate::source::{Read, Source, Watched};
 use crate::sticky::CookieKeys;
 use crate::succession::{Inheritance, Program, Stage};
 use crate::systemd::{self, ActivationSockets};
@@ -30,7 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_certs::TlsSurvivors;
+use tidegate_certs::{ExportedKeys, TlsSurvivors};
 use tidegate_config::LoadMemory;
 use tidegate_model::{Admin, Configuration, PoolName};
 use tidegate_proxy::command::{NewSocket, SocketId};
@@ -101,11 +102,11 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
     let process = ProcessSurvivors::new(Arc::new(Registry::new(version)));
-    let tls = TlsSurvivors::new(state_dir).map_err(|error| StartFault::Internal(error.message()))?;
-    let (inherited, inherited_admin, carried, succession) = match inheritance {
+    let (mut inherited, inherited_admin, carried, succession) = match inheritance {
         Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
         None => (Vec::new(), None, crate::succession::CarriedOver::default(), None),
     };
+    let tls = open_tls(state_dir, carried.tickets.as_ref())?;
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let (events_sender, events) = mpsc::channel(EVENTS_MAX);
@@ -120,7 +121,6 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
         .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
-    let mut inherited = inherited;
     inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
@@ -129,8 +129,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         ControlHandle { events: events_sender.clone(), registry: process.registry.clone(), readiness: readiness.clone() };
     let (serve_admin, admin_places) = mpsc::unbounded_channel();
     let started = Timestamp::now();
-    let origin = if succession.is_some() { Origin::Upgrade } else { Origin::Start };
-    let generations = first_generation(numbers.generation, started, origin, &configuration, read.files);
+    let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
     process.registry.configuration().set_generation(numbers.generation, started.as_second());
     process.registry.configuration().set_workers(indices.len());
     let mut control = Control {
@@ -152,8 +151,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         refused: None,
         superseded: Vec::new(),
         store_again_at: None,
-        unfit_certificates: Vec::new(),
-        unfit_users: Vec::new(),
+        unfit: UnfitFiles::default(),
+        lists_end: None,
         watch: Watching::new(watch),
         started,
         succession: Stage::new(Program::current(), events_sender.clone()),
@@ -162,19 +161,42 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         followers: Followers::default(),
         checkers: Checkers::default(),
         budget: None,
+        issuance: Issuance::default(),
+        ticket_sharing: None,
+        stapling: None,
     };
-    control.watch.watch = start_watch(events_sender);
-    control.watch_files(read.watched);
+    begin_to_hear(&mut control, events_sender, read.watched);
     Ok(Prepared { control, events, admin: Some((admin, admin_places)), handle, workers, succession, borrowed })
+}
+
+/// Of what workers ask for in the middle of a connection, and of files that change.
+fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: Watched) {
+    let asked_for = events.clone();
+    control.process.inquiries.are_taken_by(move |asked| {
+        // Workers wait for an answer within a bound; with this thread behind, they get none.
+        let _ = asked_for.try_send(Event::Ask(Box::new(move |control: &mut Control| control.answer_inquiry(asked))));
+    });
+    control.watch.watch = start_watch(events);
+    control.watch_files(watched);
+}
+
+/// With the ticket keys of a process before this one.
+fn open_tls(state_dir: PathBuf, tickets: Option<&ExportedKeys>) -> Result<TlsSurvivors, StartFault> {
+    let tls = TlsSurvivors::new(state_dir).map_err(|error| StartFault::Internal(error.message()))?;
+    if tickets.is_some_and(|tickets| !tls.tickets.adopt(tickets)) {
+        tracing::warn!("the ticket keys of the process before cannot be used; its clients make full handshakes");
+    }
+    Ok(tls)
 }
 
 fn first_generation(
     number: u64,
     applied: Timestamp,
-    origin: Origin,
+    is_successor: bool,
     configuration: &Configuration,
     files: Vec<WrittenFile>,
 ) -> Generations {
+    let origin = if is_successor { Origin::Upgrade } else { Origin::Start };
     let summary = counted(&[("site", configuration.sites.len()), ("pool", configuration.pools.len())]);
     let mut generations = Generations::default();
     generations.add(Generation { number, applied, origin, summary, files });
@@ -276,11 +298,15 @@ impl Prepared {
             let mut signals = Signals::new()?;
             control.succession.mailbox = Mailbox::open()?;
             tokio::task::spawn_local(admin);
+            control.follow_ticket_keys(&control.running);
             control.workers.start(workers, &control.running.snapshot, &control.process)?;
             borrowed.keep();
             control.succession.answer_peers();
             control.configure_cache();
             control.look_after_pools();
+            control.configure_stapling();
+            control.look_after_certificates();
+            control.look_after_ticket_sharing();
             control.readiness.set(ReadinessState::Ready);
             let sites = control.configuration().sites.len();
             tracing::info!(workers = control.workers.indices().len(), sites, generation = control.generation(), "ready");
@@ -312,6 +338,7 @@ impl Control {
         let mut seconds = tokio::time::interval(SAMPLE_PERIOD);
         let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
         let mut memory = tokio::time::interval(memory::SAMPLE_PERIOD);
+        let mut certificates = tokio::time::interval(SHOW_PERIOD);
         let heard = self.followers.heard();
         renewal.tick().await;
         loop {
@@ -334,6 +361,7 @@ impl Control {
                     self.renew_users();
                 }
                 _ = memory.tick() => self.look_at_memory(),
+                _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
                 () = next_tick(&mut watchdog) => notify(systemd::notify_watchdog()),
                 event = events.recv() => {
@@ -370,6 +398,9 @@ impl Control {
 
     /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.
     async fn leave(mut self, signals: &mut Signals) -> (Option<u32>, Option<Mailbox>) {
+        self.stop_issuing();
+        self.ticket_sharing = None;
+        self.stapling = None;
         self.succession.abandon_successor();
         let successor = self.succession.successor();
         self.readiness.set(ReadinessState::Draining);

@@ -18,6 +18,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+use tidegate_certs::ExportedKeys;
 use tidegate_transport::handover::{self, Handed, Inherited, Lent, Listener, Outcome, Purpose, Serving, Succession, Upgrade};
 use tokio::sync::{mpsc, oneshot};
 
@@ -269,7 +270,7 @@ impl Control {
 
     fn carried_over(&self) -> CarriedOver {
         let source = matches!(self.source, Source::Text { .. }).then(|| self.source.clone());
-        CarriedOver { generation: self.generation(), drained: self.drained_servers(), source }
+        CarriedOver { generation: self.generation(), drained: self.drained_servers(), tickets: self.tls.tickets.export(), source }
     }
 
     /// True when the successor has taken over, and this process is to drain.
@@ -351,6 +352,8 @@ pub struct CarriedOver {
     pub generation: u64,
     /// Pool and address of servers that were taken out of use.
     pub drained: Vec<(String, String)>,
+    /// So that clients resume their sessions with the successor. Only ever in memory and on the link between the two processes.
+    pub tickets: Option<ExportedKeys>,
     /// A configuration that was not read from a file: nobody can read it a second time.
     pub source: Option<Source>,
 }
@@ -361,6 +364,13 @@ impl CarriedOver {
         let mut text = format!("generation\t{}\n", self.generation);
         for (pool, server) in &self.drained {
             text.push_str(&format!("drained\t{pool}\t{server}\n"));
+        }
+        if let Some(tickets) = &self.tickets {
+            text.push_str("tickets\t");
+            for byte in tickets.reveal() {
+                text.push_str(&format!("{byte:02x}"));
+            }
+            text.push('\n');
         }
         if let Some(Source::Text { name, text: written, directory }) = &self.source {
             // Last, since it may be anything.
@@ -383,12 +393,18 @@ impl CarriedOver {
                         Some(Source::Text { name: name.to_owned(), text: rest.to_owned(), directory: directory.into() });
                     return carried;
                 }
+                ["tickets", digits] => carried.tickets = bytes_of(digits).map(ExportedKeys::from_bytes),
                 ["drained", pool, server] => carried.drained.push((pool.to_owned(), server.to_owned())),
                 _ => {}
             }
         }
         carried
     }
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// What a process that takes over begins with.
@@ -429,17 +445,21 @@ fn admin_listener(handed: Handed) -> AdminListener {
 
 #[cfg(test)]
 mod tests {
-    use super::{CarriedOver, Source};
+    use super::{CarriedOver, ExportedKeys, Source};
 
     #[test]
     fn what_is_carried_over_reads_back() {
         let drained = vec![("api".into(), "10.0.0.4:80".into())];
         let source =
             Source::Text { name: "<stdin>".into(), text: "drain \"1s\"\n\ndrained\ta\tb\n".into(), directory: "/etc".into() };
-        for source in [None, Some(source)] {
-            let carried = CarriedOver { generation: 7, drained: drained.clone(), source };
+        let tickets = Some(ExportedKeys::from_bytes(vec![1, 0, 0xfe]));
+        for (source, tickets) in [(None, None), (Some(source.clone()), None), (Some(source), tickets)] {
+            let carried = CarriedOver { generation: 7, drained: drained.clone(), tickets, source };
             assert_eq!(CarriedOver::decode(&carried.encode()), carried);
         }
-        assert_eq!(CarriedOver::decode(b"later\tx\n\xff\ngeneration\tmany\n"), CarriedOver::default());
+        assert_eq!(
+            CarriedOver::decode(b"later\tx\n\xff\ngeneration\tmany\ntickets\t0\ntickets\t+1\xff\n"),
+            CarriedOver::default()
+        );
     }
 }

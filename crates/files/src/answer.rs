@@ -1,5 +1,6 @@
 //! What the proxy is to send. Header names are in lower case; `content-length`, `date` and `allow` are left to the proxy.
 
+use crate::listing::ListingAsk;
 use std::borrow::Cow;
 use std::fs::File;
 
@@ -11,6 +12,8 @@ pub enum Answer {
     File(FileAnswer),
     /// A page that was made here: the listing of a folder.
     Page(Page),
+    /// A folder that has yet to be listed, which takes as long as it has names: [`Root::list`](crate::Root::list) does it.
+    Folder(ListingAsk),
     /// 301 to the same path with a slash at its end. The value is a relative reference that begins with `./`, so that no path, `//evil`
     /// included, names another host.
     Redirect {
@@ -29,6 +32,7 @@ impl Answer {
         match self {
             Answer::File(file) => file.status,
             Answer::Page(page) => page.status,
+            Answer::Folder(_) => 200,
             Answer::Redirect { .. } => 301,
             Answer::NotModified { .. } => 304,
             Answer::Refused(refused) => refused.status(),

@@ -1,6 +1,6 @@
 //! Which content coding a client gets (RFC 9110 section 12.5.3). Where the coded files are is told in `root`; nothing is compressed here.
 
-use crate::quality::{Quality, preferences};
+use tidegate_wire::preferences::{Quality, preferences};
 
 /// A coding, as a file beside the original.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

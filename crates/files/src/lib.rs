@@ -11,12 +11,12 @@ mod conditions;
 mod listing;
 mod media_type;
 mod path;
-mod quality;
 mod range;
 mod representation;
 mod root;
 
 pub use answer::{Answer, FileAnswer, Headers, Page, Piece, Refused};
 pub use ask::{Ask, Method};
+pub use listing::ListingAsk;
 pub use root::Root;
 pub use tidegate_model::{Files as Settings, Symlinks};

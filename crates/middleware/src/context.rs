@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
-use tidegate_model::Scheme;
+use tidegate_model::{ClientCertificateField, Scheme};
+use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{RequestHead, ResponseHead, Span};
 
 /// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while it changes one.
@@ -15,6 +16,10 @@ pub struct Context<'a> {
     pub tls_sni: Option<&'a str>,
     /// `1.3`; `None` in plain text.
     pub tls_version: Option<&'static str>,
+    /// What the client has shown in its handshake.
+    pub client_certificate: Option<&'a ClientCertificate>,
+    /// Letters, digits and `_`. `None` in plain text.
+    pub tls_ja4: Option<&'a str>,
     /// `host:port`; `None` until a server was chosen.
     pub upstream_address: Option<&'a str>,
     pub request_id: RequestId,
@@ -37,6 +42,23 @@ pub struct View<'a> {
     pub request: &'a RequestHead,
     /// `None` before there is one.
     pub response: Option<&'a ResponseHead>,
+}
+
+/// What a template says of a client's certificate; nothing without one, but that there is none.
+pub fn client_certificate_text(certificate: Option<&ClientCertificate>, field: ClientCertificateField) -> &str {
+    let Some(certificate) = certificate else {
+        return if field == ClientCertificateField::Verified { "no" } else { "" };
+    };
+    let facts = || certificate.facts();
+    match field {
+        ClientCertificateField::Verified => "yes",
+        ClientCertificateField::Fingerprint => certificate.fingerprint(),
+        ClientCertificateField::Subject => facts().map_or("", |facts| &facts.subject),
+        ClientCertificateField::Issuer => facts().map_or("", |facts| &facts.issuer),
+        ClientCertificateField::Serial => facts().map_or("", |facts| &facts.serial),
+        ClientCertificateField::San => facts().map_or("", |facts| &facts.names_joined),
+        ClientCertificateField::NotAfter => facts().map_or("", |facts| &facts.not_after),
+    }
 }
 
 /// Written as 32 hexadecimal digits, which is also the form of a W3C trace id.

@@ -67,6 +67,8 @@ pub(crate) fn context() -> Context<'static> {
         client_port: 40_000,
         tls_sni: Some("sni.example.com"),
         tls_version: Some("TLSv1.3"),
+        client_certificate: None,
+        tls_ja4: Some("t13d1516h2_8daaf6152771_d8a2da3f94cd"),
         upstream_address: Some("10.0.0.4:8080"),
         request_id: RequestId(0xabc),
         user: Some("alice <a>"),

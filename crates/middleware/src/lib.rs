@@ -5,6 +5,7 @@
 pub mod allow;
 pub mod basic_auth;
 pub mod body_limit;
+mod client_auth;
 mod compile_error;
 pub mod compress;
 pub mod concurrency_limit;
@@ -33,7 +34,7 @@ pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, compiled_bas
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
-pub use context::{Context, RequestId, Scratch, View};
+pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::{error_answer, reason_phrase};
 pub use limited::{Limited, Trial};

@@ -1,9 +1,10 @@
 //! All steps of a route, compiled, and the two loops that apply them: to the request before it is sent on or answered, to the response
 //! before the client gets it. A new step is a variant here, a folder beside this file, and what the compiler then asks for.
 
-use crate::allow::{Access, AccessRule};
+use crate::allow::Access;
 use crate::basic_auth::CompiledBasicAuth;
 use crate::body_limit::BodyLimit;
+use crate::client_auth::{self, requires_certificate};
 use crate::compile_error::CompileError;
 use crate::concurrency_limit::CompiledConcurrencyLimit;
 use crate::context::{Context, Scratch};
@@ -26,10 +27,13 @@ pub enum CompiledStep {
     StripPrefix(StripPrefix),
     AddPrefix(AddPrefix),
     BodyLimit(BodyLimit),
-    Access(AccessRule),
+    /// At most one of a route, before the others.
+    Access(Access),
     Cors(Box<CompiledCors>),
     /// At most one of a route. Whether the password fits is for the caller to find out.
     BasicAuth(Box<CompiledBasicAuth>),
+    /// At most one of a route.
+    ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
     ConcurrencyLimit(Box<CompiledConcurrencyLimit>),
 }
@@ -47,6 +51,8 @@ pub enum CompiledTerminal {
     Files,
     /// The server is asked by whoever has connections.
     FastCgi,
+    /// Behind the steps of a site, for requests that none of its routes takes: they are refused, with 404.
+    NoRoute,
 }
 
 /// Where steps stand, for those that find what they have counted before: a limit of a site is one for all its routes.
@@ -58,16 +64,25 @@ pub struct Scope<'a> {
     pub route: &'a str,
 }
 
-/// The steps of a route in the order in which they run: its site's, then its own.
+/// The steps of a route in the order in which they run: who may ask at all, then its site's, then its own.
 pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
     let of_site = site_steps.iter().map(|step| (step, Scope { route: "", ..scope }));
     let all = of_site.chain(route_steps.iter().map(|step| (step, scope)));
     // A route asks for names and passwords in its own way, or not at all.
     let is_auth = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::BasicAuth(_));
     let last_auth = all.clone().enumerate().filter(is_auth).last().map(|(position, _)| position);
+    let requires_certificate = requires_certificate(site_steps.iter().chain(route_steps));
+    let is_demand = |(_, (step, _)): &(usize, (&Step, Scope<'_>))| matches!(step, Step::ClientAuth(_));
+    let first_demand = all.clone().enumerate().find(is_demand).map(|(position, _)| position);
     let mut compiled = Vec::with_capacity(site_steps.len() + route_steps.len());
+    compiled.extend(Access::of(site_steps.iter().chain(route_steps)).map(CompiledStep::Access));
     for (position, (step, scope)) in all.enumerate() {
-        let is_overruled = matches!(step, Step::BasicAuth(_)) && Some(position) != last_auth;
+        let is_overruled = match step {
+            Step::BasicAuth(_) => Some(position) != last_auth,
+            // Asked as early as anybody says it, and once.
+            Step::ClientAuth(_) => Some(position) != first_demand || !requires_certificate,
+            _ => false,
+        };
         if !is_overruled {
             compiled.extend(CompiledStep::compile(step, scope)?);
         }
@@ -89,7 +104,6 @@ pub struct After {
 pub struct Walk {
     /// The step to begin with.
     next: usize,
-    access: Access,
     after: After,
     /// What the client said to log in with is not for the upstream.
     hides_credentials: bool,
@@ -110,6 +124,7 @@ pub enum StepRefusal {
     Rewrite(RewriteError),
     /// `allow` or `deny`.
     Denied,
+    NoClientCertificate,
     RateLimited {
         status: u16,
     },
@@ -122,7 +137,7 @@ impl StepRefusal {
     pub fn status(self) -> u16 {
         match self {
             StepRefusal::Rewrite(error) => error.status(),
-            StepRefusal::Denied => 403,
+            StepRefusal::Denied | StepRefusal::NoClientCertificate => 403,
             StepRefusal::RateLimited { status } | StepRefusal::ConcurrencyLimited { status } => status,
         }
     }
@@ -132,6 +147,7 @@ impl StepRefusal {
         match self {
             StepRefusal::Rewrite(error) => error.reason(),
             StepRefusal::Denied => "client_denied",
+            StepRefusal::NoClientCertificate => "client_certificate_required",
             StepRefusal::RateLimited { .. } => "rate_limited",
             StepRefusal::ConcurrencyLimited { .. } => "concurrency_limited",
         }
@@ -142,6 +158,7 @@ impl StepRefusal {
         match self {
             StepRefusal::Rewrite(_) => "rewrite",
             StepRefusal::Denied => "allow, deny",
+            StepRefusal::NoClientCertificate => "client-auth",
             StepRefusal::RateLimited { .. } => "rate-limit",
             StepRefusal::ConcurrencyLimited { .. } => "concurrency-limit",
         }
@@ -167,61 +184,35 @@ pub fn apply_request<'s>(
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
             CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
-            CompiledStep::Access(rule) => walk.access.hear(rule, context.client_ip),
+            CompiledStep::Access(access) if !access.lets_through(context.client_ip) => return Err(StepRefusal::Denied),
+            CompiledStep::Access(_) => {}
             CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
-                refuse_denied(steps, context)?;
                 walk.after.is_preflight = true;
                 break;
             }
             CompiledStep::Cors(_) => {}
+            CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(StepRefusal::NoClientCertificate),
+            CompiledStep::ClientAuth => {}
             CompiledStep::RateLimit(limit) => {
-                refuse_denied(steps, context)?;
                 if !limit.lets_through(head, context, scratch, limited) {
                     return Err(StepRefusal::RateLimited { status: limit.status });
                 }
             }
             CompiledStep::ConcurrencyLimit(limit) => {
-                refuse_denied(steps, context)?;
                 if !limit.lets_through(head, context, scratch, limited) {
                     return Err(StepRefusal::ConcurrencyLimited { status: limit.status });
                 }
             }
             CompiledStep::BasicAuth(auth) => {
-                // A client that may not ask anyway is told so, and costs no look at its password.
-                refuse_denied(steps, context)?;
                 walk.hides_credentials = !auth.forwards;
                 return Ok(Halt::Authenticate(auth));
             }
         }
     }
-    if walk.access.is_refused() {
-        return Err(StepRefusal::Denied);
-    }
     if walk.hides_credentials {
         head.fields.remove_id(HeaderId::Authorization);
     }
     Ok(Halt::Done(walk.after))
-}
-
-/// Before a limit counts, and before a preflight is answered: a client that `allow` and `deny` refuse, wherever they stand, must not use up what others share with it.
-fn refuse_denied(steps: &[CompiledStep], context: &Context<'_>) -> Result<(), StepRefusal> {
-    let mut access = Access::default();
-    for step in steps {
-        match step {
-            CompiledStep::Access(rule) => access.hear(rule, context.client_ip),
-            CompiledStep::Cors(_)
-            | CompiledStep::RequestHeader(_)
-            | CompiledStep::ResponseHeader(_)
-            | CompiledStep::Rewrite(_)
-            | CompiledStep::StripPrefix(_)
-            | CompiledStep::AddPrefix(_)
-            | CompiledStep::BodyLimit(_)
-            | CompiledStep::RateLimit(_)
-            | CompiledStep::ConcurrencyLimit(_)
-            | CompiledStep::BasicAuth(_) => {}
-        }
-    }
-    if access.is_refused() { Err(StepRefusal::Denied) } else { Ok(()) }
 }
 
 /// Whether a request of these steps has something to be given back, or to be told.
@@ -240,6 +231,7 @@ pub fn changes_response(steps: &[CompiledStep]) -> bool {
         | CompiledStep::AddPrefix(_)
         | CompiledStep::BodyLimit(_)
         | CompiledStep::Access(_)
+        | CompiledStep::ClientAuth
         | CompiledStep::ConcurrencyLimit(_)
         | CompiledStep::BasicAuth(_) => false,
     })
@@ -267,6 +259,7 @@ pub fn apply_response(
             | CompiledStep::BodyLimit(_)
             | CompiledStep::Access(_)
             | CompiledStep::BasicAuth(_)
+            | CompiledStep::ClientAuth
             | CompiledStep::ConcurrencyLimit(_) => {}
         }
     }
@@ -282,8 +275,6 @@ impl CompiledStep {
             Step::StripPrefix(prefix) => CompiledStep::StripPrefix(StripPrefix::new(prefix)?),
             Step::AddPrefix(prefix) => CompiledStep::AddPrefix(AddPrefix::new(prefix)?),
             Step::BodyLimit { bytes_max } => CompiledStep::BodyLimit(BodyLimit { bytes_max: *bytes_max }),
-            Step::Allow(networks) => CompiledStep::Access(AccessRule { allows: true, networks: networks.as_slice().into() }),
-            Step::Deny(networks) => CompiledStep::Access(AccessRule { allows: false, networks: networks.as_slice().into() }),
             Step::Cors(cors) => CompiledStep::Cors(Box::new(CompiledCors::new(cors))),
             Step::RateLimit(limit) => {
                 let scope_name = scope.of_limit(limit.name.is_some());
@@ -294,6 +285,9 @@ impl CompiledStep {
                 CompiledStep::ConcurrencyLimit(Box::new(CompiledConcurrencyLimit::new(limit, &scope_name, scope.tables)))
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
+            Step::ClientAuth(_) => CompiledStep::ClientAuth,
+            // One step is made of all of them together.
+            Step::Allow(_) | Step::Deny(_) => return Ok(None),
             // Pages stand beside the steps: an error may come before any of them.
             Step::BasicAuth(None) | Step::ErrorPage(_) => return Ok(None),
             Step::PathPolicy(_) | Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),

@@ -1,10 +1,12 @@
 //! What a configuration means: sites, routes, steps, pools and process-wide settings, as plain data with units.
 //! No IO, no syntax, no compiled tables. The KDL text becomes this in `config`; `routing` and `proxy` compile it into what runs.
 
+pub mod acme;
 pub mod address;
 pub mod balance;
 pub mod basic_auth;
 pub mod cache;
+pub mod client_auth;
 pub mod compress;
 pub mod cors;
 pub mod discover;
@@ -18,16 +20,27 @@ pub mod path_policy;
 pub mod placeholder;
 pub mod pool;
 pub mod process;
+mod public_name;
 pub mod request_log;
 pub mod resilience;
 pub mod site;
 pub mod step;
+pub mod storage;
+pub mod tcp;
+pub mod templates;
 pub mod traffic;
 
+pub use acme::{
+    Acme, AcmeAuthority, AcmeChallenge, AcmeChanges, AcmeDns, AcmeExternalAccount, AcmeKeyType, DnsProvider, OnDemand, Rfc2136,
+    TsigAlgorithm, TsigKey,
+};
 pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
 pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};
+pub use client_auth::{
+    ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateField, ClientCertificateForm, ClientCertificatePart,
+};
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
@@ -41,13 +54,17 @@ pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
 pub use process::{
     AccessLog, AccessLogFormat, Admin, Limits, ListenerOptions, Log, LogLevel, LogTarget, Memory, Rotation, Secret, Threads,
+    TicketKeySource,
 };
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, StatusRange};
 pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};
 pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, RouteRetry, Step, Terminal};
+pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};
+pub use tcp::{SniRoute, Tcp, TcpTarget};
 pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +74,8 @@ pub struct Configuration {
     pub edition: Edition,
     /// In file order. Shared with the configuration before: a change of one site copies and compares none of the others.
     pub sites: Vec<Arc<Site>>,
+    /// Connections that are passed on as they are, in file order. No two of one address.
+    pub tcp: Vec<Tcp>,
     /// Named pools, then the pools written in place. Names are unique.
     pub pools: Vec<Pool>,
     /// Options of listening addresses, by the address they are written for.
@@ -69,6 +88,10 @@ pub struct Configuration {
     pub threads: Threads,
     pub memory: Memory,
     pub cache: CacheStore,
+    /// What `acme` says for the whole process. `None`: no certificate is obtained unless a site says how.
+    pub acme: Option<Acme>,
+    pub storage: Storage,
+    pub ticket_keys: TicketKeySource,
     /// How long requests in flight may go on after a stop was asked for.
     pub drain: Duration,
     pub limits: Limits,
@@ -79,6 +102,7 @@ impl Default for Configuration {
         Configuration {
             edition: Edition::E2026,
             sites: Vec::new(),
+            tcp: Vec::new(),
             pools: Vec::new(),
             listeners: Vec::new(),
             admin: Admin::default(),
@@ -88,8 +112,23 @@ impl Default for Configuration {
             threads: Threads::Auto,
             memory: Memory::default(),
             cache: CacheStore::default(),
+            acme: Some(Acme::default()),
+            storage: Storage::default(),
+            ticket_keys: TicketKeySource::default(),
             drain: Duration::from_secs(30),
             limits: Limits::default(),
+        }
+    }
+}
+
+impl Configuration {
+    /// How certificates of the site are obtained. `None`: they are not, but come from files or the internal CA.
+    pub fn acme_of(&self, site: &Site) -> Option<Cow<'_, Acme>> {
+        match (&site.tls.source, &site.tls.acme, &self.acme) {
+            (TlsSource::Automatic, Some(changes), Some(process)) => Some(Cow::Owned(process.changed_by(changes))),
+            (TlsSource::Automatic, Some(changes), None) => Some(Cow::Owned(Acme::default().changed_by(changes))),
+            (TlsSource::Automatic, None, process) => process.as_ref().map(Cow::Borrowed),
+            (TlsSource::Internal | TlsSource::Off | TlsSource::Files(_), ..) => None,
         }
     }
 }

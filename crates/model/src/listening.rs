@@ -4,20 +4,80 @@
 use crate::Configuration;
 use crate::address::{HostPattern, Scheme};
 use crate::placeholder::{Placeholder, Template, TemplatePart};
+use crate::process::ListenerOptions;
 use crate::site::{Route, Site, Tls, TlsSource};
 use crate::step::Terminal;
+use crate::tcp::TcpTarget;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+/// What is spoken on a listening address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ListenerProtocol {
+    Http,
+    /// TLS; besides sites there may be names that are passed on.
+    Https,
+    /// Whatever it is, it is passed on.
+    Tcp,
+}
+
+impl ListenerProtocol {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListenerProtocol::Http => Scheme::Http.as_str(),
+            ListenerProtocol::Https => Scheme::Https.as_str(),
+            ListenerProtocol::Tcp => "tcp",
+        }
+    }
+
+    /// That of the requests that come there.
+    pub fn scheme(self) -> Scheme {
+        match self {
+            ListenerProtocol::Http => Scheme::Http,
+            ListenerProtocol::Https | ListenerProtocol::Tcp => Scheme::Https,
+        }
+    }
+
+    /// Whether connections made under one can go on under the other: those in plain HTTP cannot become anything else, nor can others become them.
+    /// What is passed on does not ask whether there are sites beside it.
+    pub fn is_akin(self, other: ListenerProtocol) -> bool {
+        (self == ListenerProtocol::Http) == (other == ListenerProtocol::Http)
+    }
+}
+
+impl From<Scheme> for ListenerProtocol {
+    fn from(scheme: Scheme) -> ListenerProtocol {
+        match scheme {
+            Scheme::Http => ListenerProtocol::Http,
+            Scheme::Https => ListenerProtocol::Https,
+        }
+    }
+}
+
 /// One address and what answers there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listening<'a> {
-    pub scheme: Scheme,
-    /// In the order in which a router prefers them where two are the same; never empty.
+    pub protocol: ListenerProtocol,
+    /// In the order in which a router prefers them where two are the same. Empty only where connections are passed on.
     pub hosts: Vec<(Answering, &'a HostPattern)>,
+    /// Names whose connections are passed on.
+    pub by_name: Vec<(&'a HostPattern, &'a TcpTarget)>,
+    /// Where connections go that no site and no name takes.
+    pub otherwise: Option<&'a TcpTarget>,
     /// Nobody wrote this address: it is there for the redirects of bare addresses, and that it cannot be bound is only a warning.
     pub implied: bool,
+}
+
+impl Listening<'_> {
+    fn new(protocol: ListenerProtocol) -> Self {
+        Listening { protocol, hosts: Vec::new(), by_name: Vec::new(), otherwise: None, implied: false }
+    }
+
+    /// Whether any connection is passed on as it is.
+    pub fn passes_on(&self) -> bool {
+        !self.by_name.is_empty() || self.otherwise.is_some()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,21 +103,24 @@ pub fn listening(configuration: &Configuration) -> BTreeMap<SocketAddr, Listenin
     let mut found: BTreeMap<SocketAddr, Listening<'_>> = BTreeMap::new();
     for (position, site) in configuration.sites.iter().enumerate() {
         for address in &site.addresses {
-            let listening = found.entry(listen_address(&address.host, address.port)).or_insert_with(|| Listening {
-                scheme: address.scheme,
-                hosts: Vec::new(),
-                implied: false,
-            });
+            let listening =
+                found.entry(listen_address(&address.host, address.port)).or_insert_with(|| Listening::new(address.scheme.into()));
             listening.hosts.push((Answering::Site(position), &address.host));
         }
     }
     for address in configuration.sites.iter().flat_map(|site| &site.addresses) {
         if address.redirect_from_http && address.scheme == Scheme::Https {
             let listen = listen_address(&address.host, Scheme::Http.default_port());
-            let listening =
-                found.entry(listen).or_insert_with(|| Listening { scheme: Scheme::Http, hosts: Vec::new(), implied: true });
+            let implied = || Listening { implied: true, ..Listening::new(ListenerProtocol::Http) };
+            let listening = found.entry(listen).or_insert_with(implied);
             listening.hosts.push((Answering::Redirect, &address.host));
         }
+    }
+    for tcp in &configuration.tcp {
+        let listening = found.entry(tcp.listen_address()).or_insert_with(|| Listening::new(ListenerProtocol::Tcp));
+        let names = tcp.by_name.iter().flat_map(|route| route.names.iter().map(|name| (name, &route.to)));
+        listening.by_name.extend(names);
+        listening.otherwise = tcp.otherwise.as_ref();
     }
     found
 }
@@ -72,25 +135,45 @@ pub fn listening_shared(configuration: &Configuration) -> BTreeMap<SocketAddr, L
         .map(|(address, listening)| (address.port(), listening.clone()))
         .collect();
     for (address, listening) in found.iter_mut().filter(|(address, _)| !address.ip().is_unspecified()) {
-        let same = everywhere.iter().filter(|(port, other)| *port == address.port() && other.scheme == listening.scheme);
-        listening.hosts.extend(same.flat_map(|(_, other)| other.hosts.iter().copied()));
+        let spoken = listening.protocol;
+        let of_port = everywhere.iter().filter(|(port, _)| *port == address.port());
+        for (_, other) in of_port.filter(|(_, other)| other.protocol.is_akin(spoken)) {
+            listening.hosts.extend(other.hosts.iter().copied());
+            listening.by_name.extend(other.by_name.iter().copied());
+            listening.otherwise = listening.otherwise.or(other.otherwise);
+            if listening.protocol == ListenerProtocol::Tcp && !listening.hosts.is_empty() {
+                listening.protocol = ListenerProtocol::Https;
+            }
+        }
     }
     found
 }
 
 /// The peers whose `X-Forwarded-*` fields are believed on that address.
 pub fn trusted_proxies(configuration: &Configuration, address: SocketAddr) -> Vec<IpNet> {
+    options_of(configuration, address).flat_map(|options| options.trusted_proxies.iter().copied()).collect()
+}
+
+/// The peers whose connections to that address begin with a header of the PROXY protocol.
+pub fn proxy_protocol_from(configuration: &Configuration, address: SocketAddr) -> Vec<IpNet> {
+    options_of(configuration, address).flat_map(|options| options.proxy_protocol_from.iter().copied()).collect()
+}
+
+fn options_of(configuration: &Configuration, address: SocketAddr) -> impl Iterator<Item = &ListenerOptions> {
     configuration
         .listeners
         .iter()
-        .filter(|options| options.port == address.port() && options.ip.is_none_or(|ip| ip == address.ip()))
-        .flat_map(|options| options.trusted_proxies.iter().copied())
-        .collect()
+        .filter(move |options| options.port == address.port() && options.ip.is_none_or(|ip| ip == address.ip()))
 }
 
 /// `:443` for every address of the machine, as `listener` has it; else `192.0.2.1:443`.
 pub fn shown_address(address: SocketAddr) -> String {
     if address.ip().is_unspecified() { format!(":{}", address.port()) } else { address.to_string() }
+}
+
+/// What is passed on by a name, or without one, as logs name it: `tcp://db.example.com:443`, `tcp://:5432`.
+pub fn passed_on_name(name: Option<&HostPattern>, port: u16) -> String {
+    format!("tcp://{}:{port}", name.map(ToString::to_string).unwrap_or_default())
 }
 
 /// A site as logs and metrics name it.

@@ -1,6 +1,7 @@
 //! Conditions of a route beyond its path. All conditions of one line must hold; several lines are alternatives.
 
 use crate::address::{HostPattern, Scheme};
+use crate::client_auth::ClientCertificatePart;
 use crate::site::PathPattern;
 use ipnet::IpNet;
 
@@ -29,6 +30,11 @@ pub enum ConditionKind {
     Client(Vec<IpNet>),
     Host(Vec<HostPattern>),
     Scheme(Scheme),
+    /// Of the certificate that the client has shown; without one nothing fits.
+    ClientCertificate {
+        part: ClientCertificatePart,
+        value: TextPattern,
+    },
 }
 
 /// A named field and what its value must be. Several fields of one name: one of them must fit.

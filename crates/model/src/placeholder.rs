@@ -1,5 +1,6 @@
 //! Text with `{placeholders}` in it. `{env.X}` and `{file.X}` are gone by the time a template exists: they are filled in when the file is read.
 
+use crate::client_auth::ClientCertificateField;
 use std::fmt;
 
 /// Literal pieces and placeholders, in order. Empty means the empty string.
@@ -47,6 +48,10 @@ pub enum Placeholder {
     ClientPort,
     TlsSni,
     TlsVersion,
+    /// Empty without a certificate, but for `verified`.
+    TlsClient(ClientCertificateField),
+    /// What software the client is, by its ClientHello.
+    TlsJa4,
     /// Lower case.
     RequestHeader(String),
     /// With case, as cookies have it. Of several of the name the first.
@@ -117,6 +122,14 @@ impl Placeholder {
         ("client.port", Placeholder::ClientPort),
         ("tls.sni", Placeholder::TlsSni),
         ("tls.version", Placeholder::TlsVersion),
+        ("tls.client.subject", Placeholder::TlsClient(ClientCertificateField::Subject)),
+        ("tls.client.issuer", Placeholder::TlsClient(ClientCertificateField::Issuer)),
+        ("tls.client.serial", Placeholder::TlsClient(ClientCertificateField::Serial)),
+        ("tls.client.san", Placeholder::TlsClient(ClientCertificateField::San)),
+        ("tls.client.fingerprint", Placeholder::TlsClient(ClientCertificateField::Fingerprint)),
+        ("tls.client.not_after", Placeholder::TlsClient(ClientCertificateField::NotAfter)),
+        ("tls.client.verified", Placeholder::TlsClient(ClientCertificateField::Verified)),
+        ("tls.ja4", Placeholder::TlsJa4),
         ("upstream.address", Placeholder::UpstreamAddress),
         ("request.id", Placeholder::RequestId),
         ("auth.user", Placeholder::AuthUser),

@@ -1,5 +1,6 @@
 //! Settings of the whole process: admin endpoint, logs, threads, listener options, limits.
 
+use crate::limiting::Rate;
 use crate::placeholder::Template;
 use ipnet::IpNet;
 use std::fmt;
@@ -22,7 +23,7 @@ impl Default for Admin {
 }
 
 /// Text that is never shown: not in messages, not in logs, not in answers of the API.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(String);
 
 impl Secret {
@@ -122,6 +123,8 @@ pub struct ListenerOptions {
     pub port: u16,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Peers whose connections begin with a header of the PROXY protocol.
+    pub proxy_protocol_from: Vec<IpNet>,
 }
 
 /// Bounds on what a client may send. Each has its name in the file, which refusals repeat.
@@ -143,6 +146,8 @@ pub struct Limits {
     pub body_rate_bytes: u64,
     /// `h2-streams`: concurrent streams of one HTTP/2 connection.
     pub h2_streams: u32,
+    /// `handshakes-per-network`: TLS handshakes of one IPv4 address or IPv6 /64, over all workers. The count of the rate may come at once.
+    pub handshakes_per_network: Option<Rate>,
 }
 
 impl Default for Limits {
@@ -156,6 +161,28 @@ impl Default for Limits {
             keep_alive: Duration::from_secs(75),
             body_rate_bytes: 100,
             h2_streams: 256,
+            handshakes_per_network: None,
+        }
+    }
+}
+
+/// Where keys of session tickets come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum TicketKeySource {
+    /// The process's own, which rotate.
+    #[default]
+    Own,
+    /// The one that encrypts first.
+    Files(Vec<PathBuf>),
+    /// The storage, in which hosts make them for each other.
+    Shared,
+}
+
+impl TicketKeySource {
+    pub fn files(&self) -> &[PathBuf] {
+        match self {
+            TicketKeySource::Files(files) => files,
+            TicketKeySource::Own | TicketKeySource::Shared => &[],
         }
     }
 }

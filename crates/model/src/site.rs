@@ -1,6 +1,8 @@
 //! A site: the addresses it answers on, its certificates, and its routes in file order.
 
+use crate::acme::{AcmeChanges, OnDemand};
 use crate::address::SiteAddress;
+use crate::client_auth::ClientAuth;
 use crate::matching::MatchLine;
 use crate::step::{Step, Terminal};
 use std::path::PathBuf;
@@ -46,17 +48,37 @@ pub struct Tls {
     /// In order of preference; empty is `h2`, `http/1.1`.
     pub alpn: Vec<String>,
     pub tickets: bool,
+    /// Whether clients that come back may send a request before the handshake is over.
+    pub early_data: bool,
+    /// Whether a certificate's responder is asked for what is stapled to it.
+    pub ocsp_stapling: bool,
+    /// What the site's own `acme` says. `Some` has certificates obtained for all of its names, private ones included.
+    pub acme: Option<Box<AcmeChanges>>,
+    pub on_demand: Option<OnDemand>,
+    /// Whether clients are asked for a certificate.
+    pub client_auth: Option<ClientAuth>,
 }
 
 impl Default for Tls {
     fn default() -> Self {
-        Tls { source: TlsSource::Automatic, min_version: TlsVersion::V1_2, ciphers: Vec::new(), alpn: Vec::new(), tickets: true }
+        Tls {
+            source: TlsSource::Automatic,
+            min_version: TlsVersion::V1_2,
+            ciphers: Vec::new(),
+            alpn: Vec::new(),
+            tickets: true,
+            early_data: false,
+            ocsp_stapling: true,
+            acme: None,
+            on_demand: None,
+            client_auth: None,
+        }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsSource {
-    /// No `tls` written: by ACME for public names (until that arrives, the internal CA with a warning), by the internal CA otherwise.
+    /// No `tls` written, or one that says only how: by ACME for public names, by the internal CA otherwise.
     Automatic,
     Internal,
     /// `tls "off"`: the addresses are plain HTTP whatever their scheme would have been.

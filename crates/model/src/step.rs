@@ -2,6 +2,7 @@
 
 use crate::basic_auth::BasicAuth;
 use crate::cache::Cache;
+use crate::client_auth::ClientAuthDemand;
 use crate::compress::{Compress, Decompress};
 use crate::cors::Cors;
 use crate::error_page::ErrorPage;
@@ -46,6 +47,8 @@ pub enum Step {
     Cors(Cors),
     /// `basic-auth`; `None` is `basic-auth "off"`. The last one written counts.
     BasicAuth(Option<BasicAuth>),
+    /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
+    ClientAuth(ClientAuthDemand),
     /// `error-page 404 file="404.html"`: the first that fits counts, the route's before the site's.
     ErrorPage(Box<ErrorPage>),
     /// `rate-limit "100/s" by="client-ip"`

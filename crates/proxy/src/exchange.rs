@@ -6,6 +6,7 @@ use crate::cached::StoredBody;
 use crate::decoded::DecodedBody;
 use crate::fastcgi::body::{FastCgiBody, ReplyFault};
 use crate::fastcgi::stdin::{send_stdin, send_stdin_end};
+use crate::forwarded::remove_claims;
 use crate::h2_head;
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -16,7 +17,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tidegate_transport::stream::{Gone, Write};
-use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_transport::{Buf, FilePart, Sock, Stream, rt};
 use tidegate_wire::body::{CHUNK_HEAD_MAX, CHUNK_TAIL, LAST_CHUNK, chunk_head, encode_last_chunk};
 use tidegate_wire::chunked::drop_unsafe_trailers;
 use tidegate_wire::head::{Fields, RequestHead, ResponseHead, Version};
@@ -99,12 +100,25 @@ impl<S: Sock> BodyReader<'_, S> {
         }
     }
 
-    /// The trailer section, once the body is finished.
+    /// The trailer section, once the body is finished. Some servers take trailers for fields of the head (RFC 9110 section 6.5.1 warns of it), so nobody
+    /// says there who a client is, a trusted proxy neither.
     pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
-        match self {
+        let mut trailers = match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
             BodyReader::H2(reader) => reader.trailers.take(),
             BodyReader::FastCgi(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => None,
+        };
+        if let Some(trailers) = &mut trailers {
+            remove_claims(trailers);
+        }
+        trailers
+    }
+
+    /// Gives back what came with the head, so that no buffer is held while something else is waited for.
+    pub fn put_back(&mut self) {
+        match self {
+            BodyReader::H1(reader) => reader.at_hand.take().into_iter().for_each(|rest| reader.stream.unread(rest)),
+            BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::FastCgi(_) | BodyReader::Empty => {}
         }
     }
 
@@ -238,7 +252,7 @@ pub enum Responder<'s, S> {
     Nobody,
 }
 
-impl<S: Sock> Responder<'_, S> {
+impl<'s, S: Sock> Responder<'s, S> {
     /// Passes an interim answer (1xx) on.
     pub async fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
         match self {
@@ -262,6 +276,17 @@ impl<S: Sock> Responder<'_, S> {
             // Boxed, like all of HTTP/2 here: HTTP/1 futures are copied often, and must not carry its size.
             Responder::H2(responder) => Box::pin(responder.send_head(head, first, finished)).await,
             Responder::Nobody => Ok(()),
+        }
+    }
+
+    /// Sends the head that was begun by [`H1Responder::begin_file`] without a file.
+    pub async fn send_head_alone(&mut self, head: Buf) -> io::Result<()> {
+        match self {
+            Responder::H1(responder) => {
+                let mut pending = Some(head);
+                poll_fn(|cx| responder.stream.sock.poll_send(cx, &mut pending)).await
+            }
+            Responder::H2(_) | Responder::Nobody => Ok(()),
         }
     }
 
@@ -309,6 +334,15 @@ impl<S: Sock> Responder<'_, S> {
             Responder::H1(responder) => responder.poll_gone(cx),
             Responder::H2(responder) => responder.poll_gone(cx),
             Responder::Nobody => Poll::Pending,
+        }
+    }
+
+    /// Where the bytes of a body of known length go out as they are, with no framing and no encryption around them, so that the kernel may take them
+    /// from a file.
+    pub fn bare(&mut self) -> Option<&mut H1Responder<'s, S>> {
+        match self {
+            Responder::H1(responder) if !responder.stream.is_tls() => Some(responder),
+            Responder::H1(_) | Responder::H2(_) | Responder::Nobody => None,
         }
     }
 
@@ -441,6 +475,18 @@ impl<'s, S: Sock> H1Responder<'s, S> {
         };
         let message = encode_response(head, body)?;
         Ok(self.stream.write(message))
+    }
+
+    /// The head of a body whose bytes the kernel takes from a file, to be sent with the first of them.
+    pub fn begin_file(&mut self, head: &mut ResponseHead) -> io::Result<Option<Buf>> {
+        self.begin(head, BodyLength::Known, None, false)?.unsent()
+    }
+
+    /// Sends bytes of a file, behind what is in `before`. Zero: it has ended.
+    pub async fn send_file(&mut self, before: &mut Option<Buf>, part: FilePart<'_>) -> io::Result<u64> {
+        let sent = poll_fn(|cx| self.stream.poll_send_file(cx, before, part)).await? as u64;
+        self.bytes_sent += sent;
+        Ok(sent)
     }
 
     /// The answer to an upgrade: its connection fields are part of the protocol switch.

@@ -35,6 +35,8 @@ impl Refusal {
     pub const FILE_METHOD: Refusal = Refusal::new(405, "file_method");
     pub const FILE_PATH: Refusal = Refusal::new(400, "file_path");
     pub const FILE_RANGE: Refusal = Refusal::new(416, "file_range");
+    /// No range of what the cache keeps.
+    pub const KEPT_RANGE: Refusal = Refusal::new(416, "cache_range");
     pub const FILE_PRECONDITION: Refusal = Refusal::new(412, "file_precondition");
     pub const FILE_UNREADABLE: Refusal = Refusal::new(500, "file_unreadable");
 
@@ -80,12 +82,15 @@ impl Refusal {
             (400, "path_ambiguous") => "the path can be read as that of another route",
             (400, "purge_unclear") => "a URL or at most 64 tags can be purged with one request",
             (503, "purges_under_way") => "other purges are under way; try again in a moment",
+            (403, "client_certificate_required") => {
+                "a certificate of the client is needed, and the connection was made without one"
+            }
             (403, "client_denied") => "this client may not ask for it",
             (403, _) => "this file may not be read",
             (405, "file_method") => "files can be read, and nothing else",
             (411, _) => "the request body is too long to come without Content-Length",
             (412, _) => "the file is not as the request expects it",
-            (416, _) => "the file has no such range",
+            (416, _) => "there is no such range",
             (500, _) => "the file cannot be read now",
             (421, "misdirected") => "this connection was made for another site",
             (421, _) => "no site has this host name",

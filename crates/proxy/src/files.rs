@@ -6,23 +6,26 @@ use crate::exchange::BodyLength;
 use crate::failure::{ClientFault, Failure, Reach, Refusal};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
+use arc_swap::{ArcSwap, Guard};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_files::{Answer, Ask, FileAnswer, Method as FileMethod, Page, Piece, Refused, Root};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_model::Files;
 use tidegate_telemetry::UpstreamError;
-use tidegate_transport::{Buf, Sock, rt};
+use tidegate_transport::{Buf, FilePart, Sock, rt};
 use tidegate_wire::head::{HeaderId, Method};
 
 /// How often it is looked whether the folder is still the one that was opened: deployments switch a link from one release to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// Shorter bodies are read, and go out with their head in one call or two.
+const KERNEL_BYTES_LEAST: u64 = 32 << 10;
 /// What one answer may send before the others of its worker have their turn.
 const TURN_BYTES: u64 = 1 << 20;
 
@@ -31,11 +34,12 @@ pub struct Folder {
     settings: Files,
     began: Instant,
     looked_at_ms: AtomicU64,
-    open: RwLock<Open>,
+    /// Read for each request, by all workers, and hardly ever written.
+    open: ArcSwap<Open>,
 }
 
 struct Open {
-    root: Arc<Root>,
+    root: Root,
     /// Device and inode of the folder that the path led to.
     identity: (u64, u64),
 }
@@ -43,17 +47,17 @@ struct Open {
 impl Folder {
     pub fn open(settings: &Files) -> io::Result<Folder> {
         let identity = identity(&settings.root)?;
-        let root = Arc::new(Root::open(settings)?);
+        let root = Root::open(settings)?;
         Ok(Folder {
             settings: settings.clone(),
             began: Instant::now(),
             looked_at_ms: AtomicU64::new(0),
-            open: RwLock::new(Open { root, identity }),
+            open: ArcSwap::from_pointee(Open { root, identity }),
         })
     }
 
     /// The folder as it is now, or as it was when nothing stands at its path.
-    fn current(&self, now: Instant) -> Arc<Root> {
+    fn current(&self, now: Instant) -> Guard<Arc<Open>> {
         let now_ms = now.saturating_duration_since(self.began).as_millis() as u64;
         let looked_at = self.looked_at_ms.load(Ordering::Relaxed);
         let is_due = now_ms.saturating_sub(looked_at) >= LOOK_PERIOD.as_millis() as u64;
@@ -61,17 +65,17 @@ impl Folder {
         if is_due && self.looked_at_ms.compare_exchange(looked_at, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.look_again();
         }
-        self.open.read().unwrap_or_else(PoisonError::into_inner).root.clone()
+        self.open.load()
     }
 
     #[cold]
     fn look_again(&self) {
         let Ok(identity) = identity(&self.settings.root) else { return };
-        if self.open.read().unwrap_or_else(PoisonError::into_inner).identity == identity {
+        if self.open.load().identity == identity {
             return;
         }
         if let Ok(root) = Root::open(&self.settings) {
-            *self.open.write().unwrap_or_else(PoisonError::into_inner) = Open { root: Arc::new(root), identity };
+            self.open.store(Arc::new(Open { root, identity }));
             tracing::info!(folder = %self.settings.root.display(), "another folder is served: its path leads elsewhere now");
         }
     }
@@ -86,14 +90,26 @@ impl<S: Sock> Request<'_, S> {
     /// Answers with a file of the folder, or says why not.
     pub(crate) async fn serve_file(&mut self, route: &CompiledRoute, folder: &Folder) -> Result<(), Failure> {
         let answer = self.find_file(folder);
-        self.send_file_answer(route, answer).await
+        self.send_file_answer(route, folder, answer).await
     }
 
     /// What was found in a folder, to the client.
-    pub(crate) async fn send_file_answer(&mut self, route: &CompiledRoute, answer: Answer) -> Result<(), Failure> {
+    pub(crate) async fn send_file_answer(
+        &mut self,
+        route: &CompiledRoute,
+        folder: &Folder,
+        answer: Answer,
+    ) -> Result<(), Failure> {
         match answer {
             Answer::File(file) => self.send_file(route, file).await,
             Answer::Page(page) => self.send_page(route, page).await,
+            Answer::Folder(listing) => {
+                let open = Guard::into_inner(folder.current(self.record.started));
+                match rt::beside(move || open.root.list(&listing)).await {
+                    Ok(page) => self.send_page(route, page).await,
+                    Err(refused) => self.refuse_file(refused).await,
+                }
+            }
             Answer::Redirect { location } => {
                 self.begin_response(301, &[("location", location.into())]);
                 self.run_response_steps(route);
@@ -102,17 +118,24 @@ impl<S: Sock> Request<'_, S> {
             Answer::NotModified { headers } => {
                 self.begin_response(304, &headers);
                 self.run_response_steps(route);
+                self.choose_coding(route, None);
                 self.send_whole(b"").await
             }
-            Answer::Refused(refused) => self.answer_refusal_with(refusal(refused), &refused_headers(refused)).await,
+            Answer::Refused(refused) => self.refuse_file(refused).await,
         }
+    }
+
+    async fn refuse_file(&mut self, refused: Refused) -> Result<(), Failure> {
+        self.answer_refusal_with(refusal(refused), &refused_headers(refused)).await
     }
 
     pub(crate) fn find_file(&self, folder: &Folder) -> Answer {
         let fields = &self.head.fields;
-        // None of these fields is sent twice by anybody who means well.
+        // None of these fields is sent twice by anybody who means well, but for those that are lists.
         let value = |name: &'static [u8]| fields.all_named(name).next();
-        let accept_encoding = one_list(fields.all(HeaderId::AcceptEncoding));
+        let list = |name: &'static [u8]| one_list(fields.all_named(name));
+        let (accept_encoding, accept) = (one_list(fields.all(HeaderId::AcceptEncoding)), list(b"accept"));
+        let (if_match, if_none_match) = (list(b"if-match"), list(b"if-none-match"));
         let ask = Ask {
             method: match self.head.method {
                 Method::Get => FileMethod::Get,
@@ -122,16 +145,16 @@ impl<S: Sock> Request<'_, S> {
             path: self.head.path(),
             request_path: self.record.path.of(&self.head.fields.bytes),
             query: self.head.query(),
-            if_match: value(b"if-match"),
-            if_none_match: value(b"if-none-match"),
+            if_match: if_match.as_deref(),
+            if_none_match: if_none_match.as_deref(),
             if_modified_since: value(b"if-modified-since"),
             if_unmodified_since: value(b"if-unmodified-since"),
             if_range: value(b"if-range"),
             range: value(b"range"),
             accept_encoding: accept_encoding.as_deref(),
-            accept: value(b"accept"),
+            accept: accept.as_deref(),
         };
-        folder.current(self.record.started).answer(&ask, SystemTime::now())
+        folder.current(self.record.started).root.answer(&ask, SystemTime::now())
     }
 
     fn begin_response(&mut self, status: u16, headers: &[(&'static str, Cow<'static, str>)]) {
@@ -144,10 +167,12 @@ impl<S: Sock> Request<'_, S> {
 
     async fn send_page(&mut self, route: &CompiledRoute, page: Page) -> Result<(), Failure> {
         self.begin_response(page.status, &page.headers);
+        self.run_response_steps(route);
         if self.head.method == Method::Head {
             self.push_content_length(page.content_length);
+            // For `Vary`: there is no body that could be compressed.
+            self.choose_coding(route, Some(page.content_length));
         }
-        self.run_response_steps(route);
         let coded = self.code_whole(route, &page.body);
         self.send_whole(coded.as_deref().unwrap_or(&page.body)).await
     }
@@ -156,7 +181,7 @@ impl<S: Sock> Request<'_, S> {
         let FileAnswer { status, headers, file, pieces, content_length } = file;
         self.begin_response(status, &headers);
         self.run_response_steps(route);
-        let mut body = FileBody { file, pieces: pieces.into_iter(), current: None };
+        let mut body = FileBody { file, pieces: pieces.into_iter(), current: None, must_be_read: false };
         if let Some(coded) = self.begin_coding(route, Some(content_length)) {
             self.complete_response();
             self.consume_small_body();
@@ -165,18 +190,26 @@ impl<S: Sock> Request<'_, S> {
         self.push_content_length(content_length);
         self.complete_response();
         self.consume_small_body();
-        let gone = |_| Failure::Client(ClientFault::Gone);
         let mut left = if self.head.method == Method::Head { 0 } else { content_length };
-        let length = if left == 0 { BodyLength::None } else { BodyLength::Known };
-        let first = body.next()?;
-        left -= first.as_ref().map_or(0, |piece| piece.len() as u64);
+        let mut head = None;
+        if left >= KERNEL_BYTES_LEAST
+            && let Some(responder) = self.responder.bare()
+        {
+            head = responder.begin_file(&mut self.response).map_err(gone)?;
+        } else {
+            let length = if left == 0 { BodyLength::None } else { BodyLength::Known };
+            let first = body.next()?;
+            left -= first.as_ref().map_or(0, |piece| piece.len() as u64);
+            self.responder.send_head(&mut self.response, length, first, left == 0).await.map_err(gone)?;
+        }
         let mut turn = 0;
-        self.responder.send_head(&mut self.response, length, first, left == 0).await.map_err(gone)?;
         while left > 0 {
-            let Some(piece) = body.next()? else { return Err(shrunk()) };
-            left -= piece.len() as u64;
-            turn += piece.len() as u64;
-            self.responder.send_body(piece, left == 0).await.map_err(gone)?;
+            let sent = match self.send_from_file(&mut head, &mut body).await? {
+                Some(sent) => sent,
+                None => self.send_next_piece(&mut head, &mut body, left).await?,
+            };
+            left -= sent;
+            turn += sent;
             if turn > TURN_BYTES {
                 turn = 0;
                 self.connection.account_bytes();
@@ -184,6 +217,36 @@ impl<S: Sock> Request<'_, S> {
             }
         }
         Ok(())
+    }
+
+    /// Has the kernel send what it can: bytes that nobody has to frame or to encrypt are not read at all. None: the next piece has to be.
+    async fn send_from_file(&mut self, head: &mut Option<Buf>, body: &mut FileBody) -> Result<Option<u64>, Failure> {
+        let Some(responder) = self.responder.bare() else { return Ok(None) };
+        let Some((offset, length)) = body.range() else { return Ok(None) };
+        let part = FilePart { file: &body.file, offset, length: length.min(TURN_BYTES) as usize };
+        match responder.send_file(head, part).await {
+            Ok(0) => Err(shrunk()),
+            Ok(sent) => {
+                body.advance(sent);
+                Ok(Some(sent))
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Failure::Client(ClientFault::Gone)),
+            // The file's fault, its file system's or the client's: reading and sending one after the other tells which, and does without it.
+            Err(_) => {
+                body.must_be_read = true;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn send_next_piece(&mut self, head: &mut Option<Buf>, body: &mut FileBody, left: u64) -> Result<u64, Failure> {
+        if let Some(head) = head.take() {
+            self.responder.send_head_alone(head).await.map_err(gone)?;
+        }
+        let Some(piece) = body.next()? else { return Err(shrunk()) };
+        let length = piece.len() as u64;
+        self.responder.send_body(piece, length == left).await.map_err(gone)?;
+        Ok(length)
     }
 
     async fn send_coded_file(&mut self, mut coded: Coded, mut body: FileBody) -> Result<(), Failure> {
@@ -215,6 +278,8 @@ struct FileBody {
     file: File,
     pieces: std::vec::IntoIter<Piece>,
     current: Option<Part>,
+    /// Its file system cannot send it by itself.
+    must_be_read: bool,
 }
 
 /// What is left of a piece.
@@ -224,16 +289,31 @@ enum Part {
 }
 
 impl FileBody {
+    /// Offset and length of what the kernel may send next by itself.
+    fn range(&mut self) -> Option<(u64, u64)> {
+        if self.must_be_read {
+            return None;
+        }
+        match part(&mut self.current, &mut self.pieces)? {
+            Part::Range { offset, left } => Some((*offset, *left)),
+            Part::Bytes { .. } => None,
+        }
+    }
+
+    /// So much of the range was sent.
+    fn advance(&mut self, count: u64) {
+        if let Some(Part::Range { offset, left }) = &mut self.current {
+            *offset += count;
+            *left -= count;
+            if *left == 0 {
+                self.current = None;
+            }
+        }
+    }
+
     /// As much as one buffer holds; `None` at the end.
     fn next(&mut self) -> Result<Option<Buf>, Failure> {
-        let part = match &mut self.current {
-            Some(part) => part,
-            None => match self.pieces.next() {
-                None => return Ok(None),
-                Some(Piece::Bytes(bytes)) => self.current.insert(Part::Bytes { bytes, sent: 0 }),
-                Some(Piece::Range { offset, length }) => self.current.insert(Part::Range { offset, left: length }),
-            },
-        };
+        let Some(part) = part(&mut self.current, &mut self.pieces) else { return Ok(None) };
         let mut piece = Buf::take();
         let is_over = match part {
             Part::Bytes { bytes, sent } => {
@@ -261,6 +341,21 @@ impl FileBody {
         }
         Ok(Some(piece))
     }
+}
+
+fn gone(_: io::Error) -> Failure {
+    Failure::Client(ClientFault::Gone)
+}
+
+/// The part that is to be sent next; `None` at the end.
+fn part<'a>(current: &'a mut Option<Part>, pieces: &mut std::vec::IntoIter<Piece>) -> Option<&'a mut Part> {
+    if current.is_none() {
+        *current = Some(match pieces.next()? {
+            Piece::Bytes(bytes) => Part::Bytes { bytes, sent: 0 },
+            Piece::Range { offset, length } => Part::Range { offset, left: length },
+        });
+    }
+    current.as_mut()
 }
 
 /// The file became shorter, or its disk fails, while it is sent: the client must see that its body was cut.

@@ -12,15 +12,19 @@ pub mod failure;
 mod fastcgi;
 mod files;
 pub mod forward;
+mod passthrough;
 pub mod tunnel;
 
 pub mod pool;
 pub mod upstream;
 
 pub mod cached;
+pub mod challenges;
 mod coded;
 pub mod command;
 mod decoded;
+mod early;
+pub mod inquiry;
 pub mod line;
 pub mod listening;
 pub mod recent;

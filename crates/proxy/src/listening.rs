@@ -3,13 +3,15 @@
 
 use crate::snapshot::Listener;
 use crate::worker::WorkerSnapshot;
+use ipnet::IpNet;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use tidegate_model::Scheme;
+use tidegate_model::listening::ListenerProtocol;
+use tidegate_routing::{Greeting, Taker};
 use tidegate_transport::rt::{self, Signal, Task};
 use tidegate_transport::{Sock, Stream};
 
@@ -24,7 +26,9 @@ pub const CUT_GRACE: Duration = Duration::from_secs(1);
 /// What the connections of one listening address have in common, until the address is left.
 pub struct ListenerState<S: Sock> {
     pub address: SocketAddr,
-    pub scheme: Scheme,
+    protocol: Cell<ListenerProtocol>,
+    /// As the newest configuration has it.
+    proxy_protocol_from: RefCell<Arc<[IpNet]>>,
     /// Set when no request should come any more on these connections.
     pub draining: Signal,
     /// Set when what is left will be cut at some moment. Not always with the draining: a worker too many waits for its last connection, until its
@@ -37,6 +41,57 @@ pub struct ListenerState<S: Sock> {
     /// Of a listener that is no longer in the configuration: the last snapshot that had it.
     last: RefCell<Option<(Rc<WorkerSnapshot<S>>, usize)>>,
     connections: RefCell<Slab<Entry<S>>>,
+    /// Whether any of them is passed on, as the newest configuration has it.
+    passes_on: Cell<bool>,
+    passed_on: RefCell<Slab<Rc<PassedOn>>>,
+}
+
+/// How a connection began that is passed on. What decided it then decides after each change whether it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Greeted {
+    Name(Box<str>),
+    NoName,
+    /// It is not TLS, or nobody looked.
+    Otherwise,
+}
+
+impl Greeted {
+    pub fn greeting(&self) -> Greeting<'_> {
+        match self {
+            Greeted::Name(name) => Greeting::Name(name.as_bytes()),
+            Greeted::NoName => Greeting::NoName,
+            Greeted::Otherwise => Greeting::NotTls,
+        }
+    }
+}
+
+/// A connection that is passed on.
+pub struct PassedOn {
+    greeted: Greeted,
+    local_ip: IpAddr,
+    /// Set when nothing passes such a connection on any more.
+    pub leaving: Signal,
+    cut_at: Cell<Option<Instant>>,
+}
+
+impl PassedOn {
+    /// When it ends, once it is leaving.
+    pub fn goodbye_at(&self, random: u64) -> Option<Instant> {
+        Some(moment_until(self.cut_at.get()?, random))
+    }
+}
+
+/// Its place in the list of its listener; it leaves when dropped.
+pub struct RegisteredPass<S: Sock> {
+    listener: Rc<ListenerState<S>>,
+    key: usize,
+    pub passed_on: Rc<PassedOn>,
+}
+
+impl<S: Sock> Drop for RegisteredPass<S> {
+    fn drop(&mut self) {
+        self.listener.passed_on.borrow_mut().try_remove(self.key);
+    }
 }
 
 struct Entry<S: Sock> {
@@ -49,7 +104,8 @@ struct Entry<S: Sock> {
 #[derive(Debug)]
 pub struct ConnectionFacts {
     pub id: u64,
-    pub client: SocketAddr,
+    /// Of the client itself where a load balancer has said it.
+    pub client: Cell<SocketAddr>,
     pub opened: SystemTime,
     pub kind: Cell<ConnectionKind>,
     pub requests: Cell<u64>,
@@ -125,14 +181,53 @@ impl<S: Sock> ListenerState<S> {
     pub fn new(listener: &Listener) -> Rc<ListenerState<S>> {
         Rc::new(ListenerState {
             address: listener.address,
-            scheme: listener.scheme,
+            protocol: Cell::new(listener.protocol),
+            proxy_protocol_from: RefCell::new(listener.proxy_protocol_from.clone()),
             draining: Signal::default(),
             closing: Signal::default(),
             cut_at: Cell::new(None),
             spread: Cell::new(Duration::ZERO),
             last: RefCell::new(None),
             connections: RefCell::default(),
+            passes_on: Cell::new(!listener.passes.is_empty()),
+            passed_on: RefCell::default(),
         })
+    }
+
+    /// What may change while its connections go on. Those that nothing passes on any more have until `limit`.
+    pub fn take_options(&self, listener: &Listener, limit: Duration) {
+        self.protocol.set(listener.protocol);
+        self.passes_on.set(!listener.passes.is_empty());
+        for (_, passed_on) in self.passed_on.borrow().iter() {
+            let taker = listener.router.find_taker(passed_on.greeted.greeting(), passed_on.local_ip);
+            if !matches!(taker, Some(Taker::Pass(_))) && !passed_on.leaving.is_set() {
+                passed_on.cut_at.set(Some(rt::now() + limit));
+                passed_on.leaving.set();
+            }
+        }
+        *self.proxy_protocol_from.borrow_mut() = listener.proxy_protocol_from.clone();
+    }
+
+    /// A connection that is passed on from here.
+    pub fn pass_on(self: &Rc<Self>, greeted: Greeted, local_ip: IpAddr) -> RegisteredPass<S> {
+        let passed_on = Rc::new(PassedOn { greeted, local_ip, leaving: Signal::default(), cut_at: Cell::new(None) });
+        let key = self.passed_on.borrow_mut().insert(passed_on.clone());
+        RegisteredPass { listener: self.clone(), key, passed_on }
+    }
+
+    #[inline]
+    pub fn passes_on(&self) -> bool {
+        self.passes_on.get()
+    }
+
+    pub fn protocol(&self) -> ListenerProtocol {
+        self.protocol.get()
+    }
+
+    /// Whether connections of that peer begin with a header that says whose they are.
+    #[inline]
+    pub fn expects_header_from(&self, peer: IpAddr) -> bool {
+        self.proxy_protocol_from.borrow().iter().any(|network| network.contains(&peer))
     }
 
     pub fn register(self: &Rc<Self>, facts: ConnectionFacts, stream: &Rc<Stream<S>>) -> Registered<S> {
@@ -203,9 +298,7 @@ impl<S: Sock> ListenerState<S> {
 
     /// When a tunnel of a draining listener says goodbye: at some moment of the second half of what is left. `None`: never.
     pub fn goodbye_at(&self, random: u64) -> Option<Instant> {
-        let now = rt::now();
-        let left = self.cut_at.get()?.saturating_duration_since(now);
-        Some(now + left / 2 + fraction(left / 2, random))
+        Some(moment_until(self.cut_at.get()?, random))
     }
 
     /// Ends what is left, at once.
@@ -235,6 +328,13 @@ impl<S: Sock> Registered<S> {
     pub fn key(&self) -> usize {
         self.key
     }
+}
+
+/// At some moment of the second half of what is left.
+fn moment_until(cut_at: Instant, random: u64) -> Instant {
+    let now = rt::now();
+    let left = cut_at.saturating_duration_since(now);
+    now + left / 2 + fraction(left / 2, random)
 }
 
 /// A part of a duration; `random` is uniform over all its bits.

@@ -29,8 +29,15 @@ pub struct WorkerPool<S: Sock> {
     pub metrics: Arc<PoolMetrics>,
     /// How many requests may be sent again.
     pub budget: Rc<RetryBudget>,
-    /// Copies of requests that are made for it.
-    pub copies: Rc<Cell<u32>>,
+    pub copies: Rc<CopyPlaces>,
+}
+
+/// Copies of requests that are made for a pool. Two bounds of the same size: bodies that arrive slowly must not keep out what could be sent at once.
+#[derive(Debug, Default)]
+pub struct CopyPlaces {
+    /// Whose body is not whole yet.
+    pub arriving: Cell<u32>,
+    pub sending: Cell<u32>,
 }
 
 /// Whose pool it is.

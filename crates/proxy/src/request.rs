@@ -8,7 +8,7 @@
 mod steps;
 
 use self::steps::Ran;
-use crate::cached::{Caching, Origin};
+use crate::cached::{Caching, Looked, Origin};
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
@@ -29,11 +29,12 @@ use tidegate_balancing::hash_bytes;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{
-    BodyAllowance, CompiledLog, CompiledTerminal, Context, ErrorFacts, Limited, Origin as ErrorOrigin, View, Walk, error_answer,
+    BodyAllowance, CompiledLog, CompiledTerminal, Context, ErrorFacts, Limited, Origin as ErrorOrigin, View, Walk,
+    client_certificate_text, error_answer,
 };
 use tidegate_model::{PathPolicy, PoolName, Scheme, Timeouts};
 use tidegate_routing::{RequestFacts, RouteId, cookie_value};
-use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream};
+use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError};
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, HeadLimits, Span, http1};
@@ -256,10 +257,18 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
+        if self.may_be_challenge()
+            && let Some(outcome) = Box::pin(self.answer_challenge()).await
+        {
+            return outcome;
+        }
         let site = match self.find_site(&place) {
             Ok(site) => site,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
+        if self.connection.stream.is_early() {
+            Box::pin(self.settle_early(&site)).await?;
+        }
         let route = match self.find_route(&site) {
             Ok(route) => route,
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
@@ -285,17 +294,32 @@ impl<'c, S: Sock> Request<'c, S> {
             self.choose_mirrors(route, &place.0);
         }
         drop(place);
-        match (&route.terminal, pool, &route.folder) {
-            (CompiledTerminal::Proxy { .. } | CompiledTerminal::Split, Some(pool), _) if let Some(cache) = &route.cache => {
-                Box::pin(self.answer_cached(route, cache, Origin::Pool(pool))).await
+        if let Some(cache) = &route.cache
+            && let Some(origin) = Origin::of(route, pool.as_ref())
+        {
+            return match self.look_up_kept(route, cache, &origin) {
+                // As a fixed answer is given, since it costs little more.
+                Looked::Hit(hit) => pin!(self.serve_kept(route, cache, hit)).await,
+                Looked::Other(other) => Box::pin(self.answer_not_at_hand(route, cache, origin, other)).await,
+            };
+        }
+        match (&route.terminal, pool, route.timeouts.total) {
+            (CompiledTerminal::Proxy { .. } | CompiledTerminal::Split, Some(pool), None) => pin!(self.forward(route, pool)).await,
+            (CompiledTerminal::Respond(_) | CompiledTerminal::Redirect(_) | CompiledTerminal::NoRoute, ..) => {
+                pin!(self.answer_here(route)).await
             }
-            (CompiledTerminal::FastCgi, ..) if let Some(cache) = &route.cache => {
-                Box::pin(self.answer_cached(route, cache, Origin::Script)).await
-            }
-            (CompiledTerminal::Proxy { .. } | CompiledTerminal::Split, Some(pool), _) => pin!(self.forward(route, pool)).await,
-            (CompiledTerminal::Files, _, Some(folder)) => Box::pin(self.serve_file(route, folder)).await,
-            (CompiledTerminal::FastCgi, ..) if let Some(step) = &route.script => Box::pin(self.run_script(route, step)).await,
-            _ => pin!(self.answer_here(route)).await,
+            (_, pool, None) => Box::pin(self.answer_from(route, pool)).await,
+            (_, pool, Some(total)) => Box::pin(self.within(total, async |request| request.answer_from(route, pool).await)).await,
+        }
+    }
+
+    /// Answers with what is not at hand: from a pool, a script or a folder.
+    pub(crate) async fn answer_from(&mut self, route: &CompiledRoute, pool: Option<Rc<WorkerPool<S>>>) -> Result<(), Failure> {
+        match (pool, &route.script, &route.folder) {
+            (Some(pool), ..) => pin!(self.forward(route, pool)).await,
+            (None, Some(script), _) => self.run_script(route, script).await,
+            (None, None, Some(folder)) => self.serve_file(route, folder).await,
+            (None, None, None) => self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await,
         }
     }
 
@@ -315,24 +339,28 @@ impl<'c, S: Sock> Request<'c, S> {
         Ok(site)
     }
 
-    /// The first route that takes the request. Its path is settled before, so that what was matched is what goes on.
+    /// The first route that takes the request, or what the site has for those that none takes. Its path is settled before, so that what was matched is
+    /// what goes on.
     fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Result<&'s CompiledRoute, Refusal> {
         self.settle_path(site.compiled.path_policy, self.record.path)?;
-        let found = self.look_up_route(site).ok_or(Refusal::NO_ROUTE)?;
+        let found = self.look_up_route(site);
         let route = site.compiled.route(found);
         if let Some(policy) = route.path_policy {
             self.settle_path(policy, self.record.path)?;
-            if self.look_up_route(site) != Some(found) {
+            if self.look_up_route(site) != found {
                 return Err(refused_path(PathRefusal::Ambiguous));
             }
         }
         self.record.matched_path = self.head.path;
-        self.route = Some(found);
+        self.route = found;
         Ok(route)
     }
 
     fn look_up_route(&self, site: &WorkerSite) -> Option<RouteId> {
-        let facts = RequestFacts::of(&self.head, self.scheme(), self.client_ip);
+        let facts = RequestFacts {
+            client_certificate: self.connection.client_certificate.as_deref(),
+            ..RequestFacts::of(&self.head, self.scheme(), self.client_ip)
+        };
         site.compiled.routes.find_route(&facts)
     }
 
@@ -375,8 +403,9 @@ impl<'c, S: Sock> Request<'c, S> {
         let body = match &route.terminal {
             CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
             CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
+            CompiledTerminal::NoRoute => return self.answer_refusal(Refusal::NO_ROUTE).await,
             CompiledTerminal::Proxy { .. } | CompiledTerminal::Split | CompiledTerminal::Files | CompiledTerminal::FastCgi => {
-                return self.answer_refusal(Refusal::from(tidegate_telemetry::UpstreamError::NoServer)).await;
+                return self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await;
             }
         };
         std::mem::swap(&mut *self.response, &mut *response);
@@ -408,9 +437,8 @@ impl<'c, S: Sock> Request<'c, S> {
         let mut buffer: Lease<Vec<u8>> = Lease::take();
         let mut response: Lease<ResponseHead> = Lease::take();
         let site = self.site.clone();
-        let route = site.as_ref().zip(self.route).map(|(site, route)| site.compiled.route(route));
-        let pages = route.map(|route| &route.error_pages).or(site.as_ref().map(|site| &site.compiled.error_pages));
-        if let Some(page) = pages.and_then(|pages| pages.find(refusal.status, ErrorOrigin::Proxy, &self.head, None)) {
+        let route = site.as_ref().map(|site| site.compiled.route(self.route));
+        if let Some(page) = route.and_then(|route| route.error_pages.find(refusal.status, ErrorOrigin::Proxy, &self.head, None)) {
             begin_answer(refusal.status, &mut response);
             std::mem::swap(&mut *self.response, &mut *response);
             let error = ErrorFacts { status: refusal.status, reason: refusal.reason, sentence: refusal.sentence() };
@@ -585,15 +613,14 @@ impl<'c, S: Sock> Request<'c, S> {
         });
     }
 
-    /// Whether the `log` of its route wants one; without a route every request has one.
+    /// Whether the `log` of its route, or of its site, wants one; without a site every request has one.
     fn has_log_line(&self) -> bool {
         let Some(log) = self.route_log() else { return true };
         log.has_line(self.record.status, self.record.reason.is_some(), self.connection.worker.random())
     }
 
     fn route_log(&self) -> Option<&CompiledLog> {
-        let (site, route) = self.site.as_ref().zip(self.route)?;
-        site.compiled.route(route).log.as_deref()
+        self.site.as_ref()?.compiled.route(self.route).log.as_deref()
     }
 
     fn write_log_line(&self, duration_us: u64, response_bytes: u64) {
@@ -608,6 +635,9 @@ impl<'c, S: Sock> Request<'c, S> {
         };
         let response_header =
             |name: &str, found: &mut dyn FnMut(&[u8])| self.response.fields.all_named(name.as_bytes()).take(1).for_each(found);
+        let certificate = self.connection.client_certificate.as_deref();
+        let client_certificate =
+            |field, found: &mut dyn FnMut(&[u8])| found(client_certificate_text(certificate, field).as_bytes());
         let needs_headers = sender.needs_headers();
         let own = self.route_log().filter(|log| log.has_fields());
         let own_fields = |see: &mut dyn FnMut(&str, &[u8])| {
@@ -642,6 +672,7 @@ impl<'c, S: Sock> Request<'c, S> {
                 version: tls.version,
                 cipher: tls.cipher_suite,
                 sni: self.connection.server_name.as_deref(),
+                ja4: self.connection.ja4.as_deref(),
                 resumed: tls.resumed,
             }),
             referer: field(HeaderId::Referer),
@@ -654,6 +685,7 @@ impl<'c, S: Sock> Request<'c, S> {
             setting: self.record.setting,
             request_header: needs_headers.then_some(&request_header),
             request_cookie: needs_headers.then_some(&request_cookie),
+            client_certificate: certificate.is_some().then_some(&client_certificate),
             own_fields: own.is_some().then_some(&own_fields),
             response_header: needs_headers.then_some(&response_header),
         });
@@ -668,7 +700,7 @@ impl<'c, S: Sock> Request<'c, S> {
 
     /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we match.
     pub fn scheme(&self) -> Scheme {
-        self.connection.listener.scheme
+        self.connection.listener.protocol().scheme()
     }
 
     /// From the process's start, as workers share times.
@@ -687,9 +719,10 @@ fn refused_path(refusal: PathRefusal) -> Refusal {
 }
 
 /// A request for one site on a connection made for another would evade what the former demands of TLS. A connection made for the site itself
-/// stays good when those demands change: it is no worse than one that was made a moment earlier.
+/// stays good when versions and ciphers change: it is no worse than one that was made a moment earlier. Who the client is has to be known as the
+/// site wants it now.
 fn serves(made_for: &TlsIdentity, wanted: &TlsIdentity) -> bool {
-    made_for.site == wanted.site || made_for.policy == wanted.policy
+    made_for.policy == wanted.policy || (made_for.site == wanted.site && made_for.policy.asks_clients_as(&wanted.policy))
 }
 
 /// What steps and templates know besides the heads.
@@ -701,11 +734,13 @@ pub fn context<'a, S: Sock>(
 ) -> Context<'a> {
     let upstream = pool.zip(record.upstream.as_ref());
     Context {
-        scheme: connection.listener.scheme,
+        scheme: connection.listener.protocol().scheme(),
         client_ip,
         client_port: connection.client.port(),
         tls_sni: connection.server_name.as_deref(),
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
+        client_certificate: connection.client_certificate.as_deref(),
+        tls_ja4: connection.ja4.as_deref(),
         upstream_address: upstream
             .map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority)
             .or(record.fastcgi.as_deref()),

@@ -7,6 +7,7 @@ use crate::cached::{CacheTier, RouteCache};
 use crate::fastcgi::CompiledFastCgi;
 use crate::files::Folder;
 use crate::survivors::{PoolShared, ServerShared};
+use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
 use rustls_pki_types::ServerName;
@@ -23,12 +24,16 @@ use tidegate_middleware::{
     CompiledCompress, CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, ErrorPages, Scope, Target, basic_auth_of,
     changes_response, compile_steps, has_limits,
 };
-use tidegate_model::listening::{Answering, Listening, listening_shared, redirect_site, site_name, trusted_proxies};
-use tidegate_model::{
-    Balance, CipherName, Configuration, Decompress, HostPattern, Limits, Mirror, PathPolicy, Pool, PoolName, Retry, Route,
-    RouteLog, RouteRetry, RouteTimeouts, Scheme, Server, Site, SiteAddress, Step, Sticky, Terminal, TlsVersion,
+use tidegate_model::listening::{
+    Answering, ListenerProtocol, Listening, listening_shared, passed_on_name, proxy_protocol_from, redirect_site, site_name,
+    trusted_proxies,
 };
-use tidegate_routing::{RouteId, Router, Routes, SiteId};
+use tidegate_model::{
+    Balance, CipherName, ClientAuth, ClientCertificateForm, Configuration, Decompress, HostPattern, Limits, Mirror, PathPolicy,
+    Placeholder, Pool, PoolName, Retry, Route, RouteLog, RouteRetry, RouteTimeouts, Scheme, Server, Site, SiteAddress, Step,
+    Sticky, TcpTarget, Template, Terminal, TlsVersion,
+};
+use tidegate_routing::{PassId, RouteId, Router, Routes, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
 use tidegate_wire::HeadLimits;
 
@@ -46,12 +51,14 @@ pub struct Snapshot {
     pub drain: Duration,
     /// Whether requests are logged: otherwise no fact is gathered for the log.
     pub access_log: bool,
+    /// Whether anything asks for `{tls.ja4}`: otherwise no ClientHello is looked at for it.
+    pub needs_ja4: bool,
 }
 
 impl Snapshot {
-    /// The place of a listener; its scheme is part of what it is, since a plain connection cannot become a TLS one.
-    pub fn listener_position(&self, address: SocketAddr, scheme: Scheme) -> Option<usize> {
-        self.listeners.iter().position(|listener| listener.address == address && listener.scheme == scheme)
+    /// The place of a listener; what it speaks is part of what it is, since a plain connection cannot become a TLS one.
+    pub fn listener_position(&self, address: SocketAddr, protocol: ListenerProtocol) -> Option<usize> {
+        self.listeners.iter().position(|listener| listener.address == address && listener.protocol.is_akin(protocol))
     }
 
     pub fn pool_named(&self, name: &PoolName) -> Option<&Arc<CompiledPool>> {
@@ -70,16 +77,33 @@ impl Snapshot {
 /// One listening address and what answers there.
 pub struct Listener {
     pub address: SocketAddr,
-    pub scheme: Scheme,
+    pub protocol: ListenerProtocol,
     pub router: Router,
+    /// Connections that are passed on, by their ids in the router.
+    pub passes: Vec<CompiledPass>,
     /// Peers whose `X-Forwarded-*` fields are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Peers whose connections begin with whose they are.
+    pub proxy_protocol_from: Arc<[IpNet]>,
     /// The site whose certificate answers a client that names none, where neither its address nor a catch-all decides.
-    pub first_site: SiteId,
+    pub first_site: Option<SiteId>,
     /// Whether a site is named by its IP address: only then is a connection's local address asked for.
     pub needs_local_ip: bool,
     /// Nobody wrote this address: it redirects to HTTPS. That it cannot be bound is a warning, no fault.
     pub implied: bool,
+}
+
+/// Where connections of a name, or those that nobody else takes, are passed on to.
+pub struct CompiledPass {
+    /// As logs name it.
+    pub name: Arc<str>,
+    pub upstream: RouteUpstream,
+}
+
+impl Listener {
+    pub fn pass(&self, id: PassId) -> Option<&CompiledPass> {
+        self.passes.get(id.0 as usize)
+    }
 }
 
 pub struct CompiledSite {
@@ -88,20 +112,51 @@ pub struct CompiledSite {
     pub routes: Routes,
     pub path_policy: PathPolicy,
     pub compiled_routes: Vec<CompiledRoute>,
-    /// For requests that no route takes.
-    pub error_pages: ErrorPages,
+    /// For requests that no route takes: who may not ask, and who asks too often, is not told which paths there are.
+    pub without_route: CompiledRoute,
     /// `None` for plain HTTP.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<Arc<Handshakes>>,
     pub tls_identity: Arc<TlsIdentity>,
+    pub takes_early_data: bool,
+    /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
+    pub on_demand_wait: Option<Duration>,
+    /// How upstreams are told of clients' certificates, if they are.
+    pub tells_client_certificate: Option<ClientCertificateForm>,
+    pub needs_ja4: bool,
     /// By worker. The same ones for the same name, whatever else changes.
     pub metrics: Vec<Arc<SiteMetrics>>,
 }
 
-impl CompiledSite {
-    pub fn route(&self, id: RouteId) -> &CompiledRoute {
-        &self.compiled_routes[id.0 as usize]
+/// A site's TLS settings, for the clients that resume in one way or another.
+#[derive(Debug, Clone)]
+pub struct ServerConfigs {
+    pub usual: Arc<ServerConfig>,
+    /// For clients of TLS 1.2 that take no tickets: their sessions are remembered here. rustls would remember those of everybody else as well.
+    pub by_session_id: Option<Arc<ServerConfig>>,
+    /// For clients of TLS 1.3, where the site takes early data.
+    pub early_data: Option<Arc<ServerConfig>>,
+}
+
+impl ServerConfigs {
+    pub fn for_client(&self, offers_tls13: bool, offers_tickets: bool) -> &Arc<ServerConfig> {
+        let own = match (offers_tls13, offers_tickets) {
+            (true, _) => self.early_data.as_ref(),
+            (false, false) => self.by_session_id.as_ref(),
+            (false, true) => None,
+        };
+        own.unwrap_or(&self.usual)
     }
 }
+
+impl CompiledSite {
+    /// None is that of the requests that no route takes.
+    pub fn route(&self, id: Option<RouteId>) -> &CompiledRoute {
+        id.map_or(&self.without_route, |id| &self.compiled_routes[id.0 as usize])
+    }
+}
+
+/// How the handshakes of a site are made. Replaced while it runs when the authorities of its clients, or what they have revoked, are read again.
+pub type Handshakes = ArcSwap<ServerConfigs>;
 
 /// For which site a TLS connection was made, and what that demanded then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +171,15 @@ pub struct TlsIdentity {
 pub struct TlsPolicy {
     min_version: TlsVersion,
     ciphers: Vec<CipherName>,
+    /// As far as it decides who is let in. Without it, whoever has a connection to an open site of the same address would be let into one that asks for certificates.
+    client_auth: Option<ClientAuth>,
+}
+
+impl TlsPolicy {
+    /// Whether what it knows of clients is what the other one wants to know.
+    pub fn asks_clients_as(&self, wanted: &TlsPolicy) -> bool {
+        wanted.client_auth.is_none() || self.client_auth == wanted.client_auth
+    }
 }
 
 pub struct CompiledRoute {
@@ -252,6 +316,8 @@ pub struct CompiledServer {
 /// Client configurations that differ in the protocols they offer.
 #[derive(Clone)]
 pub struct UpstreamTlsConfigs {
+    /// Offers nothing: what is spoken on it is not known here.
+    pub bare: Arc<ClientConfig>,
     /// Offers `h2` and `http/1.1`.
     pub any: Arc<ClientConfig>,
     pub http1: Arc<ClientConfig>,
@@ -318,7 +384,7 @@ pub struct Parts<'a> {
     pub generation: u64,
     pub serial: u64,
     /// One entry per site.
-    pub site_tls: Vec<Option<Arc<ServerConfig>>>,
+    pub site_tls: Vec<Option<Arc<Handshakes>>>,
     /// One entry per pool; `None` keeps the pool of that name as it is.
     pub pools: Vec<Option<PoolParts>>,
     pub before: Option<Before<'a>>,
@@ -354,7 +420,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapsh
         });
     }
     let redirect = SiteId(sites.len() as u32);
-    let listeners = compile_listeners(configuration, redirect);
+    let listeners = compile_listeners(configuration, redirect, &slots)?;
     if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
         sites.push(Arc::new(compile_site(
             &redirect_site(),
@@ -364,6 +430,10 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapsh
             (parts.cache, parts.limits, parts.user_files),
         )?));
     }
+    let wanted = &Placeholder::TlsJa4;
+    let needs_ja4 = sites.iter().any(|site| site.needs_ja4)
+        || configuration.pools.iter().any(|pool| pool.has_placeholder(wanted))
+        || configuration.access_log.format.has_placeholder(wanted);
     Ok(Snapshot {
         generation: parts.generation,
         serial: parts.serial,
@@ -373,6 +443,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapsh
         limits: configuration.limits,
         drain: configuration.drain,
         access_log: configuration.access_log.target != tidegate_model::LogTarget::Off,
+        needs_ja4,
     })
 }
 
@@ -414,7 +485,7 @@ fn place_pools(
 
 fn compile_site(
     site: &Site,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Arc<Handshakes>>,
     pools: &HashMap<&PoolName, usize>,
     counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
     (tier, limits, user_files): (&Arc<CacheTier>, &Tables, &UserFiles),
@@ -423,8 +494,16 @@ fn compile_site(
     let fault = |error: &dyn fmt::Display| CompileFault(format!("site {name}: {error}"));
     let given = RouteGiven { site, name: &name, pools, tier, limits, user_files };
     let compiled_routes = site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
+    let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
+    let nothing = Route { paths: Vec::new(), matches: Vec::new(), steps: Vec::new(), terminal: refused };
+    let without_route = CompiledRoute { terminal: CompiledTerminal::NoRoute, ..compile_route(&nothing, &given)? };
     let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
-    let policy = TlsPolicy { min_version: site.tls.min_version, ciphers: site.tls.ciphers.clone() };
+    let policy = TlsPolicy {
+        min_version: site.tls.min_version,
+        ciphers: site.tls.ciphers.clone(),
+        client_auth: site.tls.client_auth.clone().map(|auth| ClientAuth { forward: None, ..auth }),
+    };
+    let tells_client_certificate = site.tls.client_auth.as_ref().and_then(|auth| auth.forward);
     let tls_identity = Arc::new(TlsIdentity { site: name.clone(), policy });
     let metrics = counters(&name);
     Ok(CompiledSite {
@@ -432,9 +511,13 @@ fn compile_site(
         routes,
         path_policy: path_policy_of(&site.steps).unwrap_or_default(),
         compiled_routes,
-        error_pages: ErrorPages::compile(&site.steps, &[]),
+        without_route,
         tls,
         tls_identity,
+        takes_early_data: site.tls.early_data,
+        on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
+        tells_client_certificate,
+        needs_ja4: site.has_placeholder(&Placeholder::TlsJa4),
         metrics,
     })
 }
@@ -593,26 +676,48 @@ fn compile_sticky(sticky: &Sticky, servers: &[CompiledServer]) -> CompiledSticky
     CompiledSticky { cookie: sticky.cookie.as_str().into(), positions: named.collect(), attributes: attributes.into() }
 }
 
-fn compile_listeners(configuration: &Configuration, redirect: SiteId) -> Vec<Arc<Listener>> {
+fn compile_listeners(
+    configuration: &Configuration,
+    redirect: SiteId,
+    pools: &HashMap<&PoolName, usize>,
+) -> Result<Vec<Arc<Listener>>, CompileFault> {
     let listening = listening_shared(configuration);
-    listening.into_iter().map(|(address, listening)| Arc::new(listener(configuration, address, &listening, redirect))).collect()
+    let compile = |(address, listening)| listener(configuration, address, &listening, redirect, pools).map(Arc::new);
+    listening.into_iter().map(compile).collect()
 }
 
-fn listener(configuration: &Configuration, address: SocketAddr, listening: &Listening<'_>, redirect: SiteId) -> Listener {
+fn listener(
+    configuration: &Configuration,
+    address: SocketAddr,
+    listening: &Listening<'_>,
+    redirect: SiteId,
+    pools: &HashMap<&PoolName, usize>,
+) -> Result<Listener, CompileFault> {
     let site = |answering| match answering {
         Answering::Site(position) => SiteId(position as u32),
         Answering::Redirect => redirect,
     };
     let hosts: Vec<_> = listening.hosts.iter().map(|(answering, host)| (site(*answering), *host)).collect();
-    Listener {
+    let pass = |name: Option<&HostPattern>, to: &TcpTarget| {
+        let name: Arc<str> = passed_on_name(name, address.port()).into();
+        let pool = *pools.get(&to.pool).ok_or_else(|| CompileFault(format!("{name}: there is no pool {}", to.pool)))?;
+        Ok(CompiledPass { name, upstream: RouteUpstream { pool, retry: to.retry.clone() } })
+    };
+    let by_name = listening.by_name.iter().map(|(name, to)| pass(Some(*name), to));
+    let passes: Vec<CompiledPass> = by_name.chain(listening.otherwise.map(|to| pass(None, to))).collect::<Result<_, _>>()?;
+    let names = listening.by_name.iter().enumerate().map(|(position, (name, _))| (PassId(position as u32), *name));
+    let otherwise = listening.otherwise.map(|_| PassId(listening.by_name.len() as u32));
+    Ok(Listener {
         address,
-        scheme: listening.scheme,
+        protocol: listening.protocol,
         trusted_proxies: trusted_proxies(configuration, address),
-        first_site: hosts[0].0,
+        proxy_protocol_from: proxy_protocol_from(configuration, address).into(),
+        first_site: hosts.first().map(|(site, _)| *site),
         needs_local_ip: hosts.iter().any(|(_, host)| matches!(host, HostPattern::Ip(_))),
         implied: listening.implied,
-        router: Router::new(hosts),
-    }
+        router: Router::new(hosts).passing(names, otherwise),
+        passes,
+    })
 }
 
 /// Whether a host is redirected on an address that plain HTTP sites listen on as well.

@@ -5,17 +5,19 @@
 
 use crate::auth::{UserFiles, Verifier};
 use crate::cached::CacheTier;
+use crate::challenges::Challenges;
+use crate::inquiry::Inquiries;
 use crate::line::Line;
 use crate::standing::Standing;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tidegate_balancing::adaptive::Usual;
 use tidegate_balancing::outlier::{self, Ejection, Ejections, Sample};
-use tidegate_limiting::Tables;
-use tidegate_model::{Bounds, Outlier, PoolName};
+use tidegate_limiting::{Quota, Rates, Tables, Taken};
+use tidegate_model::{Bounds, Outlier, PoolName, Rate};
 use tidegate_telemetry::Registry;
 
 /// What all workers and all generations of a process share.
@@ -25,8 +27,13 @@ pub struct ProcessSurvivors {
     pub cache: Arc<CacheTier>,
     /// What `rate-limit` and `concurrency-limit` have counted.
     pub limits: Tables,
+    /// What `limits handshakes-per-network` has counted.
+    pub handshakes: HandshakeRates,
     pub user_files: UserFiles,
     pub verifier: Verifier,
+    /// Of orders for certificates that are open.
+    pub challenges: Challenges,
+    pub inquiries: Inquiries,
     /// Times that workers share are counted from here.
     began: Instant,
     pools: Mutex<HashMap<PoolName, Weak<PoolShared>>>,
@@ -41,8 +48,11 @@ impl ProcessSurvivors {
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
             verifier: Verifier::default(),
+            challenges: Challenges::default(),
+            inquiries: Inquiries::default(),
             cache: CacheTier::new(),
             limits: Tables::default(),
+            handshakes: HandshakeRates::default(),
             began,
             pools: Mutex::default(),
             clients: ClientCounts::default(),
@@ -281,11 +291,32 @@ impl ClientCounts {
     }
 }
 
+/// HandshakeRates of client networks. Takes memory when the first is counted.
+#[derive(Debug, Default)]
+pub struct HandshakeRates(OnceLock<Rates>);
+
+impl HandshakeRates {
+    /// Networks at a time: 4 MiB when all are there.
+    const NETWORKS_MAX: u32 = 1 << 16;
+    /// What a provider gives to one customer, and a system to one link.
+    const IPV6_PREFIX: u8 = 64;
+
+    /// Counts one more of the client's network; false when that are too many. The whole count of the rate may come at once.
+    pub fn try_begin(&self, client: IpAddr, rate: Rate, now: Duration) -> bool {
+        let rates = self.0.get_or_init(|| Rates::new(Self::NETWORKS_MAX));
+        let mut key = rates.hasher.begin();
+        key.address(client, Self::IPV6_PREFIX);
+        let quota = Quota::new(rate.count, rate.period, rate.count);
+        matches!(rates.take(key.finish(), &quota, 1, now), Taken::Yes(_))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ClientCounts, ProcessSurvivors};
+    use super::{ClientCounts, HandshakeRates, ProcessSurvivors};
     use std::sync::Arc;
-    use tidegate_model::{Bounds, PoolName};
+    use std::time::Duration;
+    use tidegate_model::{Bounds, PoolName, Rate};
     use tidegate_telemetry::Registry;
 
     fn shared() -> Arc<super::PoolShared> {
@@ -346,6 +377,30 @@ mod tests {
         let _turn = server.line.join(1, 9).expect("a place");
         drop(slot);
         assert_eq!(server.line.next_worker(), None, "it was called");
+    }
+
+    #[test]
+    fn handshakes_are_counted_by_network() {
+        let handshakes = HandshakeRates::default();
+        let rate = Rate { count: 2, period: Duration::from_secs(2) };
+        let check = |client: &str, second: u64, expected: bool| {
+            let client = client.parse().expect("an address");
+            assert_eq!(
+                handshakes.try_begin(client, rate, Duration::from_secs(100 + second)),
+                expected,
+                "{client} after {second} s"
+            );
+        };
+        check("192.0.2.1", 0, true);
+        check("192.0.2.1", 0, true);
+        check("192.0.2.1", 0, false);
+        check("192.0.2.2", 0, true);
+        check("2001:db8:0:1::1", 0, true);
+        check("2001:db8:0:1:ffff::7", 0, true);
+        check("2001:db8:0:1::1", 0, false);
+        check("2001:db8:0:2::1", 0, true);
+        check("192.0.2.1", 1, true);
+        check("192.0.2.1", 1, false);
     }
 
     #[test]

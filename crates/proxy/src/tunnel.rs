@@ -1,24 +1,55 @@
-//! A tunnel after `101 Switching Protocols`: bytes both ways until both sides have ended, with the pool's idle time between any two of them.
-//! A WebSocket whose listener is left is told so by a close frame between two of its frames; others are cut when the drain time is over.
+//! A tunnel, after `101 Switching Protocols` or for a connection that is passed on: bytes both ways until both sides have ended, with the pool's idle
+//! time between any two of them. A WebSocket whose listener is left is told so by a close frame between two of its frames, a connection that is passed
+//! on ends at a moment of its own; others are cut when the drain time is over.
 
-use crate::listening::ListenerState;
+use crate::listening::{ListenerState, PassedOn};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::websocket::{Frames, GOING_AWAY, close_frame};
 
+/// Counted as they are passed on, so that they are there also when the tunnel is cut.
 #[derive(Debug, Default)]
-pub struct TunnelOutcome {
-    /// Bytes from the client to the upstream.
-    pub client_bytes: u64,
-    /// Bytes from the upstream to the client.
-    pub upstream_bytes: u64,
-    /// Why it ended, unless both sides ended it.
-    pub reason: Option<&'static str>,
+pub struct TunnelBytes {
+    /// From the client to the upstream.
+    pub client: Cell<u64>,
+    /// From the upstream to the client.
+    pub upstream: Cell<u64>,
+}
+
+/// Why a tunnel ended that its two sides have not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CutBy {
+    Idle,
+    /// One side was reset, or could not be written to any more.
+    Reset,
+    /// The listener, or the route, is left.
+    Drain,
+}
+
+impl CutBy {
+    pub fn reason(self) -> &'static str {
+        match self {
+            CutBy::Idle => "tunnel_idle",
+            CutBy::Reset => "tunnel_reset",
+            CutBy::Drain => "draining",
+        }
+    }
+}
+
+/// How a tunnel ends whose listener is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parting {
+    /// The frames of a WebSocket can be told apart, so a last one can be put behind them.
+    CloseFrame,
+    /// At a moment of its own: nobody knows where a last word would fit.
+    AtMoment,
+    /// When everything else is cut.
+    WhenCut,
 }
 
 /// What ends a tunnel from outside.
@@ -26,8 +57,9 @@ pub struct Farewell<'a, S: Sock> {
     pub listener: &'a ListenerState<S>,
     /// Uniform bits; each tunnel has its own moment.
     pub random: u64,
-    /// The frames of a WebSocket can be told apart, so a last one can be put behind them.
-    pub is_websocket: bool,
+    pub parting: Parting,
+    /// Of a connection that is passed on: its route may be left while its listener stays.
+    pub passed_on: Option<&'a PassedOn>,
 }
 
 /// Two turns of this many bytes, then the worker's other connections get theirs.
@@ -35,20 +67,23 @@ const TURN_BYTES: u64 = 1 << 20;
 /// How long a client may take to answer our close frame with its own.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// `rest` is what the upstream sent behind its head. Either side may end while the other goes on (half-close).
+/// `rest` is what the upstream sent behind its head. Either side may end while the other goes on (half-close). `None`: both have ended.
 pub async fn run<S: Sock>(
     client: &Stream<S>,
     upstream: &Stream<S>,
     rest: Buf,
     idle: Duration,
     farewell: Farewell<'_, S>,
-) -> TunnelOutcome {
+    bytes: &TunnelBytes,
+) -> Option<CutBy> {
     for stream in [client, upstream] {
         stream.sock.set_read_limit(ReadLimit::Idle(idle));
         stream.sock.set_write_idle(idle);
     }
     let both = Both { activity: Cell::new(0), is_closing: Cell::new(false) };
-    let (up, down) = (Direction::new(&both, farewell.is_websocket), Direction::new(&both, farewell.is_websocket));
+    let has_frames = farewell.parting == Parting::CloseFrame;
+    let up = Direction::new(&both, &bytes.client, has_frames);
+    let down = Direction::new(&both, &bytes.upstream, has_frames);
     let ending = {
         let mut up_copy = pin!(up.copy(client, upstream, Buf::empty()));
         let mut down_copy = pin!(down.copy(upstream, client, rest));
@@ -56,18 +91,21 @@ pub async fn run<S: Sock>(
         let mut moment = Moment::new(&farewell);
         poll_fn(|cx| {
             if moment.has_come(cx) {
+                if !has_frames {
+                    return Poll::Ready(Ending::Cut(CutBy::Drain));
+                }
                 both.is_closing.set(true);
             }
             if !up_ended && let Poll::Ready(outcome) = up_copy.as_mut().poll(cx) {
                 up_ended = true;
                 if let Err(error) = outcome {
-                    return Poll::Ready(Ending::Fault(reason_of(&error)));
+                    return Poll::Ready(Ending::Cut(cut_by(&error)));
                 }
             }
             if !down_ended && let Poll::Ready(outcome) = down_copy.as_mut().poll(cx) {
                 down_ended = true;
                 if let Err(error) = outcome {
-                    return Poll::Ready(Ending::Fault(reason_of(&error)));
+                    return Poll::Ready(Ending::Cut(cut_by(&error)));
                 }
             }
             if both.is_closing.get() && down.is_between_frames() {
@@ -77,21 +115,20 @@ pub async fn run<S: Sock>(
         })
         .await
     };
-    let reason = match ending {
+    match ending {
         Ending::Both => None,
-        Ending::Fault(reason) => Some(reason),
+        Ending::Cut(by) => Some(by),
         Ending::Farewell => {
             let mask = up.is_between_frames().then(|| (farewell.random as u32).to_be_bytes());
             say_goodbye(client, upstream, mask).await;
-            Some("draining")
+            Some(CutBy::Drain)
         }
-    };
-    TunnelOutcome { client_bytes: up.bytes.get(), upstream_bytes: down.bytes.get(), reason }
+    }
 }
 
 enum Ending {
     Both,
-    Fault(&'static str),
+    Cut(CutBy),
     /// The listener is left, and the client is between two frames.
     Farewell,
 }
@@ -104,15 +141,15 @@ struct Both {
 
 struct Direction<'b> {
     both: &'b Both,
-    bytes: Cell<u64>,
+    bytes: &'b Cell<u64>,
     frames: Option<Cell<Frames>>,
     is_writing: Cell<bool>,
 }
 
 impl<'b> Direction<'b> {
-    fn new(both: &'b Both, is_websocket: bool) -> Direction<'b> {
-        let frames = is_websocket.then(Cell::default);
-        Direction { both, bytes: Cell::new(0), frames, is_writing: Cell::new(false) }
+    fn new(both: &'b Both, bytes: &'b Cell<u64>, has_frames: bool) -> Direction<'b> {
+        let frames = has_frames.then(Cell::default);
+        Direction { both, bytes, frames, is_writing: Cell::new(false) }
     }
 
     /// A frame of ours may follow what was passed on so far.
@@ -172,17 +209,24 @@ impl<'b> Direction<'b> {
     }
 }
 
-/// When a WebSocket of a listener that is left is closed. Each has a moment of its own, so that not all clients come back at once.
+/// When a tunnel of a listener that is left is ended. Each has a moment of its own, so that not all clients come back at once.
 struct Moment<'a, S: Sock> {
     farewell: &'a Farewell<'a, S>,
-    closing: rt::Waiter,
+    listener_left: rt::Waiter,
+    route_left: Option<rt::Waiter>,
     timer: Option<Pin<Box<dyn Future<Output = ()>>>>,
     has_come: bool,
 }
 
 impl<'a, S: Sock> Moment<'a, S> {
     fn new(farewell: &'a Farewell<'a, S>) -> Moment<'a, S> {
-        Moment { farewell, closing: farewell.listener.closing.waiter(), timer: None, has_come: !farewell.is_websocket }
+        Moment {
+            farewell,
+            listener_left: farewell.listener.closing.waiter(),
+            route_left: farewell.passed_on.map(|passed_on| passed_on.leaving.waiter()),
+            timer: None,
+            has_come: farewell.parting == Parting::WhenCut,
+        }
     }
 
     /// True once.
@@ -191,14 +235,21 @@ impl<'a, S: Sock> Moment<'a, S> {
             return false;
         }
         if self.timer.is_none() {
-            if self.closing.poll_set(cx).is_pending() {
-                return false;
-            }
-            let Some(at) = self.farewell.listener.goodbye_at(self.farewell.random) else { return false };
+            let Some(at) = self.settled(cx) else { return false };
             self.timer = Some(Box::pin(rt::sleep(at.saturating_duration_since(rt::now()))));
         }
         self.has_come = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
         self.has_come
+    }
+
+    /// `None` as long as nothing is left; both are watched.
+    fn settled(&self, cx: &Context<'_>) -> Option<Instant> {
+        let Farewell { listener, random, passed_on, .. } = self.farewell;
+        let listener_left = self.listener_left.poll_set(cx).is_ready();
+        let route_left = self.route_left.as_ref().is_some_and(|waiter| waiter.poll_set(cx).is_ready());
+        let by_listener = if listener_left { listener.goodbye_at(*random) } else { None };
+        let by_route = passed_on.filter(|_| route_left).and_then(|passed_on| passed_on.goodbye_at(*random));
+        by_listener.into_iter().chain(by_route).min()
     }
 }
 
@@ -216,9 +267,9 @@ async fn say_goodbye<S: Sock>(client: &Stream<S>, upstream: &Stream<S>, mask: Op
     let _ = rt::timeout(CLOSE_WAIT, told).await;
 }
 
-fn reason_of(error: &io::Error) -> &'static str {
+fn cut_by(error: &io::Error) -> CutBy {
     match error.kind() {
-        io::ErrorKind::TimedOut => "tunnel_idle",
-        _ => "tunnel_reset",
+        io::ErrorKind::TimedOut => CutBy::Idle,
+        _ => CutBy::Reset,
     }
 }

@@ -288,12 +288,12 @@ impl Worker<TokioSock> {
                     state: RefCell::new(ListenerState::new(listener)),
                     sockets: RefCell::default(),
                 })),
-                Some(known) if known.state.borrow().scheme != listener.scheme => {
+                Some(known) if !known.state.borrow().protocol().is_akin(listener.protocol) => {
                     // Its socket and queue stay; connections that speak what it spoke before are drained.
                     let before = known.state.replace(ListenerState::new(listener));
                     self.leave(before, snapshot.shared.drain);
                 }
-                Some(_) => {}
+                Some(known) => known.state.borrow().take_options(listener, snapshot.shared.drain),
             }
         }
         listening.retain(|known| {
@@ -328,8 +328,8 @@ impl Worker<TokioSock> {
         let now = Rc::new(WorkerSnapshot::after(snapshot, &before, self));
         for known in self.listening.borrow().iter() {
             let state = known.state.borrow();
-            let stays = now.shared.listener_position(state.address, state.scheme).is_some();
-            if let (false, Some(position)) = (stays, before.shared.listener_position(state.address, state.scheme)) {
+            let stays = now.shared.listener_position(state.address, state.protocol()).is_some();
+            if let (false, Some(position)) = (stays, before.shared.listener_position(state.address, state.protocol())) {
                 state.leave_configuration(before.clone(), position);
             }
         }

@@ -7,7 +7,8 @@ use crate::query::parameter_fits;
 use crate::text_test::TextTest;
 use ipnet::IpNet;
 use std::net::IpAddr;
-use tidegate_model::{Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
+use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme};
+use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::RequestHead;
 
 /// What a route is chosen by.
@@ -23,6 +24,8 @@ pub struct RequestFacts<'a> {
     pub scheme: Scheme,
     /// The address that is believed to be the client's, after `trusted-proxies`.
     pub client_ip: IpAddr,
+    /// What the client has shown in its handshake.
+    pub client_certificate: Option<&'a ClientCertificate>,
 }
 
 /// `match` lines, compiled: any of them, each with all its conditions. Without a line they hold.
@@ -43,9 +46,17 @@ impl Conditions {
 }
 
 impl<'a> RequestFacts<'a> {
-    /// Of a request whose path no step has changed yet.
+    /// Of a request whose path no step has changed yet, from a client without a certificate.
     pub fn of(head: &'a RequestHead, scheme: Scheme, client_ip: IpAddr) -> RequestFacts<'a> {
-        RequestFacts { head, path: head.path(), query: head.query(), host: head.host(), scheme, client_ip }
+        RequestFacts {
+            head,
+            path: head.path(),
+            query: head.query(),
+            host: head.host(),
+            scheme,
+            client_ip,
+            client_certificate: None,
+        }
     }
 }
 
@@ -65,6 +76,7 @@ enum KindTest {
     Client(Box<[IpNet]>),
     Host(Box<[HostPattern]>),
     Scheme(Scheme),
+    ClientCertificate { part: ClientCertificatePart, value: TextTest },
 }
 
 impl ConditionTest {
@@ -79,6 +91,9 @@ impl ConditionTest {
             ConditionKind::Client(networks) => KindTest::Client(networks.iter().map(|net| canonical_network(*net)).collect()),
             ConditionKind::Host(patterns) => KindTest::Host(patterns.clone().into()),
             ConditionKind::Scheme(scheme) => KindTest::Scheme(*scheme),
+            ConditionKind::ClientCertificate { part, value } => {
+                KindTest::ClientCertificate { part: *part, value: TextTest::new(value)? }
+            }
         };
         Ok(ConditionTest { negated: condition.negated, kind })
     }
@@ -97,9 +112,25 @@ impl ConditionTest {
             }
             KindTest::Host(patterns) => patterns.iter().any(|pattern| host_fits(pattern, facts.host)),
             KindTest::Scheme(scheme) => *scheme == facts.scheme,
+            KindTest::ClientCertificate { part, value } => match facts.client_certificate {
+                None => false,
+                // Of one that cannot be read nothing is true, and the opposite is not either.
+                Some(certificate) => match certificate_fits(certificate, *part, value) {
+                    Some(fits) => fits,
+                    None => return false,
+                },
+            },
         };
         fits != self.negated
     }
+}
+
+fn certificate_fits(certificate: &ClientCertificate, part: ClientCertificatePart, value: &TextTest) -> Option<bool> {
+    Some(match part {
+        ClientCertificatePart::Fingerprint => value.fits(certificate.fingerprint().as_bytes()),
+        ClientCertificatePart::Subject => value.fits(certificate.facts()?.subject.as_bytes()),
+        ClientCertificatePart::San => certificate.facts()?.names.iter().any(|name| value.fits(name.text.as_bytes())),
+    })
 }
 
 /// A client on a dual-stack socket appears as `::ffff:a.b.c.d`, and is compared as IPv4; so must be a network written that way.

@@ -1,7 +1,7 @@
 //! From a host name to a site, for one listening address. Names from requests and from the TLS server name go through the same table.
 //! The port is not looked at: whoever groups sites into listening addresses has settled it.
 
-use crate::SiteId;
+use crate::{PassId, SiteId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
@@ -10,6 +10,25 @@ use tidegate_model::HostPattern;
 /// RFC 1035 section 2.3.4 allows 253 visible bytes; nothing longer can be the name of a site.
 const HOST_BYTES_MAX: usize = 255;
 
+/// Who takes a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taker {
+    /// It is decrypted here.
+    Site(SiteId),
+    /// It is passed on as it is.
+    Pass(PassId),
+}
+
+/// How a connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Greeting<'a> {
+    /// TLS, for that name.
+    Name(&'a [u8]),
+    /// TLS without a name, as clients send it that were given an IP address.
+    NoName,
+    NotTls,
+}
+
 /// The hosts that one listening address (ip and port) answers for.
 ///
 /// A name goes to the site that names it exactly, else to the wildcard that covers it, else to the site of the IP address the
@@ -17,11 +36,15 @@ const HOST_BYTES_MAX: usize = 255;
 /// hold the sites written without that address: the caller adds them.
 #[derive(Debug, Default)]
 pub struct Router {
-    exact: HashMap<Box<[u8]>, SiteId, NameHash>,
+    exact: HashMap<Box<[u8]>, Taker, NameHash>,
     /// By what follows `*.`: exactly one label may stand before it, so at most one wildcard covers a name.
-    wildcard: HashMap<Box<[u8]>, SiteId, NameHash>,
+    wildcard: HashMap<Box<[u8]>, Taker, NameHash>,
     ip: HashMap<IpAddr, SiteId>,
     any: Option<SiteId>,
+    /// The site of a client that names none, where neither its address nor a catch-all decides.
+    first: Option<SiteId>,
+    /// What takes connections that nobody else takes.
+    otherwise: Option<PassId>,
 }
 
 impl Router {
@@ -29,22 +52,61 @@ impl Router {
     pub fn new<'a>(hosts: impl IntoIterator<Item = (SiteId, &'a HostPattern)>) -> Router {
         let mut router = Router::default();
         for (site, pattern) in hosts {
+            router.first.get_or_insert(site);
             match pattern {
                 HostPattern::Any => {
                     router.any.get_or_insert(site);
                 }
-                HostPattern::Exact(name) => {
-                    router.exact.entry(name.to_ascii_lowercase().into_bytes().into()).or_insert(site);
-                }
-                HostPattern::Wildcard(name) => {
-                    router.wildcard.entry(name.to_ascii_lowercase().into_bytes().into()).or_insert(site);
-                }
                 HostPattern::Ip(ip) => {
                     router.ip.entry(ip.to_canonical()).or_insert(site);
                 }
+                HostPattern::Exact(_) | HostPattern::Wildcard(_) => router.add_name(pattern, Taker::Site(site)),
             }
         }
         router
+    }
+
+    /// Adds what is passed on: by name, and what nobody else takes. A name that a site has stays the site's.
+    pub fn passing<'a>(
+        mut self,
+        by_name: impl IntoIterator<Item = (PassId, &'a HostPattern)>,
+        otherwise: Option<PassId>,
+    ) -> Router {
+        for (pass, pattern) in by_name {
+            self.add_name(pattern, Taker::Pass(pass));
+        }
+        self.otherwise = otherwise;
+        self
+    }
+
+    fn add_name(&mut self, pattern: &HostPattern, taker: Taker) {
+        let (table, name) = match pattern {
+            HostPattern::Exact(name) => (&mut self.exact, name),
+            HostPattern::Wildcard(name) => (&mut self.wildcard, name),
+            HostPattern::Any | HostPattern::Ip(_) => return,
+        };
+        table.entry(name.to_ascii_lowercase().into_bytes().into()).or_insert(taker);
+    }
+
+    /// Who takes a connection that begins so. The most specific name decides, whoever has it: an exact one before a wildcard, a wildcard before
+    /// the site of the local address, that before the site without a host, and that before what is passed on otherwise. `None`: nobody does.
+    ///
+    /// What is not TLS no site can take.
+    pub fn find_taker(&self, greeting: Greeting<'_>, local_ip: IpAddr) -> Option<Taker> {
+        let otherwise = self.otherwise.map(Taker::Pass);
+        match greeting {
+            Greeting::Name(name) => self.find_name(name).or(self.nameless(local_ip).map(Taker::Site)).or(otherwise),
+            Greeting::NoName => {
+                let of_place = self.nameless(local_ip).map(Taker::Site);
+                of_place.or(otherwise).or(self.first.map(Taker::Site))
+            }
+            Greeting::NotTls => otherwise,
+        }
+    }
+
+    /// Whether a connection has to be looked at before it is known who takes it. Without that, somebody takes all of them.
+    pub fn looks_at_greetings(&self) -> bool {
+        self.first.is_some() || !self.exact.is_empty() || !self.wildcard.is_empty()
     }
 
     /// The site for a host without port, in any case, with or without a trailing dot; an IPv6 address with or without brackets.
@@ -52,13 +114,18 @@ impl Router {
     /// `local_ip` is the address the client connected to: a site named by its IP address answers there, and there only, for every host
     /// that no other site names. TLS clients that were given an IP address send no server name, and those behind another proxy keep the
     /// name they were given, so the host itself decides nothing here.
+    ///
+    /// A name that is passed on has no site, whatever catch-all there is: browsers send requests for it over a connection of another name
+    /// when a certificate covers both (RFC 9113 section 9.1.1), and must be told to open one of its own.
     pub fn find_site(&self, host: &[u8], local_ip: IpAddr) -> Option<SiteId> {
-        if !self.exact.is_empty() || !self.wildcard.is_empty() {
-            let found = self.find_name(host);
-            if found.is_some() {
-                return found;
-            }
+        match self.find_name(host) {
+            Some(Taker::Site(site)) => Some(site),
+            Some(Taker::Pass(_)) => None,
+            None => self.nameless(local_ip),
         }
+    }
+
+    fn nameless(&self, local_ip: IpAddr) -> Option<SiteId> {
         if !self.ip.is_empty()
             && let Some(site) = self.ip.get(&local_ip.to_canonical())
         {
@@ -67,7 +134,10 @@ impl Router {
         self.any
     }
 
-    fn find_name(&self, host: &[u8]) -> Option<SiteId> {
+    fn find_name(&self, host: &[u8]) -> Option<Taker> {
+        if self.exact.is_empty() && self.wildcard.is_empty() {
+            return None;
+        }
         let host = without_trailing_dot(host);
         if host.is_empty() || host.len() > HOST_BYTES_MAX {
             return None;
@@ -143,8 +213,8 @@ fn parse_ip(host: &[u8]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Router, host_fits};
-    use crate::SiteId;
+    use super::{Greeting, Router, Taker, host_fits};
+    use crate::{PassId, SiteId};
     use std::net::IpAddr;
     use tidegate_model::HostPattern;
     use tidegate_model::address::parse_host_pattern;
@@ -205,6 +275,81 @@ mod tests {
         check(&sites, "192.0.2.7", "example.com", Some(2));
         check(&["", "192.0.2.7"], "192.0.2.8", "192.0.2.7", Some(0));
         check(&["", "192.0.2.7"], "192.0.2.7", "other.example", Some(1));
+    }
+
+    /// Sites and names that are passed on, each by position; what is passed on otherwise is 99.
+    fn check_taker(sites: &[&str], passed_on: &[&str], otherwise: bool, cases: &[(Greeting<'_>, Option<Taker>)]) {
+        let (site_patterns, pass_patterns) = (patterns(sites), patterns(passed_on));
+        let hosts = site_patterns.iter().enumerate().map(|(position, pattern)| (SiteId(position as u32), pattern));
+        let names = pass_patterns.iter().enumerate().map(|(position, pattern)| (PassId(position as u32), pattern));
+        let router = Router::new(hosts).passing(names, otherwise.then_some(PassId(99)));
+        for (greeting, expected) in cases {
+            let found = router.find_taker(*greeting, IpAddr::from([192, 0, 2, 7]));
+            assert_eq!(found, *expected, "{greeting:?} among {sites:?} and {passed_on:?}, otherwise: {otherwise}");
+        }
+    }
+
+    #[test]
+    fn the_most_specific_name_decides_whoever_has_it() {
+        use Greeting::{Name, NoName, NotTls};
+        let site = |position| Some(Taker::Site(SiteId(position)));
+        let pass = |position| Some(Taker::Pass(PassId(position)));
+        // A terminated wildcard with an exact name passed on in it, and the other way round.
+        let sites = ["*.example.com", "www.b.example.com"];
+        let passed_on = ["db.example.com", "*.b.example.com"];
+        let names: &[(Greeting<'_>, Option<Taker>)] = &[
+            (Name(b"db.example.com"), pass(0)),
+            (Name(b"DB.Example.com."), pass(0)),
+            (Name(b"other.example.com"), site(0)),
+            (Name(b"www.b.example.com"), site(1)),
+            (Name(b"x.b.example.com"), pass(1)),
+            (Name(b"b.example.com"), site(0)),
+        ];
+        check_taker(&sites, &passed_on, false, names);
+        check_taker(&sites, &passed_on, true, names);
+        let no_name: &[_] = &[(Name(b"example.org"), None), (NoName, site(0)), (NotTls, None)];
+        check_taker(&sites, &passed_on, false, no_name);
+        check_taker(&sites, &passed_on, true, &[(Name(b"example.org"), pass(99)), (NoName, pass(99)), (NotTls, pass(99))]);
+    }
+
+    #[test]
+    fn a_catch_all_site_goes_before_what_is_passed_on_otherwise() {
+        use Greeting::{Name, NoName, NotTls};
+        let site = |position| Some(Taker::Site(SiteId(position)));
+        let pass = |position| Some(Taker::Pass(PassId(position)));
+        for catch_all in ["", "192.0.2.7"] {
+            let cases =
+                &[(Name(b"db.example.com"), pass(0)), (Name(b"example.org"), site(0)), (NoName, site(0)), (NotTls, pass(99))];
+            check_taker(&[catch_all], &["db.example.com"], true, cases);
+        }
+        let elsewhere = &[(Name(b"example.org"), pass(99)), (NoName, pass(99))];
+        check_taker(&["192.0.2.8"], &[], true, elsewhere);
+        check_taker(&[], &["*.example.com"], false, &[(Name(b"a.example.com"), pass(0)), (NoName, None), (NotTls, None)]);
+        check_taker(&[], &[], true, &[(Name(b"a"), pass(99)), (NoName, pass(99)), (NotTls, pass(99))]);
+    }
+
+    #[test]
+    fn a_name_that_is_passed_on_has_no_site() {
+        let (sites, passed_on) =
+            (patterns(&["", "a.example.com"]), patterns(&["db.example.com", "*.b.example.com", "a.example.com"]));
+        let hosts = sites.iter().enumerate().map(|(position, pattern)| (SiteId(position as u32), pattern));
+        let router = Router::new(hosts).passing(passed_on.iter().map(|pattern| (PassId(0), pattern)), None);
+        let check = |host: &str, expected: Option<u32>| {
+            assert_eq!(router.find_site(host.as_bytes(), IpAddr::from([192, 0, 2, 7])), expected.map(SiteId), "{host}");
+        };
+        check("db.example.com", None);
+        check("x.b.example.com", None);
+        check("b.example.com", Some(0));
+        // The site's stays the site's; `config` refuses such a file before.
+        check("a.example.com", Some(1));
+    }
+
+    #[test]
+    fn a_port_of_its_own_needs_no_look_at_greetings() {
+        let pattern = patterns(&["a.example.com"]);
+        assert!(!Router::default().passing([], Some(PassId(0))).looks_at_greetings());
+        assert!(Router::default().passing([(PassId(0), &pattern[0])], None).looks_at_greetings());
+        assert!(Router::new([(SiteId(0), &HostPattern::Any)]).passing([], Some(PassId(0))).looks_at_greetings());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Compiled matchers: which site a request is for, and which of its routes. Pure tables, built once for each configuration.
 //! Nothing here changes a request (that is `middleware`) or checks the configuration for mistakes (that is `config`).
-//! `hosts` finds the site, `routes` the route; `path_table` and `condition` are the two halves of a route's match.
+//! `path_policy` settles how a path is spelled, `hosts` finds the site, `routes` the route; `path_table` and `condition` are the two halves of a route's match.
 
 mod condition;
 mod cookie;
 mod hosts;
+pub mod path_policy;
 mod path_table;
 mod path_test;
 mod query;
@@ -16,12 +17,16 @@ mod tests;
 
 pub use condition::{Conditions, RequestFacts};
 pub use cookie::cookie_value;
-pub use hosts::Router;
+pub use hosts::{Greeting, Router, Taker};
 pub use routes::{Explanation, Reason, Routes};
 
 /// A site's position in `Configuration::sites`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub u32);
+
+/// Names whose connections are passed on as they are: a position in the list that the router was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PassId(pub u32);
 
 /// A route's position in `Site::routes`: its rank, since the first in the file that matches is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

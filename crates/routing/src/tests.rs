@@ -62,6 +62,7 @@ fn find_route(routes: &[Route], request: &Request) -> Option<u32> {
         host: request.host.as_bytes(),
         scheme: request.scheme,
         client_ip: request.client_ip,
+        client_certificate: None,
     };
     let found = compiled.find_route(&facts);
     let explained = compiled.explain(&facts);
@@ -119,6 +120,8 @@ mod reader {
             ConditionKind::Client(networks) => networks.iter().any(|network| network.contains(&request.client_ip.to_canonical())),
             ConditionKind::Host(patterns) => patterns.iter().any(|pattern| host_fits(pattern, &request.host)),
             ConditionKind::Scheme(scheme) => *scheme == request.scheme,
+            // None of these clients has one.
+            ConditionKind::ClientCertificate { .. } => false,
         }
     }
 
@@ -355,6 +358,7 @@ fn explain_says_why_each_other_route_was_not_taken() {
         host: b"example.com",
         scheme: Scheme::Https,
         client_ip: IpAddr::from([192, 0, 2, 1]),
+        client_certificate: None,
     };
     let reasons: Vec<Reason> = compiled.explain(&facts).into_iter().map(|line| line.reason).collect();
     let expected = [Reason::Path, Reason::Conditions { failed: vec![1, 0] }, Reason::Taken, Reason::Shadowed { by: RouteId(2) }];

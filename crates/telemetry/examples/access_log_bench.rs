@@ -59,7 +59,13 @@ fn typical(line: u64) -> AccessRecord<'static> {
         duration_us: 431 + line,
         upstream: Some(RecordUpstream { address: "10.0.0.4:8080", first_byte_us: Some(390 + line), reused: true }),
         retries: 0,
-        tls: Some(RecordTls { version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", sni: Some("shop.example.com"), resumed: true }),
+        tls: Some(RecordTls {
+            version: "1.3",
+            cipher: "TLS_AES_128_GCM_SHA256",
+            sni: Some("shop.example.com"),
+            ja4: None,
+            resumed: true,
+        }),
         referer: b"https://shop.example.com/products/4711",
         user_agent: b"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
         request_id: b"0192f0c17b4a7c3e9d1f5a6b8c2d4e6f",
@@ -70,6 +76,7 @@ fn typical(line: u64) -> AccessRecord<'static> {
         setting: None,
         request_header: None,
         request_cookie: None,
+        client_certificate: None,
         own_fields: None,
         response_header: None,
     }

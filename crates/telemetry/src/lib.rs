@@ -10,9 +10,9 @@ mod readiness;
 pub use access_log::{AccessLogSender, AccessLogWriter, AccessRecord, HeaderLookup, RecordTls, RecordUpstream};
 pub use events::{EventGate, EventsGuard};
 pub use metrics::{
-    CacheDiskNumbers, CacheMetrics, CacheNumbers, ChangeResult, ConfigurationMetrics, Counter, DiscoveryMetrics, Gauge,
-    HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics, LogWriterMetrics, MemoryMetrics, MirrorResult,
-    PoolMetrics, PoolTotals, Registry, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, Traffic,
-    UpstreamError, WorkerMetrics,
+    CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult, ConfigurationMetrics,
+    Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics,
+    LogWriterMetrics, MemoryMetrics, MirrorResult, ObtainedNumbers, PoolMetrics, PoolTotals, Registry, ServerMetrics,
+    ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, StapleNumbers, Traffic, UpstreamError, WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

@@ -190,6 +190,7 @@ pub fn signal_process(id: u32, name: &str) -> Result<(), String> {
     let signal = match name {
         "TERM" => rustix::process::Signal::TERM,
         "INT" => rustix::process::Signal::INT,
+        "KILL" => rustix::process::Signal::KILL,
         "HUP" => rustix::process::Signal::HUP,
         "USR1" => rustix::process::Signal::USR1,
         "USR2" => rustix::process::Signal::USR2,

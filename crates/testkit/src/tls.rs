@@ -7,7 +7,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, SupportedProtocolVersion};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a client accepts and offers.
@@ -19,6 +19,8 @@ pub struct ClientOptions {
     /// `rsa` or `ecdsa`: the only signatures accepted.
     pub only: Option<String>,
     pub send_sni: bool,
+    /// PEM file with a chain and its key, shown to servers that ask for one.
+    pub certificate: Option<PathBuf>,
 }
 
 /// A client that trusts `root`, or anything when there is none.
@@ -32,18 +34,22 @@ pub fn client_config(root: Option<&CertificateDer<'static>>, options: &ClientOpt
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
         .map_err(|error| error.to_string())?;
-    let mut config = match (root, &options.only) {
+    let builder = match (root, &options.only) {
         (Some(root), None) => {
             let mut roots = RootCertStore::empty();
             roots.add(root.clone()).map_err(|error| error.to_string())?;
-            builder.with_root_certificates(roots).with_no_client_auth()
+            builder.with_root_certificates(roots)
         }
         (_, only) => {
             let schemes = schemes(&provider, only.as_deref());
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider, schemes }))
-                .with_no_client_auth()
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider, schemes }))
+        }
+    };
+    let mut config = match &options.certificate {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let (chain, key) = chain_and_key(file, file)?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
         }
     };
     config.alpn_protocols.clone_from(&options.alpn);
@@ -64,10 +70,7 @@ pub fn server_config(
     alpn: &[Vec<u8>],
     client_root: Option<&CertificateDer<'static>>,
 ) -> Result<ServerConfig, String> {
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| format!("{}: {error}", cert.display()))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{}: {error}", key.display()))?;
+    let (chain, key) = chain_and_key(cert, key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -84,6 +87,14 @@ pub fn server_config(
     let mut config = builder.with_single_cert(chain, key).map_err(|error| error.to_string())?;
     config.alpn_protocols = alpn.to_vec();
     Ok(config)
+}
+
+fn chain_and_key(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+    let chain = CertificateDer::pem_file_iter(cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("{}: {error}", cert.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{}: {error}", key.display()))?;
+    Ok((chain, key))
 }
 
 fn version(name: &str) -> Result<&'static SupportedProtocolVersion, String> {

@@ -1,5 +1,8 @@
 //! The command line, as clap reads it; its help texts are the manual.
 
+pub mod cert;
+
+use cert::CertCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -209,6 +212,11 @@ pub enum Command {
         /// Change nothing; exit code 1 when the layout is not canonical.
         #[arg(long)]
         check: bool,
+    },
+    /// Certificates: trust the internal CA, move in from other programs, look at servers.
+    Cert {
+        #[command(subcommand)]
+        command: CertCommand,
     },
     /// Make the hash of a password, for `basic-auth`: `tidegate hash-password alice >> /etc/tidegate/htpasswd`.
     ///

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Undrain { server, running } => commands::drain::run(&server, "undrain", &running),
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running),
         Command::Fmt { file, check } => commands::fmt::run(&file, check),
+        Command::Cert { command } => commands::cert::run(command),
         Command::HashPassword { name, algorithm } => commands::hash_password::run(name.as_deref(), algorithm),
         Command::Schema => commands::facts::schema(),
         Command::Completions { shell } => commands::facts::completions(shell),

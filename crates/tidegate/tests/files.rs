@@ -109,3 +109,32 @@ fn a_big_file_takes_no_memory() {
     }
     assert!(most < before + (16 << 10), "{before} KiB at the beginning, {most} KiB on the way");
 }
+
+/// Most of these bytes are sent by the kernel, between heads that are not, and the connection is used again.
+#[test]
+fn what_stands_in_a_file_is_what_arrives() {
+    let places = tempfile::tempdir().expect("a folder");
+    let content: Vec<u8> =
+        (0..3_000_000_u32).flat_map(|number| (number.wrapping_mul(2_654_435_761) >> 24).to_le_bytes()).collect();
+    let last = content.len() - 1;
+    fs::write(places.path().join("big"), &content).expect("written");
+    let proxy = serve(places.path());
+    let mut stream = TcpStream::connect(proxy.address).expect("it listens");
+    stream.set_read_timeout(Some(BOUND)).expect("a bound");
+    let mut fetch = |range: &str| {
+        stream.write_all(format!("GET /big HTTP/1.1\r\nHost: a.test\r\n{range}\r\n").as_bytes()).expect("sent");
+        let head = head(&mut stream);
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+        let mut body = vec![0; length.parse().expect("a number")];
+        stream.read_exact(&mut body).expect("the body");
+        body
+    };
+    assert!(fetch("") == content, "the whole");
+    for (from, to) in [(0, 0), (16_000, 20_000), (1_000_001, last), (last, last)] {
+        assert!(fetch(&format!("Range: bytes={from}-{to}\r\n")) == content[from..=to], "{from}-{to}");
+    }
+    let parts = fetch("Range: bytes=5-1000004,2000000-2999999\r\n");
+    let holds = |part: &[u8]| parts.windows(part.len()).any(|window| window == part);
+    assert!(holds(&content[5..=1_000_004]) && holds(&content[2_000_000..=2_999_999]), "both parts, each whole");
+    assert!(fetch("") == content, "and the whole again");
+}

@@ -14,6 +14,6 @@ pub mod tls;
 pub mod tokio_sock;
 
 pub use buffer::Buf;
-pub use sock::{ReadLimit, Sock};
+pub use sock::{FilePart, ReadLimit, Sock};
 pub use stream::{Stream, TlsFacts};
 pub use tokio_sock::{ListenOptions, TokioListener, TokioSock};

@@ -10,10 +10,15 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+/// Names that are looked up and folders that are read at the same time, for one worker.
+pub const BESIDE_THREADS_MAX: usize = 32;
+
 /// Runs a worker on this thread until `main` returns. Its sockets' deadlines are worked off meanwhile.
 pub fn run<T>(main: impl Future<Output = T>) -> io::Result<T> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BESIDE_THREADS_MAX)
+        .build_local(tokio::runtime::LocalOptions::default())?;
     Ok(runtime.block_on(async {
         spawn(async {
             loop {
@@ -67,6 +72,19 @@ pub fn lower_priority_of_thread() {
 
 pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
+}
+
+/// Does what may block in a thread beside the workers, of which each worker has [`BESIDE_THREADS_MAX`]; beyond them it waits for one. What it
+/// began is done to its end, also when nobody waits for it any more. A panic there is one here.
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The worker ends, and its tasks with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
 }
 
 /// Asks the system for the addresses of a name, in a thread of its own. It may take as long as the system's resolver likes.

@@ -2,6 +2,7 @@
 //! without a change above: the driver hands out filled buffers and takes buffers to send.
 
 use crate::buffer::Buf;
+use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,6 +21,15 @@ pub enum ReadLimit {
     Never,
 }
 
+/// Bytes of a file that are to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct FilePart<'f> {
+    pub file: &'f File,
+    pub offset: u64,
+    /// At most.
+    pub length: usize,
+}
+
 /// One connected socket of one worker. Methods take `&self`: one task may read while another writes.
 ///
 /// Deadlines are kept to about a tenth of a second.
@@ -29,6 +39,12 @@ pub trait Sock: Sized + 'static {
 
     /// Takes the buffer out of `pending` once the driver has all of it. It may queue; an error may come at the next call.
     fn poll_send(&self, cx: &mut Context<'_>, pending: &mut Option<Buf>) -> Poll<io::Result<()>>;
+
+    /// Has the kernel send bytes of a file, `length` at most from `offset`, without bringing them into this process. Zero: the file has ended.
+    /// What is in `before` goes out first, in one packet with them where they fit.
+    ///
+    /// Errors: the socket's, and the file's. A file system that cannot do it is one; then nothing but `before` was sent.
+    fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>>;
 
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self>>;
 
@@ -43,6 +59,9 @@ pub trait Sock: Sized + 'static {
 
     /// No more output: the peer sees the end of the stream.
     fn shutdown(&self);
+
+    /// Has closing it reset the connection: the peer sees that something was cut, and no end.
+    fn reset_when_closed(&self);
 
     fn set_read_limit(&self, limit: ReadLimit);
 

@@ -2,7 +2,7 @@
 //! Reads hand out plaintext in leased buffers; a write becomes one TLS record where it fits and one send. Framing is above this.
 
 use crate::buffer::{Buf, CAPACITY};
-use crate::sock::Sock;
+use crate::sock::{FilePart, Sock};
 use crate::tls::TlsSession;
 use rustls::{ClientConfig, ServerConfig};
 use rustls_pki_types::ServerName;
@@ -11,7 +11,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 pub struct Stream<S> {
     pub sock: S,
@@ -30,6 +30,9 @@ pub struct Stream<S> {
     ended: Cell<bool>,
     /// Our close_notify is sealed.
     closed: Cell<bool>,
+    handshake_stage: Cell<HandshakeStage>,
+    /// Who waits for the end of a handshake that somebody else brings to it.
+    awaiting_handshake: RefCell<Vec<Waker>>,
     /// Bytes over the socket, TLS and framing included, since they were last asked for.
     received_bytes: Cell<u64>,
     sent_bytes: Cell<u64>,
@@ -39,6 +42,16 @@ pub struct Stream<S> {
 const UNFINISHED_BYTES_MAX: usize = 32 << 10;
 /// Input that is kept while watching whether a client is still there.
 const WATCHED_BYTES_MAX: usize = 16 << 10;
+
+/// Where a handshake stands, as far as it matters for plaintext.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HandshakeStage {
+    Underway,
+    /// The client has sent plaintext before its Finished: it may be a copy of what another has sent (RFC 8446 section 8). We may answer.
+    Early,
+    /// Also without TLS.
+    Over,
+}
 
 /// What a handshake settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +74,8 @@ impl<S: Sock> Stream<S> {
             pending_out: RefCell::default(),
             ended: Cell::new(false),
             closed: Cell::new(false),
+            handshake_stage: Cell::new(HandshakeStage::Over),
+            awaiting_handshake: RefCell::default(),
             received_bytes: Cell::new(0),
             sent_bytes: Cell::new(0),
         }
@@ -83,6 +98,7 @@ impl<S: Sock> Stream<S> {
     /// From here on the stream is TLS; `first` is the ciphertext that was read already. Call [`handshake`](Self::handshake) next.
     pub fn begin_tls_server(&self, config: &Arc<ServerConfig>, first: &[u8]) -> io::Result<()> {
         *self.tls.borrow_mut() = Some(TlsSession::server(config).map_err(io::Error::other)?);
+        self.handshake_stage.set(HandshakeStage::Underway);
         *self.unfinished_record.borrow_mut() = first.to_vec();
         self.unseen_ciphertext.set(true);
         Ok(())
@@ -95,10 +111,19 @@ impl<S: Sock> Stream<S> {
         session.receive(&mut [], &mut plain, &mut out).map_err(tls_error)?;
         *self.pending_out.borrow_mut() = Some(out);
         *self.tls.borrow_mut() = Some(session);
+        self.handshake_stage.set(HandshakeStage::Underway);
         Ok(())
     }
 
-    /// Drives the handshake to its end. What the server sends last (session tickets) waits for the first answer, to go with it.
+    /// After a fatal alert: what still comes is bytes that nobody reads, for a [`close`](Self::close) that waits for them.
+    pub fn abandon_tls(&self) {
+        *self.tls.borrow_mut() = None;
+        self.unfinished_record.borrow_mut().clear();
+        self.unseen_ciphertext.set(false);
+    }
+
+    /// Drives the handshake to its end, or until a client's early data is there, see [`is_early`](Self::is_early). What the server sends last
+    /// (session tickets) waits for the first answer, to go with it.
     ///
     /// Errors: `TimedOut`, `UnexpectedEof`, and `InvalidData` with the TLS fault.
     pub async fn handshake(&self) -> io::Result<TlsFacts> {
@@ -108,7 +133,8 @@ impl<S: Sock> Stream<S> {
                 self.unread(data);
             }
             if let Some(facts) = self.tls_facts() {
-                if matches!(*self.tls.borrow(), Some(TlsSession::Client(_))) {
+                // With early data the client waits for our flight, and the answer may be long in coming.
+                if self.is_early() || matches!(*self.tls.borrow(), Some(TlsSession::Client(_))) {
                     self.flush().await?;
                 }
                 return Ok(facts);
@@ -116,9 +142,43 @@ impl<S: Sock> Stream<S> {
         }
     }
 
+    /// Whether what was read so far came before the client's Finished, so that it may be a copy of what another has sent. Reading on ends it.
+    #[inline]
+    pub fn is_early(&self) -> bool {
+        self.handshake_stage.get() == HandshakeStage::Early
+    }
+
+    /// Reads until the handshake is over. What comes with it is kept and read next; the configuration bounds how much that can be.
+    pub async fn finish_handshake(&self) -> io::Result<()> {
+        while self.is_early() {
+            let data = poll_fn(|cx| self.poll_handshake_step(cx)).await?;
+            self.unread.borrow_mut().extend_from_slice(&data);
+        }
+        Ok(())
+    }
+
+    /// Ready when the handshake is over, for who does not read himself. Who does may end without that.
+    pub fn poll_handshake_over(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_early() {
+            return Poll::Ready(());
+        }
+        let mut awaiting = self.awaiting_handshake.borrow_mut();
+        if !awaiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            awaiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// See [`TlsSession::peer_certificates`]; empty without TLS.
+    pub fn peer_certificates(&self) -> Vec<Box<[u8]>> {
+        let tls = self.tls.borrow();
+        let shown = tls.as_ref().map(TlsSession::peer_certificates).unwrap_or_default();
+        shown.iter().map(|der| der.as_ref().into()).collect()
+    }
+
     fn tls_facts(&self) -> Option<TlsFacts> {
         let tls = self.tls.borrow();
-        let session = tls.as_ref().filter(|session| !session.is_handshaking())?;
+        let session = tls.as_ref().filter(|session| !session.is_handshaking() || self.is_early())?;
         Some(TlsFacts {
             version: if session.is_tls13() { "1.3" } else { "1.2" },
             cipher_suite: session.cipher_suite().unwrap_or(""),
@@ -145,7 +205,7 @@ impl<S: Sock> Stream<S> {
 
     pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
         if !self.needs_more.get() && !self.unread.borrow().is_empty() {
-            return Poll::Ready(Ok(Buf::copy_of(&self.unread.take())));
+            return Poll::Ready(Ok(self.take_unread()));
         }
         let mut data = ready!(self.poll_plaintext(cx))?;
         if self.needs_more.replace(false) && !self.unread.borrow().is_empty() {
@@ -159,6 +219,18 @@ impl<S: Sock> Stream<S> {
             }
         }
         Poll::Ready(Ok(data))
+    }
+
+    /// What was given back, as far as it is no more than a read would bring.
+    fn take_unread(&self) -> Buf {
+        let mut unread = self.unread.take();
+        let piece = Buf::copy_of(&unread[..unread.len().min(CAPACITY)]);
+        if unread.len() > CAPACITY {
+            // Early data, and what came with the end of its handshake.
+            unread.drain(..CAPACITY);
+            *self.unread.borrow_mut() = unread;
+        }
+        piece
     }
 
     fn poll_plaintext(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
@@ -220,12 +292,24 @@ impl<S: Sock> Stream<S> {
             *pending = Some(out);
         }
         let received = outcome.map_err(tls_error)?;
+        if self.handshake_stage.get() != HandshakeStage::Over {
+            self.note_handshake(session.is_handshaking(), !plain.is_empty());
+        }
         if received.closed {
             self.ended.set(true);
         } else if received.consumed < ciphertext.len() {
             self.unfinished_record.borrow_mut().extend_from_slice(&ciphertext[received.consumed..]);
         }
         Ok(if plain.is_empty() { None } else { Some(plain) })
+    }
+
+    fn note_handshake(&self, is_underway: bool, has_plain: bool) {
+        if !is_underway {
+            self.handshake_stage.set(HandshakeStage::Over);
+            self.awaiting_handshake.take().into_iter().for_each(Waker::wake);
+        } else if has_plain {
+            self.handshake_stage.set(HandshakeStage::Early);
+        }
     }
 
     /// Gives bytes back; the next read returns them first.
@@ -260,6 +344,14 @@ impl<S: Sock> Stream<S> {
         }
     }
 
+    /// Sends bytes of a file as [`Sock::poll_send_file`] does, behind a write that nobody has begun. Only without TLS, which has to see them.
+    pub fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>> {
+        debug_assert!(!self.is_tls(), "what the kernel sends is not encrypted");
+        let sent = ready!(self.sock.poll_send_file(cx, before, part))?;
+        self.sent_bytes.set(self.sent_bytes.get() + sent as u64);
+        Poll::Ready(Ok(sent))
+    }
+
     /// Ciphertext of `data`, behind what waited to go out.
     pub fn seal(&self, data: Buf) -> io::Result<Buf> {
         let mut tls = self.tls.borrow_mut();
@@ -269,7 +361,7 @@ impl<S: Sock> Stream<S> {
                 // A usual answer goes where the buffers before it have been: that part is in the cache.
                 let fresh = if data.len() <= CAPACITY { Buf::take } else { Buf::take_whole };
                 let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(fresh);
-                session.send(&data, &mut out).map_err(tls_error)?;
+                session.send(&data, &mut self.unfinished_record.borrow_mut(), &mut out).map_err(tls_error)?;
                 out
             }
         };
@@ -295,9 +387,10 @@ impl<S: Sock> Stream<S> {
     pub fn seal_close(&self) -> io::Result<Option<Buf>> {
         let mut pending = self.pending_out.borrow_mut().take();
         let mut tls = self.tls.borrow_mut();
-        if let Some(session) = tls.as_mut().filter(|session| !session.is_handshaking() && !self.closed.replace(true)) {
+        let may_say_it = |session: &&mut TlsSession| !session.is_handshaking() || self.is_early();
+        if let Some(session) = tls.as_mut().filter(may_say_it).filter(|_| !self.closed.replace(true)) {
             let mut out = pending.take().unwrap_or_else(Buf::take_whole);
-            session.close(&mut out).map_err(tls_error)?;
+            session.close(&mut self.unfinished_record.borrow_mut(), &mut out).map_err(tls_error)?;
             pending = Some(out);
         }
         Ok(pending)
@@ -334,6 +427,13 @@ pub struct Write<'s, S> {
     stream: &'s Stream<S>,
     sealed: Option<Buf>,
     fault: Option<io::Error>,
+}
+
+impl<S> Write<'_, S> {
+    /// What would have been sent, for whoever sends it together with something else.
+    pub fn unsent(self) -> io::Result<Option<Buf>> {
+        self.fault.map_or(Ok(self.sealed), Err)
+    }
 }
 
 impl<S: Sock> Future for Write<'_, S> {

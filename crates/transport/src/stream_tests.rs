@@ -2,20 +2,25 @@
 //! a message.
 
 use crate::buffer::Buf;
-use crate::sock::{ReadLimit, Sock};
+use crate::sock::{FilePart, ReadLimit, Sock};
 use crate::stream::{Gone, Stream};
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::crypto::cipher::OutboundPlainMessage;
+use rustls::{
+    ClientConfig, ClientConnection, ConnectionTrafficSecrets, ContentType, ExtractedSecrets, ProtocolVersion, RootCertStore,
+    ServerConfig, SupportedCipherSuite,
+};
 use rustls_pki_types::ServerName;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::FileExt;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 #[derive(Default)]
@@ -56,6 +61,14 @@ impl Sock for Pipe {
         Poll::Ready(Ok(()))
     }
 
+    fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>> {
+        ready!(self.poll_send(cx, before))?;
+        let mut piece = vec![0; part.length.min(self.piece)];
+        let count = part.file.read_at(&mut piece, part.offset)?;
+        self.outbound.bytes.borrow_mut().extend(&piece[..count]);
+        Poll::Ready(Ok(count))
+    }
+
     async fn connect(_: SocketAddr) -> io::Result<Pipe> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -75,6 +88,8 @@ impl Sock for Pipe {
     fn shutdown(&self) {
         self.outbound.ended.set(true);
     }
+
+    fn reset_when_closed(&self) {}
 
     fn set_read_limit(&self, _: ReadLimit) {}
 
@@ -133,6 +148,215 @@ fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     let mut client = client.with_root_certificates(roots).with_no_client_auth();
     client.alpn_protocols = vec![b"h2".to_vec()];
     (Arc::new(server), Arc::new(client))
+}
+
+/// The same with early data, up to so many bytes of it.
+fn early_configs(bytes_max: u32) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let (server, client) = configs();
+    let (mut server, mut client) = (Arc::unwrap_or_clone(server), Arc::unwrap_or_clone(client));
+    (server.max_early_data_size, server.send_half_rtt_data) = (bytes_max, true);
+    client.enable_early_data = true;
+    (Arc::new(server), Arc::new(client))
+}
+
+/// A client of rustls' usual interface, whose bytes are carried by hand.
+fn by_hand(config: &Arc<ClientConfig>) -> ClientConnection {
+    ClientConnection::new(config.clone(), ServerName::try_from("localhost").expect("a name")).expect("a session")
+}
+
+fn carry_up(session: &mut ClientConnection, client: &Stream<Pipe>) {
+    let mut bytes = Vec::new();
+    while session.wants_write() {
+        session.write_tls(&mut bytes).expect("written");
+    }
+    client.sock.outbound.bytes.borrow_mut().extend(bytes);
+}
+
+fn carry_down(session: &mut ClientConnection, client: &Stream<Pipe>) -> Result<Vec<u8>, rustls::Error> {
+    let bytes: Vec<u8> = client.sock.inbound.bytes.borrow_mut().drain(..).collect();
+    let mut rest = &bytes[..];
+    let mut plain = Vec::new();
+    while !rest.is_empty() {
+        session.read_tls(&mut rest).expect("read");
+        session.process_new_packets()?;
+        // Until there is no more for now.
+        let _ = session.reader().read_to_end(&mut plain);
+    }
+    Ok(plain)
+}
+
+/// What comes of a future that needs nothing from outside.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    together(future, async {}).0
+}
+
+/// The server's side of a connection up to where plaintext may come.
+fn begin_serving(server: &Stream<Pipe>, config: &Arc<ServerConfig>) -> io::Result<crate::TlsFacts> {
+    now(async {
+        let first = server.read().await?;
+        server.begin_tls_server(config, &first)?;
+        server.handshake().await
+    })
+}
+
+/// A whole connection, so that the client has tickets.
+fn acquaint(server_config: &Arc<ServerConfig>, client_config: &Arc<ClientConfig>) {
+    let (server, client) = pair(usize::MAX);
+    let mut session = by_hand(client_config);
+    let serve = async {
+        let first = server.read().await.expect("a hello");
+        server.begin_tls_server(server_config, &first).expect("a session");
+        server.handshake().await.expect("a handshake");
+        server.flush().await.expect("sent");
+    };
+    let ask = async {
+        while session.is_handshaking() {
+            carry_up(&mut session, &client);
+            tokio::task::yield_now().await;
+            carry_down(&mut session, &client).expect("a handshake");
+        }
+        carry_up(&mut session, &client);
+    };
+    together(serve, ask);
+    carry_down(&mut session, &client).expect("tickets");
+}
+
+#[test]
+fn early_data_is_read_and_answered_before_the_handshake_is_over() {
+    let (server_config, client_config) = early_configs(100);
+    acquaint(&server_config, &client_config);
+    let (server, client) = pair(usize::MAX);
+    let mut session = by_hand(&client_config);
+    session.early_data().expect("a ticket").write_all(b"GET /").expect("within the bound");
+    carry_up(&mut session, &client);
+    let facts = begin_serving(&server, &server_config).expect("it begins");
+    assert!(facts.resumed && facts.h2 && server.is_early());
+    assert_eq!(&*now(server.read()).expect("early data"), b"GET /");
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(server.poll_handshake_over(&mut cx).is_pending());
+    // The answer does not wait for the client's Finished, and neither does its end.
+    now(server.write(Buf::copy_of(b"200 OK"))).expect("answered");
+    assert!(server.is_early());
+    now(server.close());
+    assert_eq!(carry_down(&mut session, &client).expect("an answer"), b"200 OK");
+    assert!(session.process_new_packets().is_ok_and(|state| state.peer_has_closed()), "the end is said");
+    session.writer().write_all(b"GET /next").expect("written");
+    carry_up(&mut session, &client);
+    assert_eq!(&*now(server.read()).expect("the rest"), b"GET /next");
+    assert!(!server.is_early() && server.poll_handshake_over(&mut cx).is_ready());
+}
+
+#[test]
+fn who_waits_for_the_end_of_the_handshake_keeps_what_comes_with_it() {
+    for piece in [1, usize::MAX] {
+        let (server_config, client_config) = early_configs(100);
+        acquaint(&server_config, &client_config);
+        let (server, client) = pair(piece);
+        let mut session = by_hand(&client_config);
+        session.early_data().expect("a ticket").write_all(b"POST /").expect("within the bound");
+        carry_up(&mut session, &client);
+        let waited = async {
+            let first = server.read().await?;
+            server.begin_tls_server(&server_config, &first)?;
+            server.handshake().await?;
+            assert!(server.is_early());
+            server.finish_handshake().await?;
+            io::Result::Ok(server.read().await?.to_vec())
+        };
+        let finish = async {
+            while session.is_handshaking() {
+                carry_down(&mut session, &client).expect("a handshake");
+                carry_up(&mut session, &client);
+                tokio::task::yield_now().await;
+            }
+        };
+        let (read, ()) = together(waited, finish);
+        assert!(b"POST /".starts_with(&read.expect("read")) && !server.is_early());
+    }
+}
+
+#[test]
+fn a_client_that_sends_more_early_data_than_it_may_is_cut_off() {
+    let (server_config, client_config) = early_configs(100);
+    acquaint(&server_config, &client_config);
+    let mut smaller = ServerConfig::clone(&server_config);
+    smaller.max_early_data_size = 10;
+    let smaller = Arc::new(smaller);
+    let (server, client) = pair(usize::MAX);
+    let mut session = by_hand(&client_config);
+    session.early_data().expect("a ticket").write_all(&[b'x'; 50]).expect("within what it was told");
+    carry_up(&mut session, &client);
+    let refused = begin_serving(&server, &smaller).expect_err("too much");
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+    assert!(!server.is_early());
+}
+
+#[test]
+fn a_ticket_brings_early_data_once() {
+    let (server_config, client_config) = early_configs(100);
+    acquaint(&server_config, &client_config);
+    let (first, client) = pair(usize::MAX);
+    let mut session = by_hand(&client_config);
+    session.early_data().expect("a ticket").write_all(b"GET /").expect("within the bound");
+    carry_up(&mut session, &client);
+    let flight: Vec<u8> = client.sock.outbound.bytes.borrow().iter().copied().collect();
+    begin_serving(&first, &server_config).expect("it begins");
+    assert_eq!(&*now(first.read()).expect("early data"), b"GET /");
+    // Somebody has recorded it, and sends it again.
+    let (second, attacker) = pair(usize::MAX);
+    attacker.sock.outbound.bytes.borrow_mut().extend(flight);
+    attacker.sock.shutdown();
+    assert!(begin_serving(&second, &server_config).is_err());
+    assert!(!second.is_early() && !second.has_unread());
+}
+
+#[test]
+fn a_handshake_message_in_halves_does_not_disturb_what_is_sent_between() {
+    let (server_config, client_config) = configs();
+    let mut client_config = Arc::unwrap_or_clone(client_config);
+    client_config.enable_secret_extraction = true;
+    let client_config = Arc::new(client_config);
+    let (server, client) = pair(usize::MAX);
+    let mut session = by_hand(&client_config);
+    carry_up(&mut session, &client);
+    let serve = async {
+        let first = server.read().await.expect("a hello");
+        server.begin_tls_server(&server_config, &first).expect("a session");
+        server.handshake().await.expect("a handshake");
+        server.flush().await.expect("sent");
+    };
+    let finish = async {
+        while session.is_handshaking() {
+            carry_down(&mut session, &client).expect("a handshake");
+            carry_up(&mut session, &client);
+            tokio::task::yield_now().await;
+        }
+    };
+    together(serve, finish);
+    carry_down(&mut session, &client).expect("tickets");
+    // The first half of a KeyUpdate (RFC 8446 section 4.6.3), which no library sends in halves.
+    let mut record = sealer(session);
+    client.sock.outbound.bytes.borrow_mut().extend(record(&[24, 0, 0], 0));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(server.poll_read(&mut cx).is_pending());
+    now(server.write(Buf::copy_of(b"an answer"))).expect("sent");
+    client.sock.outbound.bytes.borrow_mut().extend(record(&[1, 0], 1));
+    assert!(server.poll_read(&mut cx).is_pending(), "it is whole, and right");
+    now(server.write(Buf::copy_of(b"another"))).expect("sent");
+    assert!(server.is_clean());
+}
+
+/// Makes handshake records of a client's session, whatever is in them.
+fn sealer(session: ClientConnection) -> impl FnMut(&[u8], u64) -> Vec<u8> {
+    let Some(SupportedCipherSuite::Tls13(suite)) = session.negotiated_cipher_suite() else { panic!("TLS 1.3") };
+    let ExtractedSecrets { tx: (begin, secrets), .. } = session.dangerous_extract_secrets().expect("secrets");
+    let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else { panic!("AES-256-GCM") };
+    let mut encrypter = suite.aead_alg.encrypter(key, iv);
+    move |payload, number| {
+        let message =
+            OutboundPlainMessage { typ: ContentType::Handshake, version: ProtocolVersion::TLSv1_2, payload: payload.into() };
+        encrypter.encrypt(message, begin + number).expect("sealed").encode()
+    }
 }
 
 async fn read_all(stream: &Stream<Pipe>) -> io::Result<Vec<u8>> {

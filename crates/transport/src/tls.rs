@@ -4,9 +4,9 @@
 use crate::buffer::Buf;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, ReadEarlyData, UnbufferedConnectionCommon, UnbufferedStatus};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 use std::sync::Arc;
 
 pub enum TlsSession {
@@ -33,40 +33,44 @@ impl TlsSession {
     }
 
     /// Decrypts `incoming`; appends plaintext to `plain` and what must be sent (handshake, alerts, key updates) to `out`.
+    /// Plaintext that comes while the handshake goes on is a client's early data (RFC 8446 section 2.3).
     ///
     /// On an error `out` holds the alert that tells the peer why.
     pub fn receive(&mut self, incoming: &mut [u8], plain: &mut Buf, out: &mut Buf) -> Result<Received, rustls::Error> {
         match self {
             TlsSession::Server(session) => {
-                receive(session, UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records, incoming, plain, out)
+                let process = UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records;
+                receive(session, process, take_early_data, incoming, plain, out)
             }
             TlsSession::Client(session) => {
-                receive(session, UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records, incoming, plain, out)
+                let process = UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records;
+                let none_comes = |_: ReadEarlyData<'_, '_, ClientConnectionData>, _: &mut Buf| {
+                    Err(rustls::Error::General("early data of a server".into()))
+                };
+                receive(session, process, none_comes, incoming, plain, out)
             }
         }
     }
 
-    /// Encrypts `plain` behind what is in `out`.
-    pub fn send(&mut self, plain: &[u8], out: &mut Buf) -> Result<(), rustls::Error> {
-        let outgoing = Outgoing::Data(plain);
-        match self {
-            TlsSession::Server(session) => {
-                send(session, UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records, outgoing, out)
-            }
-            TlsSession::Client(session) => {
-                send(session, UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records, outgoing, out)
-            }
-        }
+    /// Encrypts `plain` behind what is in `out`. `unfinished` is what [`receive`](Self::receive) has left over.
+    pub fn send(&mut self, plain: &[u8], unfinished: &mut [u8], out: &mut Buf) -> Result<(), rustls::Error> {
+        self.send_outgoing(Outgoing::Data(plain), unfinished, out)
     }
 
     /// Appends the close_notify alert, which tells an ended message from a cut one.
-    pub fn close(&mut self, out: &mut Buf) -> Result<(), rustls::Error> {
+    pub fn close(&mut self, unfinished: &mut [u8], out: &mut Buf) -> Result<(), rustls::Error> {
+        self.send_outgoing(Outgoing::Close, unfinished, out)
+    }
+
+    fn send_outgoing(&mut self, outgoing: Outgoing<'_>, unfinished: &mut [u8], out: &mut Buf) -> Result<(), rustls::Error> {
         match self {
             TlsSession::Server(session) => {
-                send(session, UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records, Outgoing::Close, out)
+                let process = UnbufferedConnectionCommon::<ServerConnectionData>::process_tls_records;
+                send(session, process, outgoing, unfinished, out)
             }
             TlsSession::Client(session) => {
-                send(session, UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records, Outgoing::Close, out)
+                let process = UnbufferedConnectionCommon::<ClientConnectionData>::process_tls_records;
+                send(session, process, outgoing, unfinished, out)
             }
         }
     }
@@ -83,6 +87,15 @@ impl TlsSession {
             TlsSession::Server(session) => session.alpn_protocol(),
             TlsSession::Client(session) => session.alpn_protocol(),
         }
+    }
+
+    /// The chain that the peer has shown; of a client that was not asked, or showed none, it is empty. A resumed session has that of its first handshake.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        let shown = match self {
+            TlsSession::Server(session) => session.peer_certificates(),
+            TlsSession::Client(session) => session.peer_certificates(),
+        };
+        shown.unwrap_or_default()
     }
 
     pub fn is_tls13(&self) -> bool {
@@ -125,6 +138,7 @@ fn iana_name(name: &'static str) -> &'static str {
 fn receive<Data>(
     session: &mut UnbufferedConnectionCommon<Data>,
     process: impl for<'c, 'i> Fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
+    take_early: impl Fn(ReadEarlyData<'_, '_, Data>, &mut Buf) -> Result<usize, rustls::Error>,
     incoming: &mut [u8],
     plain: &mut Buf,
     out: &mut Buf,
@@ -177,11 +191,22 @@ fn receive<Data>(
                 }
                 continue;
             }
-            ConnectionState::ReadEarlyData(_) => return Err(rustls::Error::General("early data is never enabled".into())),
+            ConnectionState::ReadEarlyData(early) => discard += take_early(early, plain)?,
             _ => return Err(rustls::Error::General("a session state that this version does not know".into())),
         }
         consumed += discard;
     }
+}
+
+/// Appends what has come; the bytes of input that are done with besides. How much may come in all is bounded by the configuration.
+fn take_early_data(mut early: ReadEarlyData<'_, '_, ServerConnectionData>, plain: &mut Buf) -> Result<usize, rustls::Error> {
+    let mut discard = 0;
+    while let Some(record) = early.next_record() {
+        let record = record?;
+        discard += record.discard;
+        plain.extend(record.payload);
+    }
+    Ok(discard)
 }
 
 fn ended(consumed: usize, failure: Option<rustls::Error>) -> Result<Received, rustls::Error> {
@@ -197,14 +222,17 @@ enum Outgoing<'a> {
     Close,
 }
 
+/// rustls is shown the unfinished input again, for it remembers places in it: without, a client that sends half of a handshake message and has
+/// us answer would make it look behind the end.
 fn send<Data>(
     session: &mut UnbufferedConnectionCommon<Data>,
     process: impl for<'c, 'i> Fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,
     outgoing: Outgoing<'_>,
+    unfinished: &mut [u8],
     out: &mut Buf,
 ) -> Result<(), rustls::Error> {
     loop {
-        let UnbufferedStatus { state, .. } = process(session, &mut []);
+        let UnbufferedStatus { state, .. } = process(session, unfinished);
         match state? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 let written = match outgoing {

@@ -2,7 +2,8 @@
 
 use crate::buffer::Buf;
 use crate::deadline::{Deadlines, Direction, ticks};
-use crate::sock::{ReadLimit, Sock};
+use crate::sock::{FilePart, ReadLimit, Sock};
+use rustix::net::SendFlags;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -12,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Until somebody sets another: nothing waits for ever.
@@ -118,6 +119,39 @@ impl Sock for TokioSock {
         Poll::Ready(Ok(()))
     }
 
+    fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>> {
+        let stream = self.stream.borrow();
+        loop {
+            if stream.poll_write_ready(cx)?.is_pending() {
+                return self.wait(Direction::Write, cx);
+            }
+            let mut from = part.offset;
+            let sent = match before.as_mut().filter(|head| !head.is_empty()) {
+                Some(head) => {
+                    let flags = SendFlags::MORE | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                    let sent = stream.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*stream, head, flags)?));
+                    sent.map(|count| {
+                        head.advance(count);
+                        None
+                    })
+                }
+                None => {
+                    let send = || Ok(rustix::fs::sendfile(&*stream, part.file, Some(&mut from), part.length)?);
+                    stream.try_io(Interest::WRITABLE, send).map(Some)
+                }
+            };
+            match sent {
+                Ok(None) => self.deadlines.disarm(Direction::Write),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                outcome => {
+                    *before = None;
+                    self.deadlines.disarm(Direction::Write);
+                    return Poll::Ready(outcome.map(Option::unwrap_or_default));
+                }
+            }
+        }
+    }
+
     async fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -163,6 +197,11 @@ impl Sock for TokioSock {
 
     fn shutdown(&self) {
         let _ = SockRef::from(&*self.stream.borrow()).shutdown(std::net::Shutdown::Write);
+    }
+
+    fn reset_when_closed(&self) {
+        // A connection that has ended already needs nothing.
+        let _ = SockRef::from(&*self.stream.borrow()).set_linger(Some(Duration::ZERO));
     }
 
     fn set_read_limit(&self, limit: ReadLimit) {

@@ -22,6 +22,12 @@ pub enum Sniffed<'a> {
         server_name: Option<&'a str>,
         alpn_h2: bool,
         alpn_http11: bool,
+        /// A CA looks for the answer to its challenge (RFC 8737), and wants nothing else.
+        alpn_acme_tls: bool,
+        /// TLS 1.3 is among its versions.
+        offers_tls13: bool,
+        /// It takes session tickets of TLS 1.2; those of 1.3 need no offer.
+        offers_tickets: bool,
     },
     NotTls,
     /// Starts as TLS does, and is no valid ClientHello.
@@ -43,6 +49,19 @@ pub fn sniff<'a>(input: &'a [u8], scratch: &'a mut Vec<u8>) -> Sniffed<'a> {
             Message::Whole(body) => read_client_hello(body).unwrap_or(Sniffed::Bad),
             Message::Bad => Sniffed::Bad,
             Message::Cut => Sniffed::NeedMore,
+        },
+    }
+}
+
+/// The whole message behind its type and length, out of its records; `None` when it is cut or none.
+pub(crate) fn client_hello_body<'a>(input: &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let (Record::Whole { content, .. } | Record::Cut { content }) = next_record(input) else { return None };
+    match message(content) {
+        Message::Whole(body) => Some(body),
+        Message::Bad => None,
+        Message::Cut => match gather(input, scratch) {
+            Message::Whole(body) => Some(body),
+            Message::Cut | Message::Bad => None,
         },
     }
 }
@@ -145,6 +164,8 @@ fn gather<'a>(input: &[u8], scratch: &'a mut Vec<u8>) -> Message<'a> {
 fn read_client_hello(body: &[u8]) -> Result<Sniffed<'_>, Malformed> {
     const SERVER_NAME: u16 = 0;
     const ALPN: u16 = 16;
+    const SESSION_TICKET: u16 = 35;
+    const SUPPORTED_VERSIONS: u16 = 43;
     let mut body = Reader(body);
     body.take(2 + 32)?;
     body.take_short_vector()?;
@@ -152,7 +173,8 @@ fn read_client_hello(body: &[u8]) -> Result<Sniffed<'_>, Malformed> {
     body.take_short_vector()?;
     let mut server_name = None;
     let (mut has_server_name, mut has_alpn) = (false, false);
-    let (mut alpn_h2, mut alpn_http11) = (false, false);
+    let mut protocols = Protocols::default();
+    let (mut offers_tls13, mut offers_tickets) = (false, false);
     if !body.0.is_empty() {
         let mut extensions = Reader(body.take_long_vector()?);
         if !body.0.is_empty() {
@@ -163,13 +185,23 @@ fn read_client_hello(body: &[u8]) -> Result<Sniffed<'_>, Malformed> {
             let data = extensions.take_long_vector()?;
             match kind {
                 SERVER_NAME if !std::mem::replace(&mut has_server_name, true) => server_name = read_server_name(data)?,
-                ALPN if !std::mem::replace(&mut has_alpn, true) => (alpn_h2, alpn_http11) = read_protocols(data)?,
+                ALPN if !std::mem::replace(&mut has_alpn, true) => protocols = read_protocols(data)?,
                 SERVER_NAME | ALPN => return Err(Malformed),
+                SESSION_TICKET => offers_tickets = true,
+                SUPPORTED_VERSIONS => offers_tls13 = read_versions(data)?,
                 _ => {}
             }
         }
     }
-    Ok(Sniffed::ClientHello { server_name, alpn_h2, alpn_http11 })
+    let Protocols { h2, http11, acme_tls } = protocols;
+    Ok(Sniffed::ClientHello {
+        server_name,
+        alpn_h2: h2,
+        alpn_http11: http11,
+        alpn_acme_tls: acme_tls,
+        offers_tls13,
+        offers_tickets,
+    })
 }
 
 /// RFC 6066 section 3: a list with at most one host name in it.
@@ -203,48 +235,68 @@ fn is_host_name(name: &[u8]) -> bool {
         && name.split(|byte| *byte == b'.').all(|label| !label.is_empty() && label.iter().all(is_label_byte))
 }
 
-/// RFC 7301 section 3.1: whether `h2` and `http/1.1` are among the protocols.
-fn read_protocols(data: &[u8]) -> Result<(bool, bool), Malformed> {
+/// Which protocols a client offers, of those that mean something here.
+#[derive(Default)]
+struct Protocols {
+    h2: bool,
+    http11: bool,
+    acme_tls: bool,
+}
+
+/// RFC 7301 section 3.1.
+fn read_protocols(data: &[u8]) -> Result<Protocols, Malformed> {
     let mut data = Reader(data);
     let mut list = Reader(data.take_long_vector()?);
     if !data.0.is_empty() || list.0.is_empty() {
         return Err(Malformed);
     }
-    let (mut h2, mut http11) = (false, false);
+    let mut protocols = Protocols::default();
     while !list.0.is_empty() {
         match list.take_short_vector()? {
             b"" => return Err(Malformed),
-            b"h2" => h2 = true,
-            b"http/1.1" => http11 = true,
+            b"h2" => protocols.h2 = true,
+            b"http/1.1" => protocols.http11 = true,
+            b"acme-tls/1" => protocols.acme_tls = true,
             _ => {}
         }
     }
-    Ok((h2, http11))
+    Ok(protocols)
 }
 
-struct Malformed;
+/// RFC 8446 section 4.2.1: whether TLS 1.3 is among the versions.
+fn read_versions(data: &[u8]) -> Result<bool, Malformed> {
+    const TLS13: [u8; 2] = [3, 4];
+    let mut data = Reader(data);
+    let (versions, []) = data.take_short_vector()?.as_chunks::<2>() else { return Err(Malformed) };
+    if !data.0.is_empty() || versions.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(versions.contains(&TLS13))
+}
 
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Malformed;
+
+pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn take_u16(&mut self) -> Result<u16, Malformed> {
+    pub fn take_u16(&mut self) -> Result<u16, Malformed> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     /// Bytes behind their length in one byte.
-    fn take_short_vector(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn take_short_vector(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.take(1)?[0];
         self.take(usize::from(len))
     }
 
     /// Bytes behind their length in two bytes.
-    fn take_long_vector(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn take_long_vector(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.take_u16()?;
         self.take(usize::from(len))
     }

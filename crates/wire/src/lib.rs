@@ -7,20 +7,24 @@
 pub mod authority;
 pub mod body;
 pub mod chunked;
+pub mod client_certificate;
 pub mod client_hello;
 pub mod error;
 pub mod h2_guard;
 pub mod head;
 mod header_id;
 pub mod http1;
+pub mod ja4;
 pub mod limits;
 pub mod path;
+pub mod preferences;
 pub mod proxy_protocol;
 mod scan;
 pub mod websocket;
 
 pub use authority::{Authority, parse_authority};
 pub use body::{BodyDecoder, Decoded};
+pub use client_certificate::ClientCertificate;
 pub use error::{BodyError, HeadError};
 pub use h2_guard::{Flood, H2Guard};
 pub use head::{Field, Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};

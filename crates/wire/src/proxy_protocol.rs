@@ -1,5 +1,10 @@
-//! The header of the PROXY protocol, with which a connection says whose it is (haproxy.org, proxy-protocol.txt, versions 1 and 2). Only written:
-//! who may be believed that sends one is not for a codec to decide. `proxy` sends it before anything else.
+//! The header of the PROXY protocol, with which a connection says whose it is (haproxy.org, proxy-protocol.txt, versions 1 and 2). Written here
+//! and read in `received`; who may be believed that sends one is not for a codec to decide. `proxy` sends and takes it before anything else.
+
+mod checksum;
+mod received;
+
+pub use received::{HeaderFault, RECEIVED_BYTES_MAX, Reading, Said, read};
 
 use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

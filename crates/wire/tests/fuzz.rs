@@ -9,8 +9,9 @@ use std::time::Instant;
 use tidegate_wire::chunked::ChunkedDecoder;
 use tidegate_wire::client_hello::{Sniffed, sniff};
 use tidegate_wire::http1::{append_origin_form, find_head_end, parse_request, parse_response};
+use tidegate_wire::ja4::{JA4_LEN, ja4};
 use tidegate_wire::path::{Normalised, normalise};
-use tidegate_wire::proxy_protocol::{Version, encode};
+use tidegate_wire::proxy_protocol::{RECEIVED_BYTES_MAX, Reading, Said, Version, encode, read};
 use tidegate_wire::{Fields, H2Guard, HeadError, HeadLimits, Parsed, RequestHead, ResponseHead, parse_authority};
 
 const ITERATIONS: usize = 20_000;
@@ -272,9 +273,33 @@ const CLIENT_HELLO: &[u8] = &[
 ];
 
 #[test]
+fn a_fingerprint_is_made_of_hellos_that_are_whole_and_of_nothing_else() {
+    let hash = |bytes: &[u8]| [bytes.len() as u8; 32];
+    check!().with_iterations(ITERATIONS / 10).with_type::<Mutation>().for_each(|mutation| {
+        let input = mutated(&[CLIENT_HELLO], mutation);
+        let (mut scratch, mut scratch_of_sniff) = (Vec::new(), Vec::new());
+        let seen = ja4(&input, &mut scratch, hash);
+        if matches!(sniff(&input, &mut scratch_of_sniff), Sniffed::NeedMore | Sniffed::NotTls) {
+            assert_eq!(seen, None);
+        }
+        if let Some(text) = seen {
+            assert_eq!(text.len(), JA4_LEN);
+            assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{text}");
+        }
+    });
+}
+
+#[test]
 fn hellos_of_any_shape_are_read_without_a_panic() {
     let mut scratch = Vec::new();
-    let named = Sniffed::ClientHello { server_name: Some("a.example"), alpn_h2: true, alpn_http11: true };
+    let named = Sniffed::ClientHello {
+        server_name: Some("a.example"),
+        alpn_h2: true,
+        alpn_http11: true,
+        alpn_acme_tls: false,
+        offers_tls13: false,
+        offers_tickets: false,
+    };
     assert_eq!(sniff(CLIENT_HELLO, &mut scratch), named);
     check!().with_iterations(ITERATIONS / 10).with_type::<Mutation>().for_each(|mutation| {
         let input = mutated(&[CLIENT_HELLO], mutation);
@@ -388,6 +413,34 @@ fn a_proxy_protocol_header_reads_back() {
             };
             assert!(same(source, seen_source) && same(destination, seen_destination), "{source} {destination} {seen:?}");
             assert_eq!(seen_source.is_ipv4(), source.ip().to_canonical().is_ipv4() && destination.ip().to_canonical().is_ipv4());
+        }
+    });
+}
+
+const PROXY_HEADERS: &[&[u8]] = &[
+    b"PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\nGET / HTTP/1.1\r\n",
+    b"PROXY TCP6 2001:db8::1 ::ffff:192.0.2.1 65535 0\r\n",
+    b"PROXY UNKNOWN whatever\r\n\x16\x03\x01",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13\xc0\0\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb\x03\0\x04\0\0\0\0",
+    b"\r\n\r\n\0\r\nQUIT\n\x20\x00\0\x03abcdef",
+];
+
+/// However it comes in pieces, a header is read in one way; and what was read is what a header written anew says.
+#[test]
+fn a_received_proxy_protocol_header_is_read_in_one_way() {
+    check!().with_iterations(ITERATIONS).with_type::<(Mutation, u16)>().for_each(|(mutation, cut)| {
+        let input = mutated(PROXY_HEADERS, mutation);
+        let outcome = read(&input);
+        let early = read(&input[..*cut as usize % (input.len() + 1)]);
+        assert!(early == Ok(Reading::NeedMore) || early == outcome, "{early:?} became {outcome:?}");
+        let Ok(Reading::Whole { said, consumed }) = outcome else { return };
+        assert!(consumed <= input.len().min(RECEIVED_BYTES_MAX));
+        let Said::Addresses { source, destination } = said else { return };
+        for version in [Version::V1, Version::V2] {
+            let written = encode(version, source, destination);
+            let whole = Reading::Whole { said, consumed: written.as_bytes().len() };
+            assert_eq!(read(written.as_bytes()), Ok(whole));
         }
     });
 }

@@ -19,7 +19,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "cache", may_use: &[] },
     Layer { name: "fastcgi", may_use: &[] },
     Layer { name: "coding", may_use: &["model"] },
-    Layer { name: "files", may_use: &["model"] },
+    Layer { name: "files", may_use: &["model", "wire"] },
     Layer { name: "passwords", may_use: &[] },
     Layer { name: "routing", may_use: &["model", "wire"] },
     Layer { name: "telemetry", may_use: &["model"] },
@@ -44,9 +44,15 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "config", may_use: &["model", "passwords", "routing"] },
-    Layer { name: "certs", may_use: &["model", "transport", "telemetry"] },
+    Layer { name: "ocsp", may_use: &[] },
+    Layer { name: "certs", may_use: &["model", "ocsp", "transport", "telemetry"] },
+    Layer { name: "cert-import", may_use: &["model", "certs"] },
     Layer { name: "health", may_use: &["model"] },
     Layer { name: "discovery", may_use: &["model"] },
+    Layer { name: "outbound", may_use: &[] },
+    Layer { name: "storage", may_use: &["model", "outbound"] },
+    Layer { name: "dns-records", may_use: &["model", "outbound"] },
+    Layer { name: "acme", may_use: &["model", "outbound", "storage", "dns-records"] },
     Layer {
         name: "control",
         may_use: &[
@@ -58,8 +64,12 @@ const LAYERS: &[Layer] = &[
             "config",
             "proxy",
             "certs",
+            "ocsp",
             "health",
             "discovery",
+            "outbound",
+            "storage",
+            "acme",
             "telemetry",
             "transport",
         ],
@@ -82,8 +92,11 @@ const LAYERS: &[Layer] = &[
             "proxy",
             "config",
             "certs",
+            "cert-import",
             "health",
             "discovery",
+            "storage",
+            "acme",
             "control",
             "admin",
         ],
@@ -95,13 +108,14 @@ const LAYERS: &[Layer] = &[
 
 /// Pure cores: data and `now` in, decisions out. A runtime anywhere beneath them would be a clock and a socket.
 const WITHOUT_RUNTIME: &[&str] =
-    &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config"];
+    &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config", "ocsp"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
 /// Only these speak JSON or write files for other programs.
-const MAY_SERIALISE: &[&str] = &["config", "discovery", "admin", "testkit", "lab", "xtask"];
+const MAY_SERIALISE: &[&str] =
+    &["cert-import", "config", "discovery", "storage", "dns-records", "acme", "admin", "tidegate", "testkit", "lab", "xtask"];
 const SERIALISERS: &[&str] = &["serde", "serde_core", "serde_derive", "serde_json"];
 
 pub fn check(graph: &Graph) -> Vec<Finding> {
@@ -228,7 +242,9 @@ mod tests {
         check_graph("tidegate-config ours serde\nserde 1.0", &[]);
         check_graph(
             "tidegate-model ours serde\nserde 1.0",
-            &["crates/model/Cargo.toml: layer: `model` uses serde; only config, discovery, admin, testkit, lab, xtask may"],
+            &[
+                "crates/model/Cargo.toml: layer: `model` uses serde; only cert-import, config, discovery, storage, dns-records, acme, admin, tidegate, testkit, lab, xtask may",
+            ],
         );
     }
 

@@ -72,6 +72,13 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow {
+        word: "client-auth",
+        variants: &["ClientAuth"],
+        written: &["client-auth"],
+        cases: "steps/client_auth",
+        in_middleware: true,
+    },
+    StepRow {
         word: "error-page",
         variants: &["ErrorPage"],
         written: &["error-page"],
@@ -200,7 +207,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ndecompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nbasic-auth \"off\"\nerror-page 404 body=\"x\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }";
+    const ALL: &str = "respond 200\nredirect \"/x\"\nheader remove=\"Server\"\nstrip-prefix \"/a\"\nbody-limit \"1MB\"\nproxy \"a:1\"\npath-policy\ncompress\ndecompress\ncache\nallow \"10.0.0.0/8\"\ncors origins=\"*\"\nbasic-auth \"off\"\nerror-page 404 body=\"x\"\nfiles \"www\"\nrate-limit \"1/s\"\nconcurrency-limit 1\nfastcgi \"php:9000\" root=\"/srv\"\ntimeout total=\"1s\"\nmirror \"a:1\"\nlog \"off\"\nsplit { proxy \"a:1\" }\nclient-auth \"off\"";
 
     #[test]
     fn a_step_has_its_five_places() {

@@ -10,17 +10,85 @@ object! {
 }
 
 object! {
-    /// A certificate in use.
+    /// A certificate that a site answers with, or a name whose certificate is obtained.
     pub struct Certificate {
-        /// The site's first address.
+        /// The site's first address; empty for a name that nobody wrote.
         pub site: String,
-        /// `files` or `internal CA`.
+        /// `files`, `internal CA` or `acme`.
         pub source: String,
         pub files: Vec<String>,
         pub names: Vec<String>,
-        pub not_before: String,
-        pub not_after: String,
+        /// `ready`, `late` (it ends soon and was not renewed), `missing` (the internal CA stands in), `ordering` or `reading` (storage was not read yet).
+        pub state: String,
+        /// Absent while there is none.
+        pub not_before: Option<String>,
+        pub not_after: Option<String>,
         /// The algorithm of its key.
-        pub key: String,
+        pub key: Option<String>,
+        /// Only with `acme`.
+        pub obtained: Option<Obtained>,
+        /// Only of a certificate that names an OCSP responder, or demands a staple.
+        pub staple: Option<Staple>,
+    }
+}
+
+object! {
+    /// What is sent along in handshakes about the standing of a certificate (OCSP).
+    pub struct Staple {
+        /// `stapled`, `waiting` (there is no answer yet), `failing` (there is none that can be sent), `revoked`, `impossible` (nobody can be asked) or `off`.
+        pub state: String,
+        /// Clients refuse the certificate without a staple.
+        pub required: bool,
+        /// The one in the certificate.
+        pub responder: Option<String>,
+        /// When what is sent ends.
+        pub until: Option<String>,
+        pub revoked_at: Option<String>,
+        /// When the responder is asked next.
+        pub next_question_at: Option<String>,
+        pub failures_in_a_row: u32,
+        /// Why there is none, or why there will be none soon.
+        pub fault: Option<CertificateFault>,
+    }
+}
+
+object! {
+    /// What is known of a certificate that is obtained.
+    pub struct Obtained {
+        pub serial: Option<String>,
+        /// The directory of the CA that issued it.
+        pub directory: Option<String>,
+        pub renew_at: Option<String>,
+        pub failures_in_a_row: u32,
+        /// Why the last attempt failed.
+        pub fault: Option<CertificateFault>,
+        pub next_attempt_at: Option<String>,
+    }
+}
+
+object! {
+    /// Why an attempt failed, and what to do.
+    pub struct CertificateFault {
+        pub at: String,
+        pub cause: String,
+        pub remedy: String,
+    }
+}
+
+object! {
+    /// What became of a request to renew or revoke.
+    pub struct CertificateChanged {
+        pub name: String,
+        /// `false`: it is still on its way; what comes of it is in the list of certificates.
+        pub done: bool,
+    }
+}
+
+object! {
+    /// Why it is revoked.
+    #[serde(deny_unknown_fields)]
+    pub struct RevokeRequest {
+        /// `unspecified`, `key-compromise`, `superseded` or `cessation-of-operation`.
+        pub reason: Option<String>,
     }
 }

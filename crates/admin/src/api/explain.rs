@@ -68,7 +68,7 @@ object! {
         pub folder: Option<String>,
         /// The FastCGI server that runs a script.
         pub server: Option<String>,
-        /// Of a split: the template of its key; none when it goes by chance.
+        /// Of a split: the template of its key; none when it goes by chance. Of a connection that is passed on: what does that.
         pub by: Option<String>,
         /// Of a split: each part and its pool, on one line.
         pub shares: Option<String>,
@@ -80,6 +80,7 @@ words! {
         Responds = "responds",
         Redirects = "redirects",
         Proxied = "proxied",
+        PassedOn = "passed-on",
         Split = "split",
         Serves = "serves",
         RunsScript = "runs-script",
@@ -96,6 +97,8 @@ object! {
         /// Nobody wrote it: it redirects to HTTPS.
         pub implied: bool,
         pub trusted_proxies: Vec<String>,
+        /// Peers whose connections begin with a header of the PROXY protocol.
+        pub proxy_protocol_from: Vec<String>,
     }
 }
 

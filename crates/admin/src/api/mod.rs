@@ -14,7 +14,7 @@ pub mod schema;
 mod status;
 
 pub use cache::{Cache, CacheDisk, PurgeRequest, Purged};
-pub use certificates::{Certificate, Certificates};
+pub use certificates::{Certificate, CertificateChanged, CertificateFault, Certificates, Obtained, RevokeRequest, Staple};
 pub use change::{
     Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, NoOptions, PlanRequest, Planned, UnwrittenFile, UpgradeRequest,
     Upgraded,
@@ -33,5 +33,5 @@ pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 pub use problem::{PROBLEM_TYPE, Problem};
 pub use status::{
     AwaitsConfirmation, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners, Readiness, Refused,
-    Status, Traffic,
+    Status, TicketKeys, Traffic,
 };

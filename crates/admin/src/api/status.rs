@@ -26,11 +26,26 @@ object! {
         pub refused: Option<Refused>,
         /// Why a restart would bring another configuration than the one that runs, a sentence each.
         pub drift: Vec<String>,
+        /// Where keys of session tickets are shared with other hosts, by `ticket-keys shared=#true`.
+        pub ticket_keys: Option<TicketKeys>,
         pub listeners: Vec<Listener>,
         /// Requests on their way by the generation with which they began, the newest last.
         pub requests_by_generation: Vec<GenerationRequests>,
         /// Since the process began.
         pub traffic: Traffic,
+    }
+}
+
+object! {
+    /// Keys of session tickets that hosts share.
+    pub struct TicketKeys {
+        pub storage: String,
+        /// When the storage was last read or written without a fault.
+        pub read: Option<String>,
+        /// Until when there are shared keys to make tickets with. Without it tickets are made with own keys, which other hosts do not know.
+        pub shared_until: Option<String>,
+        /// Why the storage gives or takes no keys, and what to do.
+        pub fault: Option<String>,
     }
 }
 

@@ -33,9 +33,10 @@ pub fn explanation(explanation: found::Explanation) -> Explanation {
         outcome: outcome(what_happens),
         listener: listener.map(|listener| ExplainedListener {
             address: listener.address.to_string(),
-            scheme: scheme_name(listener.scheme),
+            scheme: scheme_name(listener.protocol),
             implied: listener.implied,
             trusted_proxies: listener.trusted_proxies,
+            proxy_protocol_from: listener.proxy_protocol_from,
         }),
         certificate: handshake.map(certificate),
         site,
@@ -71,6 +72,7 @@ fn outcome(outcome: found::Outcome) -> Outcome {
             Outcome { server: Some(server), folder: Some(folder), ..of(OutcomeKind::RunsScript) }
         }
         found::Outcome::Proxied { pool } => Outcome { pool: Some(pool), ..of(OutcomeKind::Proxied) },
+        found::Outcome::PassedOn { by, pool } => Outcome { by: Some(by), pool: Some(pool), ..of(OutcomeKind::PassedOn) },
         found::Outcome::Split { by, shares } => Outcome { by, shares: Some(shares), ..of(OutcomeKind::Split) },
         found::Outcome::Refused { status, reason, sentence } => Outcome {
             status: Some(status),

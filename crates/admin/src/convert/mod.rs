@@ -14,7 +14,7 @@ use tidegate_control::change::Planned;
 use tidegate_control::generations::Generation;
 use tidegate_control::report;
 use tidegate_control::{Applied, Edited};
-use tidegate_model::Scheme;
+use tidegate_model::listening::ListenerProtocol;
 use tidegate_telemetry::{CacheDiskNumbers, CacheNumbers, ReadinessState, ServerWord, UpstreamError};
 
 pub fn status(status: report::Status) -> api::Status {
@@ -31,6 +31,7 @@ pub fn status(status: report::Status) -> api::Status {
         awaits_confirmation,
         refused,
         drift,
+        ticket_sharing,
         listeners,
         requests_by_generation,
         traffic,
@@ -57,6 +58,12 @@ pub fn status(status: report::Status) -> api::Status {
         }),
         refused: refused.map(|refused| api::Refused { at: refused.at.to_string(), by: refused.by, why: refused.why }),
         drift,
+        ticket_keys: ticket_sharing.map(|sharing| api::TicketKeys {
+            storage: sharing.storage,
+            read: sharing.read.map(|at| at.to_string()),
+            shared_until: sharing.shared_until.map(|until| until.to_string()),
+            fault: sharing.fault,
+        }),
         listeners: listeners.into_iter().map(listener).collect(),
         requests_by_generation: requests_by_generation
             .into_iter()
@@ -72,19 +79,19 @@ pub fn status(status: report::Status) -> api::Status {
 }
 
 fn listener(listener: report::ListenerStatus) -> api::Listener {
-    let report::ListenerStatus { address, scheme, sockets, is_draining, connections } = listener;
+    let report::ListenerStatus { address, protocol, sockets, is_draining, connections } = listener;
     // In the order of `ConnectionKind::ALL`.
     let [handshake, http1, http2, tunnel] = connections;
     api::Listener {
         address: address.to_string(),
-        scheme: scheme_name(scheme),
+        scheme: scheme_name(protocol),
         sockets,
         draining: is_draining,
         connections: api::ConnectionCounts { handshake, http1, http2, tunnel },
     }
 }
 
-fn scheme_name(scheme: Scheme) -> String {
+fn scheme_name(scheme: ListenerProtocol) -> String {
     scheme.as_str().to_owned()
 }
 
@@ -106,15 +113,41 @@ pub fn connection(connection: report::ConnectionReport) -> api::Connection {
 }
 
 pub fn certificate(certificate: report::CertificateReport) -> api::Certificate {
-    let report::CertificateReport { site, source, files, names, not_before, not_after, key } = certificate;
+    let report::CertificateReport { site, source, files, names, state, not_before, not_after, key, obtained, staple } =
+        certificate;
+    let text = |time: Timestamp| time.to_string();
     api::Certificate {
         site,
-        source: source.to_owned(),
+        source: source.as_str().to_owned(),
         files,
         names,
-        not_before: not_before.to_string(),
-        not_after: not_after.to_string(),
+        state: state.as_str().to_owned(),
+        not_before: not_before.map(text),
+        not_after: not_after.map(text),
         key,
+        obtained: obtained.map(|obtained| {
+            let report::ObtainedReport { serial, directory, renew_at, failures_in_a_row, fault, next_attempt_at } = obtained;
+            let fault = fault.map(|fault| api::CertificateFault { at: text(fault.at), cause: fault.cause, remedy: fault.remedy });
+            let (renew_at, next_attempt_at) = (renew_at.map(text), next_attempt_at.map(text));
+            api::Obtained { serial, directory, renew_at, failures_in_a_row, fault, next_attempt_at }
+        }),
+        staple: staple.map(staple_of),
+    }
+}
+
+fn staple_of(staple: report::StapleReport) -> api::Staple {
+    let report::StapleReport { state, is_required, responder, until, revoked_at, next_question_at, failures_in_a_row, fault } =
+        staple;
+    let text = |time: Timestamp| time.to_string();
+    api::Staple {
+        state: state.as_str().to_owned(),
+        required: is_required,
+        responder,
+        until: until.map(text),
+        revoked_at: revoked_at.map(text),
+        next_question_at: next_question_at.map(text),
+        failures_in_a_row,
+        fault: fault.map(|fault| api::CertificateFault { at: text(fault.at), cause: fault.cause, remedy: fault.remedy }),
     }
 }
 

@@ -64,10 +64,10 @@ fn lines(lines: &[found::LineChange]) -> Vec<LineChange> {
 }
 
 fn listener(listener: &found::ListenerChange) -> ListenerChange {
-    let found::ListenerChange { address, scheme, implied, change, effect: on_connections } = listener;
+    let found::ListenerChange { address, protocol, implied, change, effect: on_connections } = listener;
     ListenerChange {
         address: address.to_string(),
-        scheme: scheme_name(*scheme),
+        scheme: scheme_name(*protocol),
         implied: *implied,
         change: kind(change),
         effect: effect(*on_connections),

@@ -54,7 +54,7 @@ impl Index {
     }
 
     pub fn find(&mut self, key: &Key, request: &[Field<'_>]) -> Option<(Name, u64)> {
-        let fits = |entry: &Entry| entry.vary.secondary(request).as_ref() == Some(&entry.secondary);
+        let fits = |entry: &Entry| entry.vary.fits(request, &entry.secondary);
         let name = *self.by_url.get(key)?.iter().rev().find(|name| self.entries.get(name).is_some_and(fits))?;
         let entry = self.entries.get_mut(&name)?;
         entry.is_used = true;

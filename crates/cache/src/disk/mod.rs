@@ -30,6 +30,8 @@ pub struct Disk {
     loading: Mutex<Loading>,
     /// By [`Now::seconds`].
     off_until_seconds: AtomicU64,
+    /// That nobody was told of yet.
+    fault: Mutex<Option<io::Error>>,
     counters: Counters,
 }
 
@@ -110,6 +112,7 @@ impl Disk {
             index: Mutex::default(),
             loading: Mutex::new(Loading::NotBegun),
             off_until_seconds: AtomicU64::new(0),
+            fault: Mutex::default(),
             counters: Counters::default(),
         }
     }
@@ -123,9 +126,9 @@ impl Disk {
         let mut loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         match self.load_some(&mut loading, files_max) {
             Ok(loaded) => loaded,
-            Err(_) => {
+            Err(error) => {
                 *loading = Loading::NotBegun;
-                self.switch_off(now);
+                self.switch_off(error, now);
                 Loaded::Off
             }
         }
@@ -149,8 +152,8 @@ impl Disk {
                 None
             }
             Err(Unusable::Error(error)) if error.kind() == ErrorKind::NotFound => None,
-            Err(Unusable::Error(_)) => {
-                self.switch_off(now);
+            Err(Unusable::Error(error)) => {
+                self.switch_off(error, now);
                 None
             }
         };
@@ -210,10 +213,10 @@ impl Disk {
         match written {
             Ok(()) if is_kept => count(&self.counters.written),
             Ok(()) => self.delete(&[name]),
-            Err(_) => {
+            Err(error) => {
                 let _ = fs::remove_file(self.path(name, TEMPORARY_ENDING));
                 self.delete(&[name]);
-                self.switch_off(now);
+                self.switch_off(error, now);
             }
         }
         is_kept
@@ -375,8 +378,19 @@ impl Disk {
         }
     }
 
-    fn switch_off(&self, now: Now) {
+    pub fn folder(&self) -> &Path {
+        &self.settings.folder
+    }
+
+    /// What switched the tier off, once: for whoever keeps the log. With it the seconds until it is tried again.
+    pub fn take_fault(&self) -> Option<(io::Error, u64)> {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        fault.map(|error| (error, self.settings.off_seconds))
+    }
+
+    fn switch_off(&self, error: io::Error, now: Now) {
         count(&self.counters.errors);
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         self.off_until_seconds.store(now.seconds.saturating_add(self.settings.off_seconds), Ordering::Relaxed);
     }
 

@@ -5,16 +5,74 @@ mod vary;
 
 pub use vary::{PARTITION, Vary};
 
-use std::sync::Arc;
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
 
 /// Bytes of a key; a longer URL is not cached.
 pub const KEY_BYTES_MAX: usize = 16 << 10;
 
+/// Of the whole process: clients choose URLs, and must not know which of them fall into one place of a table.
+static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
 /// Scheme, host, path and query of a URL. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone)]
 pub struct Key {
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
     origin_len: u16,
+    /// Made once: a request asks for the shard of a key and for its place in there.
+    hash: u64,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.hash == other.hash && self.bytes == other.bytes
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        self.bytes.cmp(&other.bytes)
+    }
+}
+
+/// For tables whose keys are hashes already, or numbers that nobody outside chooses.
+pub(crate) type Hashed = BuildHasherDefault<HashedHasher>;
+
+#[derive(Default)]
+pub(crate) struct HashedHasher(u64);
+
+impl Hasher for HashedHasher {
+    fn write_u64(&mut self, number: u64) {
+        // Numbers in a row differ in their low bits only, and tables look at the highest as well.
+        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        debug_assert!(false, "only numbers are hashed with it");
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Key {
@@ -48,10 +106,19 @@ impl Key {
         if host.is_empty() || host.iter().any(is_foreign) || !is_target || host.len() + target_len > KEY_BYTES_MAX - 8 {
             return None;
         }
-        let mut bytes = [scheme, b"://", host, root, target[0], target[1], target[2]].concat();
+        let mut bytes = Vec::with_capacity(scheme.len() + 3 + host.len() + target_len);
+        for part in [scheme, b"://", host, root, target[0], target[1], target[2]] {
+            bytes.extend_from_slice(part);
+        }
         let origin_len = bytes.len() - target_len;
         bytes[..origin_len].make_ascii_lowercase();
-        Some(Key { origin_len: origin_len as u16, bytes: bytes.into() })
+        let hash = HASHES.hash_one(&bytes[..]);
+        Some(Key { origin_len: origin_len as u16, bytes: bytes.into(), hash })
+    }
+
+    /// A number below `count` that is the key's, and tells nothing of its place in a table.
+    pub(crate) fn share(&self, count: usize) -> usize {
+        (self.hash >> 32) as usize % count
     }
 
     /// As it is kept on disk; `None` if it is not how [`Key::new`] makes one.

@@ -110,3 +110,31 @@ fn any_bytes_make_a_variant_that_is_stable_and_bounded() {
         let _ = Key::from_url(bytes).and_then(|key| key.resolve(values));
     });
 }
+
+/// `fits` has a shorter way than `secondary`; both must say the same.
+#[test]
+fn what_fits_is_what_has_the_same_secondary_key() {
+    let partition = |text: &'static str| (super::PARTITION, text.as_bytes());
+    let language = |text: &'static str| (&b"accept-language"[..], text.as_bytes());
+    let requests: [&[Field<'_>]; 7] = [
+        &[],
+        &[partition("a")],
+        &[partition("a, b")],
+        &[partition("a,b")],
+        &[language("de"), partition("a")],
+        &[partition("a"), language("en")],
+        &[language("de")],
+    ];
+    for names in [&[][..], &[super::PARTITION], &[super::PARTITION, b"accept-language"], &[b"accept-language"]] {
+        let vary = Vary::from_kept(names.iter().copied()).expect("names of the test");
+        for kept in requests {
+            let Some(secondary) = vary.secondary(kept) else { continue };
+            for asked in requests {
+                let expected = vary.secondary(asked).as_ref() == Some(&secondary);
+                assert_eq!(vary.fits(asked, &secondary), expected, "{names:?}: {asked:?} for what {kept:?} has fetched");
+            }
+        }
+    }
+    let vary = Vary::from_kept(std::iter::once(super::PARTITION)).expect("a name");
+    assert_ne!(vary.secondary(requests[2]), vary.secondary(requests[3]), "a partition is no list");
+}

@@ -80,26 +80,53 @@ impl Vary {
         self.names().any(|name| name == b"accept-encoding")
     }
 
+    /// Whether the request says the same in those fields.
+    pub fn fits(&self, request: &[Field<'_>], secondary: &[u8]) -> bool {
+        match &*self.names {
+            // Nearly every answer depends on nothing but where it belongs, which is told without making a text of it.
+            [only] if **only == *PARTITION => {
+                let kept = secondary.strip_prefix(b"+").and_then(|kept| kept.get(4..));
+                kept == partition_of(request)
+            }
+            _ => self.secondary(request).as_deref() == Some(secondary),
+        }
+    }
+
     /// What the request says in those fields, so that equal bytes mean the same answer. `None` beyond 8 KiB, and for a
     /// request in a partition when the answer is in none.
     pub fn secondary(&self, request: &[Field<'_>]) -> Option<Box<[u8]>> {
-        let is_in_partition = request.iter().any(|field| field.0 == PARTITION);
-        if is_in_partition && !self.is_partitioned() {
+        let partition = partition_of(request);
+        if partition.is_some() && !self.is_partitioned() {
             return None;
         }
         let mut key = Vec::new();
         for name in self.names() {
-            if name == b"accept-encoding" {
+            if name == PARTITION {
+                // As it is: it is no list, and what clients say can be a part of it.
+                match partition {
+                    Some(partition) => {
+                        key.push(b'+');
+                        key.extend_from_slice(&(partition.len() as u32).to_be_bytes());
+                        key.extend_from_slice(partition);
+                    }
+                    None => key.push(b'-'),
+                }
+            } else if name == b"accept-encoding" {
                 key.push(b'0' + accepted_codings(request));
-                continue;
+            } else {
+                append(&mut key, name, request);
             }
-            append(&mut key, name, request);
             if key.len() > SECONDARY_BYTES_MAX {
                 return None;
             }
         }
         Some(key.into_boxed_slice())
     }
+}
+
+/// Where the request belongs; the last that is said.
+fn partition_of<'a>(request: &[Field<'a>]) -> Option<&'a [u8]> {
+    request.iter().rev().find(|field| field.0 == PARTITION).map(|field| field.1)
 }
 
 /// One bit for each of zstd, br and gzip that the request accepts. Preferences among them are left out: whichever the upstream

@@ -45,5 +45,10 @@ pub fn updated<'a>(stored: &'a StoredHead, not_modified: ResponseHead<'a>) -> Ve
     result
 }
 
+/// The fields of a 304 that are for the client alone whose request it answers: those that must not be kept, as of any other answer.
+pub fn withheld<'a>(not_modified: &'a [Field<'a>], kept: &'a StoredHead) -> impl Iterator<Item = Field<'a>> {
+    super::storing::withheld(not_modified, kept).filter(|field| !KEPT_FIELDS.contains(&field.0))
+}
+
 #[cfg(test)]
 mod tests;

@@ -131,8 +131,8 @@ pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNo
     if request.method != b"GET" {
         return Err(WhyNot::Method);
     }
-    // A part, the answer to a condition and what is not final are never the answer to another request.
-    if !(200..=599).contains(&response.status) || matches!(response.status, 206 | 304) {
+    // A part, the answer to a condition, what is not final and what came too early (RFC 8470 section 5.2) are never the answer to another request.
+    if !(200..=599).contains(&response.status) || matches!(response.status, 206 | 304 | 425) {
         return Err(WhyNot::Status);
     }
     let directives = directives(rules, response);

@@ -127,7 +127,7 @@ impl Flight {
             Phase::Led | Phase::Leaderless | Phase::Settled(_) | Phase::Released => None,
         };
         let (vary, expected) = opening.as_ref().map_or((&self.guess.0, &self.guess.1), |open| (&open.vary, &open.secondary));
-        vary.secondary(request).as_ref() == Some(expected)
+        vary.fits(request, expected)
     }
 
     pub fn join(&self, waiters_max: usize) -> Joined {
@@ -399,7 +399,7 @@ impl State {
 
 impl Opening {
     fn fits(&self, request: &[Field<'_>]) -> bool {
-        self.vary.secondary(request).as_ref() == Some(&self.secondary)
+        self.vary.fits(request, &self.secondary)
     }
 }
 

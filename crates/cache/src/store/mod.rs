@@ -25,7 +25,6 @@ use counters::{Accounts, count};
 use flight::{Flight, Joined};
 use object::{CHUNK_OVERHEAD_BYTES, compacted};
 use shard::Shard;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +43,6 @@ pub(crate) struct Inner {
     settings: Settings,
     shards: [Mutex<Shard>; SHARDS],
     accounts: Arc<Accounts>,
-    hashes: RandomState,
     /// The shard that makes room next.
     evicting: AtomicUsize,
 }
@@ -93,7 +91,7 @@ impl Store {
     pub fn new(settings: Settings) -> Store {
         let accounts = Arc::new(Accounts::new(&settings));
         let shards = std::array::from_fn(|_| Mutex::default());
-        let inner = Inner { settings, shards, accounts, hashes: RandomState::new(), evicting: AtomicUsize::new(0) };
+        let inner = Inner { settings, shards, accounts, evicting: AtomicUsize::new(0) };
         Store { inner: Arc::new(inner), rules: Arc::default() }
     }
 
@@ -308,7 +306,7 @@ impl Inner {
 
     /// Reserves room for what belongs to the key, at the cost of others.
     fn make_room(&self, key: &Key, bytes: u64) -> bool {
-        let mut place = self.place(key);
+        let mut place = key.share(SHARDS);
         let mut passed_over = 0;
         while !self.accounts.reserve_stored(bytes) {
             if !self.accounts.can_ever_store(bytes) || passed_over > 2 * SHARDS {
@@ -388,11 +386,7 @@ impl Inner {
     }
 
     fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {
-        self.lock(self.place(key))
-    }
-
-    fn place(&self, key: &Key) -> usize {
-        self.hashes.hash_one(key) as usize % SHARDS
+        self.lock(key.share(SHARDS))
     }
 
     fn lock(&self, place: usize) -> MutexGuard<'_, Shard> {

@@ -114,7 +114,7 @@ impl Object {
 
     /// Whether a request that says this in its head gets this object rather than another variant.
     pub fn fits(&self, request: &[Field<'_>]) -> bool {
-        self.vary.secondary(request).is_some_and(|secondary| secondary == self.secondary)
+        self.vary.fits(request, &self.secondary)
     }
 
     pub(super) fn purge(&self, soft_since: Option<u64>) {

@@ -4,7 +4,7 @@
 
 use super::flight::Flight;
 use super::object::Object;
-use crate::key::{Key, Vary};
+use crate::key::{Hashed, Key, Vary};
 use crate::message::Field;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -24,8 +24,8 @@ const PURGES_MAX: usize = 512;
 
 #[derive(Default)]
 pub struct Shard {
-    pub resources: HashMap<Key, Resource>,
-    slots: HashMap<u64, Slot>,
+    pub resources: HashMap<Key, Resource, Hashed>,
+    slots: HashMap<u64, Slot, Hashed>,
     next_id: u64,
     small: VecDeque<u64>,
     main: VecDeque<u64>,
@@ -87,6 +87,13 @@ impl Shard {
         let objects = resource.variants.iter().rev().filter_map(|id| self.slots.get(id)).map(|slot| &slot.object);
         let mut last: Option<(&Vary, Option<Box<[u8]>>)> = None;
         for object in objects {
+            // Where there is nothing to share with the next variant, no text is made if none is needed.
+            if resource.variants.len() == 1 || object.vary.names().len() == 1 {
+                if object.fits(request) {
+                    return (Some(object.clone()), true);
+                }
+                continue;
+            }
             // Variants of a URL nearly always depend on the same fields.
             let secondary = match last.take() {
                 Some((vary, secondary)) if *vary == object.vary => secondary,

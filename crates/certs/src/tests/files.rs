@@ -96,7 +96,11 @@ fn what_cannot_be_used_says_which_file_and_what_to_do() {
     for (name, text) in files {
         write(&dir, name, text);
     }
+    std::fs::create_dir(dir.path().join("folder")).expect("a folder in it");
     write(&dir, "server.der", one.certificate.der());
+    let half = &one.certificate.der()[..one.certificate.der().len() / 2];
+    write(&dir, "half.crt", pem("CERTIFICATE", half));
+    write(&dir, "half.key", pem("PRIVATE KEY", &one.key.serialized_der()[..60]));
     write(&dir, "huge.crt", vec![b'\n'; (1 << 20) + 1]);
     // Nobody writes into it: whoever waited would wait for ever.
     let pipe = dir.path().join("pipe.key");
@@ -146,8 +150,12 @@ fn what_cannot_be_used_says_which_file_and_what_to_do() {
         Some("server.key"),
         "request.csr holds a certificate request, not a certificate; give the certificate that the CA returned for this request",
     );
-    check("cut.crt", Some("server.key"), "cut.crt is not valid PEM: the line `-----END CERTIFICATE-----` is missing");
-    check("garbled.crt", Some("server.key"), "garbled.crt is not valid PEM: a block is not base64");
+    let copy = "copy it again as a whole, from where it was made";
+    let cut = format!("cut.crt is not valid PEM: the line `-----END CERTIFICATE-----` is missing; {copy}");
+    check("cut.crt", Some("server.key"), &cut);
+    check("garbled.crt", Some("server.key"), &format!("garbled.crt is not valid PEM: a block is not base64; {copy}"));
+    check("folder", Some("server.key"), "cannot read folder: it is a folder; name a file in it");
+    check("server.crt", Some("folder"), "cannot read folder: it is a folder; name a file in it");
     check("huge.crt", None, "huge.crt is larger than 1 MiB, which no PEM file needs to be");
     let folder = dir.path().display();
     let help = format!("convert it: openssl x509 -inform der -in {folder}/server.der -out {folder}/server.der.pem")
@@ -167,9 +175,99 @@ fn what_cannot_be_used_says_which_file_and_what_to_do() {
         let seen = load(&dir, dir.path().join(cert), Some(dir.path().join(key))).err().unwrap_or_default();
         assert!(seen.starts_with(expected), "for {cert} and {key}: {seen}");
     };
+    let there = format!("{} of its {} bytes are there", half.len(), one.certificate.der().len());
+    says(
+        "half.crt",
+        "server.key",
+        &format!("the certificate in half.crt cannot be used: it was cut off: {there}; copy it again"),
+    );
+    let there = format!("60 of its {} bytes are there", one.key.serialized_der().len());
+    says("server.crt", "half.key", &format!("the private key in half.key cannot be used: it was cut off: {there}"));
     says("nonsense.crt", "server.key", "the certificate in nonsense.crt cannot be used: it is not an X.509 certificate");
     says("chain.crt", "server.key", "certificate number 2 in chain.crt cannot be used: it is not an X.509 certificate");
     says("server.crt", "nonsense.key", "the private key in nonsense.key cannot be used: ");
+}
+
+/// A new key by OpenSSL, in a file of this name.
+fn openssl(dir: &TempDir, arguments: &str) -> bool {
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let output = std::process::Command::new("openssl").args(&arguments).current_dir(dir.path()).output();
+    let Ok(output) = output else {
+        eprintln!("skipped: openssl is not installed");
+        return false;
+    };
+    assert!(output.status.success(), "openssl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+#[test]
+fn what_other_programs_write_is_called_by_its_name() {
+    let dir = TempDir::new().expect("a folder");
+    let pair = TinyCa::new().issue(&["a.test"]);
+    pair.write(&dir, "server");
+    let path = |name: &str| dir.path().join(name);
+    let check = |cert: &str, key: &str, expected: &str| {
+        let seen = load(&dir, path(cert), Some(path(key))).map_or_else(|error| error, |_| "loaded".into());
+        assert!(seen.starts_with(expected), "for {cert} and {key}: {seen}");
+    };
+    let keys = "; keys may be RSA from 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519";
+    for (arguments, expected) in [
+        ("genrsa -out new.key 1024", "it is an RSA key of 1024 bits"),
+        ("genrsa -traditional -out new.key 1024", "it is an RSA key of 1024 bits"),
+        ("genpkey -algorithm ed448 -out new.key", "it is an Ed448 key"),
+        ("genpkey -algorithm x25519 -out new.key", "it is an X25519 key, which signs nothing"),
+        ("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:secp256k1 -out new.key", "it is an ECDSA key on secp256k1"),
+        ("ecparam -name secp256k1 -genkey -out new.key", "it is an ECDSA key on secp256k1"),
+        (
+            "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:brainpoolP256r1 -out new.key",
+            "it is an ECDSA key on a Brainpool curve",
+        ),
+        ("genpkey -algorithm RSA-PSS -pkeyopt rsa_keygen_bits:2048 -out new.key", "it is an RSA key for PSS alone"),
+        ("dsaparam -genkey -out new.key 1024", "it is a DSA key"),
+        ("pkcs8 -topk8 -nocrypt -in new.key -out again.key", "it is a DSA key"),
+    ] {
+        if !openssl(&dir, arguments) {
+            return;
+        }
+        let file = if arguments.contains("again.key") { "again.key" } else { "new.key" };
+        check("server.crt", file, &format!("the private key in {file} cannot be used: {expected}{keys}"));
+    }
+    openssl(&dir, "genrsa -aes256 -traditional -passout pass:x -out locked.key 2048");
+    check("server.crt", "locked.key", "the private key in locked.key is encrypted; nobody can be asked for its pass phrase");
+    openssl(&dir, "pkcs8 -topk8 -in server.key -passout pass:x -out locked.key");
+    check("server.crt", "locked.key", "the private key in locked.key is encrypted; nobody can be asked for its pass phrase");
+    openssl(&dir, "pkcs12 -export -in server.crt -inkey server.key -passout pass:x -out server.pfx");
+    let apart = "take it apart: openssl pkcs12 -nodes -in server.pfx -out server.pfx.pem";
+    check("server.pfx", "server.pfx", &format!("server.pfx holds a PKCS#12 store (PFX), not a certificate; {apart}"));
+    check("server.crt", "server.pfx", &format!("server.pfx holds a PKCS#12 store (PFX), not a private key; {apart}"));
+    openssl(&dir, "crl2pkcs7 -nocrl -certfile server.crt -out server.p7b");
+    check("server.p7b", "server.key", "server.p7b holds a PKCS#7 bundle, not a certificate; take it apart: openssl pkcs7");
+    openssl(&dir, "crl2pkcs7 -nocrl -certfile server.crt -outform der -out binary.p7b");
+    check("binary.p7b", "server.key", "binary.p7b holds a PKCS#7 bundle, not a certificate; take it apart: openssl pkcs7");
+    openssl(&dir, "x509 -in server.crt -trustout -out trusted.crt");
+    check("trusted.crt", "server.key", "trusted.crt holds a certificate in OpenSSL's own form (TRUSTED CERTIFICATE), not a");
+    openssl(&dir, "pkey -in server.key -outform der -out key.der");
+    check(
+        "server.crt",
+        "key.der",
+        "key.der holds DER (binary) data, not a private key; convert it: openssl pkey -inform der -in key.der",
+    );
+    write(&dir, "login.key", pem("OPENSSH PRIVATE KEY", b"openssh-key-v1"));
+    check("server.crt", "login.key", "login.key holds a key in the form of OpenSSH, not a private key; give the key that");
+    let wide: Vec<u8> = [0xFF, 0xFE].into_iter().chain(pair.certificate.pem().bytes().flat_map(|byte| [byte, 0])).collect();
+    write(&dir, "wide.crt", wide);
+    check("wide.crt", "server.key", "wide.crt holds text in UTF-16, not a certificate; convert it: iconv");
+}
+
+#[test]
+fn marks_and_line_ends_of_other_systems_do_no_harm() {
+    let dir = TempDir::new().expect("a folder");
+    let pair = TinyCa::new().issue(&["a.test"]);
+    let windows = |text: String| format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    let cert = write(&dir, "server.crt", windows(pair.certificate.pem()));
+    let key = write(&dir, "server.key", windows(pair.key.serialize_pem()));
+    let loaded = load(&dir, cert, Some(key)).expect("a usable pair");
+    assert_eq!(loaded.certified_key.cert[0], *pair.certificate.der());
 }
 
 #[test]

@@ -2,18 +2,19 @@
 
 use super::support::{Connected, TLS12, TLS13, TinyCa, certificates, client, handshake};
 use crate::provider::provider_with;
-use crate::server::server_config;
+use crate::server::{early_data_config, server_config};
 use crate::site::{Renewal, SiteCertificates};
 use crate::survivors::TlsSurvivors;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{
     AlertDescription, CipherSuite, ClientConfig, Error, HandshakeKind, NamedGroup, ProtocolVersion, ServerConfig,
-    SignatureAlgorithm,
+    SignatureAlgorithm, SignatureScheme,
 };
+use std::io::Write as _;
 use std::sync::Arc;
 use tempfile::TempDir;
-use tidegate_model::{Certificate, CipherName, Tls, TlsVersion};
+use tidegate_model::{Certificate, CipherName, ClientAuth, ClientAuthMode, Tls, TlsVersion};
 
 struct World {
     dir: TempDir,
@@ -37,7 +38,7 @@ impl World {
     }
 
     fn server(&self, tls: &Tls, pairs: &[Certificate]) -> Arc<ServerConfig> {
-        server_config(tls, certificates(pairs), &self.survivors).expect("a configuration")
+        server_config(tls, certificates(pairs), None, &self.survivors).expect("a configuration")
     }
 
     fn client(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
@@ -73,6 +74,7 @@ fn ecdsa_is_shown_to_those_who_can_and_rsa_to_the_rest() {
         let shown = leaf_of(&connected);
         let current = certificates(pairs).current();
         let algorithm = current
+            .all()
             .iter()
             .find(|loaded| *loaded.certified_key.cert[0] == *shown)
             .map(|loaded| loaded.certified_key.key.algorithm());
@@ -147,7 +149,7 @@ fn ciphers_versions_and_protocols_follow_the_settings() {
         Ok((ProtocolVersion::TLSv1_2, CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256)),
     );
     let impossible = Tls { min_version: TlsVersion::V1_3, ..with_ciphers(&[CipherName::EcdheEcdsaAes128GcmSha256]) };
-    let error = server_config(&impossible, certificates(&pairs), &world.survivors).err().map(|error| error.to_string());
+    let error = server_config(&impossible, certificates(&pairs), None, &world.survivors).err().map(|error| error.to_string());
     let expected = "TLS cannot be set up: `ciphers` names only suites of TLS 1.2, but `min` asks for TLS 1.3";
     assert_eq!(error.as_deref(), Some(expected));
 }
@@ -194,7 +196,7 @@ fn sessions_are_resumed_over_reloads_and_only_where_tickets_are_on() {
         let client = Arc::new(world.client(versions));
         // Two configurations made one after the other, as before and after a reload.
         [(first, &world.survivors), (second, survivors)].map(|(tls, survivors)| {
-            let config = server_config(tls, certificates(std::slice::from_ref(&pair)), survivors).expect("a configuration");
+            let config = server_config(tls, certificates(std::slice::from_ref(&pair)), None, survivors).expect("a configuration");
             let connected = handshake(&client, &config, "a.test").expect("a connection");
             assert_eq!(connected.client.handshake_kind(), connected.server.handshake_kind());
             connected.server.handshake_kind().expect("after the handshake")
@@ -209,6 +211,57 @@ fn sessions_are_resumed_over_reloads_and_only_where_tickets_are_on() {
         assert_eq!(kinds(versions, &on, &off, &world.survivors), [HandshakeKind::Full, HandshakeKind::Full]);
         assert_eq!(kinds(versions, &on, &on, &restarted), [HandshakeKind::Full, HandshakeKind::Full]);
     }
+}
+
+#[test]
+fn early_data_is_taken_once_for_each_ticket_and_by_the_process_that_gave_it() {
+    let world = World::new();
+    let tls = Tls { early_data: true, ..Tls::default() };
+    let usual = world.server(&tls, &[world.pair("a.test")]);
+    let of = |survivors: &TlsSurvivors| early_data_config(&tls, &usual, survivors).expect("it is wanted");
+    let (config, restarted) = (of(&world.survivors), of(&TlsSurvivors::new(world.dir.path().to_owned()).expect("survivors")));
+    let mut client = world.client(TLS13);
+    client.enable_early_data = true;
+    let client = Arc::new(client);
+    let name = || rustls_pki_types::ServerName::try_from("a.test").expect("a name");
+    // The first bytes of a client that comes back.
+    let returning = || {
+        handshake(&client, &config, "a.test").expect("a first connection");
+        let mut session = rustls::ClientConnection::new(client.clone(), name()).expect("a session");
+        session.early_data().expect("a ticket for it").write_all(b"GET /").expect("within the bound");
+        let mut flight = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut flight).expect("writing to memory");
+        }
+        flight
+    };
+    let is_taken = |flight: &[u8], config: &Arc<ServerConfig>| {
+        let mut server = rustls::ServerConnection::new(config.clone()).expect("a session");
+        server.read_tls(&mut &flight[..]).expect("reading from memory");
+        server.process_new_packets().expect("a hello");
+        server.early_data().is_some()
+    };
+    let flight = returning();
+    assert!(!is_taken(&flight, &restarted) && is_taken(&flight, &config));
+    assert!(!is_taken(&flight, &config), "a copy of it");
+    // Where it is not wanted any more, the ticket is of no use at all.
+    assert!(!is_taken(&returning(), &usual));
+}
+
+#[test]
+fn early_data_is_not_taken_without_sessions_or_where_clients_are_asked_who_they_are() {
+    let world = World::new();
+    let pairs = [world.pair("a.test")];
+    let check = |tls: &Tls, expected: bool| {
+        let config = early_data_config(tls, &world.server(&Tls::default(), &pairs), &world.survivors);
+        assert_eq!(config.is_some(), expected, "{tls:?}");
+    };
+    let wanted = Tls { early_data: true, ..Tls::default() };
+    check(&Tls::default(), false);
+    check(&wanted, true);
+    check(&Tls { tickets: false, ..wanted.clone() }, false);
+    let client_auth = Some(ClientAuth { ca: Vec::new(), crls: Vec::new(), mode: ClientAuthMode::Request, forward: None });
+    check(&Tls { client_auth, ..wanted }, false);
 }
 
 #[test]
@@ -264,20 +317,88 @@ fn files_renewed_on_disk_are_taken_over_while_running() {
     let world = World::new();
     let pair = world.pair("a.test");
     let site: Arc<SiteCertificates> = certificates(std::slice::from_ref(&pair));
-    let config = server_config(&Tls::default(), site.clone(), &world.survivors).expect("a configuration");
+    let config = server_config(&Tls::default(), site.clone(), None, &world.survivors).expect("a configuration");
     let client = || Arc::new(world.client(TLS13));
     let shown = || leaf_of(&handshake(&client(), &config, "a.test").expect("a connection"));
     let before = shown();
     let now = super::support::now();
-    assert!(matches!(site.renew_if_due(now), Ok(Renewal::NotDue)));
+    assert!(matches!(site.renew_if_due(now).renewal, Renewal::NotDue));
 
     // The chain is there, its key is not yet.
     let renewed = world.ca.issue(&["a.test"]);
     std::fs::write(&pair.cert, renewed.certificate.pem()).expect("a writable folder");
-    assert!(site.renew_if_due(now).is_err());
+    assert!(!site.renew_if_due(now).errors.is_empty());
     assert_eq!(shown(), before);
 
     std::fs::write(pair.key.as_ref().expect("a separate key"), renewed.key.serialize_pem()).expect("a writable folder");
-    assert!(matches!(site.renew_if_due(now), Ok(Renewal::Replaced { .. })));
+    assert!(matches!(site.renew_if_due(now).renewal, Renewal::Replaced { .. }));
     assert_eq!(shown(), renewed.certificate.der().to_vec());
+}
+
+#[test]
+fn each_file_of_a_site_is_renewed_by_itself() {
+    let world = World::new();
+    let pairs = [world.pair("a.test"), world.pair("b.test")];
+    let site: Arc<SiteCertificates> = certificates(&pairs);
+    let config = server_config(&Tls::default(), site.clone(), None, &world.survivors).expect("a configuration");
+    let client = Arc::new(world.client(TLS13));
+    let shown = |name: &str| leaf_of(&handshake(&client, &config, name).expect("a connection"));
+    let now = super::support::now();
+    let before = shown("b.test");
+
+    std::fs::write(&pairs[1].cert, "not a certificate").expect("a writable folder");
+    let renewed = world.ca.issue(&["a.test"]);
+    std::fs::write(&pairs[0].cert, renewed.certificate.pem()).expect("a writable folder");
+    std::fs::write(pairs[0].key.as_ref().expect("a separate key"), renewed.key.serialize_pem()).expect("a writable folder");
+    let outcome = site.renew_if_due(now);
+    assert!(matches!(outcome.renewal, Renewal::Replaced { .. }), "{outcome:?}");
+    assert_eq!(outcome.errors.len(), 1, "{outcome:?}");
+    assert_eq!(shown("a.test"), renewed.certificate.der().to_vec());
+    assert_eq!(shown("b.test"), before);
+
+    // It is told again, and does what it can no second time.
+    let outcome = site.renew_if_due(now);
+    assert!(matches!(outcome.renewal, Renewal::NotDue) && outcome.errors.len() == 1, "{outcome:?}");
+}
+
+#[test]
+fn among_many_the_certificate_of_the_name_is_chosen() {
+    let world = World::new();
+    let pairs = [
+        world.rsa_pair("a.test"),
+        world.pair("*.test"),
+        world.pair("A.test"),
+        world.pair("*.sub.a.test"),
+        world.rsa_pair("only-rsa.test"),
+        world.pair("x.sub.a.test"),
+    ];
+    let set = certificates(&pairs).current();
+    let (ecdsa, rsa) = (SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256);
+    let check = |name: Option<&str>, schemes: &[SignatureScheme], expected: usize| {
+        let chosen = set.choose(name, schemes).expect("there is always one");
+        let leaf = files_leaf(&pairs[expected]);
+        assert!(*chosen.cert[0] == *leaf, "{name:?} with {schemes:?} is not number {expected}");
+    };
+    let both = [rsa, ecdsa];
+    // The cheaper key, among those the file's order.
+    check(Some("a.test"), &both, 1);
+    check(Some("a.test"), &[rsa], 0);
+    check(Some("A.TEST"), &[rsa], 0);
+    check(Some("only-rsa.test"), &both, 1);
+    check(Some("only-rsa.test"), &[rsa], 4);
+    check(Some("x.sub.a.test"), &both, 3);
+    check(Some("y.sub.a.test"), &both, 3);
+    check(Some("z.y.sub.a.test"), &both, 1);
+    check(Some("z.y.sub.a.test"), &[rsa], 0);
+    check(None, &both, 1);
+    check(None, &[rsa], 0);
+    // Nothing fits; rustls says so to the client.
+    check(Some("a.test"), &[SignatureScheme::ED25519], 1);
+    check(Some("."), &both, 1);
+    check(Some(".test"), &both, 1);
+    check(Some(&"a".repeat(300)), &both, 1);
+}
+
+fn files_leaf(pair: &Certificate) -> Vec<u8> {
+    certificates(std::slice::from_ref(pair)).current().all()[0].certified_key.cert[0].to_vec()
 }

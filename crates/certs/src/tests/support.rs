@@ -100,7 +100,7 @@ pub fn days(count: i64) -> SignedDuration {
 }
 
 pub fn certificates(pairs: &[Certificate]) -> Arc<SiteCertificates> {
-    SiteCertificates::from_files(pairs).expect("usable certificates")
+    SiteCertificates::from_files(pairs, None).expect("usable certificates")
 }
 
 /// A client that trusts this root and offers these versions, to be changed further before it is shared.
@@ -112,6 +112,20 @@ pub fn client(root: &CertificateDer<'static>, versions: &[&'static SupportedProt
         .expect("usable versions")
         .with_root_certificates(roots)
         .with_no_client_auth()
+}
+
+/// The same with a certificate of its own to show.
+pub fn client_with_certificate(
+    root: &CertificateDer<'static>,
+    versions: &[&'static SupportedProtocolVersion],
+    chain: Vec<CertificateDer<'static>>,
+    key: &KeyPair,
+) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(root.clone()).expect("a usable root");
+    let key = rustls_pki_types::PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions).expect("usable versions");
+    Arc::new(builder.with_root_certificates(roots).with_client_auth_cert(chain, key).expect("a usable certificate"))
 }
 
 pub const TLS12: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12];

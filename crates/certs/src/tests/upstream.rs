@@ -23,7 +23,7 @@ impl World {
         let ca = TinyCa::new();
         let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
         let pair = ca.issue(&["api.internal", "127.0.0.1"]).write(&dir, "upstream");
-        let server = server_config(&Tls::default(), certificates(&[pair]), &survivors).expect("a configuration");
+        let server = server_config(&Tls::default(), certificates(&[pair]), None, &survivors).expect("a configuration");
         write(&dir, "ca.pem", ca.certificate.pem());
         write(&dir, "other-ca.pem", TinyCa::new().certificate.pem());
         World { dir, ca, survivors, server }

@@ -113,7 +113,8 @@ fn zstd_takes_no_more_than_is_counted() {
             let mut encoder = Encoder::new(Coding::Zstd, level, length).expect("there is memory");
             let _ = encoder.step(&[1; 64], &mut [0; 64], Operation::Process);
             let Codec::Zstd(Some(context)) = &encoder.codec else { panic!("zstd") };
-            let counted = bytes_needed(Coding::Zstd, if length.is_none() { 1 } else { level }, window_bits(length));
+            let counted =
+                bytes_needed(Coding::Zstd, if length.is_none() { 1 } else { level }, window_bits(Coding::Zstd, level, length));
             assert!(context.sizeof() <= counted, "level {level}, {length:?}: {} of {counted}", context.sizeof());
         }
     }
@@ -121,13 +122,14 @@ fn zstd_takes_no_more_than_is_counted() {
 
 #[test]
 fn a_window_is_as_large_as_the_body() {
-    let check = |length: Option<u64>, expected: u32| assert_eq!(window_bits(length), expected, "{length:?}");
+    let check = |length: Option<u64>, expected: u32| assert_eq!(window_bits(Coding::Brotli, 4, length), expected, "{length:?}");
     check(None, 17);
     check(Some(0), 10);
     check(Some(1024), 10);
     check(Some(1025), 11);
     check(Some(1 << 20), 20);
     check(Some(u64::MAX), 20);
+    assert_eq!(window_bits(Coding::Brotli, 5, Some(2048)), 17, "where brotli would search for ever");
 }
 
 proptest! {

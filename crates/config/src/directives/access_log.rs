@@ -112,5 +112,6 @@ fn read_format(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessLog
         });
         return None;
     }
+    lowering.spans.access_log_format = Some(value.location.clone());
     placeholders::resolve_template(lowering, value, Stage::Log, None).map(AccessLogFormat::Template)
 }

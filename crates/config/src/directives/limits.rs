@@ -1,5 +1,6 @@
 //! `limits { … }`: bounds on what a client may send and hold.
 
+use crate::directives::rate_limit::read_rate;
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::time::Duration;
@@ -115,6 +116,34 @@ limit!(
     "How many requests one HTTP/2 connection may have in flight.",
     |limits, read| limits.h2_streams = read.number() as u32
 );
+
+pub static HANDSHAKES_PER_NETWORK: Directive = Directive {
+    name: "handshakes-per-network",
+    places: &[Place::Limits],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "rate",
+        kind: Kind::Text("a rate, as in `\"100/s\"`"),
+        count: Count::One,
+        summary: "How many in which time, as in `100/s` or `3000/m`; the whole count may come at once.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "How many TLS handshakes one client network may begin: an IPv4 address, or the /64 of an IPv6 address.",
+    details: "A handshake costs its client little and this process a signature, so it is a way to keep a processor busy. Beyond the rate \
+              connections are closed before anything is computed, `rate_limited` in the metric of failed handshakes. Resumed handshakes \
+              count as well: which it will be is not known before.\n\n\
+              Think of the largest office behind one address: every browser in it opens a connection or two to begin with, and `6000/m` \
+              lets six thousand begin at once. Behind a CDN or a load balancer without PROXY protocol all clients come from a few \
+              addresses; leave the limit out there. It is kept for about 65,000 networks at a time.",
+    default: "no limit: what is a flood at one place is a CDN at another",
+    example: "handshakes-per-network \"6000/m\"",
+    lower: Lower::Limits(|lowering, limits, line| {
+        if let Some(text) = line.read_argument(lowering, 0).map(Read::text) {
+            limits.handshakes_per_network = read_rate(lowering, &text);
+        }
+    }),
+};
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut limits = lowering.configuration.limits;

@@ -2,7 +2,8 @@
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::ListenerOptions;
@@ -32,7 +33,7 @@ pub static TRUSTED_PROXIES: Directive = Directive {
     repeat: Repeat::Many,
     arguments: &[Argument {
         name: "networks",
-        kind: Kind::Text("a network, as in `\"10.0.0.0/8\"`"),
+        kind: NETWORK,
         count: Count::OneOrMore,
         summary: "Networks or addresses; `private` stands for all private and loopback ones.",
     }],
@@ -45,6 +46,31 @@ pub static TRUSTED_PROXIES: Directive = Directive {
     lower: Lower::Listener(lower_trusted_proxies),
 };
 
+pub static ACCEPT_PROXY_PROTOCOL: Directive = Directive {
+    name: "accept-proxy-protocol",
+    places: &[Place::Listener],
+    repeat: Repeat::Many,
+    arguments: &[Argument { name: "networks", kind: NETWORK, count: Count::Any, summary: "More networks or addresses." }],
+    properties: &[Property {
+        name: "from",
+        kind: NETWORK,
+        repeat: Repeat::Many,
+        summary: "A network or an address; `private` stands for all private and loopback ones. At least one is needed.",
+    }],
+    block: Block::None,
+    summary: "Peers that begin each connection with whose it is, by the PROXY protocol: load balancers.",
+    details: "Versions 1 and 2, before TLS and before plain HTTP. The address in the header is the client's from then on: for limits, logs, `{client.ip}`, \
+              `match client=`, `trusted-proxies` and `X-Forwarded-For`. Connections that the load balancer makes for itself (`LOCAL`, `UNKNOWN`) keep its own.\n\n\
+              Who is in one of the networks **must** send the header, within `limits header-timeout`; without a good one the connection is closed. Who is in none of \
+              them cannot send one: the bytes are then what any client sends, and are refused as a bad request or a bad handshake. Nothing is guessed, since \
+              a listener that takes both from everybody believes everybody. `connections-per-ip` counts clients, and never the load balancer.",
+    default: "none",
+    example: "accept-proxy-protocol from=\"10.0.0.0/8\" \"192.0.2.7\"",
+    lower: Lower::Listener(lower_accept_proxy_protocol),
+};
+
+const NETWORK: Kind = Kind::Text("a network, as in `\"10.0.0.0/8\"`");
+
 /// RFC 1918, RFC 4193, loopback and link-local.
 const PRIVATE: [&str; 8] =
     ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16", "fc00::/7", "::1/128", "fe80::/10"];
@@ -53,6 +79,7 @@ const PRIVATE: [&str; 8] =
 #[derive(Debug, Default)]
 pub struct ListenerDraft {
     trusted_proxies: Vec<IpNet>,
+    proxy_protocol_from: Vec<IpNet>,
 }
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
@@ -79,7 +106,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         return;
     }
     lowering.spans.listeners.push(text.location);
-    lowering.configuration.listeners.push(ListenerOptions { ip, port, trusted_proxies: draft.trusted_proxies });
+    lowering.configuration.listeners.push(ListenerOptions {
+        ip,
+        port,
+        trusted_proxies: draft.trusted_proxies,
+        proxy_protocol_from: draft.proxy_protocol_from,
+    });
 }
 
 fn first_of_same_address(lowering: &Lowering<'_>, ip: Option<IpAddr>, port: u16) -> Option<Location> {
@@ -88,7 +120,7 @@ fn first_of_same_address(lowering: &Lowering<'_>, ip: Option<IpAddr>, port: u16)
 }
 
 /// `:443`, `192.0.2.1:443`, `[2001:db8::1]:443`
-fn parse_listen_address(text: &str) -> Result<(Option<IpAddr>, u16), String> {
+pub fn parse_listen_address(text: &str) -> Result<(Option<IpAddr>, u16), String> {
     let port_of = |digits: &str| match digits.parse::<u16>() {
         Ok(0) | Err(_) => Err(format!("`{digits}` is not a port")),
         Ok(port) if digits.starts_with('+') => Err(format!("`+{port}` is not a port")),
@@ -107,32 +139,48 @@ fn parse_listen_address(text: &str) -> Result<(Option<IpAddr>, u16), String> {
 
 fn lower_trusted_proxies(lowering: &mut Lowering<'_>, draft: &mut ListenerDraft, line: &Line<'_>) {
     for text in line.read_arguments(lowering) {
-        let text = text.text();
-        if text.value.starts_with("preset:") {
-            lowering.report(lowering::not_available(text.location.clone(), text.shown()));
-            continue;
-        }
-        if text.value == "private" {
-            draft
-                .trusted_proxies
-                .extend(PRIVATE.iter().map(|network| network.parse::<IpNet>().expect("the constants are networks")));
-            continue;
-        }
-        match parse_network(&text.value) {
-            Ok(network) => {
-                if network.prefix_len() == 0 {
-                    let diagnostic = Diagnostic::warning(
-                        "trusts-everyone",
-                        text.location.clone(),
-                        "this believes whatever any client says about itself",
-                    )
+        read_networks(lowering, &text.text(), &mut draft.trusted_proxies);
+    }
+}
+
+fn lower_accept_proxy_protocol(lowering: &mut Lowering<'_>, draft: &mut ListenerDraft, line: &Line<'_>) {
+    let mut texts = Vec::new();
+    for entry in line.properties("from") {
+        texts.extend(lowering::read(lowering, &entry.value, NETWORK, "`from=`"));
+    }
+    texts.extend(line.read_arguments(lowering));
+    if line.node.entries.is_empty() {
+        let message = "`accept-proxy-protocol` does not say from whom";
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), message)
+            .help("name the networks of your load balancers, as in `accept-proxy-protocol from=\"10.0.0.0/8\"`");
+        lowering.report(diagnostic);
+    }
+    for text in texts {
+        read_networks(lowering, &text.text(), &mut draft.proxy_protocol_from);
+    }
+}
+
+/// What one text names.
+fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<IpNet>) {
+    if text.value.starts_with("preset:") {
+        lowering.report(lowering::not_available(text.location.clone(), text.shown()));
+        return;
+    }
+    if text.value == "private" {
+        networks.extend(PRIVATE.iter().map(|network| network.parse::<IpNet>().expect("the constants are networks")));
+        return;
+    }
+    match parse_network(&text.value) {
+        Ok(network) => {
+            if network.prefix_len() == 0 {
+                let message = "this believes whatever any client says about itself";
+                let diagnostic = Diagnostic::warning("trusts-everyone", text.location.clone(), message)
                     .help("name the networks of your load balancers");
-                    lowering.report(diagnostic);
-                }
-                draft.trusted_proxies.push(network);
+                lowering.report(diagnostic);
             }
-            Err(reason) => lowering.report(text.error("bad-network", reason)),
+            networks.push(network);
         }
+        Err(reason) => lowering.report(text.error("bad-network", reason)),
     }
 }
 

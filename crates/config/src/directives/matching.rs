@@ -1,6 +1,7 @@
 //! `match method="GET" header="X-Channel: beta*"`: conditions of a route beyond its path.
 
 use crate::diagnostics::Diagnostic;
+use crate::directives::client_auth::{Use, Wants};
 use crate::directives::header::is_token;
 use crate::directives::listener::parse_network;
 use crate::directives::route::RouteDraft;
@@ -10,7 +11,7 @@ use crate::placeholders::{self, Text};
 use crate::syntax::{Entry, Literal};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use tidegate_model::address::parse_host_pattern;
-use tidegate_model::{Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
+use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
 
 pub static MATCH: Directive = Directive {
     name: "match",
@@ -31,6 +32,9 @@ pub static MATCH: Directive = Directive {
         condition("client", "networks, separated by commas", "The client's address is in any of these, as in `10.0.0.0/8`."),
         condition("host", "hosts, separated by commas", "Any of these hosts; `*.example.com` is one more label."),
         condition("scheme", "`http` or `https`", "How the client came in."),
+        condition("client-subject", "a pattern", "The subject of the client's certificate, as `{tls.client.subject}` has it."),
+        condition("client-san", "a pattern", "One of the names in it: DNS, IP, mail or URI."),
+        condition("client-fingerprint", "a pattern", "Its SHA-256; colons and case do not matter."),
     ],
     block: Block::None,
     summary: "Conditions of a route beyond its path, and of a change of header fields.",
@@ -100,7 +104,9 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
     let Kind::Text(form) = property.kind else { return None };
     let value = lowering::expect_text(lowering, value, &format!("`{name}=`"), form)?;
     let text = match name {
-        "header" | "query" | "cookie" => placeholders::resolve_pattern(lowering, value)?,
+        "header" | "query" | "cookie" | "client-subject" | "client-san" | "client-fingerprint" => {
+            placeholders::resolve_pattern(lowering, value)?
+        }
         _ => placeholders::resolve_text(lowering, value)?,
     };
     match name {
@@ -111,7 +117,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
         "client" => each(lowering, &text, parse_network).map(ConditionKind::Client),
         "host" => each(lowering, &text, host).map(ConditionKind::Host),
         "scheme" => scheme(lowering, &text),
-        _ => None,
+        _ => client_certificate(lowering, name, &text),
     }
 }
 
@@ -168,6 +174,36 @@ fn text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: Option<&str>)
         None => Some(TextPattern::Present),
         Some(pattern) => patterns::parse_text_pattern(lowering, text, pattern),
     }
+}
+
+fn client_certificate(lowering: &mut Lowering<'_>, name: &str, text: &Text) -> Option<ConditionKind> {
+    let (_, part) = ClientCertificatePart::NAMES.iter().find(|(known, _)| *known == name)?;
+    lowering.client_auth_uses.push(Use { at: text.location.clone(), what: Wants::Condition });
+    let value = match part {
+        ClientCertificatePart::Fingerprint if !text.value.starts_with('~') => fingerprint(lowering, text)?,
+        ClientCertificatePart::Fingerprint | ClientCertificatePart::Subject | ClientCertificatePart::San => {
+            patterns::parse_text_pattern(lowering, text, &text.value)?
+        }
+    };
+    Some(ConditionKind::ClientCertificate { part: *part, value })
+}
+
+/// As OpenSSL prints it, or as `{tls.client.fingerprint}` has it.
+fn fingerprint(lowering: &mut Lowering<'_>, text: &Text) -> Option<TextPattern> {
+    let digits = text.value.replace(':', "").to_ascii_lowercase();
+    let pattern = patterns::parse_text_pattern(lowering, text, &digits)?;
+    let is_digits = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_good = match &pattern {
+        TextPattern::Exact(digits) => digits.len() == 64 && is_digits(digits),
+        TextPattern::Prefix(digits) | TextPattern::Suffix(digits) => is_digits(digits),
+        TextPattern::Present | TextPattern::Regex(_) => true,
+    };
+    if is_good {
+        return Some(pattern);
+    }
+    let diagnostic = text.error("bad-condition", "a fingerprint is a SHA-256 in 64 hexadecimal digits");
+    lowering.report(diagnostic.help("print it with `openssl x509 -noout -fingerprint -sha256 -in client.pem`"));
+    None
 }
 
 fn host(text: &str) -> Result<HostPattern, String> {

@@ -29,7 +29,7 @@ pub static MIRROR: Directive = Directive {
         Property::once(
             "max",
             Kind::Integer { min: 1, max: 65_536 },
-            "Copies under way at once, of each thread; requests beyond are not copied. `128` when left out.",
+            "Copies under way at once, of each thread, and as many whose bodies still arrive; requests beyond are not copied. `128` when left out.",
         ),
         Property::once(
             "total",

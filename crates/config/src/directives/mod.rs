@@ -2,11 +2,14 @@
 //! [`ALL`] is the whole language of this version; `NOT_AVAILABLE` are the words that later versions bring.
 
 pub mod access_log;
+pub mod acme;
+pub mod acme_dns;
 pub mod admin;
 pub mod allow;
 pub mod basic_auth;
 pub mod body_limit;
 pub mod cache;
+pub mod client_auth;
 pub mod compress;
 pub mod concurrency_limit;
 pub mod cors;
@@ -35,7 +38,10 @@ pub mod rewrite;
 pub mod route;
 pub mod site;
 pub mod split;
+pub mod storage;
+pub mod tcp;
 pub mod threads;
+pub mod ticket_keys;
 pub mod timeout;
 pub mod tls;
 
@@ -51,6 +57,11 @@ pub static ALL: &[&Directive] = &[
     &tls::CIPHERS,
     &tls::ALPN,
     &tls::TICKETS,
+    &tls::EARLY_DATA,
+    &tls::OCSP_STAPLING,
+    &acme::SITE_ACME,
+    &acme::ON_DEMAND,
+    &client_auth::TLS_CLIENT_AUTH,
     &route::ROUTE,
     &matching::MATCH,
     &proxy::PROXY,
@@ -75,6 +86,7 @@ pub static ALL: &[&Directive] = &[
     &allow::DENY,
     &cors::CORS,
     &basic_auth::BASIC_AUTH,
+    &client_auth::CLIENT_AUTH,
     &rate_limit::RATE_LIMIT,
     &concurrency_limit::CONCURRENCY_LIMIT,
     &error_page::ERROR_PAGE,
@@ -85,6 +97,9 @@ pub static ALL: &[&Directive] = &[
     &mirror::MIRROR,
     &log::ROUTE_LOG,
     &log::FIELD,
+    &tcp::TCP,
+    &tcp::SNI,
+    &tcp::TCP_PROXY,
     &pool::POOL,
     &pool::server::SERVER,
     &pool::discover::DISCOVER,
@@ -110,8 +125,15 @@ pub static ALL: &[&Directive] = &[
     &threads::THREADS,
     &memory::MEMORY,
     &cache::CACHE_STORE,
+    &acme::ACME,
+    &acme::CA,
+    &acme::CHALLENGES,
+    &acme_dns::DNS,
+    &storage::STORAGE,
+    &ticket_keys::TICKET_KEYS,
     &listener::LISTENER,
     &listener::TRUSTED_PROXIES,
+    &listener::ACCEPT_PROXY_PROTOCOL,
     &drain::DRAIN,
     &limits::LIMITS,
     &limits::HEADER_BYTES,
@@ -122,21 +144,25 @@ pub static ALL: &[&Directive] = &[
     &limits::KEEP_ALIVE,
     &limits::BODY_RATE,
     &limits::H2_STREAMS,
+    &limits::HANDSHAKES_PER_NETWORK,
     &basic_auth::USER,
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
 static NOT_AVAILABLE: &[(Place, &[&str])] = &[
-    (Place::Top, &["tcp", "udp", "acme", "telemetry"]),
+    (Place::Top, &["udp", "telemetry"]),
     (Place::Site, STEPS_NOT_AVAILABLE),
     (Place::Route, STEPS_NOT_AVAILABLE),
     (Place::Header, &[]),
     (Place::Log, &[]),
     (Place::Split, &[]),
+    (Place::Tcp, &[]),
+    (Place::Sni, &[]),
     (Place::Pool, &[]),
     (Place::FastCgi, &[]),
-    (Place::Tls, &["client-auth", "acme", "on-demand"]),
-    (Place::Listener, &["accept-proxy-protocol", "http3"]),
+    (Place::Tls, &[]),
+    (Place::Acme, &[]),
+    (Place::Listener, &["http3"]),
     (Place::Limits, &[]),
     (Place::BasicAuth, &[]),
 ];
@@ -144,8 +170,7 @@ static NOT_AVAILABLE: &[(Place, &[&str])] = &[
 static STEPS_NOT_AVAILABLE: &[&str] = &["forward-auth", "jwt", "oidc", "trace", "wasm"];
 
 /// Properties of directives that exist, which this version does not have.
-static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] =
-    &[("match", &["country"]), ("tls", &["client-auth", "acme", "on-demand"]), ("discover", &["kubernetes"])];
+static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] = &[("match", &["country"]), ("discover", &["kubernetes"])];
 
 /// Words of other proxies, and how the same is said here.
 static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
@@ -173,6 +198,10 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
         &["listen", "server_name", "frontend", "vhost", "virtualhost", "entryPoints", "entrypoints"],
         "addresses stand behind `site`, as in `site \"example.com\" { … }` or `site \"http://:8080\" { … }`",
     ),
+    (
+        &["stream", "ssl_preread", "IngressRouteTCP", "HostSNI", "layer4", "passthrough", "filter_chains"],
+        "connections are handed on as they are with `tcp`, as in `tcp \":443\" { sni \"db.example.com\" { proxy \"10.0.0.9:443\" } }`",
+    ),
     (&["return", "redir"], "answers are given with `respond 404`, or with `redirect \"https://example.com{uri}\"`"),
     (
         &["ssl_certificate", "ssl_certificate_key"],
@@ -182,6 +211,16 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
         &["proxy_cache", "proxy_cache_valid", "proxy_cache_path", "proxy_cache_key", "cache-use", "cache-store", "souin"],
         "answers are kept with `cache` in a site or route, as in `cache fresh=\"404 30s\"`; where, with `cache` at the top level",
     ),
+    (
+        &["ssl_session_ticket_key", "tls-ticket-keys", "session_ticket_keys"],
+        "ticket keys that hosts share stand at the top level, as in `ticket-keys shared=#true` or `ticket-keys \"/run/secrets/ticket.key\"`",
+    ),
+    (&["ssl_early_data", "allow_0rtt", "allow-0rtt", "zero-rtt", "0rtt"], "in a site's `tls` it is `early-data #true`"),
+    (
+        &["ssl_stapling", "SSLUseStapling"],
+        "it is on where a certificate names a responder; `ocsp-stapling #false` in a site's `tls` turns it off",
+    ),
+    (&["ssl_session_tickets", "session_tickets"], "in a site's `tls` it is `tickets #false`"),
     (&["merge_slashes"], "what is made of `//` and `%2F` is said with `path-policy`, as in `path-policy slashes=\"keep\"`"),
     (
         &[
@@ -224,6 +263,10 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
     (
         &["error_page", "handle_errors", "errorfile", "errorfiles", "proxy_intercept_errors", "errors"],
         "what errors look like is said with `error-page`, as in `error-page 404 file=\"404.html\"`; `from=\"all\"` is those of upstreams too",
+    ),
+    (
+        &["accept-proxy", "proxy_protocol", "proxyProtocol", "proxy-protocol"],
+        "headers of the PROXY protocol are taken with `listener \":443\" { accept-proxy-protocol from=\"10.0.0.0/8\" }`, and sent with `send-proxy-protocol` in a pool",
     ),
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
@@ -349,7 +392,9 @@ mod tests {
 
     /// The example inside what has to be around it.
     fn surrounded(directive: &Directive, place: Place) -> String {
-        let example = directive.example;
+        let pem = |name: &str| format!("{}/tests/diagnostics/pem/{name}.pem", env!("CARGO_MANIFEST_DIR"));
+        let example = directive.example.replace("clients-ca.pem", &pem("cert")).replace("revoked.pem", &pem("list"));
+        let asked = format!("tls {{ client-auth ca=\"{}\" mode=\"request\"; }}", pem("cert"));
         let answers = match directive.name {
             _ if matches!(directive.lower, Lower::Terminal(_)) => "",
             "route" => "",
@@ -359,14 +404,22 @@ mod tests {
         };
         let site = "site \"localhost\" { respond 200; }";
         match place {
-            Place::Top if directive.name == "site" => example.to_string(),
+            Place::Top if directive.name == "site" => example,
             Place::Top if directive.name == "pool" => format!("{example}\nsite \"localhost\" {{ proxy \"api\"; }}"),
             Place::Top => format!("{example}\n{site}"),
+            Place::Site if directive.name == "client-auth" => {
+                format!("site \"localhost\" {{ {asked}; {example}; respond 200; }}")
+            }
+            Place::Route if directive.name == "client-auth" => {
+                format!("site \"localhost\" {{ {asked}; route {{ {example}; respond 200; }}; }}")
+            }
             Place::Site => format!("site \"localhost\" {{\n{example}\n{answers}\n}}"),
             Place::Route => format!("site \"localhost\" {{\nroute {{\n{example}\n{answers}\n}}\n}}"),
             Place::Header => format!("site \"localhost\" {{ header \"X-A\" \"1\" {{\n{example}\n}}; respond 200; }}"),
             Place::Log => format!("site \"localhost\" {{ log {{\n{example}\n}}; respond 200; }}"),
             Place::Split => format!("site \"localhost\" {{ split {{\n{example}\n}}; }}"),
+            Place::Tcp => format!("tcp \":5432\" {{\n{example}\n}}"),
+            Place::Sni => format!("tcp \":5432\" {{\nsni \"a.example.com\" {{\n{example}\n}}\n}}"),
             Place::Pool if directive.name == "protocol" => {
                 format!("site \"localhost\" {{ proxy \"10.0.0.9:80\" {{\n{example}\n}}; }}")
             }
@@ -376,6 +429,7 @@ mod tests {
             Place::FastCgi => {
                 format!("site \"localhost\" {{ fastcgi \"php:9000\" root=\"/srv/www\" {{\n{example}\n}}; }}")
             }
+            Place::Acme => format!("acme {{\n{example}\n}}\n{site}"),
             Place::Tls => format!("site \"localhost\" {{ tls {{\n{example}\n}}; respond 200; }}"),
             Place::Listener => format!("listener \":443\" {{\n{example}\n}}\n{site}"),
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),

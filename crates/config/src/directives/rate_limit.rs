@@ -76,7 +76,7 @@ const FORMS: &str = "for example `\"100/s\"`, `\"10/m\"`, `\"5/h\"` or `\"30/10s
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let errors_before = lowering.diagnostics.len();
-    let rate = line.read_argument(lowering, 0).map(Read::text).and_then(|text| rate(lowering, &text));
+    let rate = line.read_argument(lowering, 0).map(Read::text).and_then(|text| read_rate(lowering, &text));
     let burst = line.number(lowering, "burst").map(|burst| burst as u32);
     let cost = line.number(lowering, "cost").map_or(1, |cost| cost as u32);
     let (name, by, ipv6_prefix) = count_by::read(lowering, line);
@@ -100,7 +100,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     (lowering.diagnostics.len() == errors_before).then(|| Step::RateLimit(Box::new(limit)))
 }
 
-fn rate(lowering: &mut Lowering<'_>, text: &Text) -> Option<Rate> {
+/// Reported when it is none.
+pub fn read_rate(lowering: &mut Lowering<'_>, text: &Text) -> Option<Rate> {
     match parse_rate(&text.value) {
         Ok(rate) => Some(rate),
         Err((message, help)) => {

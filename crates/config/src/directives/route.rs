@@ -3,10 +3,12 @@
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::count_by::WrittenLimit;
 use crate::directives::site::{self, SiteDraft};
+use crate::log_in;
 use crate::lowering::{self, Line, Lowering};
 use crate::patterns;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
-use tidegate_model::{MatchLine, PathPattern, Route, Step, Terminal};
+use tidegate_model::{MatchLine, PathPattern, PathPolicy, Route, Step, Terminal};
+use tidegate_routing::path_policy::path_policy_of;
 
 pub static ROUTE: Directive = Directive {
     name: "route",
@@ -37,6 +39,7 @@ pub struct RouteDraft {
     pub matches: Vec<MatchLine>,
     steps: Vec<Step>,
     pub limits: Vec<WrittenLimit>,
+    pub log_in: Vec<log_in::Mark>,
     terminal: Option<Terminal>,
     terminal_at: Option<Location>,
     pub location: Location,
@@ -51,6 +54,7 @@ impl RouteDraft {
             matches: Vec::new(),
             steps: Vec::new(),
             limits: Vec::new(),
+            log_in: Vec::new(),
             terminal: None,
             terminal_at: None,
             location,
@@ -61,6 +65,10 @@ impl RouteDraft {
     /// A terminal step that stands directly in a site.
     pub fn of_site(terminal: Option<Terminal>, location: Location) -> RouteDraft {
         RouteDraft { terminal, terminal_at: Some(location.clone()), ..RouteDraft::new(location) }
+    }
+
+    pub fn path_policy(&self) -> Option<PathPolicy> {
+        path_policy_of(&self.steps)
     }
 
     /// `None` when a fault kept it from being complete.
@@ -99,13 +107,20 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
         None | Some(Terminal::Proxy { .. } | Terminal::Split(_)) => return,
         Some(Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_)) => {}
     }
-    for line in lines.iter().filter(|line| matches!(line.directive.name, "mirror" | "timeout")) {
+    let takes_time = matches!(draft.terminal, Some(Terminal::Files(_) | Terminal::FastCgi(_)));
+    let is_idle = |line: &&Line<'_>| match line.directive.name {
+        "mirror" => true,
+        "timeout" => !takes_time || line.property("total").is_none(),
+        _ => false,
+    };
+    for line in lines.iter().filter(is_idle) {
         let message = format!("`{}` does nothing here: no request of this route goes to an upstream", line.directive.name);
         lowering.report(Diagnostic::warning("without-effect", line.location(), message).help("remove it"));
     }
 }
 
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
+    log_in::note(&mut draft.log_in, line);
     match line.directive.lower {
         Lower::Route(lower) => lower(lowering, draft, line),
         Lower::Step(lower) => {

@@ -2,15 +2,16 @@
 //! What concerns several sites at once (equal addresses, ports shared by TLS and plain HTTP) is in `checks`.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::client_auth;
 use crate::directives::count_by::{WrittenLimit, check_limits};
 use crate::directives::route::{self, RouteDraft};
 use crate::directives::tls::{self, TlsDraft};
 use crate::lowering::{self, Line, Lowering};
-use crate::reachability;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
-use std::net::IpAddr;
+use crate::{log_in, reachability};
 use std::sync::Arc;
-use tidegate_model::{HostPattern, Route, Scheme, Site, SiteAddress, Step, TlsSource};
+use tidegate_model::{Route, Site, SiteAddress, Step};
+use tidegate_routing::path_policy::path_policy_of;
 
 pub static SITE: Directive = Directive {
     name: "site",
@@ -43,6 +44,7 @@ pub struct SiteDraft {
     pub tls: TlsDraft,
     steps: Vec<Step>,
     limits: Vec<WrittenLimit>,
+    log_in: Vec<log_in::Mark>,
     routes: Vec<RouteDraft>,
     /// Where a terminal step stands directly in the site.
     terminal_at: Option<Location>,
@@ -57,18 +59,17 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     for child in lines {
         lower_child(lowering, &mut draft, &child);
     }
+    let asks_clients = draft.tls.client_auth_at.is_some();
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
+    client_auth::check_uses(lowering, asks_clients);
     if draft.routes.is_empty() && line.node.children.is_some() && all_understood {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this site")
             .help("add `proxy`, `respond`, `redirect` or a `route`");
         lowering.report(diagnostic);
     }
-    if tls.source == TlsSource::Automatic {
-        for written in &addresses {
-            warn_of_internal_certificate(lowering, &written.address, &written.at);
-        }
-    }
+    reachability::check_paths(lowering, &draft.routes, path_policy_of(&draft.steps).unwrap_or_default());
     reachability::check(lowering, &draft.routes);
+    log_in::check(lowering, &draft.log_in, draft.routes.iter().map(|route| &*route.log_in));
     let of_routes = draft.routes.iter().map(|route| &*route.limits);
     check_limits(lowering, std::iter::once(&*draft.limits).chain(of_routes));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
@@ -87,6 +88,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 }
 
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'_>) {
+    log_in::note(&mut draft.log_in, line);
     match line.directive.lower {
         Lower::Site(lower) => lower(lowering, draft, line),
         Lower::Step(lower) => {
@@ -148,67 +150,4 @@ fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAd
         }
     }
     addresses
-}
-
-fn warn_of_internal_certificate(lowering: &mut Lowering<'_>, address: &SiteAddress, at: &Location) {
-    if address.scheme != Scheme::Https || !is_public(&address.host) {
-        return;
-    }
-    let host = lowering.shown(&address.host.to_string(), at);
-    let message = format!("automatic certificates are not available in this version; the internal CA will sign for `{host}`");
-    let diagnostic = Diagnostic::warning("internal-certificate", at.clone(), message)
-        .help("give the certificate with `tls cert=\"…\" key=\"…\"`, or say `tls \"internal\"`");
-    lowering.report(diagnostic);
-}
-
-/// Whether a public certificate authority could sign for the host.
-fn is_public(host: &HostPattern) -> bool {
-    // RFC 2606 and RFC 6761 reserve the first four, RFC 6762 `.local`, ICANN `.internal`.
-    const NOT_PUBLIC: [&str; 8] = ["localhost", "test", "example", "invalid", "local", "internal", "lan", "home.arpa"];
-    match host {
-        HostPattern::Any => false,
-        HostPattern::Ip(ip) => !is_private_ip(*ip),
-        HostPattern::Wildcard(name) => is_public_name(name, &NOT_PUBLIC),
-        HostPattern::Exact(name) => name.contains('.') && is_public_name(name, &NOT_PUBLIC),
-    }
-}
-
-fn is_public_name(name: &str, not_public: &[&str]) -> bool {
-    !not_public.iter().any(|suffix| name.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
-}
-
-fn is_private_ip(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_unspecified(),
-        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_public;
-    use tidegate_model::address::parse_host_pattern;
-
-    #[test]
-    fn which_names_a_public_authority_could_sign_for() {
-        let check = |host: &str, expected: bool| {
-            assert_eq!(is_public(&parse_host_pattern(host).expect("a host")), expected, "for {host}");
-        };
-        check("example.com", true);
-        check("*.example.com", true);
-        check("8.8.8.8", true);
-        check("localhost", false);
-        check("app.localhost", false);
-        check("intranet", false);
-        check("db.internal", false);
-        check("printer.local", false);
-        check("notlocal.net", true);
-        check("mylocal", false);
-        check("10.1.2.3", false);
-        check("127.0.0.1", false);
-        check("[::1]", false);
-        check("[fd00::1]", false);
-        check("[2001:db8::1]", true);
-        check("", false);
-    }
 }

@@ -19,11 +19,11 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
         timeout(
             "total",
             Duration::from_secs(7 * 86_400),
-            "For the whole of a request: its body, its attempts at servers and its answer. No limit when left out.",
+            "For the whole of a request: its body, its attempts at servers and its answer, also where that is a file or a script's. No limit when left out.",
         ),
     ],
     block: Block::None,
-    summary: "How long requests that go to an upstream may take.",
+    summary: "How long requests may take, and what of them.",
     details: "`connect=`, `first-byte=` and `idle=` stand for what the pool's `timeout` says; what is left out stays as it is there, and in a route as its site \
               says. When `total=` is over before the answer has begun, the client gets 504 with `total_timeout`; an answer that has begun is cut. It begins with \
               the head of the request, no matter how many servers were tried, and ends where a tunnel such as WebSocket begins. It is held against no server: \

@@ -2,13 +2,14 @@
 //! whether a key belongs to its certificate is checked where both are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::client_auth;
 use crate::directives::site::{SiteDraft, WrittenAddress};
 use crate::load::reason;
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::regular::open_regular;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use rustls_pki_types::pem::SectionKind;
+use rustls_pki_types::pem::{self, SectionKind};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion
 
 /// Chains are a few KiB, bundles of trusted roots about 250 KiB.
 const PEM_BYTES_MAX: u64 = 4 << 20;
+/// Large authorities revoke millions.
+const CRL_BYTES_MAX: u64 = 64 << 20;
 
 pub static TLS: Directive = Directive {
     name: "tls",
@@ -46,7 +49,7 @@ pub static TLS: Directive = Directive {
     details: "`tls cert=\"…\" key=\"…\"` may be repeated: an ECDSA and an RSA certificate for one name stand side by side, and each client \
               gets the one it can verify. Paths are relative to the file they are written in.\n\n\
               With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
-    default: "the built-in certificate authority signs; for a public name that is a warning",
+    default: "by ACME for public names, signed by the internal CA for others",
     example: "tls \"internal\" {\n    min \"1.3\"\n}",
     lower: Lower::Site(lower),
 };
@@ -127,6 +130,52 @@ pub static TICKETS: Directive = Directive {
     lower: Lower::Tls(lower_tickets),
 };
 
+pub static EARLY_DATA: Directive = Directive {
+    name: "early-data",
+    places: &[Place::Tls],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "enabled",
+        kind: Kind::Switch,
+        count: Count::One,
+        summary: "Whether clients that come back may send a request with their first bytes.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Takes requests in TLS 1.3 early data (0-RTT), which saves those who come back a round trip.",
+    details: "What is sent that way is not known to be fresh: somebody who has recorded it can send it again. So a ticket brings early data once, up to 48 KiB, and only to the process that gave it: \
+              the sessions of such a site are kept in memory, not in tickets, and a restart, an upgrade and other hosts mean a full handshake. That does not help where a client repeats a request itself \
+              because its answer was held back, so `GET`, `HEAD` and `OPTIONS` without a body go ahead, and everything else waits until the handshake is over.\n\n\
+              Upstreams are told with `Early-Data: 1` (RFC 8470) and may answer 425, which is passed on: the client then asks again. Switch it on where no `GET` changes anything, or where upstreams \
+              know that field.\n\n\
+              It cannot be had together with `client-auth` or `tickets #false`.",
+    default: "`#false`",
+    example: "early-data #true",
+    lower: Lower::Tls(lower_early_data),
+};
+
+pub static OCSP_STAPLING: Directive = Directive {
+    name: "ocsp-stapling",
+    places: &[Place::Tls],
+    repeat: Repeat::Once,
+    arguments: &[Argument {
+        name: "enabled",
+        kind: Kind::Switch,
+        count: Count::One,
+        summary: "Whether the responder of a certificate is asked, and its answer sent along in handshakes.",
+    }],
+    properties: &[],
+    block: Block::None,
+    summary: "Whether clients are sent the responder's word that a certificate is not revoked.",
+    details: "Only certificates that name a responder have one asked; for others nothing is done, and Let's Encrypt's name none since 2025. \
+              The certificate of the issuer has to stand in the chain, behind the site's own. Answers are verified before they are sent, and a \
+              responder that fails holds nothing up: handshakes go on without.\n\n\
+              A certificate that clients accept only with such an answer (\"must-staple\") is refused by browsers when this is off.",
+    default: "`#true`",
+    example: "ocsp-stapling #false",
+    lower: Lower::Tls(lower_ocsp_stapling),
+};
+
 static CIPHER_NAMES: &[&str] = &names_of_ciphers();
 
 const fn names_of_ciphers() -> [&'static str; CipherName::NAMES.len()] {
@@ -149,6 +198,7 @@ pub struct TlsDraft {
     settings_at: BTreeMap<&'static str, Location>,
     /// Where each certificate of the site was named.
     certificates_at: Vec<(Certificate, Location)>,
+    pub client_auth_at: Option<Location>,
 }
 
 fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
@@ -243,11 +293,13 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
         let message = format!("`{}` holds no certificate", text.shown());
         let diagnostic = Diagnostic::error("no-certificate", text.location.clone(), message);
         lowering.report(match pem {
-            Pem { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
-            Pem { blocks: 0, .. } => {
+            Holds { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
+            Holds { form: Form::Empty, .. } => diagnostic.note("it is empty"),
+            Holds { form: Form::Store, .. } => diagnostic.help(TAKE_APART),
+            Holds { blocks: 0, .. } => {
                 diagnostic.note("it holds no PEM block at all").help("convert it with `openssl x509 -inform der`")
             }
-            Pem { .. } => diagnostic,
+            Holds { .. } => diagnostic,
         });
         return None;
     }
@@ -274,62 +326,147 @@ pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBu
     let message = format!("`{}` holds no private key", text.shown());
     let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
     lowering.report(match pem {
-        Pem { has_encrypted_key: true, .. } => diagnostic.help(DECRYPT),
-        Pem { has_certificate: true, .. } => diagnostic.help("it holds a certificate: are `cert=` and `key=` swapped?"),
-        Pem { .. } => diagnostic,
+        Holds { has_encrypted_key: true, .. } => diagnostic.help(DECRYPT),
+        Holds { has_certificate: true, .. } => diagnostic.help("it holds a certificate: are `cert=` and `key=` swapped?"),
+        Holds { form: Form::Empty, .. } => diagnostic.note("it is empty"),
+        Holds { form: Form::Store, .. } => diagnostic.help(TAKE_APART),
+        Holds { form: Form::Der, .. } => diagnostic
+            .note("it holds no PEM block at all")
+            .help("convert it with `openssl pkey -inform der -in old.key -out new.key`"),
+        Holds { .. } => diagnostic,
     });
     None
 }
 
+const TAKE_APART: &str =
+    "it is a PKCS#12 store (PFX): take it apart with `openssl pkcs12 -nodes -in old.pfx -out new.pem`, and name that file";
+
 /// What kinds of blocks a PEM file holds.
-struct Pem {
-    has_certificate: bool,
-    has_key: bool,
-    has_encrypted_key: bool,
-    blocks: usize,
+pub struct Holds {
+    pub has_certificate: bool,
+    pub has_key: bool,
+    pub has_encrypted_key: bool,
+    pub has_list: bool,
+    pub blocks: usize,
+    form: Form,
 }
 
-fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Pem)> {
+/// What a file looks like as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Empty,
+    Der,
+    /// PKCS#12, by the version that it begins with (RFC 7292 section 4).
+    Store,
+    Text,
+}
+
+fn form_of(bytes: &[u8]) -> Form {
+    const VERSION_3: [u8; 3] = [0x02, 0x01, 0x03];
+    match bytes {
+        [] => Form::Empty,
+        // Behind a length of one byte, or of one, two or three more.
+        [0x30, _, rest @ ..] if (0..=3).any(|more| rest.get(more..).is_some_and(|rest| rest.starts_with(&VERSION_3))) => {
+            Form::Store
+        }
+        [0x30, ..] => Form::Der,
+        _ => Form::Text,
+    }
+}
+
+pub fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Holds)> {
     let path = lowering.path(&text.value, &text.location);
     lowering.read_files.push(path.clone());
     match pem_of(&path) {
         Ok(pem) => Some((path, pem)),
         Err(reason) => {
-            let message = format!("cannot read `{}`: {reason}", text.shown());
-            let mut diagnostic = Diagnostic::error("cannot-read", text.location.clone(), message);
-            if !text.secret && Path::new(&text.value) != path {
-                diagnostic = diagnostic.note(format!("the full path is `{}`", path.display()));
-            }
-            lowering.report(diagnostic);
+            lowering.report(cannot_read(text, &path, &reason));
             None
         }
     }
 }
 
-fn pem_of(path: &Path) -> Result<Pem, String> {
+fn cannot_read(text: &Text, path: &Path, reason: &str) -> Diagnostic {
+    let message = format!("cannot read `{}`: {reason}", text.shown());
+    let diagnostic = Diagnostic::error("cannot-read", text.location.clone(), message);
+    let diagnostic = match reason {
+        "permission denied" => diagnostic.help("let the user that runs tidegate read it"),
+        "it is a directory" => diagnostic.help("name a file in it"),
+        _ if reason.starts_with(NO_PEM) => diagnostic.help("copy it again as a whole, from where it was made"),
+        _ => diagnostic,
+    };
+    if !text.secret && Path::new(&text.value) != path {
+        return diagnostic.note(format!("the full path is `{}`", path.display()));
+    }
+    diagnostic
+}
+
+fn pem_of(path: &Path) -> Result<Holds, String> {
+    holds(&bytes_of(path, PEM_BYTES_MAX)?)
+}
+
+fn bytes_of(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let file = open_regular(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
-    file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
-    if bytes.len() as u64 > PEM_BYTES_MAX {
-        return Err("it is larger than 4 MiB".into());
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("it is larger than {} MiB", bytes_max >> 20));
     }
-    let mut pem = Pem { has_certificate: false, has_key: false, has_encrypted_key: false, blocks: 0 };
-    pem.has_encrypted_key = memchr_find(&bytes, b"ENCRYPTED");
-    let mut rest = bytes.as_slice();
+    Ok(bytes)
+}
+
+const NO_PEM: &str = "it is not valid PEM";
+
+fn holds(bytes: &[u8]) -> Result<Holds, String> {
+    // What editors of other systems put before UTF-8.
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let form = form_of(bytes);
+    let mut pem = Holds { has_certificate: false, has_key: false, has_encrypted_key: false, has_list: false, blocks: 0, form };
+    pem.has_encrypted_key = memchr_find(bytes, b"ENCRYPTED");
+    let mut rest = bytes;
     loop {
-        match rustls_pki_types::pem::from_buf(&mut rest) {
+        match pem::from_buf(&mut rest) {
             Ok(None) => return Ok(pem),
             Ok(Some((kind, _))) => {
                 pem.blocks += 1;
                 match kind {
                     SectionKind::Certificate => pem.has_certificate = true,
                     SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey => pem.has_key = true,
+                    SectionKind::Crl => pem.has_list = true,
                     _ => {}
                 }
             }
-            Err(_) => return Err("it is not valid PEM".into()),
+            // A key that is encrypted in the old form is not even base64, and that it is encrypted says more.
+            Err(_) if pem.has_encrypted_key => return Ok(pem),
+            Err(pem::Error::MissingSectionEnd { end_marker }) => {
+                return Err(format!("{NO_PEM}: the line `-----END {}-----` is missing", String::from_utf8_lossy(&end_marker)));
+            }
+            Err(_) => return Err(NO_PEM.into()),
         }
     }
+}
+
+/// The path, when the file holds a revocation list.
+pub fn read_revocation_list(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
+    let path = lowering.path(&text.value, &text.location);
+    lowering.read_files.push(path.clone());
+    lowering.spans.files.push((path.clone(), text.location.clone()));
+    let message = match bytes_of(&path, CRL_BYTES_MAX) {
+        // DER, as authorities publish them.
+        Ok(bytes) if bytes.first() == Some(&0x30) => return Some(path),
+        Ok(bytes) => match holds(&bytes) {
+            Ok(Holds { has_list: true, .. }) => return Some(path),
+            Ok(_) => format!("`{}` holds no revocation list", text.shown()),
+            Err(reason) => format!("cannot read `{}`: {reason}", text.shown()),
+        },
+        Err(reason) => {
+            lowering.report(cannot_read(text, &path, &reason));
+            return None;
+        }
+    };
+    let diagnostic = Diagnostic::error("no-revocation-list", text.location.clone(), message);
+    lowering.report(diagnostic.help("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER"));
+    None
 }
 
 fn memchr_find(haystack: &[u8], needle: &[u8]) -> bool {
@@ -372,9 +509,24 @@ fn lower_tickets(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<
     }
 }
 
+fn lower_ocsp_stapling(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    if let Some(enabled) = line.read_argument(lowering, 0) {
+        draft.tls.ocsp_stapling = enabled.switch();
+    }
+}
+
+fn lower_early_data(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    if let Some(enabled) = line.read_argument(lowering, 0) {
+        draft.tls.early_data = enabled.switch();
+    }
+}
+
 /// What all `tls` lines of a site come to, and what they do to its addresses.
 pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [WrittenAddress]) -> Tls {
     check_ciphers_fit(lowering, &draft);
+    check_is_obtained(lowering, &draft);
+    check_early_data(lowering, &draft);
+    client_auth::check_addresses(lowering, &draft, addresses);
     let tls_at = draft.source_at.map(|(_, at)| at);
     if draft.tls.source == TlsSource::Off {
         for WrittenAddress { address, at, says_https } in addresses.iter_mut() {
@@ -406,16 +558,55 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [Wri
     draft.tls
 }
 
-/// A list without a suite for the versions that are left would refuse every handshake.
-fn check_ciphers_fit(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
-    let Some(at) = draft.settings_at.get("ciphers") else { return };
+/// What says how certificates are obtained needs a site whose certificates are.
+fn check_is_obtained(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
+    let Some((kind, source_at)) = &draft.source_at else { return };
+    for name in ["acme", "on-demand"] {
+        let Some(at) = draft.settings_at.get(name) else { continue };
+        let source = if *kind == "files" { "from files".to_string() } else { format!("said with `tls \"{kind}\"`") };
+        let message = format!("`{name}` obtains certificates, and those of this site are {source}");
+        let diagnostic =
+            Diagnostic::error("conflicting-tls", at.clone(), message).label(source_at.clone(), "where they come from");
+        lowering.report(diagnostic.help(format!("remove `{name}` or the other")));
+    }
+}
+
+/// What early data cannot be had with.
+fn check_early_data(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
+    let Some(at) = draft.settings_at.get("early-data").filter(|_| draft.tls.early_data) else { return };
+    let mut conflict = |other: &Location, message: &str, label: &str, help: &str| {
+        let diagnostic = Diagnostic::error("conflicting-tls", at.clone(), message);
+        lowering.report(diagnostic.label(other.clone(), label).help(help));
+    };
+    if let Some(other) = &draft.client_auth_at {
+        // A resumed session is not verified again, and what is known of the client counts only when the handshake is over.
+        let message = "early data comes before it is settled who the client is, and this site asks for certificates";
+        conflict(other, message, "certificates are asked for here", "remove `early-data`, or make it a site of its own");
+    }
+    if let Some(other) = draft.settings_at.get("tickets").filter(|_| !draft.tls.tickets) {
+        let message = "early data needs a session to resume, and this site gives none";
+        conflict(other, message, "resumption is off", "remove `early-data`, or write `tickets #true`");
+    }
+    if let Some(other) = draft.settings_at.get("ciphers").filter(|_| has_only_tls12(&draft.tls.ciphers)) {
+        let message = "early data is of TLS 1.3, and none of these suites is";
+        conflict(other, message, "suites of TLS 1.2", "add `\"TLS_AES_128_GCM_SHA256\"`, or remove `early-data`");
+    }
+}
+
+fn has_only_tls12(ciphers: &[CipherName]) -> bool {
     let is_tls13 = |cipher: &CipherName| {
         matches!(
             cipher,
             CipherName::Tls13Aes128GcmSha256 | CipherName::Tls13Aes256GcmSha384 | CipherName::Tls13Chacha20Poly1305Sha256
         )
     };
-    if draft.tls.min_version == TlsVersion::V1_3 && !draft.tls.ciphers.is_empty() && !draft.tls.ciphers.iter().any(is_tls13) {
+    !ciphers.is_empty() && !ciphers.iter().any(is_tls13)
+}
+
+/// A list without a suite for the versions that are left would refuse every handshake.
+fn check_ciphers_fit(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
+    let Some(at) = draft.settings_at.get("ciphers") else { return };
+    if draft.tls.min_version == TlsVersion::V1_3 && has_only_tls12(&draft.tls.ciphers) {
         let diagnostic =
             Diagnostic::error("no-cipher", at.clone(), "none of these suites is for TLS 1.3, and nothing older is allowed")
                 .help("add `\"TLS_AES_128_GCM_SHA256\"`, or allow TLS 1.2 with `min \"1.2\"`");

@@ -196,9 +196,12 @@ pub fn has_steps(place: Place) -> bool {
         | Place::Header
         | Place::Log
         | Place::Split
+        | Place::Tcp
+        | Place::Sni
         | Place::FastCgi
         | Place::Pool
         | Place::Tls
+        | Place::Acme
         | Place::Listener
         | Place::Limits
         | Place::BasicAuth => false,

@@ -68,6 +68,9 @@ pub enum Target {
     Listener {
         address: String,
     },
+    Tcp {
+        address: String,
+    },
     /// A directive that stands at the top level once: `drain`, `limits`, `admin`.
     Top {
         directive: String,
@@ -87,6 +90,7 @@ pub enum List {
         pool: String,
     },
     Listeners,
+    Tcp,
 }
 
 /// A change. The values are those of the target in the configuration's JSON: of a pool `{"name": "api", "server": […]}`.

@@ -5,6 +5,7 @@ use crate::diagnostics::{Location, Sources, nearest, shortened};
 use crate::directives::listener::LISTENER;
 use crate::directives::pool::POOL;
 use crate::directives::site::SITE;
+use crate::directives::tcp::TCP;
 use crate::document::{EditError, EditFault, Target, json, sync};
 use crate::load::Loaded;
 use crate::pieces::TopNode;
@@ -69,6 +70,7 @@ pub fn locate(tops: &[TopNode], spellings: &Spellings, target: &Target) -> Resul
             whole(&POOL, named(tops, &POOL, name))
         }
         Target::Listener { address } => whole(&LISTENER, named(tops, &LISTENER, address)),
+        Target::Tcp { address } => whole(&TCP, named(tops, &TCP, address)),
         Target::Top { directive } => {
             let known = json::in_json(directive, Place::Top).ok_or_else(|| unknown_directive(directive))?;
             if known.repeat == Repeat::Many {
@@ -129,6 +131,7 @@ pub fn not_found(tops: &[TopNode], target: &Target) -> EditError {
         Target::Site { address } | Target::Route { site: address, .. } => ("site", address, None),
         Target::Pool { name } => ("pool", name, None),
         Target::Listener { address } => ("listener", address, None),
+        Target::Tcp { address } => ("tcp", address, None),
         Target::Top { directive } => ("directive", directive, None),
         Target::Server { pool, address } => match named(tops, &POOL, pool) {
             Some(top) => ("server", address, Some((pool, top))),

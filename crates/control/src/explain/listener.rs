@@ -5,9 +5,9 @@ use crate::wording;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use tidegate_model::listening::{Answering, Listening, shown_address, trusted_proxies};
-use tidegate_model::{Configuration, HostPattern};
-use tidegate_routing::{Router, SiteId};
+use tidegate_model::listening::{Answering, ListenerProtocol, Listening, proxy_protocol_from, shown_address, trusted_proxies};
+use tidegate_model::{Configuration, HostPattern, Scheme, TcpTarget};
+use tidegate_routing::{Greeting, PassId, Router, SiteId, Taker};
 use tidegate_wire::head::{HeaderId, RequestHead};
 
 /// What an untrusted client says of itself; the proxy takes it off every request on arrival.
@@ -27,6 +27,7 @@ pub struct Place<'a> {
     /// The address that the client connected to: sites that are named by one answer there only.
     pub local_ip: IpAddr,
     trusted_proxies: Vec<IpNet>,
+    proxy_protocol_from: Vec<IpNet>,
     sites: usize,
     /// The name leads to one of several addresses, and which is not known here.
     is_guess: bool,
@@ -45,9 +46,10 @@ impl<'a> Place<'a> {
             Place {
                 address: *address,
                 listening,
-                router: Router::new(hosts),
+                router: Router::new(hosts).passing(names_passed_on(listening), otherwise_of(listening)),
                 local_ip: address.ip(),
                 trusted_proxies: trusted_proxies(configuration, *address),
+                proxy_protocol_from: proxy_protocol_from(configuration, *address),
                 sites,
                 is_guess: false,
             }
@@ -70,9 +72,10 @@ impl<'a> Place<'a> {
     pub fn seen(&self) -> ListenerSeen {
         ListenerSeen {
             address: self.address,
-            scheme: self.listening.scheme,
+            protocol: self.listening.protocol,
             implied: self.listening.implied,
             trusted_proxies: self.trusted_proxies.iter().map(|network| wording::networks(&[*network])).collect(),
+            proxy_protocol_from: self.proxy_protocol_from.iter().map(|network| wording::networks(&[*network])).collect(),
         }
     }
 
@@ -89,9 +92,23 @@ impl<'a> Place<'a> {
         site_id(answering, self.sites)
     }
 
+    /// What passes the connection on before anybody looks at a request, and where to.
+    pub fn passed_on(&self, request: &ExplainRequest) -> Option<(String, &'a TcpTarget)> {
+        let greeting = match (request.scheme, request.host_ip()) {
+            (Scheme::Http, _) => Greeting::NotTls,
+            (Scheme::Https, Some(_)) => Greeting::NoName,
+            (Scheme::Https, None) => Greeting::Name(request.host.as_bytes()),
+        };
+        let Some(Taker::Pass(PassId(position))) = self.router.find_taker(greeting, self.local_ip) else { return None };
+        match self.listening.by_name.get(position as usize) {
+            Some((name, target)) => Some((format!("sni \"{name}\""), target)),
+            None => self.listening.otherwise.map(|target| ("tcp".to_owned(), target)),
+        }
+    }
+
     /// The site of the name in the handshake; without a name that of the address or the catch-all, else the first.
     pub fn tls_site(&self, request: &ExplainRequest) -> Option<SiteId> {
-        if self.listening.scheme != tidegate_model::Scheme::Https {
+        if self.listening.protocol != ListenerProtocol::Https {
             return None;
         }
         match request.host_ip() {
@@ -126,6 +143,15 @@ impl<'a> Place<'a> {
         }
         notes
     }
+}
+
+fn names_passed_on<'a>(listening: &Listening<'a>) -> impl Iterator<Item = (PassId, &'a HostPattern)> {
+    listening.by_name.iter().enumerate().map(|(position, (name, _))| (PassId(position as u32), *name))
+}
+
+/// Behind all names, as it is in what runs.
+fn otherwise_of(listening: &Listening<'_>) -> Option<PassId> {
+    listening.otherwise.map(|_| PassId(listening.by_name.len() as u32))
 }
 
 /// The redirect stands behind all sites, as it does in what runs.

@@ -18,7 +18,7 @@ pub use request::ExplainRequest;
 use crate::wording;
 use listener::Place;
 use std::net::{IpAddr, SocketAddr};
-use tidegate_model::listening::{listening_shared, redirect_site, site_name};
+use tidegate_model::listening::{ListenerProtocol, listening_shared, redirect_site, site_name};
 use tidegate_model::{Configuration, PathPolicy, Scheme, Site, Step, Terminal, TlsVersion};
 use tidegate_proxy::path_policy::{PathRefusal, path_policy_of, settle_path};
 use tidegate_routing::{Reason, RequestFacts, Routes, SiteId};
@@ -72,6 +72,8 @@ pub enum Outcome {
     Redirects { status: u16, to: String },
     /// `proxy`, to this pool.
     Proxied { pool: String },
+    /// The connection is passed on as it is, to this pool; nobody here sees the request. `by`: `sni "db.example.com"`, or `tcp`.
+    PassedOn { by: String, pool: String },
     /// `split`, to one of several pools. `by`: the template of its key; `shares`: each part and its pool, on one line.
     Split { by: Option<String>, shares: String },
     /// `files`, from this folder.
@@ -89,10 +91,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerSeen {
     pub address: SocketAddr,
-    pub scheme: Scheme,
+    pub protocol: ListenerProtocol,
     /// Nobody wrote it: it redirects to HTTPS.
     pub implied: bool,
     pub trusted_proxies: Vec<String>,
+    pub proxy_protocol_from: Vec<String>,
 }
 
 /// Whose TLS settings and certificate the handshake has.
@@ -212,7 +215,12 @@ pub fn explain(configuration: &Configuration, request: &ExplainRequest) -> Resul
     let Some(place) = Place::find(configuration, &listening, request) else { return Ok(answer) };
     answer.notes.extend(place.note());
     answer.listener = Some(place.seen());
-    if place.listening.scheme != request.scheme {
+    if let Some((by, target)) = place.passed_on(request) {
+        answer.pool = configuration.pools.iter().find(|known| known.name == target.pool).map(pool::seen);
+        answer.outcome = Outcome::PassedOn { by, pool: target.pool.to_string() };
+        return Ok(answer);
+    }
+    if place.listening.protocol.scheme() != request.scheme {
         answer.outcome = match request.scheme {
             Scheme::Http => refused(400, "plain_http_to_tls", "plain HTTP was sent to a port that speaks TLS"),
             Scheme::Https => refused(400, "tls_to_plain_http", "TLS was sent to a port that speaks plain HTTP"),
@@ -222,7 +230,7 @@ pub fn explain(configuration: &Configuration, request: &ExplainRequest) -> Resul
     let redirect = redirect_site();
     let site_of = |id: SiteId| configuration.sites.get(id.0 as usize).map_or(&redirect, |site| &**site);
     let tls_site = place.tls_site(request);
-    if place.listening.scheme == Scheme::Https {
+    if request.scheme == Scheme::Https {
         answer.certificate = tls_site.and_then(|id| sites::certificate(site_of(id)));
         if answer.certificate.is_none() {
             answer.outcome = Outcome::HandshakeRefused;
@@ -272,6 +280,33 @@ fn settle(head: &mut RequestHead, policy: PathPolicy) -> Result<(), PathRefusal>
     Ok(())
 }
 
+/// The first that says one.
+fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
+    steps.find_map(|step| match step {
+        Step::BodyLimit { bytes_max } => Some(*bytes_max),
+        Step::RequestHeader(_)
+        | Step::ResponseHeader(_)
+        | Step::Rewrite { .. }
+        | Step::StripPrefix(_)
+        | Step::AddPrefix(_)
+        | Step::PathPolicy(_)
+        | Step::Allow(_)
+        | Step::Deny(_)
+        | Step::Cors(_)
+        | Step::BasicAuth(_)
+        | Step::ClientAuth(_)
+        | Step::ErrorPage(_)
+        | Step::RateLimit(_)
+        | Step::ConcurrencyLimit(_)
+        | Step::Compress(_)
+        | Step::Decompress(_)
+        | Step::Cache(_)
+        | Step::Timeout(_)
+        | Step::Log(_)
+        | Step::Mirror(_) => None,
+    })
+}
+
 fn refused(status: u16, reason: &'static str, sentence: &str) -> Outcome {
     Outcome::Refused { status, reason, sentence: sentence.to_owned() }
 }
@@ -315,12 +350,13 @@ impl Explanation {
         }
     }
 
-    /// Whether a route answers. Otherwise the request is refused, or does not even arrive.
+    /// Whether a route answers, or a server that the connection is passed on to. Otherwise the request is refused, or does not even arrive.
     pub fn has_route(&self) -> bool {
         match self.outcome {
             Outcome::Responds { .. }
             | Outcome::Redirects { .. }
             | Outcome::Proxied { .. }
+            | Outcome::PassedOn { .. }
             | Outcome::Split { .. }
             | Outcome::Serves { .. }
             | Outcome::RunsScript { .. } => true,
@@ -341,20 +377,23 @@ impl Explanation {
         client_ip: IpAddr,
     ) -> Result<(), String> {
         let compiled = Routes::new(&site.routes).map_err(|error| format!("site {}: {error}", site_name(site)))?;
-        let facts = RequestFacts::of(head, place.listening.scheme, client_ip);
+        let facts = RequestFacts::of(head, place.listening.protocol.scheme(), client_ip);
         let reasons = compiled.explain(&facts);
         let taken = reasons.iter().find(|explained| explained.reason == Reason::Taken).map(|explained| explained.route);
         debug_assert_eq!(taken, compiled.find_route(&facts), "the explanation must be of what happens");
         (self.other_routes, self.other_routes_left_out) = routes::passed(site, &reasons);
         let Some(taken) = taken else {
             self.outcome = refused(404, "no_route", "no route of this site matches the request");
+            if !site.steps.is_empty() {
+                self.notes.push("the steps of the site run before that, and may refuse it for a reason of their own".to_owned());
+            }
             return Ok(());
         };
         let route = &site.routes[taken.0 as usize];
         if let Some(policy) = path_policy_of(&route.steps) {
             let mut head = head.clone();
             let settled = settle(&mut head, policy);
-            let facts = RequestFacts::of(&head, place.listening.scheme, client_ip);
+            let facts = RequestFacts::of(&head, place.listening.protocol.scheme(), client_ip);
             if settled.is_err() || compiled.find_route(&facts) != Some(taken) {
                 let reason = settled.err().unwrap_or(PathRefusal::Ambiguous).reason();
                 self.outcome = refused(400, reason, "the path is spelled in a way that the route refuses");
@@ -362,28 +401,7 @@ impl Explanation {
             }
         }
         self.route = Some(routes::taken(site, taken));
-        let body_limit = site.steps.iter().chain(&route.steps).rev().find_map(|step| match step {
-            Step::BodyLimit { bytes_max } => Some(*bytes_max),
-            Step::RequestHeader(_)
-            | Step::ResponseHeader(_)
-            | Step::Rewrite { .. }
-            | Step::StripPrefix(_)
-            | Step::AddPrefix(_)
-            | Step::PathPolicy(_)
-            | Step::Allow(_)
-            | Step::Deny(_)
-            | Step::Cors(_)
-            | Step::BasicAuth(_)
-            | Step::ErrorPage(_)
-            | Step::RateLimit(_)
-            | Step::ConcurrencyLimit(_)
-            | Step::Compress(_)
-            | Step::Decompress(_)
-            | Step::Cache(_)
-            | Step::Timeout(_)
-            | Step::Log(_)
-            | Step::Mirror(_) => None,
-        });
+        let body_limit = body_limit(site.steps.iter().chain(&route.steps).rev());
         self.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit", value: wording::size(bytes) }));
         self.outcome = match &route.terminal {
             Terminal::Respond { status, .. } => Outcome::Responds { status: *status },

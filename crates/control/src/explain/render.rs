@@ -102,22 +102,28 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Responds { status } => format!("answered here with {status}"),
         Outcome::Redirects { status, to } => format!("redirected with {status} to {to}"),
         Outcome::Proxied { pool } => format!("handed to the pool {pool}"),
+        Outcome::PassedOn { by, pool } => format!("the connection is passed on as it is to the pool {pool}, by {by}"),
         Outcome::Split { by: Some(by), shares } => format!("split by {by}: {shares}"),
         Outcome::Split { by: None, shares } => format!("split by chance: {shares}"),
         Outcome::Serves { folder } => format!("a file of {folder}, or 404"),
         Outcome::RunsScript { server, folder } => format!("a script of {folder}, by the FastCGI server {server}, or 404"),
         Outcome::Refused { status, reason, sentence } => format!("refused with {status} {reason}: {sentence}"),
-        Outcome::NothingListens => "the connection is refused: no site listens there".to_owned(),
+        Outcome::NothingListens => "the connection is refused: nothing listens there".to_owned(),
         Outcome::HandshakeRefused => "the TLS handshake is refused: no site with TLS has this host name".to_owned(),
     }
 }
 
 fn listener_text(listener: &ListenerSeen) -> String {
-    let ListenerSeen { address, scheme, implied, trusted_proxies } = listener;
+    let ListenerSeen { address, protocol, implied, trusted_proxies, proxy_protocol_from } = listener;
     let implied = if *implied { ", there for redirects to HTTPS" } else { "" };
     let trusted =
         if trusted_proxies.is_empty() { String::new() } else { format!(", trusted-proxies {}", trusted_proxies.join(" ")) };
-    format!("{}, {}{implied}{trusted}", shown_address(*address), scheme.as_str())
+    let introduced = if proxy_protocol_from.is_empty() {
+        String::new()
+    } else {
+        format!(", accept-proxy-protocol {}", proxy_protocol_from.join(" "))
+    };
+    format!("{}, {}{implied}{trusted}{introduced}", shown_address(*address), protocol.as_str())
 }
 
 fn certificate_text(certificate: &CertificateSeen) -> String {

@@ -25,7 +25,15 @@ pub fn certificate(site: &Site) -> Option<CertificateSeen> {
 
 /// A connection made for one site may carry requests for another only then.
 pub fn have_same_tls_policy(a: &Site, b: &Site) -> bool {
-    a.tls.min_version == b.tls.min_version && a.tls.ciphers == b.tls.ciphers
+    a.tls.min_version == b.tls.min_version && a.tls.ciphers == b.tls.ciphers && clients_are_known_alike(a, b)
+}
+
+fn clients_are_known_alike(a: &Site, b: &Site) -> bool {
+    match (&a.tls.client_auth, &b.tls.client_auth) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.lets_in_as(b),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// The sites of the listening address but the one that was found, in file order, and how many more there are.

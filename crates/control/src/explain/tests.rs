@@ -92,7 +92,8 @@ servers      10.0.0.4:8080, weight 2
              retry attempts 2, retry on connect,reset, retry budget 20%, max-connections no limit,
              keep-alive idle 55s, keep-alive ping 30s, protocol auto
 limits       header-bytes 64KiB, request-line 16KiB, header-count 128, connections-per-ip 10000,
-             header-timeout 10s, keep-alive 75s, body-rate 100B/s, h2-streams 256, body-limit 1MB
+             header-timeout 10s, keep-alive 75s, body-rate 100B/s, h2-streams 256,
+             handshakes-per-network off, body-limit 1MB
 
 Other routes of the site:
   1: route "/admin/*" match client="10.0.0.0/8" method="GET" or match header="x-key: …" → respond
@@ -157,7 +158,7 @@ fn hosts_that_no_site_has() {
             "  a.test (site http://a.test:8080)",
         ],
     );
-    check(SHOP, "GET https://shop.test:8443/", &["outcome      the connection is refused: no site listens there"]);
+    check(SHOP, "GET https://shop.test:8443/", &["outcome      the connection is refused: nothing listens there"]);
     check(
         SHOP,
         "GET http://shop.test:443/",
@@ -209,7 +210,7 @@ fn addresses_of_this_machine() {
     outcome("GET http://127.0.0.1:8080/", "answered here with 201");
     outcome("GET http://127.0.0.3:8080/", "answered here with 202");
     outcome("GET http://a.test:8080/", "answered here with 202");
-    outcome("GET http://127.0.0.1:8081/", "the connection is refused: no site listens there");
+    outcome("GET http://127.0.0.1:8081/", "the connection is refused: nothing listens there");
     check(
         text,
         "GET http://a.test:8081/",
@@ -280,4 +281,36 @@ fn long_lists_are_cut() {
         "GET http://a.test:8080/first",
         &["  2: route \"/first\" match method=\"GET\" → respond 201", "  and 51 more routes"],
     );
+}
+
+#[test]
+fn connections_that_are_passed_on() {
+    const SHARED: &str = r#"
+pool "db" { server "10.0.0.9:443"; }
+pool "other" { server "10.0.0.10:443"; }
+listener ":443" { accept-proxy-protocol from="10.0.0.0/8"; }
+site "https://example.com" "https://*.example.com" { tls "internal"; respond 200; }
+tcp ":443" {
+    sni "db.example.com" "*.b.example.com" { proxy "db"; }
+}
+tcp ":5432" { proxy "other"; }
+tcp ":8443" { sni "db.test" { proxy "db"; }; }
+"#;
+    let passed = |question: &str, outcome: &str, listener: &str| {
+        let outcome = format!("outcome      {outcome}");
+        let listener = format!("listener     {listener}");
+        check(SHARED, question, &[&outcome, &listener]);
+    };
+    let here = ":443, https, accept-proxy-protocol 10.0.0.0/8";
+    let by = |name: &str| format!("the connection is passed on as it is to the pool db, by sni \"{name}\"");
+    passed("GET https://db.example.com/", &by("db.example.com"), here);
+    passed("GET https://x.b.example.com/", &by("*.b.example.com"), here);
+    passed("GET https://www.example.com/", "answered here with 200", here);
+    passed("GET https://www.example.com/ Host:db.example.com", "refused with 421 unknown_host: no site has this host name", here);
+    let refused = "the TLS handshake is refused: no site with TLS has this host name";
+    passed("GET https://example.org/", refused, here);
+    passed("GET https://example.org:8443/", refused, ":8443, tcp");
+    passed("GET http://any.test:5432/", "the connection is passed on as it is to the pool other, by tcp", ":5432, tcp");
+    passed("GET https://any.test:5432/", "the connection is passed on as it is to the pool other, by tcp", ":5432, tcp");
+    check(SHARED, "GET https://db.example.com/", &["pool         db, balance p2c"]);
 }

@@ -1,15 +1,18 @@
-//! Listening addresses that come, go or change: derived from the sites, so that a site alone can open or close one.
+//! Listening addresses that come, go or change: derived from sites and from what is passed on, so that a site alone can open or close one.
 
 use super::settings::change;
 use super::{Change, Effect, ListenerChange, SettingChange};
-use crate::wording::networks;
+use crate::wording::{self, networks};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use tidegate_model::listening::{Answering, Listening, listening, site_name, trusted_proxies};
-use tidegate_model::{Configuration, HostPattern, Scheme};
+use tidegate_model::listening::{
+    Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies,
+};
+use tidegate_model::{Configuration, HostPattern, TcpTarget};
 
 /// Options written for an address that no site listens on have no effect, and no entry.
 pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerChange> {
-    if before.sites == after.sites && before.listeners == after.listeners {
+    if before.sites == after.sites && before.tcp == after.tcp && before.listeners == after.listeners {
         return Vec::new();
     }
     let (old, new) = (listening(before), listening(after));
@@ -27,7 +30,7 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerCha
         let settings = setting_changes(*address, (before, known), (after, listening));
         if !settings.is_empty() {
             // A connection in plain text cannot become one with TLS, nor the other way round.
-            let touched = known.scheme != listening.scheme;
+            let touched = !known.protocol.is_akin(listening.protocol);
             let effect = if touched { Effect::ClientConnectionsDrained } else { Effect::Untouched };
             changes.push(entry(*address, listening, Change::Changed(settings), effect));
         }
@@ -37,7 +40,7 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerCha
 }
 
 fn entry(address: SocketAddr, listening: &Listening<'_>, change: Change<Vec<SettingChange>>, effect: Effect) -> ListenerChange {
-    ListenerChange { address, scheme: listening.scheme, implied: listening.implied, change, effect }
+    ListenerChange { address, protocol: listening.protocol, implied: listening.implied, change, effect }
 }
 
 fn setting_changes(
@@ -46,9 +49,10 @@ fn setting_changes(
     (after, listening): (&Configuration, &Listening<'_>),
 ) -> Vec<SettingChange> {
     let mut changes = Vec::new();
-    if known.scheme != listening.scheme {
-        changes.push(change("scheme", known.scheme.as_str(), listening.scheme.as_str()));
+    if known.protocol != listening.protocol {
+        changes.push(change("scheme", known.protocol.as_str(), listening.protocol.as_str()));
     }
+    changes.extend(passing_changes(known, listening));
     if known.implied != listening.implied {
         let purpose = |implied: bool| if implied { "redirects to HTTPS only" } else { "sites" };
         changes.push(change("answers with", purpose(known.implied), purpose(listening.implied)));
@@ -57,13 +61,38 @@ fn setting_changes(
     if old != new {
         changes.push(change("trusted-proxies", &networks(&old), &networks(&new)));
     }
-    if known.scheme == Scheme::Https && listening.scheme == Scheme::Https {
+    let (old, new) = (proxy_protocol_from(before, address), proxy_protocol_from(after, address));
+    if old != new {
+        changes.push(change("accept-proxy-protocol", &networks(&old), &networks(&new)));
+    }
+    if known.protocol == ListenerProtocol::Https && listening.protocol == ListenerProtocol::Https {
         let (old, new) = (nameless_site(before, known), nameless_site(after, listening));
         if old != new {
             changes.push(change("certificate for clients that name no host", &old, &new));
         }
     }
     changes
+}
+
+/// Where connections are passed on to. Those of a name that is passed on no more are drained, since they could not be made any more; another
+/// pool is for connections from then on.
+fn passing_changes(known: &Listening<'_>, listening: &Listening<'_>) -> Vec<SettingChange> {
+    let (old, new) = (targets(known), targets(listening));
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let differ = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
+    let entry = |name: &String| {
+        let shown =
+            |target: Option<&&TcpTarget>| target.map(|target| wording::proxy(&target.pool, &target.retry)).unwrap_or_default();
+        let is_gone = !new.contains_key(name);
+        let effect = if is_gone { Effect::ClientConnectionsDrained } else { Effect::Untouched };
+        SettingChange { effect, ..change(name, &shown(old.get(name)), &shown(new.get(name))) }
+    };
+    differ.map(entry).collect()
+}
+
+fn targets<'a>(listening: &Listening<'a>) -> BTreeMap<String, &'a TcpTarget> {
+    let by_name = listening.by_name.iter().map(|(name, to)| (format!("sni {name}"), *to));
+    by_name.chain(listening.otherwise.map(|to| ("tcp".to_owned(), to))).collect()
 }
 
 /// The site whose certificate answers a client that sends no server name: the catch-all, else the first in the file. (A site of the

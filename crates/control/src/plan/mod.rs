@@ -13,7 +13,8 @@ mod sites;
 mod tests;
 
 use std::net::SocketAddr;
-use tidegate_model::{Configuration, Scheme};
+use tidegate_model::Configuration;
+use tidegate_model::listening::ListenerProtocol;
 
 /// The difference of two configurations, in a stable order. Equal things are not in it, nor is an order that decides nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,7 +67,7 @@ pub const HIDDEN_VALUE: &str = "(changed)";
 pub struct ListenerChange {
     pub address: SocketAddr,
     /// After the change, unless the address is removed.
-    pub scheme: Scheme,
+    pub protocol: ListenerProtocol,
     /// Nobody wrote it: it redirects to HTTPS.
     pub implied: bool,
     pub change: Change<Vec<SettingChange>>,
@@ -150,6 +151,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
     let Configuration {
         edition: _,
         sites,
+        tcp: _,
         pools,
         listeners: _,
         admin: _,
@@ -159,6 +161,9 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         threads: _,
         memory: _,
         cache: _,
+        acme: _,
+        storage: _,
+        ticket_keys: _,
         drain: _,
         limits: _,
     } = before;

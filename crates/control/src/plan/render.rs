@@ -143,9 +143,9 @@ fn settings_below(out: &mut String, depth: usize, settings: &[SettingChange]) {
 }
 
 fn render_listener(out: &mut String, listener: &ListenerChange) {
-    let ListenerChange { address, scheme, implied, change, effect } = listener;
+    let ListenerChange { address, protocol, implied, change, effect } = listener;
     let implied = if *implied { ", for redirects to HTTPS" } else { "" };
-    let text = format!("listener {}, {}{implied}", shown_address(*address), scheme.as_str());
+    let text = format!("listener {}, {}{implied}", shown_address(*address), protocol.as_str());
     line(out, 0, mark(change), &with_effect(text, *effect));
     if let Change::Changed(settings) = change {
         settings_below(out, 1, settings);

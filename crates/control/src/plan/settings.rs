@@ -33,6 +33,19 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<SettingChan
     if before.cache != after.cache {
         changes.push(change("cache", &wording::cache_store(&before.cache), &wording::cache_store(&after.cache)));
     }
+    if before.acme != after.acme {
+        changes.push(change_or_hidden("acme", &wording::acme(before.acme.as_ref()), &wording::acme(after.acme.as_ref())));
+    }
+    if before.storage != after.storage {
+        changes.push(change_or_hidden("storage", &wording::storage(&before.storage), &wording::storage(&after.storage)));
+    }
+    if before.ticket_keys != after.ticket_keys {
+        changes.push(change(
+            "ticket-keys",
+            &wording::ticket_keys(&before.ticket_keys),
+            &wording::ticket_keys(&after.ticket_keys),
+        ));
+    }
     if before.drain != after.drain {
         changes.push(change("drain", &wording::duration(before.drain), &wording::duration(after.drain)));
     }
@@ -67,6 +80,11 @@ pub fn different_lists(before: &[Setting], after: &[Setting]) -> Vec<SettingChan
     let of_after = after.iter().filter(is_new).map(|new| (new.name, "", new.value.as_str()));
     let changed = of_before.chain(of_after).filter(|(_, old, new)| old != new);
     changed.map(|(name, old, new)| change(name, old, new)).collect()
+}
+
+/// A setting that is another one; where it reads the same, only a secret of it is.
+pub fn change_or_hidden(name: &str, before: &str, after: &str) -> SettingChange {
+    if before == after { hidden(name) } else { change(name, before, after) }
 }
 
 /// A setting that is another one, and is not shown.

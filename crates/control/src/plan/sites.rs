@@ -1,6 +1,6 @@
 //! Sites: recognised by their first address. Their addresses, TLS and steps are compared here, their routes in `routes`.
 
-use super::settings::{change, different};
+use super::settings::{change, different, hidden};
 use super::{Change, Effect, LineChange, SettingChange, SiteChange, SiteDifference, matched, routes, without_common_ends};
 use crate::wording;
 use std::sync::Arc;
@@ -38,7 +38,9 @@ fn difference(old: &Site, new: &Site) -> SiteDifference {
     let mut settings = Vec::new();
     let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
     if *tls != new.tls {
-        settings.extend(different(wording::tls(tls), wording::tls(&new.tls)));
+        let different = different(wording::tls(tls), wording::tls(&new.tls));
+        // What is not shown of it are secrets of its `acme`.
+        settings.extend(if different.is_empty() { vec![hidden("tls acme")] } else { different });
     }
     SiteDifference {
         addresses_added,

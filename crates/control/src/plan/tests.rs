@@ -416,3 +416,36 @@ fn one_difference_among_many_sites_is_all_there_is() {
     let found = planned(&many(&odd(200)), &many(""));
     assert!(matches!(found.sites.as_slice(), [site] if site.change == Change::Removed), "{found:?}");
 }
+
+#[test]
+fn connections_that_are_passed_on() {
+    let pools = "pool \"a\" { server \"10.0.0.4:443\"; }\npool \"b\" { server \"10.0.0.5:443\"; }";
+    let site = "site \"https://example.com\" { respond 200; }\n";
+    let unused = "tcp \":9\" { proxy \"a\"; sni \"x.test\" { proxy \"b\"; }; }";
+    let with = |text: &str| format!("{site}{text}\n{unused}\n{pools}");
+    check(&with(""), &with("tcp \":5432\" { proxy \"a\"; }"), &["+ listener :5432, tcp"]);
+    check(&with("tcp \":5432\" { proxy \"a\"; }"), &with(""), &["- listener :5432, tcp: its connections are drained"]);
+    check(
+        &with("tcp \":443\" { sni \"a.test\" { proxy \"a\"; }; sni \"b.test\" { proxy \"a\"; }; }"),
+        &with("tcp \":443\" { sni \"a.test\" { proxy \"b\"; }; proxy \"a\"; }"),
+        &[
+            "~ listener :443, https",
+            "    ~ sni a.test: proxy \"a\" → proxy \"b\"",
+            "    ~ sni b.test: proxy \"a\" → not set (its connections are drained)",
+            "    ~ tcp: not set → proxy \"a\"",
+        ],
+    );
+    // Those that are passed on do not ask whether there are sites beside them.
+    check(
+        &format!("tcp \":8443\" {{ sni \"a.test\" {{ proxy \"a\"; }}; }}\n{unused}\n{pools}"),
+        &format!(
+            "tcp \":8443\" {{ sni \"a.test\" {{ proxy \"a\"; }}; }}\nsite \"https://b.test:8443\" {{ respond 200; }}\n{unused}\n{pools}"
+        ),
+        &["~ listener :8443, https", "    ~ scheme: tcp → https", "+ site https://b.test:8443"],
+    );
+    check(
+        &with("listener \":443\" { trusted-proxies \"10.0.0.0/8\"; }"),
+        &with("listener \":443\" { trusted-proxies \"10.0.0.0/8\"; accept-proxy-protocol from=\"10.0.0.1\"; }"),
+        &["~ listener :443, https", "    ~ accept-proxy-protocol: none → 10.0.0.1"],
+    );
+}

@@ -1,21 +1,24 @@
 //! A part of a configuration in the words of its file: routes, conditions, steps, settings. For `plan` and `explain`, which compare and
 //! point; the layout of whole files is `config`'s. Values that look secret are left out here, once for everybody. Pools are in `pool`, rates in `limits`, scripts in `fastcgi`.
 
+mod acme;
 mod answers;
 mod fastcgi;
 mod limits;
 mod pool;
 
+pub use acme::{acme, storage};
 pub use pool::{discover, pool_secrets, pool_settings};
 
 use ipnet::IpNet;
+use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_model::{
-    AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, Compress, CompressLevel, Condition, ConditionKind, Cors,
-    EncodedSlashes, Field, Files, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Limits, LogLevel, LogTarget,
-    MatchLine, Memory, Mirror, OriginPattern, Origins, PathCase, PathPattern, PathPolicy, PoolName, Route, RouteLog,
-    RouteLogField, RouteTimeouts, Sample, Slashes, Split, SplitArm, StatusRange, Step, Template, Terminal, TextPattern, Threads,
-    Tls, TlsSource, TlsVersion,
+    AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, ClientAuth, Compress, CompressLevel, Condition,
+    ConditionKind, Cors, EncodedSlashes, Field, Files, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Limits,
+    LogLevel, LogTarget, MatchLine, Memory, Mirror, OriginPattern, Origins, PathCase, PathPattern, PathPolicy, PoolName, Route,
+    RouteLog, RouteLogField, RouteRetry, RouteTimeouts, Sample, Slashes, Split, SplitArm, StatusRange, Step, Template, Terminal,
+    TextPattern, Threads, TicketKeySource, Tls, TlsSource, TlsVersion,
 };
 
 /// What stands where a secret would.
@@ -106,6 +109,8 @@ pub fn condition(condition: &Condition) -> String {
         ConditionKind::Client(networks) => ("client", joined(networks, network)),
         ConditionKind::Host(hosts) => ("host", joined(hosts, ToString::to_string)),
         ConditionKind::Scheme(scheme) => ("scheme", scheme.as_str().to_owned()),
+        ConditionKind::ClientCertificate { part, value: TextPattern::Present } => (part.name(), "*".to_owned()),
+        ConditionKind::ClientCertificate { part, value } => (part.name(), text_pattern(value)),
     };
     format!("{}{name}={}", if condition.negated { "not " } else { "" }, quoted(&value))
 }
@@ -160,6 +165,7 @@ pub fn step(step: &Step) -> String {
         Step::Cors(how) => cors(how),
         Step::BasicAuth(None) => "basic-auth \"off\"".to_owned(),
         Step::BasicAuth(Some(how)) => answers::basic_auth(how),
+        Step::ClientAuth(demand) => format!("client-auth {}", quoted(demand.as_str())),
         Step::ErrorPage(page) => answers::error_page(page),
         Step::RateLimit(limit) => limits::rate_limit(limit),
         Step::ConcurrencyLimit(limit) => limits::concurrency_limit(limit),
@@ -358,14 +364,17 @@ pub fn terminal(terminal: &Terminal) -> String {
             format!("respond {status}{body}{content_type}")
         }
         Terminal::Redirect { to, status } => format!("redirect {} status={status}", template(to)),
-        Terminal::Proxy { pool, retry } => {
-            let retry = pool::route_retry(retry).map(|retry| format!(" {{ retry {retry} }}")).unwrap_or_default();
-            format!("proxy {}{retry}", quoted(&pool.0))
-        }
+        Terminal::Proxy { pool, retry } => proxy(pool, retry),
         Terminal::Files(how) => files(how),
         Terminal::FastCgi(how) => fastcgi::fastcgi(how),
         Terminal::Split(how) => split(how),
     }
+}
+
+/// `proxy "api" { retry attempts=2 }`
+pub fn proxy(pool: &PoolName, retry: &RouteRetry) -> String {
+    let retry = pool::route_retry(retry).map(|retry| format!(" {{ retry {retry} }}")).unwrap_or_default();
+    format!("proxy {}{retry}", quoted(&pool.0))
 }
 
 /// `95% pool web, 5% pool canary`
@@ -534,8 +543,21 @@ pub fn cache_store(store: &CacheStore) -> String {
     format!("memory {memory}, answers up to {}{disk}", size(store.object_bytes_max))
 }
 
+/// Names of files, as they were written with the folder in front.
+pub fn paths(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ")
+}
+
+pub fn ticket_keys(source: &TicketKeySource) -> String {
+    match source {
+        TicketKeySource::Own => "keys of its own".to_owned(),
+        TicketKeySource::Files(files) => paths(files),
+        TicketKeySource::Shared => "shared by the storage".to_owned(),
+    }
+}
+
 /// Each bound by its name in `limits`.
-pub fn limits(limits: &Limits) -> [Setting; 8] {
+pub fn limits(limits: &Limits) -> [Setting; 9] {
     // Named one by one, so that a new bound is missed by nobody.
     let Limits {
         header_bytes,
@@ -546,6 +568,7 @@ pub fn limits(limits: &Limits) -> [Setting; 8] {
         keep_alive,
         body_rate_bytes,
         h2_streams,
+        handshakes_per_network,
     } = limits;
     [
         setting("header-bytes", size(*header_bytes as u64)),
@@ -556,12 +579,15 @@ pub fn limits(limits: &Limits) -> [Setting; 8] {
         setting("keep-alive", duration(*keep_alive)),
         setting("body-rate", if *body_rate_bytes == 0 { "off".to_owned() } else { format!("{}/s", size(*body_rate_bytes)) }),
         setting("h2-streams", h2_streams.to_string()),
+        setting("handshakes-per-network", handshakes_per_network.map_or_else(|| "off".to_owned(), |rate| rate.to_string())),
     ]
 }
 
 /// The settings of a site's `tls`.
-pub fn tls(tls: &Tls) -> [Setting; 5] {
-    let Tls { source, min_version, ciphers, alpn: _, tickets } = tls;
+pub fn tls(tls: &Tls) -> [Setting; 10] {
+    let Tls { source, min_version, ciphers, alpn: _, tickets, early_data, ocsp_stapling, client_auth, acme: _, on_demand: _ } =
+        tls;
+    let [acme, on_demand] = acme::of_site(tls);
     let ciphers = joined(ciphers, |cipher| name_of(CipherName::NAMES, cipher).to_owned());
     [
         setting("tls", tls_source(source)),
@@ -569,7 +595,21 @@ pub fn tls(tls: &Tls) -> [Setting; 5] {
         setting("tls ciphers", if ciphers.is_empty() { "all".to_owned() } else { ciphers }),
         setting("tls alpn", alpn(tls)),
         setting("tls tickets", yes_or_no(*tickets)),
+        setting("tls early-data", yes_or_no(*early_data)),
+        setting("tls ocsp-stapling", yes_or_no(*ocsp_stapling)),
+        acme,
+        on_demand,
+        setting("tls client-auth", client_auth.as_ref().map_or_else(|| "off".to_owned(), shown_client_auth)),
     ]
+}
+
+fn shown_client_auth(client_auth: &ClientAuth) -> String {
+    let ClientAuth { ca, crls, mode, forward } = client_auth;
+    let named = |name: &str, files: &[PathBuf]| {
+        files.iter().map(|file| format!(" {name}={}", file.display())).collect::<Vec<_>>().concat()
+    };
+    let forward = forward.map_or_else(String::new, |form| format!(" forward={}", form.as_str()));
+    format!("{}{}{}{forward}", mode.as_str(), named("ca", ca), named("crl", crls))
 }
 
 /// The protocols that are offered, the default ones spelled out.

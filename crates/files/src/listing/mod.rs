@@ -2,7 +2,8 @@
 
 mod page;
 
-use crate::answer::Refused;
+use crate::answer::{Page, Refused};
+use crate::ask::{Ask, Method};
 use crate::beneath::{Beneath, Purpose};
 use crate::path;
 use crate::root::refusal;
@@ -16,8 +17,35 @@ const ENTRIES_MAX: usize = 10_000;
 /// Names that are looked at, those included that are not shown. A bound on the time that one request takes.
 const NAMES_MAX: usize = 2 * ENTRIES_MAX;
 
+/// Which folder is to be listed, and for whom. It owns what it needs, so that another thread can be given it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listing {
+pub struct ListingAsk {
+    /// As `path::parse` made it.
+    folder: Vec<u8>,
+    /// What the client asked for, still percent-encoded.
+    request_path: Vec<u8>,
+    prefers_json: bool,
+    is_head: bool,
+}
+
+impl ListingAsk {
+    pub(crate) fn new(folder: &[u8], ask: &Ask) -> ListingAsk {
+        ListingAsk {
+            folder: folder.to_vec(),
+            request_path: ask.request_path.to_vec(),
+            prefers_json: page::prefers_json(ask.accept),
+            is_head: ask.method == Method::Head,
+        }
+    }
+
+    /// `hidden`: whether hidden names are listed.
+    pub(crate) fn read(&self, beneath: &Beneath, hidden: bool) -> Result<Page, Refused> {
+        Listing::read(beneath, &self.folder, hidden).map(|listing| listing.page(self))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listing {
     pub is_root: bool,
     /// Folders first, then by name.
     pub entries: Vec<Entry>,
@@ -26,7 +54,7 @@ pub(crate) struct Listing {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+struct Entry {
     pub name: Vec<u8>,
     pub kind: EntryKind,
     /// Since 1970.
@@ -34,14 +62,14 @@ pub(crate) struct Entry {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryKind {
+enum EntryKind {
     Folder,
     File { length: u64 },
 }
 
 impl Listing {
     /// Only what a request could have is listed: no hidden names unless `hidden`, no devices, no symlinks that lead nowhere or out.
-    pub fn read(beneath: &Beneath, folder: &[u8], hidden: bool) -> Result<Listing, Refused> {
+    fn read(beneath: &Beneath, folder: &[u8], hidden: bool) -> Result<Listing, Refused> {
         let descriptor = beneath.descriptor(folder, Purpose::List).map_err(refusal)?;
         let names = Dir::read_from(&descriptor).map_err(refusal)?;
         let (mut entries, mut is_cut) = (Vec::new(), false);

@@ -1,12 +1,11 @@
 //! A listing as a page for people or as JSON for programs. Names of files are hostile here: whoever may write below the root chose them.
 
-use super::{Entry, EntryKind, Listing};
+use super::{Entry, EntryKind, Listing, ListingAsk};
 use crate::answer::Page;
-use crate::ask::{Ask, Method};
 use crate::path;
-use crate::quality::{Quality, preferences};
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
+use tidegate_wire::preferences::{Quality, preferences};
 
 /// Later dates cannot be written with four digits.
 const SECONDS_MAX: u64 = 253_402_300_799;
@@ -15,11 +14,11 @@ const STYLE: &str = "body{font:1rem/1.5 system-ui,sans-serif;margin:2rem}table{b
     th,td{padding:.1rem 2rem .1rem 0;text-align:left}.n{text-align:right;font-variant-numeric:tabular-nums}";
 
 impl Listing {
-    pub fn page(&self, ask: &Ask) -> Page {
-        let (media_type, body) = if prefers_json(ask.accept) {
+    pub fn page(&self, ask: &ListingAsk) -> Page {
+        let (media_type, body) = if ask.prefers_json {
             ("application/json", self.json())
         } else {
-            ("text/html; charset=utf-8", self.html(ask.request_path))
+            ("text/html; charset=utf-8", self.html(&ask.request_path))
         };
         let headers = vec![
             ("content-type", media_type.into()),
@@ -29,7 +28,7 @@ impl Listing {
             ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'".into()),
         ];
         let content_length = body.len() as u64;
-        let body = if ask.method == Method::Head { Vec::new() } else { body.into_bytes() };
+        let body = if ask.is_head { Vec::new() } else { body.into_bytes() };
         Page { status: 200, headers, body, content_length }
     }
 
@@ -93,7 +92,7 @@ fn reference(entry: &Entry) -> String {
 }
 
 /// Whether JSON is wanted more than HTML.
-fn prefers_json(accept: Option<&[u8]>) -> bool {
+pub fn prefers_json(accept: Option<&[u8]>) -> bool {
     let Some(accept) = accept else { return false };
     weight(accept, [b"application/json", b"application/*"]) > weight(accept, [b"text/html", b"text/*"])
 }

@@ -2,11 +2,11 @@
 //! How a path is opened without leaving the root is in `beneath`, how a file becomes an answer in `representation`.
 
 use crate::Settings;
-use crate::answer::{Answer, Refused};
+use crate::answer::{Answer, Page, Refused};
 use crate::ask::{Ask, Method};
 use crate::beneath::{Beneath, Purpose};
 use crate::coding::{Coding, choose};
-use crate::listing::Listing;
+use crate::listing::ListingAsk;
 use crate::media_type::MediaTypes;
 use crate::path::{self, FilePath};
 use crate::representation::{Kind, OpenFile, Representation};
@@ -57,10 +57,14 @@ impl Root {
         })
     }
 
-    /// Answers one request. It may wait for the file system, so it belongs on a thread that may wait: a listing looks at up to
-    /// 10,000 entries.
+    /// Answers one request. It opens some files at most, and waits for the file system no longer than that takes.
     pub fn answer(&self, ask: &Ask, now: SystemTime) -> Answer {
         self.find(ask, now).unwrap_or_else(Answer::Refused)
+    }
+
+    /// Lists a folder that [`Root::answer`] found: a page, or why not. It looks at up to 20,000 names, so it belongs on a thread that may wait.
+    pub fn list(&self, ask: &ListingAsk) -> Result<Page, Refused> {
+        ask.read(&self.beneath, self.hidden)
     }
 
     fn find(&self, ask: &Ask, now: SystemTime) -> Result<Answer, Refused> {
@@ -94,7 +98,7 @@ impl Root {
         }
         match index {
             Some((file, path)) => self.file(file, &path, ask, now),
-            None => Listing::read(&self.beneath, &path.relative, self.hidden).map(|listing| Answer::Page(listing.page(ask))),
+            None => Ok(Answer::Folder(ListingAsk::new(&path.relative, ask))),
         }
     }
 

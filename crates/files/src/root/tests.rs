@@ -59,8 +59,12 @@ impl Site {
 
     /// Both ways of opening files have to give the same answer.
     fn answer(&self, ask: &Ask) -> Answer {
-        let kernel = Root::open(&self.settings).expect("a root").answer(ask, now());
-        let walk = Root::open(&self.settings).expect("a root").walking().answer(ask, now());
+        let whole = |root: Root| match root.answer(ask, now()) {
+            Answer::Folder(listing) => root.list(&listing).map_or_else(Answer::Refused, Answer::Page),
+            answer => answer,
+        };
+        let kernel = whole(Root::open(&self.settings).expect("a root"));
+        let walk = whole(Root::open(&self.settings).expect("a root").walking());
         let text = String::from_utf8_lossy(ask.path);
         if !told(&kernel).contains("multipart") {
             assert_eq!(told(&kernel), told(&walk), "{text}");
@@ -91,7 +95,7 @@ fn body(answer: &Answer) -> String {
             assert!(body.is_empty() || body.len() as u64 == answer.content_length);
         }
         Answer::Page(page) => body.extend(&page.body),
-        Answer::Redirect { .. } | Answer::NotModified { .. } | Answer::Refused(_) => {}
+        Answer::Folder(_) | Answer::Redirect { .. } | Answer::NotModified { .. } | Answer::Refused(_) => {}
     }
     String::from_utf8(body).expect("text")
 }
@@ -110,7 +114,7 @@ fn headers(answer: &Answer) -> Headers {
         Answer::File(answer) => answer.headers.clone(),
         Answer::Page(page) => page.headers.clone(),
         Answer::NotModified { headers } => headers.clone(),
-        Answer::Redirect { .. } => Vec::new(),
+        Answer::Folder(_) | Answer::Redirect { .. } => Vec::new(),
         Answer::Refused(refused) => refused.headers(),
     }
 }

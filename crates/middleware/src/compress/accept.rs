@@ -1,9 +1,7 @@
 //! `Accept-Encoding` (RFC 9110 section 12.5.3): which codings a client takes, and how gladly. Foreign input; what is malformed counts for nothing.
 
 use tidegate_model::Coding;
-
-/// In thousandths, as three digits behind the point are all that there may be.
-type Quality = u16;
+use tidegate_wire::preferences::{Quality, preferences};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Accepted {
@@ -18,10 +16,7 @@ pub struct Accepted {
 impl Accepted {
     pub fn of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Accepted {
         let mut accepted = Accepted::default();
-        for item in values.flat_map(|value| value.split(|byte| *byte == b',')) {
-            let mut parts = item.split(|byte| *byte == b';');
-            let name = parts.next().unwrap_or_default().trim_ascii();
-            let Some(quality) = quality(parts) else { continue };
+        for (name, quality) in values.flat_map(preferences) {
             let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
             let place = match () {
                 () if is(b"zstd") => &mut accepted.zstd,
@@ -61,34 +56,9 @@ impl Accepted {
     }
 }
 
-/// `None`: not one that can be read.
-fn quality<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> Option<Quality> {
-    let mut quality = 1000;
-    for parameter in parameters {
-        let parameter = parameter.trim_ascii();
-        let Some(value) = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q=")) else { continue };
-        quality = thousandths(value)?;
-    }
-    Some(quality)
-}
-
-/// `0.5`, `1`, `1.000`.
-fn thousandths(value: &[u8]) -> Option<Quality> {
-    let (whole, digits) = match value {
-        [whole @ (b'0' | b'1')] => (whole, &b""[..]),
-        [whole @ (b'0' | b'1'), b'.', digits @ ..] if digits.len() <= 3 => (whole, digits),
-        _ => return None,
-    };
-    let mut thousandths = Quality::from(whole - b'0') * 1000;
-    for (digit, unit) in digits.iter().zip([100, 10, 1]) {
-        thousandths += Quality::from(digit.is_ascii_digit().then(|| digit - b'0')?) * unit;
-    }
-    (thousandths <= 1000).then_some(thousandths)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Accepted, thousandths};
+    use super::Accepted;
     use tidegate_model::Coding;
 
     #[test]
@@ -127,22 +97,6 @@ mod tests {
         let accepted = Accepted::of([&b"gzip, br, zstd"[..]].into_iter());
         assert_eq!(accepted.best(&[Coding::Gzip, Coding::Zstd]), Some(Coding::Gzip));
         assert_eq!(accepted.best(&[]), None);
-    }
-
-    #[test]
-    fn a_quality_has_three_digits_at_most() {
-        let check = |text: &str, expected: Option<u16>| assert_eq!(thousandths(text.as_bytes()), expected, "{text}");
-        check("0", Some(0));
-        check("1", Some(1000));
-        check("0.", Some(0));
-        check("0.5", Some(500));
-        check("0.125", Some(125));
-        check("1.000", Some(1000));
-        check("1.001", None);
-        check("0.1234", None);
-        check("0.1x", None);
-        check(".5", None);
-        check("", None);
     }
 
     #[test]

@@ -33,6 +33,9 @@ impl CompiledCompress {
     ///
     /// `length` is that of the body, if it is known.
     pub fn choose(&self, request: &RequestHead, response: &mut ResponseHead, length: Option<u64>) -> Option<Coding> {
+        if response.status == 304 {
+            settle_not_modified(request, response);
+        }
         if !self.may_be_coded(response, length) {
             return None;
         }
@@ -67,6 +70,18 @@ pub fn settle(response: &mut ResponseHead, coding: Coding) {
         fields.remove(gone);
     }
     weaken_etag(response);
+}
+
+/// A 304 has the validator and the `Vary` of the answer that it stands for (RFC 9110 section 15.4.5). A client that names the weak validator has a
+/// coded one, since nobody else makes a strong one weak.
+fn settle_not_modified(request: &RequestHead, response: &mut ResponseHead) {
+    let Some(etag) = response.fields.get(HeaderId::ETag).filter(|etag| etag.starts_with(b"\"")) else { return };
+    let is_coded = |asked: &[u8]| asked.trim_ascii().strip_prefix(b"W/") == Some(etag);
+    let mut asked = request.fields.all_named(b"if-none-match").flat_map(|line| line.split(|byte| *byte == b','));
+    if asked.any(is_coded) {
+        weaken_etag(response);
+        add_vary(response);
+    }
 }
 
 /// RFC 9110 section 8.8.1: two representations that mean the same have a weak validator in common, never a strong one.

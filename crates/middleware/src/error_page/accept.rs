@@ -1,5 +1,7 @@
 //! Which form of an error a client likes best, by its `Accept` (RFC 9110 section 12.5.1).
 
+use tidegate_wire::preferences::{Quality, preferences};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liked {
     Html,
@@ -11,17 +13,14 @@ pub enum Liked {
 const RANGES_MAX: usize = 50;
 
 /// How a form stands: its weight in thousandths, how precisely it was named, and how early.
-type Rank = (u16, u8, std::cmp::Reverse<usize>);
+type Rank = (Quality, u8, std::cmp::Reverse<usize>);
 
 /// Plain text where the client says nothing, or likes several just as much.
 pub fn liked<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Liked {
     let mut best: [Option<Rank>; 3] = [None; 3];
     let forms = [Liked::Text, Liked::Json, Liked::Html];
-    let ranges = lines.flat_map(|line| line.split(|byte| *byte == b','));
-    for (position, range) in ranges.enumerate().take(RANGES_MAX) {
-        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let name = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="))).map_or(1000, weight);
+    for (position, (name, weight)) in lines.flat_map(preferences).enumerate().take(RANGES_MAX) {
+        let name = name.to_ascii_lowercase();
         for (form, best) in forms.iter().zip(&mut best) {
             let Some(precision) = precision(*form, &name) else { continue };
             let rank = (weight, precision, std::cmp::Reverse(position));
@@ -56,12 +55,6 @@ fn precision(form: Liked, range: &[u8]) -> Option<u8> {
     } else {
         (range == b"*/*").then_some(0)
     }
-}
-
-/// `0.8` in thousandths; what is none counts as nothing.
-fn weight(text: &[u8]) -> u16 {
-    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f32>().ok()).unwrap_or(0.0);
-    (number.clamp(0.0, 1.0) * 1000.0) as u16
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ impl CompiledConditions {
             host: request.host(),
             scheme: context.scheme,
             client_ip: context.client_ip,
+            client_certificate: context.client_certificate,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Text with placeholders, compiled and rendered. Where the text goes decides what is done to the bytes a client could have chosen:
 //! nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
 
-use crate::context::View;
+use crate::context::{View, client_certificate_text};
 use crate::errors::reason_phrase;
 use regex::bytes::Captures;
 use std::io::Write;
@@ -160,7 +160,11 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
         Placeholder::ClientIp => render_ip(context.client_ip, out),
         Placeholder::ClientPort => render_number(u64::from(context.client_port), out),
         Placeholder::TlsSni => encode(target, context.tls_sni.unwrap_or_default().as_bytes(), out),
+        Placeholder::TlsJa4 => out.extend_from_slice(context.tls_ja4.unwrap_or_default().as_bytes()),
         Placeholder::TlsVersion => out.extend_from_slice(context.tls_version.unwrap_or_default().as_bytes()),
+        Placeholder::TlsClient(field) => {
+            encode(target, client_certificate_text(context.client_certificate, *field).as_bytes(), out);
+        }
         Placeholder::RequestHeader(name) => render_field(target, name, request.fields.all_named(name.as_bytes()), out),
         Placeholder::RequestCookie(name) => {
             encode(target, cookie_value(&request.fields, name.as_bytes()).unwrap_or_default(), out);

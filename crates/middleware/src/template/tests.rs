@@ -35,6 +35,7 @@ fn every_placeholder() {
     check("{client.port}", "40000");
     check("{tls.sni}", "sni.example.com");
     check("{tls.version}", "TLSv1.3");
+    check("{tls.ja4}", "t13d1516h2_8daaf6152771_d8a2da3f94cd");
     check("{request.header.X-A}", "1, 2");
     check("{request.header.cookie}", "a=1; b=2");
     check("{request.header.none}", "");
@@ -48,8 +49,10 @@ fn every_placeholder() {
 #[test]
 fn what_is_not_there_is_empty() {
     let head = request("/", "", &[]);
-    let plain = Context { tls_sni: None, tls_version: None, upstream_address: None, ..context() };
-    for text in ["{host}", "{query}", "{tls.sni}", "{tls.version}", "{upstream.address}", "{response.header.etag}", "$1"] {
+    let plain = Context { tls_sni: None, tls_version: None, tls_ja4: None, upstream_address: None, ..context() };
+    for text in
+        ["{host}", "{query}", "{tls.sni}", "{tls.version}", "{tls.ja4}", "{upstream.address}", "{response.header.etag}", "$1"]
+    {
         let mut out = Vec::new();
         let view = View { context: &plain, request: &head, response: None };
         CompiledTemplate::new(&template(text), Target::Text).render(view, &mut out);

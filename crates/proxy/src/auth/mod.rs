@@ -18,6 +18,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tidegate_middleware::{Walk, credentials};
 use tidegate_passwords::PASSWORD_BYTES_MAX;
+use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use zeroize::Zeroize;
 
@@ -55,10 +56,11 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// Waits until it is known whether the password fits. The error is the client's leaving.
-    pub(crate) async fn await_log_in(&mut self, ticket: Ticket) -> Result<Result<(), Refusal>, Failure> {
+    pub(crate) async fn await_log_in(&mut self, ticket: Ticket, total: Option<Duration>) -> Result<Result<(), Refusal>, Failure> {
         let user = ticket.user();
+        let left = self.left_of(total);
         // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
-        let waiting = rt::timeout(WAIT_MAX, ticket);
+        let waiting = rt::timeout(WAIT_MAX.min(left), ticket);
         let outcome = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?;
         Ok(match (outcome, user) {
             (Some(Outcome::Fits), Some(user)) => {
@@ -66,6 +68,7 @@ impl<S: Sock> Request<'_, S> {
                 Ok(())
             }
             (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NOT_AUTHENTICATED),
+            (None, _) if left <= WAIT_MAX => Err(Refusal::from(UpstreamError::TotalTimeout)),
             (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PASSWORDS_BUSY),
         })
     }

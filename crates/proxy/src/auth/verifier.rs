@@ -39,16 +39,28 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
+    /// In order of arrival. The one with the lowest turn is next, so that clients take turns however many questions each of them has.
     waiting: VecDeque<Arc<Job>>,
     /// Waiting, or being verified. Each is somebody's ticket, or a thread's.
     under_way: HashMap<Key, Arc<Job>>,
-    of_clients: HashMap<IpAddr, usize>,
+    of_clients: HashMap<IpAddr, OfClient>,
+    /// The turn of the question that was taken last.
+    turn: u64,
     threads: usize,
     idle: usize,
 }
 
+/// What a client has in the queue, or with a thread.
+#[derive(Default)]
+struct OfClient {
+    questions: usize,
+    /// Of its last one.
+    turn: u64,
+}
+
 /// One question.
 struct Job {
+    turn: u64,
     key: Key,
     client: IpAddr,
     /// Nobody has the name: the hash is somebody else's, and the answer is no.
@@ -123,11 +135,12 @@ impl Verifier {
         let job = match queue.under_way.get(&key) {
             Some(job) => job.clone(),
             None => {
-                let of_client = queue.of_clients.get(&client).copied().unwrap_or(0);
+                let of_client = queue.of_clients.get(&client).map_or(0, |client| client.questions);
                 if queue.waiting.len() >= WAITING_MAX || of_client >= WAITING_OF_CLIENT_MAX || !self.has_thread(&mut queue) {
                     return Asked::Busy;
                 }
                 let job = Arc::new(Job {
+                    turn: queue.next_turn(client),
                     key,
                     client,
                     is_nobody: found.user.is_none(),
@@ -171,18 +184,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Queue {
+    /// One round later than the client's last question, and never earlier than what is being answered.
+    fn next_turn(&self, client: IpAddr) -> u64 {
+        self.of_clients.get(&client).map_or(self.turn, |client| self.turn.max(client.turn + 1))
+    }
+
     fn add(&mut self, job: Arc<Job>) {
-        *self.of_clients.entry(job.client).or_insert(0) += 1;
+        let client = self.of_clients.entry(job.client).or_default();
+        client.questions += 1;
+        client.turn = job.turn;
         self.under_way.insert(job.key, job.clone());
         self.waiting.push_back(job);
+    }
+
+    fn take(&mut self) -> Option<Arc<Job>> {
+        // `min_by_key` takes the first of several, which has waited longest.
+        let (position, _) = self.waiting.iter().enumerate().min_by_key(|(_, job)| job.turn)?;
+        let job = self.waiting.remove(position)?;
+        self.turn = self.turn.max(job.turn);
+        Some(job)
     }
 
     /// It was answered, or nobody waits for it any more.
     fn remove(&mut self, job: &Arc<Job>) {
         self.under_way.remove(&job.key);
-        if let Some(count) = self.of_clients.get_mut(&job.client) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(client) = self.of_clients.get_mut(&job.client) {
+            client.questions -= 1;
+            if client.questions == 0 {
                 self.of_clients.remove(&job.client);
             }
         }
@@ -203,7 +231,7 @@ impl Shared {
     fn next(&self) -> Option<Arc<Job>> {
         let mut queue = lock(&self.queue);
         loop {
-            if let Some(job) = queue.waiting.pop_front() {
+            if let Some(job) = queue.take() {
                 return Some(job);
             }
             queue.idle += 1;

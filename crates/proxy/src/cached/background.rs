@@ -34,7 +34,7 @@ impl<S: Sock> Request<'_, S> {
             let _counted = counted;
             let mut request = Request::in_background(&connection, settings, head, (client_ip, site.clone(), route), mark);
             request.upstream = upstream;
-            request.fetch_for_nobody(site.compiled.route(route), origin, (ticket, tier), asked).await;
+            request.fetch_for_nobody(site.compiled.route(Some(route)), origin, (ticket, tier), asked).await;
         }));
     }
 

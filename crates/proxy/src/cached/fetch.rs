@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation, storing};
+use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation, revalidation, storing};
 use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, StoredHead, Writer};
 use tidegate_telemetry::UpstreamError;
@@ -50,7 +50,7 @@ pub struct Fetch {
 
 pub enum Answered {
     /// What is kept still holds.
-    Validated { object: Arc<Object>, status: CacheStatus },
+    Validated { object: Arc<Object>, status: CacheStatus, own: Option<Box<OwnFields>> },
     /// What is kept, although it is stale, because the upstream fails.
     Stale(Arc<Object>),
     /// The upstream spoke of something else.
@@ -111,7 +111,9 @@ impl<S: Sock> Request<'_, S> {
                 }
                 let ttl_seconds = Some(object.ttl_seconds(now));
                 let status = CacheStatus::Forwarded { why, status: Some(304), ttl_seconds, stored, collapsed: false };
-                Answered::Validated { object, status }
+                // A cookie that comes with a 304 is this client's, as one that comes with a whole answer.
+                let own = self.with_response(|response| copied(revalidation::withheld(response.fields, &object.head)));
+                Answered::Validated { object, status, own: Some(own) }
             }
             Begun::AskAgain(ticket) => Answered::AskAgain(ticket),
         };
@@ -164,8 +166,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// What the answer says to this client alone.
     fn withheld(&self, kept: &StoredHead) -> Box<OwnFields> {
-        let copied = |(name, value): tidegate_cache::Field<'_>| (name.into(), value.into());
-        self.with_response(|response| storing::withheld(response.fields, kept).map(copied).collect())
+        self.with_response(|response| copied(storing::withheld(response.fields, kept)))
     }
 
     /// The answer's head as the cache is shown it: with names in lower case.
@@ -180,6 +181,10 @@ impl<S: Sock> Request<'_, S> {
     pub(crate) fn is_in_background(&self) -> bool {
         matches!(self.responder, Responder::Nobody)
     }
+}
+
+fn copied<'a>(fields: impl Iterator<Item = tidegate_cache::Field<'a>>) -> Box<OwnFields> {
+    fields.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Trailers are not kept.

@@ -14,9 +14,11 @@ use self::asked::Asked;
 pub use self::body::StoredBody;
 use self::fetch::{Answered, Fetch};
 pub use self::fetch::{Caching, Kept};
+pub(crate) use self::serve::Hit;
 pub use self::tier::{CacheTier, TierSettings};
 use crate::failure::{Failure, Refusal};
 use crate::forward::unless_gone;
+use crate::forwarded::each_claim_of_url;
 use crate::pool::WorkerPool;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
@@ -28,11 +30,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_cache::policy::{CacheStatus, Forward};
+use tidegate_cache::policy::{CacheStatus, Forward, answer};
 use tidegate_cache::store::Adopted;
 use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
 use tidegate_model::{Cache, MatchLine, Purging};
-use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
@@ -105,6 +106,39 @@ impl<S: Sock> Clone for Origin<S> {
     }
 }
 
+impl<S: Sock> Origin<S> {
+    /// None where nothing is asked, as in a route whose pool is not there.
+    pub(crate) fn of(route: &CompiledRoute, pool: Option<&Rc<WorkerPool<S>>>) -> Option<Origin<S>> {
+        match (pool, &route.script) {
+            (Some(pool), _) => Some(Origin::Pool(pool.clone())),
+            (None, Some(_)) => Some(Origin::Script),
+            (None, None) => None,
+        }
+    }
+}
+
+/// What the cache says of a request at once.
+pub(crate) enum Looked {
+    Hit(Hit),
+    /// Boxed: whatever it is, it takes longer.
+    Other(Box<Other>),
+}
+
+pub(crate) enum Other {
+    /// Whether the client may, is still to be found out.
+    Purge,
+    /// The cache only hears of it.
+    PassBy(Forward, Option<Key>),
+    /// For it something has to be asked, waited for or fetched.
+    Lookup(Lookup, Key, Rc<Asked>),
+}
+
+impl Looked {
+    fn other(other: Other) -> Looked {
+        Looked::Other(Box::new(other))
+    }
+}
+
 /// The same for the same conditions, also after a restart. Where it is not, answers are fetched anew.
 fn identity(matches: &[MatchLine]) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -113,38 +147,46 @@ fn identity(matches: &[MatchLine]) -> u64 {
 }
 
 impl<S: Sock> Request<'_, S> {
-    /// Answers with what is kept, or asks the upstream.
-    pub(crate) async fn answer_cached(
+    /// Looks for what is kept.
+    pub(crate) fn look_up_kept(&self, route: &CompiledRoute, cache: &RouteCache, origin: &Origin<S>) -> Looked {
+        if cache.purging.is_open() && self.head.method_name() == b"PURGE" {
+            return Looked::other(Other::Purge);
+        }
+        // A body would be part of the question, and what answers to it may differ.
+        let is_plain = matches!(self.framing, BodyFraming::None | BodyFraming::Length(0)) && self.hop.upgrade.is_none();
+        let Some(key) = self.cache_key() else { return Looked::other(Other::PassBy(Forward::Bypass, None)) };
+        if !is_plain {
+            let why = if matches!(self.head.method, Method::Get | Method::Head) { Forward::Request } else { Forward::Method };
+            return Looked::other(Other::PassBy(why, Some(key)));
+        }
+        let partition = self.partition(cache, route, origin);
+        let now = cache.tier.now();
+        self.as_asked(&partition, |request| match cache.store.lookup(&key, request, now) {
+            Lookup::Hit { object, age_seconds, ttl_seconds } => {
+                let shape = answer::answer(request, &object.head, Some(object.body_bytes));
+                let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
+                Looked::Hit(Hit { object, shape, age_seconds, status, own: None })
+            }
+            Lookup::Bypass(why) => Looked::other(Other::PassBy(why, Some(key))),
+            lookup => match Asked::new(request) {
+                Some(asked) => Looked::other(Other::Lookup(lookup, key, asked.into())),
+                None => Looked::other(Other::PassBy(Forward::Bypass, Some(key))),
+            },
+        })
+    }
+
+    /// Answers what nothing kept answers at once.
+    pub(crate) async fn answer_not_at_hand(
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
         origin: Origin<S>,
+        other: Box<Other>,
     ) -> Result<(), Failure> {
-        if cache.purging.is_open() && self.head.method_name() == b"PURGE" {
-            return Box::pin(self.purge(cache)).await;
-        }
-        // A body would be part of the question, and what answers to it may differ.
-        let is_plain = self.framing == BodyFraming::None && self.hop.upgrade.is_none();
-        let Some(key) = self.cache_key() else { return self.pass_by(route, &origin, Forward::Bypass, None).await };
-        if !is_plain {
-            let why = if matches!(self.head.method, Method::Get | Method::Head) { Forward::Request } else { Forward::Method };
-            return self.pass_by(route, &origin, why, Some(key)).await;
-        }
-        let partition = self.partition(cache, route, &origin);
-        let now = cache.tier.now();
-        let lookup = self.as_asked(&partition, |request| cache.store.lookup(&key, request, now));
-        match lookup {
-            Lookup::Hit { object, age_seconds: _, ttl_seconds } => {
-                let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
-                pin!(self.serve_object(route, cache, &object, None, status)).await
-            }
-            Lookup::Bypass(why) => self.pass_by(route, &origin, why, Some(key)).await,
-            lookup => {
-                let Some(asked) = self.as_asked(&partition, Asked::new) else {
-                    return self.pass_by(route, &origin, Forward::Bypass, Some(key)).await;
-                };
-                Box::pin(self.answer_missed(route, cache, origin, (key, asked.into()), lookup)).await
-            }
+        match *other {
+            Other::Purge => self.purge(cache).await,
+            Other::PassBy(why, key) => self.pass_by(route, &origin, why, key).await,
+            Other::Lookup(lookup, key, asked) => self.answer_missed(route, cache, origin, (key, asked), lookup).await,
         }
     }
 
@@ -161,23 +203,24 @@ impl<S: Sock> Request<'_, S> {
             let (wait, why) = match lookup {
                 Lookup::Hit { object, ttl_seconds, .. } => {
                     let status = CacheStatus::Hit { ttl_seconds: ttl_seconds as i64 };
-                    return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                    return self.serve_kept(route, cache, Hit::of(object, &asked, status, &cache.tier)).await;
                 }
                 // Why it may be given makes no difference: `Age` and `Cache-Status` tell the client how old it is.
                 Lookup::Stale { object, revalidation, .. } => {
                     if let Some(ticket) = revalidation {
                         self.revalidate(cache, &origin, ticket, &asked);
                     }
-                    return self.serve_stale(route, cache, &object, &asked).await;
+                    return self.serve_stale(route, cache, object, &asked).await;
                 }
                 Lookup::Fetch(ticket, why) => return self.fetch(route, cache, origin, (ticket, why), asked).await,
                 Lookup::Bypass(why) => return self.pass_by(route, &origin, why, Some(key)).await,
                 Lookup::GatewayTimeout => return self.answer_refusal(Refusal::NOT_KEPT).await,
                 Lookup::Wait(wait, why) => (wait, why),
             };
-            match self.wait_for(cache, wait, &asked).await? {
+            match self.wait_for(route, cache, wait, &asked).await? {
                 Some(WaitOutcome::Read(reader)) => {
-                    let ttl_seconds = reader.opening().terms.lifetime_seconds as i64;
+                    let terms = &reader.opening().terms;
+                    let ttl_seconds = terms.lifetime_seconds as i64 - terms.age_seconds(cache.tier.now()) as i64;
                     let status = CacheStatus::Forwarded {
                         why,
                         status: None,
@@ -190,7 +233,7 @@ impl<S: Sock> Request<'_, S> {
                 Some(WaitOutcome::Serve(object)) => {
                     let ttl_seconds = Some(object.ttl_seconds(cache.tier.now()));
                     let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: false, collapsed: true };
-                    return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                    return self.serve_kept(route, cache, Hit::of(object, &asked, status, &cache.tier)).await;
                 }
                 Some(WaitOutcome::Fetch(ticket)) => return self.fetch(route, cache, origin, (ticket, why), asked).await,
                 Some(WaitOutcome::LookUpAgain) => {
@@ -216,10 +259,13 @@ impl<S: Sock> Request<'_, S> {
     }
 
     pub(super) async fn ask(&mut self, route: &CompiledRoute, origin: &Origin<S>) -> Result<(), Failure> {
-        match (origin, &route.script) {
-            (Origin::Pool(pool), _) => pin!(self.forward(route, pool.clone())).await,
-            (Origin::Script, Some(script)) => Box::pin(self.run_script(route, script)).await,
-            (Origin::Script, None) => self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await,
+        let pool = match origin {
+            Origin::Pool(pool) => Some(pool.clone()),
+            Origin::Script => None,
+        };
+        match route.timeouts.total {
+            None => pin!(self.answer_from(route, pool)).await,
+            Some(total) => Box::pin(self.within(total, async |request| request.answer_from(route, pool).await)).await,
         }
     }
 
@@ -232,10 +278,10 @@ impl<S: Sock> Request<'_, S> {
         (ticket, why): (FetchTicket, Forward),
         asked: Rc<Asked>,
     ) -> Result<(), Failure> {
-        let mut ticket = match self.read_disk(cache, ticket, &asked).await? {
+        let mut ticket = match self.read_disk(route, cache, ticket, &asked).await? {
             Adopted::Serve(object) => {
                 let status = CacheStatus::Hit { ttl_seconds: object.ttl_seconds(cache.tier.now()) };
-                return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                return self.serve_kept(route, cache, Hit::of(object, &asked, status, &cache.tier)).await;
             }
             Adopted::Fetch(ticket) => ticket,
         };
@@ -246,11 +292,12 @@ impl<S: Sock> Request<'_, S> {
             self.caching = Some(Box::new(Caching::Fetch(fetch)));
             let outcome = pin!(self.ask(route, &origin)).await;
             match (outcome, self.caching.take().map(|caching| *caching)) {
-                (Ok(()), Some(Caching::Answered(Answered::Validated { object, status }))) => {
-                    return self.serve_object(route, cache, &object, Some(&asked), status).await;
+                (Ok(()), Some(Caching::Answered(Answered::Validated { object, status, own }))) => {
+                    let hit = Hit { own, ..Hit::of(object, &asked, status, &cache.tier) };
+                    return self.serve_kept(route, cache, hit).await;
                 }
                 (Ok(()), Some(Caching::Answered(Answered::Stale(object)))) => {
-                    return self.serve_stale(route, cache, &object, &asked).await;
+                    return self.serve_stale(route, cache, object, &asked).await;
                 }
                 (Ok(()), Some(Caching::Answered(Answered::AskAgain(again)))) => {
                     ticket = again;
@@ -261,7 +308,7 @@ impl<S: Sock> Request<'_, S> {
                 // RFC 5861 section 4: no answer at all is an error as well.
                 (Err(Failure::Upstream(fault)), Some(Caching::Fetch(mut fetch))) if !self.responder.has_started() => {
                     return match fetch.ticket.serve_stale(cache.tier.now()) {
-                        Some((object, _)) => self.serve_stale(route, cache, &object, &asked).await,
+                        Some((object, _)) => self.serve_stale(route, cache, object, &asked).await,
                         None => Err(Failure::Upstream(fault)),
                     };
                 }
@@ -284,23 +331,30 @@ impl<S: Sock> Request<'_, S> {
     /// Waits for another request's fetch; `None` when that takes longer than going alone should.
     async fn wait_for(
         &mut self,
+        route: &CompiledRoute,
         cache: &RouteCache,
         mut wait: WaitHandle,
         asked: &Asked,
     ) -> Result<Option<WaitOutcome>, Failure> {
-        let limit = Duration::from_secs(cache.store.wait_seconds_max());
+        let limit = Duration::from_secs(cache.store.wait_seconds_max()).min(self.left_of(route.timeouts.total));
         let waiting = pin!(rt::timeout(limit, poll_fn(|cx| asked.with(|request| wait.poll(request.fields, cx)))));
         unless_gone(&mut self.responder, &Cell::new(true), waiting).await
     }
 
     /// The answer from the disk, if it is there and fresh; if it is stale, the ticket asks about it.
-    async fn read_disk(&mut self, cache: &RouteCache, ticket: FetchTicket, asked: &Asked) -> Result<Adopted, Failure> {
+    async fn read_disk(
+        &mut self,
+        route: &CompiledRoute,
+        cache: &RouteCache,
+        ticket: FetchTicket,
+        asked: &Asked,
+    ) -> Result<Adopted, Failure> {
         let disk = if ticket.stale().is_none() { cache.tier.disk() } else { None };
         let Some(disk) = disk else { return Ok(Adopted::Fetch(ticket)) };
         let Some(mut reading) = asked.with(|request| disk.read(ticket.key(), request.fields)) else {
             return Ok(Adopted::Fetch(ticket));
         };
-        let waiting = pin!(rt::timeout(DISK_WAIT, reading.recv()));
+        let waiting = pin!(rt::timeout(DISK_WAIT.min(self.left_of(route.timeouts.total)), reading.recv()));
         let read = unless_gone(&mut self.responder, &Cell::new(true), waiting).await?;
         match read.flatten().flatten() {
             Some(object) => Ok(asked.with(|request| ticket.adopt(object, request.fields, cache.tier.now()))),
@@ -312,11 +366,11 @@ impl<S: Sock> Request<'_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        object: &Arc<Object>,
+        object: Arc<Object>,
         asked: &Asked,
     ) -> Result<(), Failure> {
-        let ttl_seconds = object.ttl_seconds(cache.tier.now());
-        self.serve_object(route, cache, object, Some(asked), CacheStatus::Hit { ttl_seconds }).await
+        let status = CacheStatus::Hit { ttl_seconds: object.ttl_seconds(cache.tier.now()) };
+        self.serve_kept(route, cache, Hit::of(object, asked, status, &cache.tier)).await
     }
 
     /// The URL that the client asked for, in the spelling that routes are found by, which is what a purge names.
@@ -344,9 +398,7 @@ impl<S: Sock> Request<'_, S> {
         }
         if self.peer_is_trusted {
             // What a proxy in front says of the client's request is part of what upstreams answer by.
-            for name in [&b"x-forwarded-proto"[..], b"x-forwarded-host"] {
-                self.head.fields.all_named(name).for_each(|value| add(&[b"\ntold ", value]));
-            }
+            each_claim_of_url(&self.head.fields, |name, value| add(&[b"\ntold ", name, b": ", value]));
         }
         if let Some(host) = self.head.fields.get(HeaderId::Host).filter(|host| *host != self.head.authority()) {
             add(&[b"\nhost ", host]);
@@ -366,6 +418,12 @@ impl<S: Sock> Request<'_, S> {
             && !self.head.fields.has(HeaderId::Authorization)
         {
             fields.push((b"authorization", user.name.as_bytes()));
+        }
+        // The same with who has shown a certificate: upstreams may be told of it in many ways.
+        if let (None, Some(certificate)) = (&self.record.user, &self.connection.client_certificate)
+            && !self.head.fields.has(HeaderId::Authorization)
+        {
+            fields.push((b"authorization", certificate.fingerprint().as_bytes()));
         }
         run(tidegate_cache::RequestHead { method: self.head.method_name(), fields: &fields })
     }

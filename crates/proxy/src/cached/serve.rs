@@ -8,7 +8,7 @@ use super::tier::CacheTier;
 use super::{CacheStatus, RouteCache};
 use crate::coded::KeptCoding;
 use crate::exchange::{BodyLength, BodyReader};
-use crate::failure::Failure;
+use crate::failure::{Failure, Refusal};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
@@ -23,9 +23,28 @@ use tidegate_wire::head::Method;
 /// This proxy's name in `Cache-Status`.
 const NAME: &str = "tidegate";
 
+/// What is kept, and how it answers.
+pub(crate) struct Hit {
+    pub object: Arc<Object>,
+    pub shape: Answer,
+    pub age_seconds: u64,
+    pub status: CacheStatus,
+    pub own: Option<Box<OwnFields>>,
+}
+
+impl Hit {
+    /// Judged now, by what the client has asked.
+    pub(super) fn of(object: Arc<Object>, asked: &Asked, status: CacheStatus, tier: &CacheTier) -> Hit {
+        let shape = asked.with(|request| answer::answer(request, &object.head, Some(object.body_bytes)));
+        let age_seconds = object.age_seconds(tier.now());
+        Hit { object, shape, age_seconds, status, own: None }
+    }
+}
+
 /// Head and length of what is served.
 struct Facts<'a> {
     head: &'a StoredHead,
+    shape: Answer,
     length: Option<u64>,
     /// For `Age`; `None` when it has come from the upstream just now and is new.
     age_seconds: Option<u64>,
@@ -37,46 +56,64 @@ struct Facts<'a> {
 pub(super) type OwnFields = [(Box<[u8]>, Box<[u8]>)];
 
 impl<S: Sock> Request<'_, S> {
-    /// `asked`: what the client asked for, where the request's head is not that any more.
-    pub(super) async fn serve_object(
-        &mut self,
-        route: &CompiledRoute,
-        cache: &RouteCache,
-        object: &Arc<Object>,
-        asked: Option<&Asked>,
-        status: CacheStatus,
-    ) -> Result<(), Failure> {
+    /// Answers with what is kept.
+    pub(crate) async fn serve_kept(&mut self, route: &CompiledRoute, cache: &RouteCache, hit: Hit) -> Result<(), Failure> {
+        let Hit { object, shape, age_seconds, status, own } = hit;
+        if shape == Answer::NotSatisfiable {
+            return Box::pin(self.refuse_range(&object, status)).await;
+        }
         let length = object.body_bytes;
-        let age_seconds = Some(object.age_seconds(cache.tier.now()));
-        let shape = self.begin_stored(Facts { head: &object.head, length: Some(length), age_seconds, status, own: &[] }, asked);
+        let own = own.as_deref().unwrap_or_default();
+        let facts = Facts { head: &object.head, shape, length: Some(length), age_seconds: Some(age_seconds), status, own };
+        self.begin_stored(facts);
         if let Some(page) = self.page_for_upstream(route) {
             return Box::pin(self.send_page_instead(route, page)).await;
         }
         self.run_response_steps(route);
-        self.complete_response();
-        if shape == Answer::Whole
-            && self.head.method != Method::Head
-            && let Some(choice) = self.choose_coding(route, Some(length))
-        {
-            return Box::pin(self.serve_coded(cache, object, choice)).await;
+        if shape == Answer::NotModified {
+            // For what its head has to say; there is nothing to compress.
+            self.choose_coding(route, None);
+        }
+        if shape == Answer::Whole {
+            let choice = self.choose_coding(route, Some(length));
+            let coded = choice.and_then(|(coding, _)| object.coded(coding as usize).map(|body| (coding, body)));
+            let body = match (coded, choice) {
+                (Some((coding, body)), _) => {
+                    self.settle_coding(coding);
+                    body
+                }
+                (None, Some(choice)) => return Box::pin(self.serve_coded(cache, &object, choice)).await,
+                (None, None) => &object.body,
+            };
+            match &**body {
+                [] => return self.send_whole(b"").await,
+                [all] => return self.send_whole(all).await,
+                _ => {}
+            }
+            let length = body.iter().map(|chunk| chunk.len() as u64).sum();
+            return Box::pin(self.send_stored(shape, Some(length), StoredBody::kept(body, 0, length))).await;
         }
         let (skip, length) = part_of(shape, length);
-        self.send_stored(shape, Some(length), StoredBody::kept(&object.body, skip, length)).await
+        Box::pin(self.send_stored(shape, Some(length), StoredBody::kept(&object.body, skip, length))).await
     }
 
-    /// Compressed as it was the last time, or for the next time.
+    /// As any error of the proxy's own, so that the site has its say.
+    async fn refuse_range(&mut self, object: &Object, status: CacheStatus) -> Result<(), Failure> {
+        self.record.cache = Some(status.word());
+        let range = format!("bytes */{}", object.body_bytes);
+        let fields = [("content-range", range.into()), ("cache-status", status.value(NAME).into())];
+        self.answer_refusal_with(Refusal::KEPT_RANGE, &fields).await
+    }
+
+    /// Compressed for the next time.
     async fn serve_coded(
         &mut self,
         cache: &RouteCache,
         object: &Arc<Object>,
         (coding, level): crate::coded::CodingChoice,
     ) -> Result<(), Failure> {
+        self.complete_response();
         let place = coding as usize;
-        if let Some(body) = object.coded(place) {
-            let length = body.iter().map(|chunk| chunk.len() as u64).sum();
-            self.settle_coding(coding);
-            return self.send_stored(Answer::Whole, Some(length), StoredBody::kept(body, 0, length)).await;
-        }
         let mut body = BodyReader::Stored(Box::new(StoredBody::kept(&object.body, 0, object.body_bytes)));
         match self.start_coding((coding, level), Some(object.body_bytes)) {
             Some(mut coded) => {
@@ -107,16 +144,16 @@ impl<S: Sock> Request<'_, S> {
         let has_no_body = matches!(opening.head.status, 204 | 304);
         let length = if has_no_body { Some(0) } else { opening.content_length };
         let age_seconds = Some(opening.terms.age_seconds(tier.now())).filter(|age| *age > 0);
-        let shape = self.begin_stored(Facts { head: &opening.head, length, age_seconds, status, own }, Some(asked));
+        let shape = asked.with(|request| answer::answer(request, &opening.head, length));
+        self.begin_stored(Facts { head: &opening.head, shape, length, age_seconds, status, own });
         if let Some(page) = self.page_for_upstream(route) {
             return Box::pin(self.send_page_instead(route, page)).await;
         }
         self.run_response_steps(route);
-        self.complete_response();
         if shape == Answer::Whole
-            && self.head.method != Method::Head
             && let Some(coded) = self.choose_coding(route, length).and_then(|choice| self.start_coding(choice, length))
         {
+            self.complete_response();
             let mut body = BodyReader::Stored(Box::new(StoredBody::along(reader, 0, length)));
             let first = body.at_hand().unwrap_or_default();
             return Box::pin(self.stream_coded(coded, &mut body, first, &Cell::new(true))).await;
@@ -132,12 +169,8 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// The head of the answer, but for what steps make of it.
-    fn begin_stored(&mut self, facts: Facts<'_>, asked: Option<&Asked>) -> Answer {
-        let Facts { head, length, age_seconds, status, own } = facts;
-        let shape = match asked {
-            Some(asked) => asked.with(|request| answer::answer(request, head, length)),
-            None => self.as_asked(&[], |request| answer::answer(request, head, length)),
-        };
+    fn begin_stored(&mut self, facts: Facts<'_>) {
+        let Facts { head, shape, length, age_seconds, status, own } = facts;
         let code = match shape {
             Answer::Whole => head.status,
             Answer::NotModified => 304,
@@ -180,7 +213,6 @@ impl<S: Sock> Request<'_, S> {
             self.response.fields.push(b"age", more_digits.format(age_seconds).as_bytes());
         }
         self.push_cache_status(status);
-        shape
     }
 
     pub(super) fn push_cache_status(&mut self, status: CacheStatus) {
@@ -200,6 +232,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// `length` is that of what is sent; `None` is up to the end of the body.
     async fn send_stored(&mut self, shape: Answer, length: Option<u64>, body: StoredBody) -> Result<(), Failure> {
+        self.complete_response();
         self.consume_small_body();
         let status = self.response.status;
         let is_bodiless = matches!(shape, Answer::NotModified) || matches!(status, 204 | 304);

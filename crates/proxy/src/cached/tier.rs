@@ -183,6 +183,13 @@ impl Clock {
     }
 }
 
+/// One line for each time that the disk is left alone, which is as often as it is tried at most.
+fn tell_fault(disk: &Disk) {
+    if let Some((error, seconds)) = disk.take_fault() {
+        tracing::warn!(%error, folder = %disk.folder().display(), "the disk of the cache fails; it is left alone for {seconds} s, and answers are kept in memory");
+    }
+}
+
 /// The disk and the threads that call it, until it is dropped.
 pub struct DiskTier {
     disk: Arc<Disk>,
@@ -216,6 +223,7 @@ impl DiskTier {
                         Ok(Job::Delete(forgotten)) => disk.delete_forgotten(&forgotten),
                         Err(mpsc::RecvError) => return,
                     }
+                    tell_fault(&disk);
                 }
             })?;
         }
@@ -226,6 +234,7 @@ impl DiskTier {
                     Loaded::Done => return,
                     Loaded::More => {}
                     Loaded::Off => {
+                        tell_fault(&tier.disk);
                         drop(tier);
                         thread::sleep(LOAD_PAUSE);
                     }

@@ -49,6 +49,10 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
 
 /// The first bytes of the next request. `None`: the client is done, or it has been waited for long enough.
 async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
+    // What came early is answered; the rest needs the end of the handshake.
+    if connection.stream.is_early() && !connection.stream.has_unread() && Box::pin(connection.finish_handshake()).await.is_err() {
+        return None;
+    }
     // The last answer may have promised that the connection stays, or it comes from the accept queue: a draining listener waits a moment for one
     // more request, whose answer says that it is the last. Closing at once would cross that request on the way.
     let limit = if connection.is_draining() {

@@ -65,7 +65,9 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
         .data_frame_budget(DATA_FRAME_BUDGET)
         .handshake::<_, Bytes>(io);
     if let Ok(mut h2) = drive(&output, handshake).await {
-        connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+        if !connection.stream.is_early() {
+            connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+        }
         accept_streams(&connection, &mut h2, &output, limits.keep_alive).await;
         // What h2 said last, such as why it ended the connection.
         let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| output.poll_send(cx))).await;
@@ -93,6 +95,8 @@ async fn accept_streams<S: Sock>(
     let active: Rc<Cell<usize>> = Rc::default();
     let mut told = false;
     let mut was_used = true;
+    // With early data the client still owes the end of its handshake, which has the time of one.
+    let mut is_early = connection.stream.is_early();
     let mut tick = Box::pin(rt::sleep(keep_alive / 2));
     loop {
         let next = poll_fn(|cx| {
@@ -107,6 +111,10 @@ async fn accept_streams<S: Sock>(
                 return Poll::Ready(Next::Tick);
             }
             let accepted = h2.poll_accept(cx).map(Next::Stream);
+            if is_early && !connection.stream.is_early() {
+                is_early = false;
+                connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+            }
             if accepted.is_pending() {
                 let _ = output.poll_send(cx);
             }

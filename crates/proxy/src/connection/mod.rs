@@ -2,12 +2,14 @@
 
 mod h1;
 mod h2;
+mod introduced;
 mod refused;
 mod tls;
 
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::failure::Refusal;
 use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
+use crate::passthrough;
 use crate::record::Record;
 use crate::snapshot::{Listener, TlsIdentity};
 use crate::worker::{Worker, WorkerSnapshot};
@@ -17,9 +19,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_middleware::Trial;
-use tidegate_model::Scheme;
+use tidegate_model::listening::ListenerProtocol;
 use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
+use tidegate_wire::ClientCertificate;
 
 /// After an answer that ends the connection, unread input is thrown away for so long and so much: closing at once would make the
 /// kernel send a reset, which can destroy the answer before the client has read it.
@@ -32,12 +35,20 @@ pub struct Connection<S: Sock> {
     pub stream: Rc<Stream<S>>,
     pub client: SocketAddr,
     pub tls: Option<TlsFacts>,
+    /// What the client has shown in its handshake, of a site that asks.
+    pub client_certificate: Option<Box<ClientCertificate>>,
     /// The name in the ClientHello.
     pub server_name: Option<Box<str>>,
+    /// What its ClientHello says of the client, where the configuration asks for it.
+    pub ja4: Option<Box<str>>,
     /// The site whose TLS settings the connection has.
     pub tls_identity: Option<Arc<TlsIdentity>>,
     pub listener: Rc<ListenerState<S>>,
     pub facts: Rc<ConnectionFacts>,
+    /// Where the client connected to, where a load balancer has said it.
+    destination: Option<SocketAddr>,
+    /// By when a handshake has to be over whose time began before it.
+    handshake_until: Option<Instant>,
     local_ip: OnceCell<IpAddr>,
     client_ip_text: OnceCell<Box<str>>,
     /// The listener's place in the snapshot of that serial number. The snapshot itself is not held: an idle connection must not keep an old
@@ -46,22 +57,19 @@ pub struct Connection<S: Sock> {
 }
 
 /// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its own.
-pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, client: SocketAddr, listener: Rc<ListenerState<S>>) {
-    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-    let connections_per_ip = worker.snapshot().shared.limits.connections_per_ip;
-    if !worker.process.clients().try_add(client.ip(), connections_per_ip) {
-        worker.metrics.connections_refused.increment("connections_per_ip");
-        if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
-            tracing::warn!(client = %client.ip(), suppressed, setting = "limits connections-per-ip", "a client has too many connections");
-        }
+pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, peer: SocketAddr, listener: Rc<ListenerState<S>>) {
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    // A load balancer says first whose connection it is. Until then it is nobody's.
+    let is_introduced = listener.expects_header_from(peer.ip());
+    if !is_introduced && !may_connect(worker, peer.ip()) {
         return;
     }
-    let counted = Counted::new(worker.clone(), client.ip(), listener.scheme);
+    let mut counted = Counted::new(worker.clone(), (!is_introduced).then_some(peer.ip()), listener.protocol());
     sock.set_write_idle(CLIENT_WRITE_IDLE);
     let stream = Rc::new(Stream::plain(sock));
     let facts = ConnectionFacts {
         id: counted.id,
-        client,
+        client: Cell::new(peer),
         opened: SystemTime::now(),
         kind: Cell::new(ConnectionKind::Handshake),
         requests: Cell::new(0),
@@ -70,32 +78,55 @@ pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, client: SocketAddr, liste
         active: Cell::new(0),
     };
     let registered = listener.register(facts, &stream);
-    let connection = Connection {
+    let mut connection = Connection {
         worker: worker.clone(),
         stream,
-        client,
+        client: peer,
         tls: None,
+        client_certificate: None,
         server_name: None,
+        ja4: None,
         tls_identity: None,
         listener: listener.clone(),
         facts: registered.facts.clone(),
+        destination: None,
+        handshake_until: None,
         local_ip: OnceCell::new(),
         client_ip_text: OnceCell::new(),
         place: Cell::new((0, 0)),
     };
     let key = registered.key();
     let task = rt::spawn_abortable(async move {
-        let _counted = counted;
         let _registered = registered;
+        if is_introduced && !Box::pin(introduced::accept(&mut connection, &mut counted)).await {
+            return;
+        }
         serve(connection).await;
     });
     listener.served_by(key, task);
 }
 
+/// Counts a connection of a client, unless it has too many.
+fn may_connect<S: Sock>(worker: &Worker<S>, client: IpAddr) -> bool {
+    let connections_per_ip = worker.snapshot().shared.limits.connections_per_ip;
+    if worker.process.clients().try_add(client, connections_per_ip) {
+        return true;
+    }
+    worker.metrics.connections_refused.increment("connections_per_ip");
+    if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
+        tracing::warn!(%client, suppressed, setting = "limits connections-per-ip", "a client has too many connections");
+    }
+    false
+}
+
 async fn serve<S: Sock>(mut connection: Connection<S>) {
-    let is_h2 = match connection.listener.scheme {
-        Scheme::Http => false,
-        Scheme::Https => match Box::pin(tls::accept(&mut connection)).await {
+    // Boxed: few listeners pass anything on, and connections must not carry the size of it.
+    if connection.listener.passes_on() && Box::pin(passthrough::take(&mut connection)).await {
+        return;
+    }
+    let is_h2 = match connection.listener.protocol() {
+        ListenerProtocol::Http => false,
+        ListenerProtocol::Https | ListenerProtocol::Tcp => match Box::pin(tls::accept(&mut connection)).await {
             Some(facts) => {
                 connection.tls = Some(facts);
                 facts.h2
@@ -131,7 +162,7 @@ impl<S: Sock> Connection<S> {
             return last;
         }
         // A listener without a last snapshot is in the newest: it leaves one and is given the other in the same turn of the worker.
-        let position = newest.shared.listener_position(self.listener.address, self.listener.scheme).unwrap_or_default();
+        let position = newest.shared.listener_position(self.listener.address, self.listener.protocol()).unwrap_or_default();
         self.place.set((newest.shared.serial, position));
         (newest, position)
     }
@@ -145,8 +176,14 @@ impl<S: Sock> Connection<S> {
     }
 
     /// As [`local_ip`](Self::local_ip), wherever it is wanted, with the port.
+    /// Behind a load balancer that says it, it is the address there.
     pub fn local_address(&self) -> SocketAddr {
-        SocketAddr::new(self.asked_local_ip(), self.listen_port())
+        self.destination.unwrap_or_else(|| SocketAddr::new(self.asked_local_ip(), self.listen_port()))
+    }
+
+    /// By when a handshake that begins now has to be over.
+    pub fn handshake_until(&self, header_timeout: Duration) -> Instant {
+        self.handshake_until.unwrap_or_else(|| rt::now() + header_timeout)
     }
 
     fn asked_local_ip(&self) -> IpAddr {
@@ -159,12 +196,29 @@ impl<S: Sock> Connection<S> {
         self.client_ip_text.get_or_init(|| self.client.ip().to_string().into()).as_bytes()
     }
 
+    /// As [`handshake_until`](Self::handshake_until); what comes before the handshake takes from its time.
+    pub fn begin_handshake(&mut self, header_timeout: Duration) -> Instant {
+        let until = self.handshake_until(header_timeout);
+        self.handshake_until = Some(until);
+        until
+    }
+
+    /// The address the client connected to, where it was asked for already.
+    pub fn known_local_ip(&self) -> IpAddr {
+        self.local_ip.get().copied().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    }
+
     pub fn is_h2(&self) -> bool {
         self.facts.kind.get() == ConnectionKind::Http2
     }
 
     pub fn listen_port(&self) -> u16 {
         self.listener.address.port()
+    }
+
+    /// The port that the client connected to, which is another one than ours behind a load balancer that says so.
+    pub fn destination_port(&self) -> u16 {
+        self.destination.map_or_else(|| self.listen_port(), |destination| destination.port())
     }
 
     pub fn is_draining(&self) -> bool {
@@ -229,21 +283,23 @@ impl<S: Sock> Connection<S> {
 struct Counted<S: Sock> {
     worker: Rc<Worker<S>>,
     id: u64,
-    ip: IpAddr,
+    /// Among whose connections it is counted.
+    client: Option<IpAddr>,
     kind: ListenerKind,
 }
 
 impl<S: Sock> Counted<S> {
-    fn new(worker: Rc<Worker<S>>, ip: IpAddr, scheme: Scheme) -> Counted<S> {
-        let kind = match scheme {
-            Scheme::Http => ListenerKind::Http,
-            Scheme::Https => ListenerKind::Https,
+    fn new(worker: Rc<Worker<S>>, client: Option<IpAddr>, protocol: ListenerProtocol) -> Counted<S> {
+        let kind = match protocol {
+            ListenerProtocol::Http => ListenerKind::Http,
+            ListenerProtocol::Https => ListenerKind::Https,
+            ListenerProtocol::Tcp => ListenerKind::Tcp,
         };
         let listener = worker.metrics.listener(kind);
         listener.connections_opened.increment();
         listener.connections_active.increment();
         let id = worker.connection_opened();
-        Counted { worker, id, ip, kind }
+        Counted { worker, id, client, kind }
     }
 }
 
@@ -253,7 +309,9 @@ impl<S: Sock> Drop for Counted<S> {
             self.worker.metrics.panics_caught.increment();
         }
         self.worker.metrics.listener(self.kind).connections_active.decrement();
-        self.worker.process.clients().remove(self.ip);
+        if let Some(client) = self.client {
+            self.worker.process.clients().remove(client);
+        }
         self.worker.connection_ended();
     }
 }

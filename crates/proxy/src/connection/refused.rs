@@ -46,6 +46,7 @@ impl<S: Sock> Connection<S> {
             setting: refusal.setting,
             request_header: None,
             request_cookie: None,
+            client_certificate: None,
             own_fields: None,
             response_header: None,
         });

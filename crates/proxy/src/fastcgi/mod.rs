@@ -17,6 +17,7 @@ use self::reply::{Exchange, Failed};
 use self::server::FastCgiServer;
 use crate::exchange::BodyReader;
 use crate::failure::{ClientFault, Failure, Reach, Refusal};
+use crate::files::Folder;
 use crate::forward::body::{Pace, client_fault, gone, unless_gone};
 use crate::lease::Lease;
 use crate::request::Request;
@@ -53,8 +54,8 @@ struct Collected {
 impl<S: Sock> Request<'_, S> {
     /// Answers with what a script makes, or says why not.
     pub(crate) async fn run_script(&mut self, route: &CompiledRoute, step: &CompiledFastCgi) -> Result<(), Failure> {
-        if let Some(answer) = self.find_beside_scripts(step) {
-            return self.send_file_answer(route, answer).await;
+        if let Some((folder, answer)) = self.find_beside_scripts(step) {
+            return self.send_file_answer(route, folder, answer).await;
         }
         let script = match step.find(self.head.path()) {
             Ok(Found::Script(script)) => script,
@@ -90,7 +91,7 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// A file that is no script, for `static=#true`.
-    fn find_beside_scripts(&self, step: &CompiledFastCgi) -> Option<Answer> {
+    fn find_beside_scripts<'s>(&self, step: &'s CompiledFastCgi) -> Option<(&'s Folder, Answer)> {
         let folder = step.folder.as_ref()?;
         let asks_for_file = matches!(self.head.method, Method::Get | Method::Head) && step.may_be_file(self.head.path());
         if !asks_for_file {
@@ -99,7 +100,7 @@ impl<S: Sock> Request<'_, S> {
         match self.find_file(folder) {
             // What is no file is a script's to answer.
             Answer::Refused(Refused::NotFound | Refused::BadPath) => None,
-            answer => Some(answer),
+            answer => Some((folder, answer)),
         }
     }
 

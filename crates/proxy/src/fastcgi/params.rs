@@ -23,6 +23,7 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<Lease<Vec<u8>>, Refusal> {
         // It was for us, and is settled before a script begins.
         self.head.fields.remove_id(HeaderId::Expect);
+        self.tell_client_certificate();
         let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let view = View { context: &context, request: &self.head, response: None };
         let (mut rendered, mut ends) = (Vec::new(), Vec::new());

@@ -22,7 +22,7 @@ use tidegate_wire::head::{HeaderId, RequestHead};
 const LINE_POLL: Duration = Duration::from_millis(100);
 
 /// A server for one attempt.
-pub(super) struct Choice {
+pub(crate) struct Choice {
     pub position: usize,
     /// The request's place, where they are counted.
     pub room: Option<Room>,
@@ -41,7 +41,7 @@ impl Choice {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoChoice {
+pub(crate) enum NoChoice {
     /// All were tried, or none may be used.
     NoServer,
     /// Some could serve, and have as many requests as they may.
@@ -124,7 +124,7 @@ pub(super) fn own_server<S: Sock>(pool: &WorkerPool<S>, head: &RequestHead) -> O
 }
 
 /// By which a request is placed, where the pool places requests.
-pub(super) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
+pub(crate) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
     let Some(hash) = &pool.compiled.hash else { return 0 };
     let mut rendered: Lease<Vec<u8>> = Lease::take();
     hash.key.render(View { context, request: head, response: None }, &mut rendered);
@@ -132,7 +132,7 @@ pub(super) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, hea
 }
 
 /// `own` is the server that the client belongs to.
-pub(super) fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'_>) -> Result<Choice, NoChoice> {
+pub(crate) fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'_>) -> Result<Choice, NoChoice> {
     let Draw { now, tried, .. } = draw;
     if let Some(position) = own
         && !tried.contains(&position)
@@ -151,17 +151,16 @@ pub(super) fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw:
             return Ok(choice);
         }
     }
-    let is_full = |(position, server): (usize, &Rc<Server<S>>)| {
-        !tried.contains(&position)
-            && server.shared.standing.tier(now) != Standing::Closed
-            && server.is_full(&pool.compiled.model.bounds)
+    // Whatever is open was full when it was looked at. Looking again would see a place that became free meanwhile, and refuse for want of servers.
+    let is_open = |(position, server): (usize, &Rc<Server<S>>)| {
+        !tried.contains(&position) && server.shared.standing.tier(now) != Standing::Closed
     };
-    let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_full);
+    let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_open);
     Err(if waits { NoChoice::Full } else { NoChoice::NoServer })
 }
 
 /// A failure of the pool as a whole, which no attempt at a server counts.
-pub(super) fn unserved<S: Sock>(pool: &WorkerPool<S>, error: UpstreamError) -> Failure {
+pub(crate) fn unserved<S: Sock>(pool: &WorkerPool<S>, error: UpstreamError) -> Failure {
     pool.metrics.error(error);
     Failure::upstream(error, Reach::NothingSent)
 }

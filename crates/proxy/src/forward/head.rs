@@ -1,5 +1,6 @@
 //! Making the client's head one that may go to an upstream: hop-by-hop fields out, who asked and how in.
 
+use crate::forwarded::tell_certificate;
 use crate::lease::Lease;
 use crate::pool::WorkerPool;
 use crate::request::Request;
@@ -39,6 +40,7 @@ impl<S: Sock> Request<'_, S> {
             fields.push_copy(b"upgrade", protocol);
         }
         self.set_forwarded_fields();
+        self.tell_client_certificate();
         if !self.head.fields.has(HeaderId::Host) {
             // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their own name is the
             // only one that is surely theirs.
@@ -48,11 +50,19 @@ impl<S: Sock> Request<'_, S> {
         plan
     }
 
+    /// Says what the client has shown in its handshake, where the site wants that.
+    pub(crate) fn tell_client_certificate(&mut self) {
+        let form = self.site.as_ref().and_then(|site| site.compiled.tells_client_certificate);
+        if let (Some(form), Some(certificate)) = (form, &self.connection.client_certificate) {
+            tell_certificate(&mut self.head.fields, form, certificate, self.peer_is_trusted);
+        }
+    }
+
     /// Says who asked, how and for what. A trusted proxy's word is kept and added to, and so is what a step has set; what an untrusted
     /// client said of itself is gone since its head was received.
     fn set_forwarded_fields(&mut self) {
         let connection = self.connection;
-        let port = connection.listen_port();
+        let port = connection.destination_port();
         let scheme = self.scheme();
         let authority = self.head.authority;
         let fields = &mut self.head.fields;

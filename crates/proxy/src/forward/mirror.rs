@@ -15,6 +15,7 @@ use crate::request::{Request, context};
 use crate::snapshot::{CompiledMirror, CompiledRoute};
 use crate::upstream::{Need, Opener};
 use crate::worker::{Worker, WorkerSnapshot};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use tidegate_balancing::Draw;
@@ -64,23 +65,44 @@ struct Target<S: Sock> {
 struct Place<S: Sock> {
     worker: Rc<Worker<S>>,
     pool: Rc<WorkerPool<S>>,
+    copies_max: u32,
+    /// Of the request something is still to come.
+    is_arriving: bool,
 }
 
 impl<S: Sock> Place<S> {
-    fn take(worker: &Rc<Worker<S>>, pool: Rc<WorkerPool<S>>, copies_max: u32) -> Option<Place<S>> {
-        if pool.copies.get() >= copies_max {
-            pool.metrics.mirrored(MirrorResult::TooMany);
-            return None;
-        }
-        pool.copies.set(pool.copies.get() + 1);
+    fn take(worker: &Rc<Worker<S>>, pool: Rc<WorkerPool<S>>, copies_max: u32, is_arriving: bool) -> Option<Place<S>> {
+        let place = Place { worker: worker.clone(), pool, copies_max, is_arriving };
         worker.copies.set(worker.copies.get() + 1);
-        Some(Place { worker: worker.clone(), pool })
+        place.count().set(place.count().get() + 1);
+        place.is_one_of_them().then_some(place)
+    }
+
+    /// The request is whole: from here on the place is one among those that are sent. Says whether there is one.
+    fn arrive(&mut self) -> bool {
+        self.count().set(self.count().get() - 1);
+        self.is_arriving = false;
+        self.count().set(self.count().get() + 1);
+        self.is_one_of_them()
+    }
+
+    fn is_one_of_them(&self) -> bool {
+        let is_one_of_them = self.count().get() <= self.copies_max;
+        if !is_one_of_them {
+            self.pool.metrics.mirrored(MirrorResult::TooMany);
+        }
+        is_one_of_them
+    }
+
+    /// Where it is counted.
+    fn count(&self) -> &Cell<u32> {
+        if self.is_arriving { &self.pool.copies.arriving } else { &self.pool.copies.sending }
     }
 }
 
 impl<S: Sock> Drop for Place<S> {
     fn drop(&mut self) {
-        self.pool.copies.set(self.pool.copies.get() - 1);
+        self.count().set(self.count().get() - 1);
         self.worker.copies.set(self.worker.copies.get() - 1);
     }
 }
@@ -105,7 +127,7 @@ impl<S: Sock> Request<'_, S> {
             let Some(pool) = snapshot.pool(mirror.pool, worker).cloned() else { continue };
             if declared > mirror.model.body_bytes_max {
                 pool.metrics.mirrored(MirrorResult::BodyTooLarge);
-            } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max) {
+            } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max, !self.body.is_finished()) {
                 targets.push(self.target(mirror, place));
             }
         }
@@ -189,8 +211,10 @@ impl<S: Sock> Copies<S> {
             head.fields.set(b"content-length", itoa::Buffer::new().format(self.body.len()).as_bytes());
         }
         let (head, body) = (Rc::new(head), Rc::new(std::mem::take(&mut self.body)));
-        for target in self.targets.drain(..) {
-            rt::spawn(carry_out(target, head.clone(), body.clone(), facts));
+        for mut target in self.targets.drain(..) {
+            if target.place.arrive() {
+                rt::spawn(carry_out(target, head.clone(), body.clone(), facts));
+            }
         }
     }
 }

@@ -3,12 +3,12 @@
 
 mod begin;
 pub(crate) mod body;
-mod choose;
+pub(crate) mod choose;
 mod head;
 mod hedge;
 mod mirror;
 mod reply;
-mod retry;
+pub(crate) mod retry;
 mod total;
 pub mod verdict;
 
@@ -31,7 +31,7 @@ use crate::listening::ConnectionKind;
 use crate::pool::{H1Connection, WorkerPool};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
-use crate::tunnel::{self, Farewell};
+use crate::tunnel::{self, Farewell, Parting, TunnelBytes};
 use crate::upstream::{self, Need, Opener, h2 as upstream_h2};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -142,16 +142,8 @@ impl Was {
 }
 
 impl<S: Sock> Request<'_, S> {
-    /// Sends the request to a server of the pool and its answer to the client.
-    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
-        match route.timeouts.total {
-            None => pin!(self.forward_on(route, pool)).await,
-            Some(total) => Box::pin(self.forward_within(total, route, pool)).await,
-        }
-    }
-
-    /// For as long as it takes.
-    async fn forward_on(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+    /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
+    pub(crate) async fn forward(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
         self.pool = Some(pool.clone());
         if self.connection.worker.process.pressure.is_high() {
             return Err(unserved(&pool, UpstreamError::Overloaded));
@@ -556,17 +548,20 @@ impl<S: Sock> Request<'_, S> {
     async fn tunnel(&mut self, (connection, rest): (H1Connection<S>, Buf), idle: Duration) {
         self.connection.facts.kind.set(ConnectionKind::Tunnel);
         let protocol = self.hop.upgrade.map_or(&b""[..], |span| span.of(&self.head.fields.bytes));
+        let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
         let farewell = Farewell {
             listener: &self.connection.listener,
             random: self.connection.worker.random(),
-            is_websocket: protocol.eq_ignore_ascii_case(b"websocket"),
+            parting: if is_websocket { Parting::CloseFrame } else { Parting::WhenCut },
+            passed_on: None,
         };
-        let outcome = tunnel::run(&self.connection.stream, &connection.stream, rest, idle, farewell).await;
+        let bytes = TunnelBytes::default();
+        let cut_by = tunnel::run(&self.connection.stream, &connection.stream, rest, idle, farewell, &bytes).await;
         self.connection.account_upstream_bytes(&connection.stream);
-        self.record.request_bytes += outcome.client_bytes;
-        self.responder.add_bytes_sent(outcome.upstream_bytes);
-        if let Some(reason) = outcome.reason {
-            self.record.reason = Some(reason);
+        self.record.request_bytes += bytes.client.get();
+        self.responder.add_bytes_sent(bytes.upstream.get());
+        if let Some(cut_by) = cut_by {
+            self.record.reason = Some(cut_by.reason());
         }
     }
 }
@@ -580,10 +575,11 @@ fn finish_h2(lease: &upstream_h2::Lease, outcome: Result<Replied, Failure>) -> R
     outcome.map(drop)
 }
 
-struct ActiveConnection<S: Sock>(Rc<WorkerPool<S>>);
+/// Counts a connection that is in use.
+pub(crate) struct ActiveConnection<S: Sock>(Rc<WorkerPool<S>>);
 
 impl<S: Sock> ActiveConnection<S> {
-    fn new(pool: Rc<WorkerPool<S>>) -> ActiveConnection<S> {
+    pub(crate) fn new(pool: Rc<WorkerPool<S>>) -> ActiveConnection<S> {
         pool.metrics.connections_active.increment();
         ActiveConnection(pool)
     }

@@ -176,7 +176,7 @@ pub(super) async fn open_until<T>(
     opened.unwrap_or(Err(Failure::upstream(UpstreamError::ConnectTimeout, Reach::NothingSent)))
 }
 
-fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
+pub(crate) fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
     match fault.error {
         UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => retry.on.connect,
         UpstreamError::ConnectTimeout => retry.on.connect || is_late,

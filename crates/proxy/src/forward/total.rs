@@ -2,34 +2,29 @@
 
 use crate::failure::{Failure, Reach};
 use crate::listening::ConnectionKind;
-use crate::pool::WorkerPool;
 use crate::request::Request;
-use crate::snapshot::CompiledRoute;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
 impl<S: Sock> Request<'_, S> {
-    /// Given up when it takes longer than `total` from the request's head on. A tunnel is no request any more.
-    pub(super) async fn forward_within(
+    /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A tunnel is no request any more.
+    pub(crate) async fn within(
         &mut self,
         total: Duration,
-        route: &CompiledRoute,
-        pool: Rc<WorkerPool<S>>,
+        work: impl AsyncFnOnce(&mut Self) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let connection = self.connection;
-        let metrics = pool.metrics.clone();
-        let left = (self.record.started + total).saturating_duration_since(rt::now());
+        let left = self.left_of(Some(total));
         let outcome = {
-            let mut forwarded = pin!(self.forward_on(route, pool));
+            let mut working = pin!(work(self));
             let mut clock = pin!(rt::sleep(left));
             let mut is_bounded = true;
             poll_fn(|cx| {
-                if let Poll::Ready(outcome) = forwarded.as_mut().poll(cx) {
+                if let Poll::Ready(outcome) = working.as_mut().poll(cx) {
                     return Poll::Ready(Some(outcome));
                 }
                 if is_bounded && clock.as_mut().poll(cx).is_ready() {
@@ -45,8 +40,15 @@ impl<S: Sock> Request<'_, S> {
         outcome.unwrap_or_else(|| {
             // Part of the request's body may be with what was given up, so nothing behind it can be read as the next request.
             self.responder.close_after();
-            metrics.error(UpstreamError::TotalTimeout);
+            if let Some(pool) = &self.pool {
+                pool.metrics.error(UpstreamError::TotalTimeout);
+            }
             Err(Failure::upstream(UpstreamError::TotalTimeout, Reach::Sent))
         })
+    }
+
+    /// Of the time that the request may take as a whole; without a bound, more than anything takes.
+    pub(crate) fn left_of(&self, total: Option<Duration>) -> Duration {
+        total.map_or(Duration::MAX, |total| (self.record.started + total).saturating_duration_since(rt::now()))
     }
 }

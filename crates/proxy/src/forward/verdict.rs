@@ -41,7 +41,7 @@ enum SoFar {
 }
 
 impl<S: Sock> Trial<S> {
-    pub(super) fn new(pool: Rc<WorkerPool<S>>, choice: super::choose::Choice) -> Trial<S> {
+    pub(crate) fn new(pool: Rc<WorkerPool<S>>, choice: super::choose::Choice) -> Trial<S> {
         let count = &pool.servers[choice.position].state().in_flight;
         count.set(count.get() + 1);
         Trial {
@@ -96,6 +96,15 @@ impl<S: Sock> Trial<S> {
         }
     }
 
+    /// A connection that is passed on has been taken, so long after it was asked for. That is all that is known of such a server, and it is known
+    /// now: what follows may take days.
+    pub(crate) fn connected(&self, waited: Duration) {
+        self.answered(200, waited, None);
+        if self.so_far.replace(SoFar::Nothing) == SoFar::Began {
+            self.server().shared.standing.served_well();
+        }
+    }
+
     #[cold]
     fn answered_badly(&self, rest: Option<Duration>) {
         self.failed();
@@ -126,7 +135,7 @@ impl<S: Sock> Trial<S> {
 
     /// The attempt failed by the server's fault or that of the way to it.
     #[cold]
-    pub(super) fn failed_with(&self, error: UpstreamError) {
+    pub(crate) fn failed_with(&self, error: UpstreamError) {
         match error {
             UpstreamError::ResolveFailed
             | UpstreamError::ConnectFailed

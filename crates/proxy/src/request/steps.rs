@@ -71,7 +71,7 @@ impl<S: Sock> Request<'_, S> {
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
         let refusal = loop {
-            match self.await_log_in(standing.ticket).await? {
+            match self.await_log_in(standing.ticket, route.timeouts.total).await? {
                 Ok(()) => {}
                 Err(refusal) => break refusal,
             }

@@ -108,11 +108,11 @@ pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Optio
     let server = &pool.servers[position];
     let want = wanted(pool, position, need);
     let shared = match want {
-        Wanted::H1 => None,
+        Wanted::H1 | Wanted::Bare => None,
         Wanted::H2 | Wanted::Either => server.h2.lease(need.client.as_ref()).map(Connection::H2),
     };
     let connection = match want {
-        Wanted::H2 => shared,
+        Wanted::H2 | Wanted::Bare => shared,
         Wanted::H1 | Wanted::Either => {
             shared.or_else(|| server.take_idle(rt::now(), need.certain, need.client.as_ref(), &pool.metrics).map(Connection::H1))
         }
@@ -128,8 +128,21 @@ pub async fn open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need, op
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
     match wanted(pool, position, need) {
-        Wanted::H1 => open_own(pool, server, compiled, Wanted::H1, need, opener).await,
+        want @ (Wanted::H1 | Wanted::Bare) => open_own(pool, server, compiled, want, need, opener).await,
         want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need, opener).await,
+    }
+}
+
+/// Opens a connection that is nobody else's before or after, and on which nothing is known to be spoken.
+pub async fn open_bare<S: Sock>(
+    pool: &WorkerPool<S>,
+    position: usize,
+    need: Need,
+    opener: &Opener,
+) -> Result<H1Connection<S>, Failure> {
+    match open_own(pool, &pool.servers[position], &pool.compiled.servers[position], Wanted::Bare, need, opener).await? {
+        Connection::H1(connection) => Ok(connection),
+        Connection::H2(_) => Err(failed(UpstreamError::ConnectFailed)),
     }
 }
 
@@ -143,6 +156,8 @@ enum Wanted {
     H2,
     /// What ALPN settles.
     Either,
+    /// A fresh connection for whatever its client speaks.
+    Bare,
 }
 
 fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
@@ -213,7 +228,9 @@ async fn open_own<S: Sock>(
                 let lease = added.ok().and_then(|()| server.h2.lease_newest());
                 return lease.map(Connection::H2).ok_or(failed(UpstreamError::ConnectFailed));
             }
-            server.h2.learn_http1();
+            if want != Wanted::Bare {
+                server.h2.learn_http1();
+            }
             Ok(Connection::H1(H1Connection::fresh(fresh)))
         }
         Err(error) => Err(failed(error)),
@@ -241,7 +258,7 @@ async fn wait_for_slot<S: Sock>(
     let bounds = &pool.compiled.model.bounds;
     let line = &compiled.shared.line;
     if line.is_empty()
-        && let Some(slot) = free_slot(pool, server, compiled, client)
+        && let Some(slot) = free_slot(pool, server, compiled, want, client)
     {
         return Ok(Slot::Free(slot));
     }
@@ -254,16 +271,16 @@ async fn wait_for_slot<S: Sock>(
     let mut is_called = false;
     loop {
         if (is_called || turn.is_first())
-            && let Some(slot) = free_slot(pool, server, compiled, client)
+            && let Some(slot) = free_slot(pool, server, compiled, want, client)
         {
             return Ok(Slot::Free(slot));
         }
-        if want != Wanted::H1
+        if matches!(want, Wanted::H2 | Wanted::Either)
             && let Some(lease) = server.h2.lease(client)
         {
             return Ok(Slot::Connection(Connection::H2(lease)));
         }
-        if want != Wanted::H2
+        if matches!(want, Wanted::H1 | Wanted::Either)
             && (is_called || turn.is_first())
             && let Some(connection) = server.take_idle(rt::now(), true, client, &pool.metrics)
         {
@@ -278,16 +295,17 @@ async fn wait_for_slot<S: Sock>(
     }
 }
 
-/// A place under `max-connections`. Where connections are not shared by clients, one that is idle makes room: it is another client's.
+/// A place under `max-connections`. Where connections are not shared by clients, or an idle one is of no use, one that is idle makes room.
 fn free_slot<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Server<S>,
     compiled: &CompiledServer,
+    want: Wanted,
     client: Option<&Client>,
 ) -> Option<OpenSlot> {
     let max = pool.compiled.model.bounds.connections_per_server;
     let free = compiled.shared.try_open(max);
-    if free.is_none() && client.is_some() && server.end_an_idle_one() {
+    if free.is_none() && (client.is_some() || want == Wanted::Bare) && server.end_an_idle_one() {
         return compiled.shared.try_open(max);
     }
     free
@@ -338,7 +356,7 @@ async fn establish<S: Sock>(
     })?;
     match want {
         Wanted::H2 if !facts.h2 => Err(UpstreamError::TlsFailed),
-        Wanted::H1 | Wanted::H2 | Wanted::Either => Ok((stream, facts.h2)),
+        Wanted::H1 | Wanted::H2 | Wanted::Either | Wanted::Bare => Ok((stream, facts.h2)),
     }
 }
 
@@ -357,6 +375,7 @@ fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::Client
         Wanted::H1 => &configs.http1,
         Wanted::H2 => &configs.h2,
         Wanted::Either => &configs.any,
+        Wanted::Bare => &configs.bare,
     }
 }
 

@@ -91,7 +91,7 @@ impl World {
 fn connection() -> Rc<ConnectionFacts> {
     Rc::new(ConnectionFacts {
         id: 1,
-        client: client(1).source,
+        client: std::cell::Cell::new(client(1).source),
         opened: SystemTime::UNIX_EPOCH,
         kind: Cell::new(ConnectionKind::Http1),
         requests: Cell::new(0),

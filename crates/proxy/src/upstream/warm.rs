@@ -98,7 +98,7 @@ fn count<S: Sock>(server: &Server<S>, want: Wanted, warm: u32) -> (u32, u32) {
     let idle = server.idle_count() as u32;
     let warm = warm.min(IDLE_MAX as u32);
     match want {
-        Wanted::H1 => (warm, idle),
+        Wanted::H1 | Wanted::Bare => (warm, idle),
         Wanted::H2 => (1, u32::from(server.h2.has_usable())),
         Wanted::Either if server.h2.has_usable() => (1, 1),
         Wanted::Either if server.h2.is_expected(false) => (1, 0),

@@ -8,12 +8,12 @@
 //! request's route.
 
 use super::escape::{push_json, push_json_cut, push_text};
-use super::record::{AccessRecord, HeaderLookup};
+use super::record::{AccessRecord, CertificateLookup, HeaderLookup};
 use super::second::SecondText;
 use super::{LINE_BYTES_MAX, OWN_FIELD_BYTES_MAX};
 use std::io::Write;
 use std::net::IpAddr;
-use tidegate_model::{AccessLogFormat, LogField, Placeholder, TemplatePart};
+use tidegate_model::{AccessLogFormat, ClientCertificateField, LogField, Placeholder, TemplatePart};
 
 /// A format as a worker keeps it.
 #[derive(Debug)]
@@ -220,7 +220,9 @@ fn push_placeholder(line: &mut Vec<u8>, second: &mut SecondText, placeholder: &P
         Placeholder::ClientIp => push_ip(line, record.client_ip),
         Placeholder::ClientPort => push_number(line, b"", record.client_port),
         Placeholder::TlsSni => push_text_or_dash(line, record.tls.and_then(|tls| tls.sni).unwrap_or_default().as_bytes()),
+        Placeholder::TlsJa4 => push_text_or_dash(line, record.tls.and_then(|tls| tls.ja4).unwrap_or_default().as_bytes()),
         Placeholder::TlsVersion => push_text_or_dash(line, record.tls.map_or("", |tls| tls.version).as_bytes()),
+        Placeholder::TlsClient(field) => push_certificate(line, *field, record.client_certificate),
         Placeholder::RequestHeader(name) => push_header(line, name, record.request_header),
         Placeholder::RequestCookie(name) => push_header(line, name, record.request_cookie),
         Placeholder::ResponseHeader(name) => push_header(line, name, record.response_header),
@@ -277,6 +279,14 @@ fn push_header(line: &mut Vec<u8>, name: &str, lookup: Option<&HeaderLookup<'_>>
     }
     if line.len() == start {
         line.push(b'-');
+    }
+}
+
+fn push_certificate(line: &mut Vec<u8>, field: ClientCertificateField, lookup: Option<&CertificateLookup<'_>>) {
+    match lookup {
+        Some(lookup) => lookup(field, &mut |value| push_text_or_dash(line, value)),
+        None if field == ClientCertificateField::Verified => line.extend_from_slice(b"no"),
+        None => line.push(b'-'),
     }
 }
 

@@ -1,12 +1,16 @@
 //! Everything a line may say about one request, borrowed from where it is. Names from the network may hold any byte.
 
 use std::net::IpAddr;
+use tidegate_model::ClientCertificateField;
 
 /// Calls back with the first value of the field of that name (lower case), or not at all.
 pub type HeaderLookup<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8])) + 'a;
 
 /// Calls back with name and value of each, in order. Names are such as need no escapes.
 pub type OwnFields<'a> = dyn Fn(&mut dyn FnMut(&str, &[u8])) + 'a;
+
+/// Calls back with what the client's certificate says.
+pub type CertificateLookup<'a> = dyn Fn(ClientCertificateField, &mut dyn FnMut(&[u8])) + 'a;
 
 /// One request, when it is over. An empty text counts as absent.
 #[derive(Clone, Copy)]
@@ -55,6 +59,8 @@ pub struct AccessRecord<'a> {
     pub request_header: Option<&'a HeaderLookup<'a>>,
     /// For `{request.cookie.X}` in a template.
     pub request_cookie: Option<&'a HeaderLookup<'a>>,
+    /// For `{tls.client.X}` in a template; `None` when the client has shown none.
+    pub client_certificate: Option<&'a CertificateLookup<'a>>,
     /// Fields that the request's route adds, by name and value.
     pub own_fields: Option<&'a OwnFields<'a>>,
     /// For `{response.header.X}` in a template.
@@ -80,5 +86,7 @@ pub struct RecordTls<'a> {
     /// The IANA name.
     pub cipher: &'static str,
     pub sni: Option<&'a str>,
+    /// Where the format asks for it.
+    pub ja4: Option<&'a str>,
     pub resumed: bool,
 }

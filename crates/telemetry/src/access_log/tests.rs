@@ -51,6 +51,7 @@ fn plain() -> AccessRecord<'static> {
         setting: None,
         request_header: None,
         request_cookie: None,
+        client_certificate: None,
         own_fields: None,
         response_header: None,
     }
@@ -61,7 +62,13 @@ fn full() -> AccessRecord<'static> {
         query: b"a=1&b=2",
         upstream: Some(RecordUpstream { address: "10.0.0.4:8080", first_byte_us: Some(300), reused: true }),
         retries: 1,
-        tls: Some(RecordTls { version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", sni: Some("example.com"), resumed: false }),
+        tls: Some(RecordTls {
+            version: "1.3",
+            cipher: "TLS_AES_128_GCM_SHA256",
+            sni: Some("example.com"),
+            ja4: None,
+            resumed: false,
+        }),
         referer: b"https://example.com/",
         user_agent: b"curl/8.5.0",
         request_id: b"0192f0c1",
@@ -126,7 +133,7 @@ fn the_most_that_a_route_adds_fits_into_a_line() {
     let long = vec![0xff; 64 << 10];
     let text = "\u{7f}".repeat(64 << 10);
     let upstream = RecordUpstream { address: &text, first_byte_us: Some(u64::MAX), reused: true };
-    let tls = RecordTls { sni: Some(&text), version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", resumed: false };
+    let tls = RecordTls { sni: Some(&text), version: "1.3", cipher: "TLS_AES_128_GCM_SHA256", ja4: None, resumed: false };
     let record = AccessRecord {
         method: &long,
         host: &long,
@@ -232,7 +239,13 @@ fn the_longest_line_fits_and_is_still_a_line() {
         user_agent: &worst,
         request_id: &worst,
         upstream: Some(RecordUpstream { address: &text, first_byte_us: Some(u64::MAX), reused: false }),
-        tls: Some(RecordTls { version: "1.3", cipher: "TLS_CHACHA20_POLY1305_SHA256", sni: Some(&text), resumed: true }),
+        tls: Some(RecordTls {
+            version: "1.3",
+            cipher: "TLS_CHACHA20_POLY1305_SHA256",
+            sni: Some(&text),
+            ja4: None,
+            resumed: true,
+        }),
         site: &text,
         pool: Some(&text),
         reason: Some(&text),
@@ -278,7 +291,7 @@ proptest! {
             duration_us: numbers[2],
             upstream: Some(RecordUpstream { address, first_byte_us: Some(numbers[3]), reused }),
             retries,
-            tls: Some(RecordTls { version: "1.2", cipher: "TLS_AES_128_GCM_SHA256", sni: Some(sni), resumed }),
+            tls: Some(RecordTls { version: "1.2", cipher: "TLS_AES_128_GCM_SHA256", sni: Some(sni), ja4: None, resumed }),
             pool: Some(pool),
             reason: Some(reason),
             setting: Some(setting),

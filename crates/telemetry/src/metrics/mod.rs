@@ -3,6 +3,7 @@
 //! such as [`server_state`], any thread may write. [`registry`] finds them again over reloads, `prometheus` writes them as text.
 
 mod cache;
+mod certificates;
 mod configuration;
 mod discovery;
 mod histogram;
@@ -23,6 +24,7 @@ mod worker;
 mod tests;
 
 pub use cache::{CacheDiskNumbers, CacheMetrics, CacheNumbers};
+pub use certificates::{CERTIFICATE_SERIES_MAX, CertificateEnd, CertificateMetrics, ObtainedNumbers, StapleNumbers};
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};

@@ -3,6 +3,7 @@
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
 use super::cache::CacheNumbers;
+use super::certificates;
 use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::discovery::DiscoveryNumbers;
 use super::histogram::HistogramTotals;
@@ -37,6 +38,7 @@ pub(super) fn render(totals: &Totals) -> String {
     render_configuration(&mut text, &totals.configuration);
     render_memory(&mut text, totals.memory);
     render_cache(&mut text, totals.cache);
+    render_certificates(&mut text, &totals.certificates);
     render_process(&mut text, totals);
     text.out
 }
@@ -77,6 +79,12 @@ fn render_requests(text: &mut Text, totals: &Totals) {
     text.family("tidegate_http_early_hints_total", "counter", "103 answers passed on to clients.");
     text.sample(&[], sum(workers, |worker| worker.early_hints.value()));
     text.family(
+        "tidegate_http_early_data_requests_total",
+        "counter",
+        "Requests in TLS early data that did not wait for the handshake.",
+    );
+    text.sample(&[], sum(workers, |worker| worker.early_requests.value()));
+    text.family(
         "tidegate_panics_caught_total",
         "counter",
         "Faults of the proxy itself that ended one connection. Please report them.",
@@ -97,6 +105,8 @@ fn render_clients(text: &mut Text, workers: &[Workers]) {
     }
     text.family("tidegate_client_connections_refused_total", "counter", "Client connections closed before a request, by reason.");
     text.reasons(workers.iter().flat_map(|worker| worker.connections_refused.iter()));
+    text.family("tidegate_tcp_connections_total", "counter", "Connections passed on as they are, by why they ended.");
+    text.reasons(workers.iter().flat_map(|worker| worker.passed_on.iter()));
     text.family("tidegate_client_bytes_total", "counter", "Bytes from (received) and to (sent) clients, as on the wire.");
     text.sample(&[("direction", "received")], sum(workers, |worker| worker.client_bytes_received.value()));
     text.sample(&[("direction", "sent")], sum(workers, |worker| worker.client_bytes_sent.value()));
@@ -358,6 +368,41 @@ fn render_cache(text: &mut Text, cache: Option<CacheNumbers>) {
         "Times that the disk failed; each time it is left alone for a minute.",
     );
     text.sample(&[], disk.errors);
+}
+
+fn render_certificates(text: &mut Text, shown: &certificates::Shown) {
+    if !shown.ends.is_empty() {
+        text.family(
+            "tidegate_certificate_not_after_timestamp_seconds",
+            "gauge",
+            "When a certificate that is served ends, in seconds since 1970; those that end first.",
+        );
+        for end in &shown.ends {
+            text.sample(&[("name", &end.name), ("source", end.source)], end.not_after_unix_seconds);
+        }
+    }
+    if let Some(numbers) = shown.staples {
+        text.family(
+            "tidegate_ocsp_certificates",
+            "gauge",
+            "Certificates whose OCSP responder is asked, by what handshakes get of it.",
+        );
+        for (state, count) in [("stapled", numbers.stapled), ("missing", numbers.missing), ("revoked", numbers.revoked)] {
+            text.sample(&[("state", state)], count);
+        }
+        text.family("tidegate_ocsp_requests_total", "counter", "Questions to OCSP responders, by what became of them.");
+        text.sample(&[("result", "answered")], shown.responders_answered);
+        text.sample(&[("result", "failed")], shown.responders_failed);
+    }
+    let Some(numbers) = shown.obtained else { return };
+    text.family("tidegate_obtained_certificates", "gauge", "Names whose certificates are obtained, by how they are.");
+    let states = [("ready", numbers.ready), ("missing", numbers.missing), ("failing", numbers.failing), ("late", numbers.late)];
+    for (state, count) in states {
+        text.sample(&[("state", state)], count);
+    }
+    text.family("tidegate_certificate_orders_total", "counter", "Attempts to obtain a certificate, by what became of them.");
+    text.sample(&[("result", "issued")], shown.issued);
+    text.sample(&[("result", "failed")], shown.failed);
 }
 
 fn render_process(text: &mut Text, totals: &Totals) {

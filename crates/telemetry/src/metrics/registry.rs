@@ -2,6 +2,7 @@
 //! a scrape. Its lock is taken at registration and at a scrape, never by a request. How they are bounded is in `table`.
 
 use super::cache::{CacheMetrics, CacheNumbers};
+use super::certificates::{self, CertificateMetrics};
 use super::configuration::ConfigurationMetrics;
 use super::discovery::{DiscoveryMetrics, DiscoveryNumbers};
 use super::memory::{MemoryMetrics, MemoryNumbers};
@@ -36,6 +37,7 @@ pub struct Registry {
     configuration: Arc<ConfigurationMetrics>,
     memory: MemoryMetrics,
     cache: CacheMetrics,
+    certificates: CertificateMetrics,
 }
 
 /// Sums over all workers that a change of the configuration is judged by. They only grow.
@@ -86,6 +88,7 @@ impl Registry {
             configuration: Arc::default(),
             memory: MemoryMetrics::default(),
             cache: CacheMetrics::default(),
+            certificates: CertificateMetrics::default(),
         }
     }
 
@@ -130,6 +133,11 @@ impl Registry {
     /// What the cache holds.
     pub fn cache(&self) -> &CacheMetrics {
         &self.cache
+    }
+
+    /// Which certificates are served, and what became of orders.
+    pub fn certificates(&self) -> &CertificateMetrics {
+        &self.certificates
     }
 
     /// How near the process is to its memory budget.
@@ -195,6 +203,7 @@ impl Registry {
             discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.numbers())).collect(),
             memory: self.memory.numbers(),
             cache: self.cache.numbers(),
+            certificates: self.certificates.shown(),
         }
     }
 
@@ -220,6 +229,7 @@ pub(super) struct Totals {
     pub discoveries: Vec<(TwoNames, DiscoveryNumbers)>,
     pub memory: Option<MemoryNumbers>,
     pub cache: Option<CacheNumbers>,
+    pub certificates: certificates::Shown,
 }
 
 #[cfg(test)]

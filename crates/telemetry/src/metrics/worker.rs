@@ -9,15 +9,17 @@ use tidegate_model::TlsVersion;
 pub enum ListenerKind {
     Http,
     Https,
+    Tcp,
 }
 
 impl ListenerKind {
-    pub const ALL: [ListenerKind; 2] = [ListenerKind::Http, ListenerKind::Https];
+    pub const ALL: [ListenerKind; 3] = [ListenerKind::Http, ListenerKind::Https, ListenerKind::Tcp];
 
     pub fn as_str(self) -> &'static str {
         match self {
             ListenerKind::Http => "http",
             ListenerKind::Https => "https",
+            ListenerKind::Tcp => "tcp",
         }
     }
 }
@@ -54,24 +56,44 @@ pub enum HandshakeFailure {
     NothingInCommon,
     /// The client sent an alert, most often because it does not trust the certificate.
     ClientAlert,
-    /// The client's certificate is missing or was not accepted.
+    /// The client showed no certificate, and the site requires one.
+    ClientCertificateMissing,
+    /// Nobody signed it whom the site trusts.
+    ClientCertificateUnknownCa,
+    /// Over, or not begun.
+    ClientCertificateExpired,
+    ClientCertificateRevoked,
+    /// Whether it was revoked cannot be told: no list of its authority, or one that is out of date.
+    ClientCertificateRevocationUnknown,
+    /// The client's certificate was not accepted for another reason.
     ClientCertificate,
+    /// More handshakes of one network than `limits handshakes-per-network` allows.
+    RateLimited,
     /// Bytes that are no TLS, or a client that broke the protocol.
     BadMessage,
+    /// The name's certificate is still being obtained.
+    NoCertificate,
     /// The fault is on this side.
     Internal,
 }
 
 impl HandshakeFailure {
-    pub const ALL: [HandshakeFailure; 9] = [
+    pub const ALL: [HandshakeFailure; 16] = [
         HandshakeFailure::Timeout,
         HandshakeFailure::ClientClosed,
         HandshakeFailure::UnknownName,
         HandshakeFailure::PlainHttp,
         HandshakeFailure::NothingInCommon,
         HandshakeFailure::ClientAlert,
+        HandshakeFailure::ClientCertificateMissing,
+        HandshakeFailure::ClientCertificateUnknownCa,
+        HandshakeFailure::ClientCertificateExpired,
+        HandshakeFailure::ClientCertificateRevoked,
+        HandshakeFailure::ClientCertificateRevocationUnknown,
         HandshakeFailure::ClientCertificate,
+        HandshakeFailure::RateLimited,
         HandshakeFailure::BadMessage,
+        HandshakeFailure::NoCertificate,
         HandshakeFailure::Internal,
     ];
 
@@ -83,9 +105,38 @@ impl HandshakeFailure {
             HandshakeFailure::PlainHttp => "plain_http",
             HandshakeFailure::NothingInCommon => "nothing_in_common",
             HandshakeFailure::ClientAlert => "client_alert",
+            HandshakeFailure::ClientCertificateMissing => "client_certificate_missing",
+            HandshakeFailure::ClientCertificateUnknownCa => "client_certificate_unknown_ca",
+            HandshakeFailure::ClientCertificateExpired => "client_certificate_expired",
+            HandshakeFailure::ClientCertificateRevoked => "client_certificate_revoked",
+            HandshakeFailure::ClientCertificateRevocationUnknown => "client_certificate_revocation_unknown",
             HandshakeFailure::ClientCertificate => "client_certificate",
+            HandshakeFailure::RateLimited => "rate_limited",
             HandshakeFailure::BadMessage => "bad_message",
+            HandshakeFailure::NoCertificate => "no_certificate",
             HandshakeFailure::Internal => "internal",
+        }
+    }
+
+    /// Whether it is about who the client is.
+    pub fn is_of_client_certificate(self) -> bool {
+        match self {
+            HandshakeFailure::ClientCertificateMissing
+            | HandshakeFailure::ClientCertificateUnknownCa
+            | HandshakeFailure::ClientCertificateExpired
+            | HandshakeFailure::ClientCertificateRevoked
+            | HandshakeFailure::ClientCertificateRevocationUnknown
+            | HandshakeFailure::ClientCertificate => true,
+            HandshakeFailure::Timeout
+            | HandshakeFailure::ClientClosed
+            | HandshakeFailure::UnknownName
+            | HandshakeFailure::PlainHttp
+            | HandshakeFailure::NothingInCommon
+            | HandshakeFailure::ClientAlert
+            | HandshakeFailure::RateLimited
+            | HandshakeFailure::NoCertificate
+            | HandshakeFailure::BadMessage
+            | HandshakeFailure::Internal => false,
         }
     }
 }
@@ -112,12 +163,16 @@ pub struct WorkerMetrics {
     pub refused_on_trial: ReasonCounters,
     /// Connections that were closed before a request: over `connections-per-ip`, out of file descriptors.
     pub connections_refused: ReasonCounters,
+    /// Connections that were passed on as they are, by why they ended.
+    pub passed_on: ReasonCounters,
     /// HTTP/2 connections closed because of a flood, by which.
     pub h2_floods: ReasonCounters,
     /// Panics caught at a connection's edge. Any is a bug worth reporting.
     pub panics_caught: Counter,
     /// 103 answers passed on.
     pub early_hints: Counter,
+    /// Requests that went ahead before their client's handshake was over.
+    pub early_requests: Counter,
     /// Lines handed to the writer thread.
     pub access_log_lines: Counter,
     /// Lines lost because the ring was full.

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -27,7 +28,7 @@ const PORTION_BYTES: u64 = 64 << 10;
 
 /// Where connections of a section come from.
 pub enum Source {
-    Client { to: String, from: Option<String>, tls: Option<ClientTls>, cookies: Option<String> },
+    Client { to: String, from: Option<String>, tls: Option<Box<ClientTls>>, cookies: Option<String> },
     Upstream { listener: TcpListener, acceptor: Option<TlsAcceptor>, accepted: Arc<AtomicU64> },
 }
 
@@ -109,7 +110,7 @@ impl Peer {
     async fn next_socket(&mut self) -> Result<Socket, String> {
         match &self.source {
             Source::Client { to, from, tls, cookies: _ } => {
-                connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut self.refused).await
+                connect(&self.world, to, from.as_deref(), tls.as_deref(), &mut self.refused).await
             }
             Source::Upstream { listener, acceptor, accepted } => accept(listener, acceptor.as_ref(), accepted).await,
         }
@@ -416,8 +417,9 @@ pub async fn connect(
         let ip: std::net::IpAddr = from.parse().map_err(|_| format!("`{from}` is no IP address"))?;
         socket.bind(SocketAddr::new(ip, 0)).map_err(|error| format!("{from}: {error}"))?;
     }
-    let tcp = socket.connect(address).await.map_err(|error| format!("connect to {to}: {error}"))?;
+    let mut tcp = socket.connect(address).await.map_err(|error| format!("connect to {to}: {error}"))?;
     let Some(options) = tls else { return Ok(Socket::Plain(tcp)) };
+    tcp.write_all(&options.before).await.map_err(|error| format!("before the handshake: {error}"))?;
     let name = options.sni.clone().unwrap_or_else(|| address.ip().to_string());
     let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
     let connecting = TlsConnector::from(world.tls_client(options)?).connect(name, tcp);

@@ -32,7 +32,7 @@ const PORTION_BYTES: u64 = 64 << 10;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub enum Source {
-    Client { to: String, from: Option<String>, tls: Option<ClientTls> },
+    Client { to: String, from: Option<String>, tls: Option<Box<ClientTls>> },
     Upstream,
 }
 
@@ -63,7 +63,7 @@ struct OpenStream {
 }
 
 impl Peer {
-    pub fn client(world: Rc<World>, to: String, from: Option<String>, tls: Option<ClientTls>) -> Peer {
+    pub fn client(world: Rc<World>, to: String, from: Option<String>, tls: Option<Box<ClientTls>>) -> Peer {
         Peer::new(world, Source::Client { to, from, tls }, None)
     }
 
@@ -139,7 +139,7 @@ impl Peer {
 
     async fn connect(&mut self) -> Result<(), String> {
         let Source::Client { to, from, tls } = &self.source else { return Err("only a client connects".into()) };
-        let socket = connect(&self.world, to, from.as_deref(), tls.as_ref(), &mut None).await?;
+        let socket = connect(&self.world, to, from.as_deref(), tls.as_deref(), &mut None).await?;
         self.tls_facts = socket.tls_facts();
         let mut builder = h2::client::Builder::new();
         // Wide windows, so that what holds a transfer up is the proxy or the script.

@@ -153,12 +153,14 @@ fn client(section: &RawSection, mut arguments: Arguments) -> Result<Client, Synt
         max: arguments.named_text("max"),
         only: arguments.named_text("only"),
         ca: arguments.named_text("ca").unwrap_or_default(),
+        before: arguments.named("before").unwrap_or_default(),
+        cert: arguments.named("client-cert"),
     };
     // A name is for the reader.
     let _ = arguments.optional_text();
     arguments.finish()?;
     let steps: Vec<Step> = steps(&section.lines())?;
-    Ok(Client { background, h2, to, from, tls: tls.then_some(options), cookies, steps })
+    Ok(Client { background, h2, to, from, tls: tls.then(|| Box::new(options)), cookies, steps })
 }
 
 /// `a,b` as a list; empty text is the empty list.

@@ -65,6 +65,13 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
         ProcessCommand::WriteFile(name, text) => {
             std::fs::write(world.folder.join(name), text).map_err(|error| format!("{name}: {error}"))?;
         }
+        ProcessCommand::CopyFile { from, to } => {
+            let path = |name: &[u8]| world.folder.join(String::from_utf8_lossy(name).as_ref());
+            let (from, to) = (path(from), path(to));
+            let fresh = to.with_extension("fresh");
+            let copied = std::fs::copy(&from, &fresh).and_then(|_| std::fs::rename(&fresh, &to));
+            copied.map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))?;
+        }
     }
     Ok(())
 }

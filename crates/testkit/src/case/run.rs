@@ -334,6 +334,8 @@ fn complete(config: &Config, world: &World) -> String {
         ("admin", format!("admin \"{}\"\n", world.admin)),
         ("access-log", format!("access-log \"{}\"\n", world.access_log.display())),
         ("threads", "threads 1\n".to_owned()),
+        // There is no public CA in a test.
+        ("acme", "acme \"off\"\n".to_owned()),
     ] {
         if !has(word) {
             text.push_str(&line);

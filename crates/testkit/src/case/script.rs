@@ -96,7 +96,7 @@ pub struct Client {
     pub h2: bool,
     pub to: Vec<u8>,
     pub from: Option<String>,
-    pub tls: Option<ClientTls>,
+    pub tls: Option<Box<ClientTls>>,
     /// Where it keeps cookies; clients that name the same share them.
     pub cookies: Option<String>,
     pub steps: Vec<Step>,
@@ -112,6 +112,10 @@ pub struct ClientTls {
     pub only: Option<String>,
     /// Which of the kit's authorities it trusts; `internal` trusts any.
     pub ca: String,
+    /// Sent in plain text before the handshake.
+    pub before: Vec<u8>,
+    /// File with the certificate and key that it shows when it is asked.
+    pub cert: Option<Vec<u8>>,
 }
 
 /// A run of the program beside the proxy itself.
@@ -175,6 +179,11 @@ pub enum ProcessCommand {
     ExpectStderr(Matcher),
     ExpectStdout(Matcher),
     WriteFile(String, String),
+    /// In one step, as what renews files does.
+    CopyFile {
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
     /// A file in the case's folder.
     ExpectFile(String, Matcher),
     ExpectNoFile(String),

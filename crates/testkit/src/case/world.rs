@@ -26,6 +26,7 @@ pub struct Places {
     ports: HashMap<String, u16>,
     authorities: HashMap<String, Authority>,
     certificates: HashMap<String, CertificateFiles>,
+    revocation_lists: HashMap<String, PathBuf>,
 }
 
 impl Places {
@@ -37,6 +38,7 @@ impl Places {
             ports: HashMap::new(),
             authorities: HashMap::new(),
             certificates: HashMap::new(),
+            revocation_lists: HashMap::new(),
         })
     }
 
@@ -50,8 +52,9 @@ impl Places {
 
     /// Fills in the kit's placeholders. Braces with other words stay: they are the proxy's own.
     pub fn fill(&mut self, text: &str) -> Result<String, String> {
-        let placeholder = Regex::new(r#"\{(port|upstream|closed|admin|dir|config|cert|key|pem|ca)(?::([^{}\s"]*))?\}"#)
-            .map_err(|error| error.to_string())?;
+        let placeholder =
+            Regex::new(r#"\{(port|upstream|closed|admin|dir|config|cert|key|pem|ca|crl|stale-crl)(?::([^{}\s"]*))?\}"#)
+                .map_err(|error| error.to_string())?;
         let mut fault = None;
         let filled = placeholder.replace_all(text, |found: &Captures<'_>| {
             self.place(&found[1], found.get(2).map(|name| name.as_str())).unwrap_or_else(|error| {
@@ -70,6 +73,7 @@ impl Places {
             "dir" => shown(self.folder()),
             "config" => shown(&self.config_file()),
             "ca" => shown(self.authority(name.unwrap_or("main"))?.root_file()),
+            "crl" | "stale-crl" => shown(&self.revocation_list(name.unwrap_or_default(), word == "stale-crl")?),
             "cert" => shown(&self.certificate(name.unwrap_or(DEFAULT_NAME))?.cert),
             "key" => shown(&self.certificate(name.unwrap_or(DEFAULT_NAME))?.key),
             _ => shown(&self.certificate(name.unwrap_or(DEFAULT_NAME))?.combined),
@@ -117,7 +121,7 @@ impl Places {
         self.authorities.get(name).ok_or_else(|| "just inserted".into())
     }
 
-    /// `example.com`, `a.example+b.example`, `example.com:rsa`, `example.com:expired`.
+    /// `example.com`, `a.example+b.example`, `example.com:rsa`, `example.com:expired`, `example.com@other:client`.
     pub fn certificate(&mut self, name: &str) -> Result<CertificateFiles, String> {
         if let Some(files) = self.certificates.get(name) {
             return Ok(files.clone());
@@ -125,11 +129,31 @@ impl Places {
         let (subjects, kind) = match name.rsplit_once(':') {
             Some((subjects, "rsa")) => (subjects, KeyKind::Rsa),
             Some((subjects, "expired")) => (subjects, KeyKind::Expired),
+            Some((subjects, "client")) => (subjects, KeyKind::Client),
+            Some((subjects, "server")) => (subjects, KeyKind::Server),
             _ => (name, KeyKind::Ecdsa),
         };
-        let files = self.authority("main")?.issue(subjects, kind)?;
+        let (subjects, authority) = subjects.rsplit_once('@').unwrap_or((subjects, "main"));
+        let files = self.authority(authority)?.issue(subjects, kind)?;
         self.certificates.insert(name.to_owned(), files.clone());
         Ok(files)
+    }
+
+    /// Of the main authority: with the certificate of that name, or with none; `@other` is another authority's with none.
+    fn revocation_list(&mut self, name: &str, is_stale: bool) -> Result<PathBuf, String> {
+        let key = format!("{name} {is_stale}");
+        if let Some(file) = self.revocation_lists.get(&key) {
+            return Ok(file.clone());
+        }
+        let (authority, revoked) = match name.strip_prefix('@') {
+            Some(authority) => (authority, None),
+            None if name.is_empty() => ("main", None),
+            None => ("main", Some(self.certificate(name)?)),
+        };
+        let file_name = format!("list-{}", self.revocation_lists.len());
+        let file = self.authority(authority)?.revoke(&file_name, revoked.iter().collect::<Vec<_>>().as_slice(), is_stale)?;
+        self.revocation_lists.insert(key, file.clone());
+        Ok(file)
     }
 }
 
@@ -218,6 +242,7 @@ impl World {
             alpn: options.alpn.clone(),
             only: options.only.clone(),
             send_sni: options.sni.is_some(),
+            certificate: options.cert.as_ref().map(|path| PathBuf::from(String::from_utf8_lossy(path).as_ref())),
         };
         let root = match options.ca.as_str() {
             "internal" => None,

@@ -39,12 +39,14 @@ fn says_the_same(known: &Diagnostic, new: &Diagnostic) -> bool {
 fn diagnostic(loaded: &Loaded, finding: Finding) -> Diagnostic {
     let location = match &finding.place {
         Place::Address(address) => loaded.spans.of_address(address).cloned(),
+        Place::Tcp(position) => loaded.spans.tcp.get(*position).cloned(),
         Place::File(path, Some(site)) => loaded.spans.of_file_in_site(path, site).cloned(),
         Place::File(path, None) => loaded.spans.of_file(path).cloned(),
         Place::Server(address) => loaded.spans.of_server(address).cloned(),
         Place::Source(source) => loaded.spans.of_source(source).cloned(),
         Place::Admin => loaded.spans.admin.clone(),
         Place::AccessLog => loaded.spans.access_log.clone(),
+        Place::Storage => loaded.spans.storage.clone(),
         Place::Whole => None,
     };
     let start = || loaded.files.first().map(|file| Location { file, span: 0..0 });

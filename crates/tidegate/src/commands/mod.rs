@@ -1,5 +1,6 @@
 //! One file per command, and what several of them share: loading a configuration and saying what is wrong with it.
 
+pub mod cert;
 pub mod change;
 pub mod check;
 pub mod demo;

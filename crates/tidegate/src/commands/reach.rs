@@ -13,6 +13,10 @@ use tidegate_model::{Admin, Secret};
 /// Exit code when no process answers.
 const UNREACHABLE: u8 = 2;
 const TOKEN_VARIABLE: &str = "TIDEGATE_ADMIN_TOKEN";
+/// The remedy for who types commands; that of the API speaks of header fields.
+const WHICH_TOKEN: &str = "name the file with its token by --token-file: `admin-token` in the state folder of the process, or what `admin` has as `token=`";
+/// The status of an answer to whoever has no token, or another one.
+const UNAUTHORIZED: u16 = 401;
 
 /// For commands without a configuration of their own.
 pub fn running(running: &Running) -> Result<Client, String> {
@@ -71,7 +75,7 @@ fn admin_of(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
 fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &Endpoint) -> Result<Option<Token>, String> {
     if let Some(file) = &reach.token_file {
         let text = std::fs::read_to_string(file)
-            .map_err(|error| format!("the token file {} cannot be read: {error}", file.display()))?;
+            .map_err(|error| format!("the token file {} cannot be read: {error}\n  help: {WHICH_TOKEN}", file.display()))?;
         return Ok(Some(Token::new(&text)));
     }
     if let Some(text) = std::env::var_os(TOKEN_VARIABLE) {
@@ -109,6 +113,7 @@ pub fn failed(fault: &ClientFault) -> ExitCode {
                     eprint!("{diagnostics}");
                     eprintln!("the running configuration stays");
                 }
+                None if problem.status == UNAUTHORIZED => eprintln!("error: {}\n  help: {WHICH_TOKEN}", problem.detail),
                 None => eprintln!("error: {fault}"),
             }
             ExitCode::from(FAILED)

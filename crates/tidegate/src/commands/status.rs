@@ -6,7 +6,7 @@ use super::table::{labelled, table};
 use crate::cli::Running;
 use jiff::Timestamp;
 use std::process::ExitCode;
-use tidegate_admin::api::{Certificates, Pools, ServerState, Status};
+use tidegate_admin::api::{Certificate, Certificates, Pools, ServerState, Status, TicketKeys};
 
 /// Certificates that end sooner are pointed out: renewals are done long before.
 const DAYS_WARNED: i64 = 14;
@@ -48,6 +48,9 @@ fn process(status: &Status) -> String {
     if let Some(refused) = &status.refused {
         row("refused", format!("{} by {}: {}", time(&refused.at), refused.by, refused.why));
     }
+    if let Some(keys) = &status.ticket_keys {
+        row("ticket keys", ticket_keys(keys));
+    }
     let leaving = match status.workers_leaving {
         0 => String::new(),
         leaving => format!(", and {leaving} that end with their connections"),
@@ -65,6 +68,17 @@ fn process(status: &Status) -> String {
         row("on their way", format!("{} request{} of generation {}", old.requests, plural(old.requests), old.generation));
     }
     page
+}
+
+/// Whether clients resume at other hosts, and what is in the way of it.
+fn ticket_keys(keys: &TicketKeys) -> String {
+    let TicketKeys { storage, read, shared_until, fault } = keys;
+    let at_hand = match (shared_until, read) {
+        (Some(until), _) => format!("shared by {storage}, at hand until {}", time(until)),
+        (None, None) => format!("OWN, until {storage} has been read"),
+        (None, Some(_)) => format!("OWN, since {storage} gives none for this time"),
+    };
+    fault.as_ref().map(|fault| format!("{at_hand}; {fault}")).unwrap_or(at_hand)
 }
 
 fn listeners(status: &Status) -> String {
@@ -148,20 +162,72 @@ pub fn state(state: ServerState) -> &'static str {
 }
 
 fn expiries(certificates: &Certificates, now: Timestamp) -> String {
-    let row = |certificate: &tidegate_admin::api::Certificate| {
-        let expiry = match certificate.not_after.parse::<Timestamp>() {
-            Err(_) => String::new(),
-            Ok(end) if end <= now => "EXPIRED".to_owned(),
-            Ok(end) => {
-                let days = (end.as_second() - now.as_second()) / 86_400;
-                let warning = if days < DAYS_WARNED { "EXPIRES " } else { "" };
-                format!("{warning}in {days} day{}", plural(days as usize))
-            }
-        };
-        vec![certificate.names.join(" "), certificate.source.clone(), time(&certificate.not_after), expiry]
+    let row = |certificate: &Certificate| {
+        let end = certificate.not_after.as_deref();
+        vec![
+            certificate.names.join(" "),
+            certificate.source.clone(),
+            end.map_or_else(|| "none yet".to_owned(), time),
+            expiry(certificate, now),
+        ]
     };
     let rows: Vec<Vec<String>> = certificates.certificates.iter().map(row).collect();
-    section(&["CERTIFICATE", "FROM", "VALID UNTIL (UTC)", ""], &rows)
+    let mut page = section(&["CERTIFICATE", "FROM", "VALID UNTIL (UTC)", ""], &rows);
+    let faults: Vec<String> = certificates.certificates.iter().filter_map(fault).collect();
+    if !faults.is_empty() {
+        page.push('\n');
+        page.push_str(&faults.concat());
+    }
+    page
+}
+
+/// How long a certificate is good for, or what is the matter with it.
+pub fn expiry(certificate: &Certificate, now: Timestamp) -> String {
+    let Some(end) = certificate.not_after.as_deref() else { return certificate.state.to_uppercase() };
+    match end.parse::<Timestamp>() {
+        Err(_) => String::new(),
+        Ok(end) if end <= now => "EXPIRED".to_owned(),
+        Ok(end) => {
+            let hours = (end.as_second() - now.as_second()) / 3_600;
+            let days = hours / 24;
+            let (count, unit) = if days < 2 { (hours, "hour") } else { (days, "day") };
+            // What is obtained may live for six days, and says itself when it is late.
+            let is_soon = if certificate.obtained.is_some() { certificate.state == "late" } else { days < DAYS_WARNED };
+            let warning = if is_soon { "EXPIRES " } else { "" };
+            format!("{warning}in {count} {unit}{}", plural(count as usize))
+        }
+    }
+}
+
+/// What is the matter with a certificate, a line for each.
+pub fn fault(certificate: &Certificate) -> Option<String> {
+    let lines: Vec<String> = [not_obtained(certificate), not_stapled(certificate)].into_iter().flatten().collect();
+    (!lines.is_empty()).then(|| lines.concat())
+}
+
+/// That it is revoked, or that clients refuse it for want of a staple. Without a staple others are as good as with one.
+fn not_stapled(certificate: &Certificate) -> Option<String> {
+    let staple = certificate.staple.as_ref()?;
+    let names = certificate.names.join(" ");
+    if let Some(at) = &staple.revoked_at {
+        return Some(format!("{names}: revoked by its CA at {}; have another one issued\n", time(at)));
+    }
+    if !staple.required || staple.until.is_some() {
+        return None;
+    }
+    let why = staple.fault.as_ref().map_or_else(
+        || "the OCSP responder has not answered yet".to_owned(),
+        |fault| format!("{}; {}", fault.cause, fault.remedy),
+    );
+    Some(format!("{names}: browsers refuse this certificate without a staple, and there is none: {why}\n"))
+}
+
+/// Why it is not obtained or renewed.
+fn not_obtained(certificate: &Certificate) -> Option<String> {
+    let obtained = certificate.obtained.as_ref()?;
+    let fault = obtained.fault.as_ref()?;
+    let again = obtained.next_attempt_at.as_deref().map(|at| format!("; tried again at {}", time(at))).unwrap_or_default();
+    Some(format!("{}: {}; {}{again}\n", certificate.names.join(" "), fault.cause, fault.remedy))
 }
 
 fn section(headings: &[&str], rows: &[Vec<String>]) -> String {
@@ -178,8 +244,8 @@ pub mod tests {
     use super::render;
     use jiff::Timestamp;
     use tidegate_admin::api::{
-        AwaitsConfirmation, Certificate, Certificates, ConnectionCounts, GenerationRequests, Listener, Pool, Pools, Readiness,
-        Refused, Server, ServerState, Status, Traffic,
+        AwaitsConfirmation, Certificate, CertificateFault, Certificates, ConnectionCounts, GenerationRequests, Listener,
+        Obtained, Pool, Pools, Readiness, Refused, Server, ServerState, Status, TicketKeys, Traffic,
     };
 
     pub fn status() -> Status {
@@ -197,6 +263,7 @@ pub mod tests {
             awaits_confirmation: None,
             refused: None,
             drift: Vec::new(),
+            ticket_keys: None,
             listeners: vec![Listener {
                 address: "0.0.0.0:443".into(),
                 scheme: "https".into(),
@@ -260,9 +327,39 @@ pub mod tests {
             source: "files".into(),
             files: Vec::new(),
             names: vec![name.into(), format!("www.{name}")],
-            not_before: "2026-01-01T00:00:00Z".into(),
-            not_after: not_after.into(),
-            key: "ECDSA P-256".into(),
+            state: "ready".into(),
+            not_before: Some("2026-01-01T00:00:00Z".into()),
+            not_after: Some(not_after.into()),
+            key: Some("ECDSA P-256".into()),
+            obtained: None,
+            staple: None,
+        }
+    }
+
+    fn obtained(name: &str, state: &str, not_after: Option<&str>, cause: Option<&str>) -> Certificate {
+        let fault = |cause: &str| CertificateFault {
+            at: "2026-11-20T11:00:00Z".into(),
+            cause: cause.into(),
+            remedy: "point its A record to this machine".into(),
+        };
+        Certificate {
+            site: format!("https://{name}"),
+            source: "acme".into(),
+            files: Vec::new(),
+            names: vec![name.into()],
+            state: state.into(),
+            not_before: None,
+            not_after: not_after.map(Into::into),
+            key: None,
+            obtained: Some(Obtained {
+                serial: None,
+                directory: None,
+                renew_at: None,
+                failures_in_a_row: u32::from(cause.is_some()),
+                fault: cause.map(fault),
+                next_attempt_at: cause.map(|_| "2026-11-20T13:00:00Z".into()),
+            }),
+            staple: None,
         }
     }
 
@@ -271,10 +368,12 @@ pub mod tests {
             certificate("a.example", "2027-03-01T12:00:00Z"),
             certificate("b.example", "2026-11-29T12:00:00Z"),
             certificate("c.example", "2026-11-01T00:00:00Z"),
+            obtained("d.example", "missing", None, Some("the name does not exist")),
+            obtained("e.example", "ready", Some("2026-11-25T00:00:00Z"), None),
         ];
         let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
         let page = render(status, &pools(), &Certificates { certificates }, now);
-        assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+        assert!(page.lines().all(|line| line.chars().count() <= 110), "{page}");
         page
     }
 
@@ -304,6 +403,10 @@ CERTIFICATE              FROM   VALID UNTIL (UTC)
 a.example www.a.example  files  2027-03-01 12:00:00  in 101 days
 b.example www.b.example  files  2026-11-29 12:00:00  EXPIRES in 9 days
 c.example www.c.example  files  2026-11-01 00:00:00  EXPIRED
+d.example                acme   none yet             MISSING
+e.example                acme   2026-11-25 00:00:00  in 4 days
+
+d.example: the name does not exist; point its A record to this machine; tried again at 2026-11-20 13:00:00
 "
         );
     }
@@ -317,6 +420,12 @@ c.example www.c.example  files  2026-11-01 00:00:00  EXPIRED
         status.refused = Some(Refused { at: "2026-11-20T11:30:00Z".into(), by: "SIGHUP".into(), why });
         status.requests_by_generation.insert(0, GenerationRequests { generation: 3, requests: 1 });
         status.workers_leaving = 1;
+        status.ticket_keys = Some(TicketKeys {
+            storage: "redis://10.0.0.5:6379/0 prefix=edge:".into(),
+            read: Some("2026-11-20T02:00:00Z".into()),
+            shared_until: None,
+            fault: Some("it is away".into()),
+        });
         let page = page(&status);
         for expected in [
             "confirm       generation 5 goes back to 4 in 43 s; `tidegate confirm` keeps it",
@@ -324,6 +433,7 @@ c.example www.c.example  files  2026-11-01 00:00:00  EXPIRED
             "refused       2026-11-20 11:30:00 by SIGHUP: error: the site has no address help: give it one",
             "on their way  1 request of generation 3",
             "workers       2, and 1 that end with their connections",
+            "ticket keys   OWN, since redis://10.0.0.5:6379/0 prefix=edge: gives none for this time; it is away",
         ] {
             assert!(page.contains(expected), "{expected} in\n{page}");
         }

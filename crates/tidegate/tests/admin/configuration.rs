@@ -136,6 +136,7 @@ fn every_part_is_read_and_changed_and_the_rest_of_the_file_stays() {
     of_pools(&tour, &large, &small);
     of_listeners(&tour, &own);
     of_sites(&tour, &own);
+    of_tcp(&tour);
     let described: BTreeSet<(String, String)> = tour.document["paths"]
         .as_object()
         .expect("an object")
@@ -206,6 +207,21 @@ fn of_listeners(tour: &Tour, own: &str) {
     tour.changes("delete", template, &path, &Value::Null, [&node, ""]);
     let again = format!("drain \"5s\"\n\nlistener \"{own}\" {{\n    trusted-proxies \"10.0.0.0/8\"\n}}\n");
     tour.changes("post", "/listeners", "/listeners", &listener(json!(["10.0.0.0/8"])), ["drain \"5s\"\n", &again]);
+}
+
+fn of_tcp(tour: &Tour) {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").to_string();
+    let (template, path) = ("/tcp/{address}", format!("/tcp/{free}"));
+    let tcp = |server: &str| json!({ "address": free, "proxy": { "upstreams": [server] } });
+    let before = tour.asked.text();
+    let node = |server: &str| format!("\ntcp \"{free}\" {{\n    proxy \"{server}\"\n}}\n");
+    let added = format!("{before}{}", node("127.0.0.1:1"));
+    tour.changes("post", "/tcp", "/tcp", &tcp("127.0.0.1:1"), [&before, &added]);
+    tour.is(template, &path, "top.tcp", &tcp("127.0.0.1:1"));
+    let other = json!({ "proxy": { "upstreams": ["127.0.0.1:2"] } });
+    tour.changes("patch", template, &path, &other, ["\"127.0.0.1:1\"", "\"127.0.0.1:2\""]);
+    tour.changes("put", template, &path, &tcp("127.0.0.1:3"), ["\"127.0.0.1:2\"", "\"127.0.0.1:3\""]);
+    tour.changes("delete", template, &path, &Value::Null, [node("127.0.0.1:3").trim_start(), ""]);
 }
 
 fn of_sites(tour: &Tour, own: &str) {

@@ -61,19 +61,37 @@ fn check(message: &[u8], expected: Sniffed<'_>) {
     }
 }
 
+/// `h2`, `http/1.1`, TLS 1.3 and tickets of TLS 1.2.
+fn offering(server_name: Option<&str>, [alpn_h2, alpn_http11, offers_tls13, offers_tickets]: [bool; 4]) -> Sniffed<'_> {
+    Sniffed::ClientHello { server_name, alpn_h2, alpn_http11, alpn_acme_tls: false, offers_tls13, offers_tickets }
+}
+
 fn named(server_name: Option<&str>) -> Sniffed<'_> {
-    Sniffed::ClientHello { server_name, alpn_h2: false, alpn_http11: false }
+    offering(server_name, [false; 4])
 }
 
 #[test]
 fn names_and_protocols_are_found() {
     check(&hello(&[]), named(None));
     check(&hello(&[server_name(b"www.example.com")]), named(Some("www.example.com")));
-    check(&hello(&[extension(43, &[2, 3, 4]), server_name(b"A_b.EXAMPLE")]), named(Some("A_b.EXAMPLE")));
-    let both = Sniffed::ClientHello { server_name: Some("a"), alpn_h2: true, alpn_http11: true };
-    check(&hello(&[protocols(&["h2", "http/1.1"]), server_name(b"a")]), both);
-    let h2 = Sniffed::ClientHello { server_name: None, alpn_h2: true, alpn_http11: false };
-    check(&hello(&[protocols(&["x", "h2"])]), h2);
+    let challenge = Sniffed::ClientHello {
+        server_name: Some("a"),
+        alpn_h2: false,
+        alpn_http11: false,
+        alpn_acme_tls: true,
+        offers_tls13: false,
+        offers_tickets: false,
+    };
+    check(&hello(&[protocols(&["acme-tls/1"]), server_name(b"a")]), challenge);
+    check(
+        &hello(&[extension(43, &[2, 3, 4]), server_name(b"A_b.EXAMPLE")]),
+        offering(Some("A_b.EXAMPLE"), [false, false, true, false]),
+    );
+    check(&hello(&[extension(43, &[6, 0x0a, 0x0a, 3, 4, 3, 3])]), offering(None, [false, false, true, false]));
+    check(&hello(&[extension(43, &[2, 3, 3]), extension(35, &[])]), offering(None, [false, false, false, true]));
+    check(&hello(&[extension(35, &[7; 200])]), offering(None, [false, false, false, true]));
+    check(&hello(&[protocols(&["h2", "http/1.1"]), server_name(b"a")]), offering(Some("a"), [true, true, false, false]));
+    check(&hello(&[protocols(&["x", "h2"])]), offering(None, [true, false, false, false]));
     check(&hello(&[protocols(&["http/1.0"])]), named(None));
     // An address is no name; clients that send one get the default certificate.
     check(&hello(&[server_name(b"192.0.2.1")]), named(None));
@@ -101,6 +119,9 @@ fn malformed_hellos_are_refused() {
     check(&record(&hello(&[extension(0, &[0, 0])])));
     check(&record(&hello(&[extension(0, &[0, 3, 0, 0, 1, b'a', 0])])));
     check(&record(&hello(&[extension(16, &[0, 0])])));
+    check(&record(&hello(&[extension(43, &[0])])));
+    check(&record(&hello(&[extension(43, &[3, 3, 4, 3])])));
+    check(&record(&hello(&[extension(43, &[2, 3, 4, 0])])));
     check(&record(&hello(&[extension(16, &[0, 1, 0])])));
     check(&record(&hello(&[extension(16, &[0, 2, 2, b'h'])])));
     let whole = hello(&[server_name(b"a")]);

@@ -114,7 +114,7 @@ fn what_either_side_forbids_is_not_stored() {
 #[test]
 fn methods_and_statuses_that_are_never_stored() {
     let fresh = [("cache-control", "max-age=60")];
-    for status in [100, 103, 199, 206, 304, 600, 999] {
+    for status in [100, 103, 199, 206, 304, 425, 600, 999] {
         assert_eq!(lifetime(status, &fresh), Err(WhyNot::Status), "{status}");
     }
     for status in [299, 499, 599] {

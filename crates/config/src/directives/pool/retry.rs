@@ -70,6 +70,8 @@ pub static HEDGE: Directive = Directive {
     lower: Lower::Pool(lower_hedge),
 };
 
+/// What came too early may be sent again by the client alone, when its handshake is over (RFC 8470 section 5.2).
+const TOO_EARLY: u16 = 425;
 const STATUS_MIN: u16 = 400;
 const STATUS_MAX: u16 = 599;
 
@@ -110,7 +112,7 @@ fn retry_on(lowering: &mut Lowering<'_>, text: &Text) -> Option<RetryOn> {
             "reset" => !std::mem::replace(&mut on.reset, true),
             "timeout" => !std::mem::replace(&mut on.timeout, true),
             _ => match word.parse::<u16>() {
-                Ok(status) if (STATUS_MIN..=STATUS_MAX).contains(&status) => {
+                Ok(status) if (STATUS_MIN..=STATUS_MAX).contains(&status) && status != TOO_EARLY => {
                     let is_new = !on.statuses.contains(&status);
                     on.statuses.extend(is_new.then_some(status));
                     is_new
@@ -137,6 +139,9 @@ fn no_cause(text: &Text, word: &str) -> Diagnostic {
         _ => format!("`{}` is nothing that a request is sent again for", crate::diagnostics::shortened(word)),
     };
     let diagnostic = text.error("bad-value", message);
+    if word.parse() == Ok(TOO_EARLY) {
+        return diagnostic.help("it is passed on: only the client can send again what came too early");
+    }
     match nearest(word, RetryOn::NAMES.iter().copied()).filter(|_| !text.secret) {
         Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
         None => {

@@ -2,7 +2,7 @@
 
 use super::{date, escaped_html, escaped_json, prefers_json};
 use crate::ask::{Ask, Method};
-use crate::listing::{Entry, EntryKind, Listing};
+use crate::listing::{Entry, EntryKind, Listing, ListingAsk};
 use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ fn listing(names: &[&str]) -> Listing {
 
 fn body(listing: &Listing, path: &str, accept: &str) -> String {
     let ask = Ask { accept: Some(accept.as_bytes()), ..Ask::new(Method::Get, path.as_bytes()) };
-    String::from_utf8(listing.page(&ask).body).expect("text")
+    String::from_utf8(listing.page(&ListingAsk::new(b".", &ask)).body).expect("text")
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn json_is_for_those_who_prefer_it() {
 #[test]
 fn head_has_the_length_only() {
     let listing = listing(&["a"]);
-    let get = listing.page(&Ask::new(Method::Get, b"/"));
-    let head = listing.page(&Ask::new(Method::Head, b"/"));
+    let page = |method| listing.page(&ListingAsk::new(b".", &Ask::new(method, b"/")));
+    let (get, head) = (page(Method::Get), page(Method::Head));
     assert_eq!((head.body.len(), head.content_length, &head.headers), (0, get.body.len() as u64, &get.headers));
 }
 

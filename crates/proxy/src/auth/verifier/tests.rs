@@ -42,7 +42,7 @@ fn waits(asked: Asked) -> Ticket {
 
 /// As a thread does it.
 fn answer_next(verifier: &Verifier) -> bool {
-    let job = lock(&verifier.shared.queue).waiting.pop_front();
+    let job = lock(&verifier.shared.queue).take();
     let Some(job) = job else { return false };
     verifier.shared.answer(&job);
     true
@@ -101,7 +101,7 @@ fn an_answer_that_nobody_waits_for_any_more_is_remembered() {
     let (verifier, users) = (Verifier::with_threads(0), users());
     let ask = || verifier.ask(&users, b"alice", PASSWORD, client(1), Instant::now());
     let ticket = waits(ask());
-    let job = lock(&verifier.shared.queue).waiting.pop_front().expect("a job");
+    let job = lock(&verifier.shared.queue).take().expect("a job");
     drop(ticket);
     verifier.shared.answer(&job);
     assert!(matches!(ask(), Asked::Answered(Some(_))));
@@ -132,4 +132,16 @@ fn threads_answer() {
         std::thread::yield_now();
     }
     assert!(lock(&verifier.shared.queue).threads <= 2);
+}
+
+#[test]
+fn clients_take_turns_however_many_questions_each_has() {
+    let (verifier, users) = (Verifier::with_threads(0), users());
+    let ask = |guess: &str, from: usize| waits(verifier.ask(&users, b"alice", guess.as_bytes(), client(from), Instant::now()));
+    let _many: Vec<Ticket> = ["1a", "1b", "1c", "1d"].into_iter().map(|guess| ask(guess, 1)).collect();
+    let next = || lock(&verifier.shared.queue).take().map(|job| String::from_utf8_lossy(&job.password).into_owned());
+    assert_eq!(next().as_deref(), Some("1a"));
+    let _others = [ask("2a", 2), ask("2b", 2), ask("3a", 3)];
+    let order: Vec<String> = std::iter::from_fn(next).collect();
+    assert_eq!(order, ["2a", "3a", "1b", "2b", "1c", "1d"]);
 }

@@ -1,9 +1,9 @@
 //! What each policy makes of a path, and that what was settled stays so.
 //! Dots and percent codes, which no policy touches, are tested in `wire::path`.
 
-use super::{PathRefusal, settle_path};
+use super::{NeverFits, PathRefusal, never_fits, settle_path};
 use proptest::prelude::*;
-use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes};
+use tidegate_model::{EncodedSlashes, PathCase, PathPattern, PathPolicy, Slashes};
 use tidegate_wire::path::{Normalised, normalise};
 
 fn policy(slashes: Slashes, encoded_slashes: EncodedSlashes, case: PathCase) -> PathPolicy {
@@ -65,4 +65,38 @@ proptest! {
         let mut again = Vec::new();
         prop_assert_eq!(normalise(&settled, &mut again), Normalised::Unchanged);
     }
+}
+
+#[test]
+fn which_patterns_no_request_fits() {
+    let check = |pattern: PathPattern, policy: PathPolicy, expected: Option<NeverFits>| {
+        assert_eq!(never_fits(&pattern, policy), expected, "{pattern:?} {policy:?}");
+    };
+    let prefix = |text: &str| PathPattern::Prefix(text.into());
+    let exact = |text: &str| PathPattern::Exact(text.into());
+    let spelled = |text: &str| Some(NeverFits::Spelled(text.into()));
+    let default = PathPolicy::DEFAULT;
+    for fits in [prefix("/"), prefix("/Admin/"), exact("/é b"), exact("/a/../b"), exact("/a%2fb")] {
+        check(fits, default, None);
+    }
+    check(prefix("//x/"), default, spelled("/x/"));
+    check(exact("/a//b"), default, spelled("/a/b"));
+    check(exact("/../x"), default, Some(NeverFits::NoPath));
+    let lower = PathPolicy { case: PathCase::Lower, ..default };
+    check(prefix("/Admin/"), lower, spelled("/admin/"));
+    check(exact("/é"), lower, None);
+    let regex = |text: &str| PathPattern::Regex(text.into());
+    let contains = |text: &str| Some(NeverFits::Contains(text.into()));
+    check(regex("^/Admin"), lower, contains("/Admin"));
+    check(regex("^/(?i)Admin"), lower, None);
+    check(regex("^/%C3%A9"), lower, None);
+    check(regex("^/(Admin|api)/"), lower, None);
+    check(regex("^/[A-Z]"), lower, None);
+    check(regex("^//x"), default, contains("//x"));
+    check(regex("^/+x"), default, None);
+    check(regex("^/a%2Fb"), PathPolicy { encoded_slashes: EncodedSlashes::Refuse, ..default }, contains("/a%2Fb"));
+    let refuse = policy(Slashes::Refuse, EncodedSlashes::Refuse, PathCase::Keep);
+    check(exact("/a//b"), refuse, Some(NeverFits::Refused(PathRefusal::Slashes)));
+    check(exact("/a%2fb"), refuse, Some(NeverFits::Refused(PathRefusal::EncodedSlash)));
+    check(exact("/a%2fb"), PathPolicy { encoded_slashes: EncodedSlashes::Decode, ..default }, spelled("/a/b"));
 }

@@ -1,13 +1,13 @@
-//! Lists of preferences with weights (RFC 9110 section 12.4.2), as in `Accept` and `Accept-Encoding`. What the names mean is told
-//! in `coding` and `listing`.
+//! Lists of preferences with weights (RFC 9110 section 12.4.2), as in `Accept` and `Accept-Encoding`. What the names mean, and what is made of a list,
+//! is up to those who have something to choose from.
 
 /// A weight in thousandths.
-pub(crate) type Quality = u16;
+pub type Quality = u16;
 
-pub(crate) const QUALITY_MAX: Quality = 1000;
+pub const QUALITY_MAX: Quality = 1000;
 
 /// The elements of a list and their weights. Those whose weight is malformed are left out; other parameters are not looked at.
-pub(crate) fn preferences(list: &[u8]) -> impl Iterator<Item = (&[u8], Quality)> {
+pub fn preferences(list: &[u8]) -> impl Iterator<Item = (&[u8], Quality)> {
     list.split(|byte| *byte == b',').filter_map(|element| {
         let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let name = parts.next().filter(|name| !name.is_empty())?;

@@ -1,0 +1,168 @@
+//! What a stored certificate says of itself: names, dates, serial number, and whether its key is the one beside it.
+//! Nobody is trusted here: the chain came from a CA over HTTPS, or from storage that only we write.
+
+use crate::subject::Subject;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use rcgen::{KeyPair, PublicKeyData};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use std::fmt;
+use std::net::IpAddr;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::prelude::{FromDer, X509Certificate};
+use zeroize::Zeroizing;
+
+/// A chain has three certificates or four; what is longer is no chain.
+const CHAIN_MAX: usize = 16;
+
+/// Chain and key in one PEM text, the leaf first and the key last: one value, so that storage cannot tear the pair apart.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bundle(pub Zeroizing<String>);
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What is known of a certificate by reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+    /// When the first certificate of the chain ends, which may be one of the CA's own.
+    pub chain_not_after: Timestamp,
+    /// Hexadecimal, lower case.
+    pub serial: String,
+    /// How the CA names it in renewal information (RFC 9773 section 4.1), its two parts joined by a dot.
+    pub renewal_id: Option<String>,
+    pub der: CertificateDer<'static>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateFault {
+    /// What is in the way of reading it.
+    Unreadable(String),
+    NoKey,
+    /// The key is not the certificate's.
+    OtherKey,
+    /// It is good, but for other names.
+    OtherNames(String),
+}
+
+impl fmt::Display for CertificateFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CertificateFault::Unreadable(problem) => write!(f, "it cannot be read: {problem}"),
+            CertificateFault::NoKey => f.write_str("its private key is missing"),
+            CertificateFault::OtherKey => f.write_str("its private key belongs to another certificate"),
+            CertificateFault::OtherNames(names) => write!(f, "it is for {names}"),
+        }
+    }
+}
+
+impl Bundle {
+    /// As a CA hands out the chain, and the key of the order.
+    pub fn join(chain_pem: &str, key_pem: &str) -> Bundle {
+        let mut text = Zeroizing::new(String::with_capacity(chain_pem.len() + key_pem.len() + 2));
+        text.push_str(chain_pem.trim());
+        text.push('\n');
+        text.push_str(key_pem.trim());
+        text.push('\n');
+        Bundle(text)
+    }
+
+    /// Reads it whole; what comes back is a pair that fits and is for this name.
+    pub fn leaf_for(&self, subject: &Subject) -> Result<Leaf, CertificateFault> {
+        let chain = CertificateDer::pem_slice_iter(self.0.as_bytes()).take(CHAIN_MAX).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|error| CertificateFault::Unreadable(format!("the PEM text is damaged ({error})")))?;
+        let Some(der) = chain.first().cloned() else {
+            return Err(CertificateFault::Unreadable("there is no certificate in it".into()));
+        };
+        let key = PrivatePkcs8KeyDer::from_pem_slice(self.0.as_bytes()).map_err(|_| CertificateFault::NoKey)?;
+        let key = KeyPair::try_from(&key).map_err(|_| CertificateFault::NoKey)?;
+        let (mut leaf, public_key) = read(&der, subject)?;
+        if public_key != key.subject_public_key_info() {
+            return Err(CertificateFault::OtherKey);
+        }
+        let ends = chain.iter().filter_map(|der| X509Certificate::from_der(der).ok());
+        let first = ends.map(|(_, certificate)| timestamp(certificate.validity().not_after.timestamp())).min();
+        leaf.chain_not_after = first.unwrap_or(leaf.not_after);
+        Ok(leaf)
+    }
+}
+
+fn read(der: &CertificateDer<'static>, subject: &Subject) -> Result<(Leaf, Vec<u8>), CertificateFault> {
+    let (_, certificate) = X509Certificate::from_der(der)
+        .map_err(|error| CertificateFault::Unreadable(format!("it is not an X.509 certificate ({error})")))?;
+    let names = names_of(&certificate);
+    let wanted = subject.to_string();
+    if !names.contains(&wanted) {
+        let listed = names.into_iter().take(3).collect::<Vec<_>>().join(", ");
+        return Err(CertificateFault::OtherNames(if listed.is_empty() { "no name at all".into() } else { listed }));
+    }
+    let issuer_key_id = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| BASE64_URL_SAFE_NO_PAD.encode(id.0)),
+        _ => None,
+    });
+    let serial = certificate.raw_serial();
+    let leaf = Leaf {
+        not_before: timestamp(certificate.validity().not_before.timestamp()),
+        not_after: timestamp(certificate.validity().not_after.timestamp()),
+        chain_not_after: timestamp(certificate.validity().not_after.timestamp()),
+        serial: hexadecimal(serial),
+        renewal_id: issuer_key_id.map(|id| format!("{id}.{}", BASE64_URL_SAFE_NO_PAD.encode(serial))),
+        der: der.clone(),
+    };
+    Ok((leaf, certificate.public_key().raw.to_vec()))
+}
+
+fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name_of = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
+            .map(IpAddr::from)
+            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from))
+            .ok()
+            .map(|ip| ip.to_string()),
+        _ => None,
+    };
+    extension.value.general_names.iter().filter_map(name_of).collect()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Dates outside what a time stamp can hold (year 9999 as "never") become the nearest one it can.
+fn timestamp(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap_or(if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bundle, CertificateFault};
+    use crate::subject::Subject;
+    use rcgen::{CertificateParams, KeyPair};
+
+    #[test]
+    fn a_pair_that_fits_is_read_and_any_other_is_named() {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["a.example".to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        let (key, other) = (key.serialize_pem(), KeyPair::generate().unwrap().serialize_pem());
+        let check = |chain: &str, key: &str, name: &str, expected: Option<CertificateFault>| {
+            let result = Bundle::join(chain, key).leaf_for(&Subject::parse(name).unwrap());
+            assert_eq!(result.err(), expected, "{name}");
+        };
+        check(&certificate, &key, "a.example", None);
+        check(&certificate, &other, "a.example", Some(CertificateFault::OtherKey));
+        check(&certificate, "", "a.example", Some(CertificateFault::NoKey));
+        check(&certificate, &key, "b.example", Some(CertificateFault::OtherNames("a.example".into())));
+        check("", &key, "a.example", Some(CertificateFault::Unreadable("there is no certificate in it".into())));
+        let torn = Bundle::join(&certificate[..certificate.len() / 2], &key);
+        assert!(matches!(torn.leaf_for(&Subject::parse("a.example").unwrap()), Err(CertificateFault::Unreadable(_))));
+    }
+}

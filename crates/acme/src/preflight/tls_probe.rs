@@ -1,0 +1,97 @@
+//! One handshake as a CA makes it for `tls-alpn-01` (RFC 8737): the answer must speak `acme-tls/1` and show a certificate with our digest. Nobody is
+//! trusted by it: who has the digest is us, since it was drawn at random a moment ago.
+
+use crate::preflight::verdict::Answer;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+const ALPN: &[u8] = b"acme-tls/1";
+
+pub async fn ask(at: SocketAddr, server_name: &str, digest: &[u8; 32]) -> Answer {
+    let (Some(config), Ok(name)) = (config(), ServerName::try_from(server_name.to_owned())) else {
+        return Answer::None("the handshake cannot be made".into());
+    };
+    let stream = match TcpStream::connect(at).await {
+        Ok(stream) => stream,
+        Err(error) => return Answer::None(error.to_string()),
+    };
+    match TlsConnector::from(config).connect(name, stream).await {
+        Ok(stream) => {
+            let (_, connection) = stream.get_ref();
+            let leaf = connection.peer_certificates().and_then(|chain| chain.first());
+            let has_digest = leaf.is_some_and(|leaf| leaf.windows(digest.len()).any(|window| window == digest));
+            match (connection.alpn_protocol() == Some(ALPN), has_digest) {
+                (true, true) => Answer::Ours,
+                (true, false) => Answer::Another("it answers challenges with another certificate".into()),
+                (false, _) => Answer::Another("it does not speak acme-tls/1".into()),
+            }
+        }
+        Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            // A server that does not know the protocol ends the handshake with an alert, as it should.
+            Some(Error::AlertReceived(_)) => Answer::Another("it refuses acme-tls/1".into()),
+            Some(problem) => Answer::Another(format!("its TLS cannot be read: {problem}")),
+            None => Answer::None(format!("the TLS handshake was broken off: {error}")),
+        },
+    }
+}
+
+fn config() -> Option<Arc<ClientConfig>> {
+    static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
+    let build = || {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().ok()?;
+        let verifier = Arc::new(WhoeverItIs { provider });
+        let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Some(Arc::new(config))
+    };
+    CONFIG.get_or_init(build).clone()
+}
+
+/// Takes any certificate: the one of a challenge is self-signed.
+#[derive(Debug)]
+struct WhoeverItIs {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for WhoeverItIs {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    // Their verifiers refuse the certificate of a challenge, whose extension is critical and none that they know. The digest is proof enough.
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,173 @@
+//! `tcp ":443" { sni "db.example.com" { proxy "10.0.0.9:443" } }`: connections that are handed on as they are. What cannot stand beside it is in `checks`.
+
+use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::listener::parse_listen_address;
+use crate::directives::proxy;
+use crate::lowering::{self, Line, Lowering, Read};
+use crate::placeholders::Text;
+use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use std::net::IpAddr;
+use tidegate_model::address::parse_host_pattern;
+use tidegate_model::{HostPattern, SniRoute, Tcp, TcpTarget};
+
+pub static TCP: Directive = Directive {
+    name: "tcp",
+    places: &[Place::Top],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "address",
+        kind: Kind::Text("an address, as in `\":5432\"`"),
+        count: Count::One,
+        summary: "`:5432`, or with an IP address `192.0.2.1:5432`.",
+    }],
+    properties: &[],
+    block: Block::Required(Place::Tcp),
+    summary: "Hands connections on as they are: databases, mail, TLS that is not ended here.",
+    details: "On a port of its own, with a `proxy` alone, every connection is handed on at once, whatever is spoken on it and whoever speaks first. With `sni`, and \
+              beside sites with TLS on the same port, the name in the ClientHello decides: the most specific one wins, whoever has it. Nothing is decrypted, so \
+              clients see the server's own certificate, and no step of a site can be taken.\n\n\
+              A `proxy` beside them takes what neither a site nor an `sni` takes, connections without a name and those that are not TLS among them; a site \
+              without a host takes all TLS before it. Without it such connections are refused. Ports of plain HTTP sites cannot be shared.\n\n\
+              The pool is one like any other; see [tcp.md](tcp.md) for what its settings mean here.",
+    default: "",
+    example: "tcp \":5432\" {\n    proxy \"10.0.0.7:5432\" \"10.0.0.8:5432\"\n}",
+    lower: Lower::Top(lower),
+};
+
+pub static SNI: Directive = Directive {
+    name: "sni",
+    places: &[Place::Tcp],
+    repeat: Repeat::Many,
+    arguments: &[Argument {
+        name: "names",
+        kind: Kind::Text("a name, as in `\"db.example.com\"`"),
+        count: Count::OneOrMore,
+        summary: "`db.example.com`; `*.example.com` is every name with one more label.",
+    }],
+    properties: &[],
+    block: Block::Required(Place::Sni),
+    summary: "TLS connections for these names, by the server name that clients ask for.",
+    details: "Where a client encrypts the name (ECH), the outer name counts, which is all that anybody on the way can see.",
+    default: "",
+    example: "sni \"db.example.com\" \"*.b.example.com\" {\n    proxy \"10.0.0.9:443\"\n}",
+    lower: Lower::Inside,
+};
+
+pub static TCP_PROXY: Directive = Directive {
+    name: "proxy",
+    places: &[Place::Tcp, Place::Sni],
+    repeat: Repeat::Once,
+    arguments: proxy::ARGUMENTS,
+    properties: &[],
+    block: Block::Optional(Place::Pool),
+    summary: "Where the connections go.",
+    details: "It takes what `proxy` takes in a site: the name of a pool, or addresses with a block. A server with `https://` is spoken to over TLS, which then begins \
+              here: for clients that speak plain text. `retry` is about servers that cannot be reached; once a connection stands, it is that one.",
+    default: "",
+    example: "proxy \"10.0.0.9:443\" {\n    send-proxy-protocol \"v2\"\n}",
+    lower: Lower::Inside,
+};
+
+/// One `sni` block per name: a list that nobody writes by hand is still a list.
+const NAMES_MAX: usize = 1000;
+
+fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
+    let errors_before = lowering.diagnostics.len();
+    let text = line.read_argument(lowering, 0).map(Read::text);
+    let mut by_name: Vec<SniRoute> = Vec::new();
+    let mut otherwise = None;
+    let mut names: Vec<(HostPattern, Location)> = Vec::new();
+    for child in lowering::lines(lowering, line.children(), Place::Tcp) {
+        if child.directive.name == SNI.name {
+            by_name.extend(sni(lowering, &child, &mut names));
+        } else {
+            otherwise = target(lowering, &child, Place::Tcp);
+        }
+    }
+    let is_faulty = lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error);
+    if line.node.children.is_some() && by_name.is_empty() && otherwise.is_none() && !is_faulty {
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "this `tcp` hands nothing on");
+        lowering.report(diagnostic.help("for example `proxy \"10.0.0.7:5432\"` in its block"));
+    }
+    let Some(text) = text else { return };
+    let (ip, port) = match parse_listen_address(&text.value) {
+        Ok(address) => address,
+        Err(reason) => {
+            lowering.report(text.error("bad-address", reason).help("for example `tcp \":5432\"`"));
+            return;
+        }
+    };
+    if let Some(first) = first_of_same_address(lowering, ip, port) {
+        let message = format!("there are two `tcp` blocks for `{}`", text.shown());
+        let diagnostic =
+            Diagnostic::error("duplicate-tcp", text.location, message).label(first, "the first one").help("put both into one");
+        lowering.report(diagnostic);
+        return;
+    }
+    lowering.spans.tcp.push(text.location);
+    lowering.spans.passed_on.extend(names.into_iter().map(|(name, at)| (port, name, at)));
+    lowering.configuration.tcp.push(Tcp { ip, port, by_name, otherwise });
+}
+
+fn sni(lowering: &mut Lowering<'_>, line: &Line<'_>, known: &mut Vec<(HostPattern, Location)>) -> Option<SniRoute> {
+    let mut names = Vec::new();
+    for text in line.read_arguments(lowering) {
+        let text = text.text();
+        match parse_name(&text) {
+            Ok(name) => {
+                if let Some((_, first)) = known.iter().find(|(other, _)| *other == name) {
+                    let diagnostic = text
+                        .error("duplicate-name", format!("the name `{}` is taken", text.shown()))
+                        .label(first.clone(), "taken here")
+                        .help("a connection can go to one pool only");
+                    lowering.report(diagnostic);
+                    continue;
+                }
+                known.push((name.clone(), text.location.clone()));
+                names.push(name);
+            }
+            Err(diagnostic) => lowering.report(*diagnostic),
+        }
+    }
+    if known.len() > NAMES_MAX {
+        let message = format!("there are more than {NAMES_MAX} names in this `tcp`");
+        lowering.report(Diagnostic::error("too-many-names", line.location(), message));
+    }
+    let mut to = None;
+    for child in lowering::lines(lowering, line.children(), Place::Sni) {
+        to = target(lowering, &child, Place::Sni);
+    }
+    if to.is_none() && line.node.children.as_ref().is_some_and(Vec::is_empty) {
+        let diagnostic = Diagnostic::error("missing-argument", line.location(), "this `sni` hands nothing on");
+        lowering.report(diagnostic.help("for example `proxy \"10.0.0.9:443\"` in its block"));
+    }
+    to.filter(|_| !names.is_empty()).map(|to| SniRoute { names, to })
+}
+
+fn parse_name(text: &Text) -> Result<HostPattern, Box<Diagnostic>> {
+    let bad = |reason: String| text.error("bad-name", reason);
+    match parse_host_pattern(&text.value) {
+        Ok(name @ (HostPattern::Exact(_) | HostPattern::Wildcard(_))) => Ok(name),
+        Ok(HostPattern::Any) => Err(Box::new(
+            bad("a name is needed".to_owned()).help("connections without one are taken by a `proxy` beside the `sni`"),
+        )),
+        Ok(HostPattern::Ip(_)) => Err(Box::new(
+            bad("clients send no IP address as a name".to_owned())
+                .help("connections without a name are taken by a `proxy` beside the `sni`"),
+        )),
+        Err(reason) => Err(Box::new(bad(reason))),
+    }
+}
+
+/// In an `sni` it is known that clients speak TLS.
+fn target(lowering: &mut Lowering<'_>, line: &Line<'_>, place: Place) -> Option<TcpTarget> {
+    let (pool, retry) = proxy::read_pool(lowering, line, true)?;
+    let is_tls = place == Place::Sni;
+    lowering.spans.tcp_pools.push((pool.clone(), line.location(), is_tls));
+    Some(TcpTarget { pool, retry })
+}
+
+fn first_of_same_address(lowering: &Lowering<'_>, ip: Option<IpAddr>, port: u16) -> Option<Location> {
+    let position = lowering.configuration.tcp.iter().position(|known| known.ip == ip && known.port == port)?;
+    lowering.spans.tcp.get(position).cloned()
+}

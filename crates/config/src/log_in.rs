@@ -1,0 +1,113 @@
+//! What `basic-auth` means for the steps before and behind it: `{auth.user}` has no name before it, and a browser's preflight does not get past it.
+//! Warnings only; which step runs when is decided in `middleware`.
+
+use crate::diagnostics::{Diagnostic, Location};
+use crate::lowering::{Line, Lowering};
+use crate::syntax::{Literal, Node};
+
+/// What matters of one line of a site or a route.
+#[derive(Debug)]
+pub struct Mark {
+    what: What,
+    at: Location,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    LogIn,
+    /// `basic-auth "off"`
+    NoLogIn,
+    /// `{auth.user}` where the request is looked at, in its turn among the steps.
+    NameInTurn,
+    /// `{auth.user}` where the request has been through all of its steps.
+    NameAfterwards,
+    Cors,
+}
+
+/// Notes what the line has to do with who has logged in.
+pub fn note(marks: &mut Vec<Mark>, line: &Line<'_>) {
+    let is_off = || line.arguments().any(|value| matches!(&value.literal, Literal::Text(word) if word == "off"));
+    let what = match line.directive.name {
+        "basic-auth" => Some(if is_off() { What::NoLogIn } else { What::LogIn }),
+        "cors" => Some(What::Cors),
+        _ => None,
+    };
+    marks.extend(what.map(|what| Mark { what, at: line.location() }));
+    // Routes are lines of a site too, and have marks of their own.
+    if line.directive.name != "route"
+        && let Some(at) = place_of_name(line.node)
+    {
+        let in_turn = matches!(
+            line.directive.name,
+            "request-header" | "rewrite" | "strip-prefix" | "add-prefix" | "rate-limit" | "concurrency-limit"
+        );
+        marks.push(Mark { what: if in_turn { What::NameInTurn } else { What::NameAfterwards }, at });
+    }
+}
+
+/// Where `{auth.user}` stands first in a line or in its block.
+fn place_of_name(node: &Node) -> Option<Location> {
+    let of_entry = node
+        .entries
+        .iter()
+        .find(|entry| matches!(&entry.value.literal, Literal::Text(text) if text.replace("{{", "").contains("{auth.user}")));
+    let of_entry = of_entry.map(|entry| entry.value.location.clone());
+    of_entry.or_else(|| node.children.iter().flatten().find_map(place_of_name))
+}
+
+/// Warns of what is in front of `basic-auth` and should be behind it, or the other way round.
+pub fn check<'m>(lowering: &mut Lowering<'_>, of_site: &'m [Mark], of_routes: impl Iterator<Item = &'m [Mark]> + Clone) {
+    let is_about = |mark: &&Mark| matches!(mark.what, What::LogIn | What::NoLogIn);
+    let somewhere = of_site.iter().chain(of_routes.clone().flatten()).any(|mark| mark.what == What::LogIn);
+    judge(lowering, of_site, of_site.iter().rposition(|mark| mark.what == What::LogIn), somewhere);
+    for of_route in of_routes {
+        // The last one that is written counts, and those of the site stand in front of all of the route.
+        let own = of_route.iter().rposition(|mark| is_about(&mark));
+        match own {
+            Some(at) if of_route[at].what == What::LogIn => judge(lowering, of_route, Some(at), true),
+            Some(_) => judge(lowering, of_route, None, false),
+            None => {
+                let before = of_site.iter().rfind(is_about).filter(|mark| mark.what == What::LogIn);
+                match before {
+                    None => judge(lowering, of_route, None, false),
+                    Some(log_in) => {
+                        of_route
+                            .iter()
+                            .filter(|mark| mark.what == What::Cors)
+                            .for_each(|cors| refused_preflight(lowering, cors, log_in));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One block, with the place of its log-in.
+fn judge(lowering: &mut Lowering<'_>, marks: &[Mark], log_in: Option<usize>, is_known_afterwards: bool) {
+    for (position, mark) in marks.iter().enumerate() {
+        let is_behind = log_in.is_some_and(|log_in| log_in < position);
+        match mark.what {
+            What::NameInTurn if !is_behind => nobody(lowering, mark),
+            What::NameAfterwards if !is_known_afterwards => nobody(lowering, mark),
+            What::Cors if is_behind => {
+                if let Some(log_in) = log_in {
+                    refused_preflight(lowering, mark, &marks[log_in]);
+                }
+            }
+            What::NameInTurn | What::NameAfterwards | What::Cors | What::LogIn | What::NoLogIn => {}
+        }
+    }
+}
+
+fn nobody(lowering: &mut Lowering<'_>, mark: &Mark) {
+    let diagnostic =
+        Diagnostic::warning("nobody-logged-in", mark.at.clone(), "`{auth.user}` is always empty here: nobody has logged in");
+    lowering.report(diagnostic.help("put `basic-auth` in front of it"));
+}
+
+fn refused_preflight(lowering: &mut Lowering<'_>, cors: &Mark, log_in: &Mark) {
+    let message = "preflights never get to this `cors`: browsers send them without name and password";
+    let diagnostic =
+        Diagnostic::warning("preflight-refused", cors.at.clone(), message).label(log_in.at.clone(), "this refuses them before");
+    lowering.report(diagnostic.help("put `cors` in front of `basic-auth`, in the same block"));
+}

@@ -1,0 +1,469 @@
+//! Certificates that are obtained while the process runs: which names want one, and what becomes of those that come. How they are obtained is in the crate
+//! `acme`, on a thread of its own; what comes of it is put where handshakes find it (`certs::ObtainedCertificates`) and workers answer CAs
+//! (`proxy::challenges`). What an operator sees of it is in `report`.
+
+use crate::control::Control;
+use crate::report::CertificateSource;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidegate_acme::{
+    Certificate, ChallengeChange, Issuing, Listens, NameStatus, News, OnDemandSite, Parts, Refusal, Timing, Wanted,
+};
+use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, challenge_config};
+use tidegate_model::listening::{ListenerProtocol, listening, site_name};
+use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};
+use tidegate_proxy::inquiry::{Answer, Asked, Question};
+use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_telemetry::{CertificateEnd, ObtainedNumbers};
+
+/// How often metrics are told of certificates; nothing about them is news within seconds.
+pub(crate) const SHOW_PERIOD: Duration = Duration::from_secs(5);
+
+/// What goes on for certificates beside the requests.
+#[derive(Default)]
+pub(crate) struct Issuance {
+    engine: Option<Arc<Issuing>>,
+    storage: Storage,
+    wanted: Vec<Wanted>,
+    on_demand: Vec<OnDemandSite>,
+    /// When it was last said that no more names are ordered in this hour.
+    bound_told_at: Arc<Mutex<Option<Timestamp>>>,
+}
+
+/// Between two lines that `names-per-hour` is reached: strangers cause them.
+const BOUND_TOLD_EVERY: SignedDuration = SignedDuration::from_mins(1);
+
+impl Issuance {
+    pub fn engine(&self) -> Option<&Arc<Issuing>> {
+        self.engine.as_ref()
+    }
+
+    /// All names that are obtained; empty where none is.
+    pub fn status(&self) -> Vec<NameStatus> {
+        self.engine.as_ref().map(|engine| engine.status()).unwrap_or_default()
+    }
+}
+
+impl Control {
+    /// Has the names of the configuration that runs obtained, and those that are not in it any more forgotten.
+    pub(crate) fn look_after_certificates(&mut self) {
+        let configuration = self.running.configuration.clone();
+        let wanted = wanted(&configuration);
+        let on_demand = on_demand_sites(&configuration);
+        let is_idle = wanted.is_empty() && on_demand.is_empty();
+        if self.issuance.engine.is_some() && (is_idle || self.issuance.storage != configuration.storage) {
+            self.stop_issuing();
+        }
+        if self.issuance.engine.is_none() {
+            if is_idle {
+                return;
+            }
+            match self.start_issuing(&configuration.storage) {
+                Ok(engine) => {
+                    self.issuance =
+                        Issuance { engine: Some(engine), storage: configuration.storage.clone(), ..Issuance::default() }
+                }
+                Err(error) => {
+                    tracing::error!(%error, "no certificates are obtained: there is no thread for it");
+                    return;
+                }
+            }
+        }
+        self.forget_unwanted(&wanted);
+        if (wanted != self.issuance.wanted || on_demand != self.issuance.on_demand)
+            && let Some(engine) = self.issuance.engine.clone()
+        {
+            self.issuance.wanted.clone_from(&wanted);
+            self.issuance.on_demand.clone_from(&on_demand);
+            // In order: the channel behind it serves those first that came first.
+            tokio::task::spawn_local(async move { engine.want(wanted, on_demand).await });
+        }
+    }
+
+    fn start_issuing(&self, storage: &Storage) -> std::io::Result<Arc<Issuing>> {
+        let (process, publishing) = (self.process.clone(), self.process.clone());
+        let obtained = self.tls.obtained.clone();
+        let issuing = tidegate_acme::start(Parts {
+            storage: storage.clone(),
+            state_dir: self.state_dir().to_owned(),
+            publish: Box::new(move |change| publish(&publishing, change)),
+            news: Box::new(move |news| hear(&process, &obtained, news)),
+            timing: Timing::default(),
+        })?;
+        self.process.challenges.set_shared(*storage != Storage::State);
+        Ok(Arc::new(issuing))
+    }
+
+    /// What is under way is left in storage, to be taken up again. Waiting for its thread is not this thread's work.
+    pub(crate) fn stop_issuing(&mut self) {
+        self.process.challenges.set_shared(false);
+        // The next engine knows none of them: whoever asks for one has it looked for in storage.
+        self.process.challenges.forget_at_hand();
+        if let Some(engine) = std::mem::take(&mut self.issuance).engine {
+            std::thread::spawn(move || drop(engine));
+        }
+    }
+
+    fn forget_unwanted(&self, wanted: &[Wanted]) {
+        let kept: HashSet<&str> = wanted.iter().map(|wanted| wanted.name.as_str()).collect();
+        for gone in self.issuance.wanted.iter().filter(|known| !kept.contains(known.name.as_str())) {
+            self.tls.obtained.remove(&gone.name);
+        }
+    }
+
+    /// What a worker waits for in the middle of a connection.
+    pub(crate) fn answer_inquiry(&mut self, asked: Asked) {
+        match asked.question.clone() {
+            Question::Certificate { site, name } => self.obtain_on_demand(asked, &site, name),
+            Question::HttpChallenge { token } => self.answer_for_another(asked, async move |engine| {
+                engine.http_answer(&token).await.map(|body| Answer::HttpChallenge(body.into()))
+            }),
+            Question::TlsChallenge { name } => self.answer_for_another(asked, async move |engine| {
+                let answer = engine.tls_answer(&name).await?;
+                challenge_config(&certificate_name(&answer.subject), answer.digest).ok().map(Answer::TlsChallenge)
+            }),
+        }
+    }
+
+    /// A CA came here for an order of another process.
+    fn answer_for_another(&self, asked: Asked, find: impl AsyncFnOnce(&Issuing) -> Option<Answer> + 'static) {
+        let Some(engine) = self.issuance.engine.clone() else { return asked.answer(Answer::No) };
+        tokio::task::spawn_local(async move {
+            let answer = find(&engine).await.unwrap_or(Answer::No);
+            asked.answer(answer);
+        });
+    }
+
+    fn obtain_on_demand(&mut self, asked: Asked, site: &str, name: String) {
+        let configuration = self.running.configuration.clone();
+        let site = configuration.sites.iter().find(|known| site_name(known) == site);
+        let found = site.and_then(|site| Some((site.tls.on_demand.clone()?, configuration.acme_of(site)?.into_owned())));
+        let (Some((settings, acme)), Some(engine)) = (found, self.issuance.engine.clone()) else {
+            return asked.answer(Answer::No);
+        };
+        let listens = listens(&acme, &ports_listened_on(&configuration));
+        let wanted = Wanted { name: name.clone(), acme: Arc::new(acme), listens };
+        let process = self.process.clone();
+        let bound_told_at = self.issuance.bound_told_at.clone();
+        tokio::task::spawn_local(async move {
+            let answer = match engine.on_demand(wanted, &settings).await {
+                Ok(()) => {
+                    process.challenges.set_at_hand(&name, true);
+                    Answer::Certificate
+                }
+                Err(refusal) => {
+                    // Anybody can ask for anything, so it must not be loud; what failed at a CA was said as news.
+                    tracing::debug!(name, %refusal, "no certificate on demand");
+                    if refusal == Refusal::TooMany {
+                        tell_of_bound(&bound_told_at, &name);
+                    }
+                    of_refusal(&refusal)
+                }
+            };
+            asked.answer(answer);
+        });
+    }
+
+    /// Every few seconds. Shows metrics which certificates there are and when they end.
+    pub(crate) fn show_certificates(&self) {
+        let mut ends: Vec<CertificateEnd> = Vec::new();
+        let mut add = |name: String, source, not_after: Timestamp| {
+            ends.push(CertificateEnd { name, source, not_after_unix_seconds: not_after.as_second() });
+        };
+        for report in self.certificates_of_sites() {
+            let name = report.names.first().cloned().unwrap_or_default();
+            let source = if report.source == CertificateSource::Files { "files" } else { "internal" };
+            if let Some(not_after) = report.not_after {
+                add(name, source, not_after);
+            }
+        }
+        let obtained = self.issuance.status();
+        let numbers = self.issuance.engine.is_some().then(|| numbers(&obtained));
+        for status in &obtained {
+            if let Some(not_after) = status.not_after {
+                add(status.name.clone(), "acme", not_after);
+            }
+        }
+        self.registry().certificates().set(ends, numbers);
+        self.show_staples();
+    }
+}
+
+/// Whoever may order names without end, with a wildcard of theirs, keeps others' from being ordered; the operator has to know.
+fn tell_of_bound(told_at: &Mutex<Option<Timestamp>>, name: &str) {
+    let now = Timestamp::now();
+    let mut told_at = told_at.lock().unwrap_or_else(PoisonError::into_inner);
+    if told_at.is_none_or(|told| now.duration_since(told) >= BOUND_TOLD_EVERY) {
+        *told_at = Some(now);
+        tracing::warn!(
+            name,
+            help = "raise `names-per-hour=`, or let `ask` allow fewer names; handshakes for new names fail until then",
+            "`names-per-hour` of `on-demand` is reached, and no certificate is ordered for this name"
+        );
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> Answer {
+    match refusal {
+        Refusal::NotAName(_) | Refusal::NotAllowed(_) | Refusal::NotWanted | Refusal::NoCertificate => Answer::No,
+        Refusal::Failed(_) | Refusal::Busy | Refusal::TooMany => Answer::NotNow,
+    }
+}
+
+fn numbers(obtained: &[NameStatus]) -> ObtainedNumbers {
+    let count = |is: fn(&NameStatus) -> bool| obtained.iter().filter(|status| is(status)).count() as u64;
+    ObtainedNumbers {
+        ready: count(|status| status.not_after.is_some()),
+        missing: count(|status| status.not_after.is_none()),
+        failing: count(|status| status.failures_in_a_row > 0),
+        late: count(|status| status.is_late),
+    }
+}
+
+/// Whether anything is kept in storage.
+pub(crate) fn obtains(configuration: &Configuration) -> bool {
+    !wanted(configuration).is_empty() || !on_demand_sites(configuration).is_empty()
+}
+
+/// Every name whose certificate is to be obtained, each once, in order; the first site that has it says how.
+fn wanted(configuration: &Configuration) -> Vec<Wanted> {
+    let process = configuration.acme.clone().map(Arc::new);
+    let ports = ports_listened_on(configuration);
+    let mut found: BTreeMap<String, Wanted> = BTreeMap::new();
+    for site in &configuration.sites {
+        let acme = match (&site.tls.acme, &process) {
+            (None, Some(process)) if configuration.acme_of(site).is_some() => process.clone(),
+            _ => match configuration.acme_of(site) {
+                Some(acme) => Arc::new(acme.into_owned()),
+                None => continue,
+            },
+        };
+        for name in names_of(site, &acme) {
+            let listens = listens(&acme, &ports);
+            found.entry(name.clone()).or_insert_with(|| Wanted { name, acme: acme.clone(), listens });
+        }
+    }
+    found.into_values().collect()
+}
+
+/// What a configuration does with certificates that are kept in storage, by their names.
+pub struct CertificateUses {
+    wanted: HashSet<String>,
+    on_demand: Vec<OnDemandSite>,
+    hosts: HashSet<String>,
+}
+
+/// What it does with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateUse {
+    /// A site serves it, and it is renewed.
+    Served,
+    /// A site has the name, and its certificate from files or the internal CA.
+    FromElsewhere,
+    /// No site has exactly this name.
+    None,
+}
+
+impl CertificateUses {
+    pub fn of(configuration: &Configuration) -> CertificateUses {
+        let addresses = configuration.sites.iter().flat_map(|site| &site.addresses);
+        let https = addresses.filter(|address| address.scheme == Scheme::Https);
+        CertificateUses {
+            wanted: wanted(configuration).into_iter().map(|wanted| wanted.name).collect(),
+            on_demand: on_demand_sites(configuration),
+            hosts: https.filter_map(|address| storage_name(&address.host)).collect(),
+        }
+    }
+
+    /// `name` as certificates have it: in lower case, wildcards with their `*`.
+    pub fn use_of(&self, name: &str) -> CertificateUse {
+        if self.wanted.contains(name) || self.on_demand.iter().any(|site| site.closeness(name).is_some()) {
+            CertificateUse::Served
+        } else if self.hosts.contains(name) {
+            CertificateUse::FromElsewhere
+        } else {
+            CertificateUse::None
+        }
+    }
+}
+
+fn storage_name(host: &HostPattern) -> Option<String> {
+    match host {
+        HostPattern::Any => None,
+        HostPattern::Exact(name) => Some(name.clone()),
+        HostPattern::Wildcard(parent) => Some(format!("*.{parent}")),
+        HostPattern::Ip(ip) => Some(ip.to_string()),
+    }
+}
+
+/// Sites whose names are obtained when somebody asks for them.
+fn on_demand_sites(configuration: &Configuration) -> Vec<OnDemandSite> {
+    let ports = ports_listened_on(configuration);
+    let of_site = |site: &Arc<Site>| {
+        let settings = site.tls.on_demand.clone()?;
+        let acme = Arc::new(configuration.acme_of(site)?.into_owned());
+        let addresses = site.addresses.iter().filter(|address| address.scheme == Scheme::Https);
+        let listens = listens(&acme, &ports);
+        Some(OnDemandSite { hosts: addresses.map(|address| address.host.clone()).collect(), settings, acme, listens })
+    };
+    configuration.sites.iter().filter_map(of_site).collect()
+}
+
+/// Names of a site that are obtained before anybody asks for them.
+fn names_of(site: &Site, acme: &Acme) -> impl Iterator<Item = String> {
+    let is_asked_for = site.tls.acme.is_some();
+    let has_dns = acme.dns.is_some();
+    let is_on_demand = site.tls.on_demand.is_some();
+    let addresses = site.addresses.iter().filter(move |address| address.scheme == Scheme::Https && !is_on_demand);
+    let wanted = addresses.filter(move |address| is_asked_for || address.host.is_public());
+    wanted.filter_map(move |address| match &address.host {
+        HostPattern::Any => None,
+        HostPattern::Exact(name) => Some(name.clone()),
+        // Nobody can show it otherwise; `check` has said so.
+        HostPattern::Wildcard(parent) => has_dns.then(|| format!("*.{parent}")),
+        HostPattern::Ip(ip) => Some(ip.to_string()),
+    })
+}
+
+fn ports_listened_on(configuration: &Configuration) -> HashSet<(ListenerProtocol, u16)> {
+    listening(configuration).into_iter().map(|(address, listening)| (listening.protocol, address.port())).collect()
+}
+
+pub(crate) fn listens(acme: &Acme, ports: &HashSet<(ListenerProtocol, u16)>) -> Listens {
+    Listens {
+        http: ports.contains(&(ListenerProtocol::Http, acme.http_port)),
+        https: ports.contains(&(ListenerProtocol::Https, acme.https_port)),
+    }
+}
+
+/// Puts an answer where workers look for it. On the engine's thread.
+fn publish(process: &ProcessSurvivors, change: ChallengeChange) {
+    let challenges = &process.challenges;
+    match change {
+        ChallengeChange::AddHttp { token, key_authorization } => challenges.add_http(token, &key_authorization),
+        ChallengeChange::RemoveHttp { token } => challenges.remove_http(&token),
+        ChallengeChange::AddTls { server_name, subject, digest } => match challenge_config(&certificate_name(&subject), digest) {
+            Ok(config) => challenges.add_tls(server_name, config),
+            Err(error) => tracing::error!(name = subject, %error, "the challenge cannot be answered"),
+        },
+        ChallengeChange::RemoveTls { server_name } => challenges.remove_tls(&server_name),
+    }
+}
+
+fn certificate_name(subject: &str) -> CertificateName {
+    subject.parse::<IpAddr>().map_or_else(|_| CertificateName::Dns(subject.to_owned()), CertificateName::Ip)
+}
+
+/// Takes over what came, and says it. On the engine's thread.
+fn hear(process: &ProcessSurvivors, obtained: &ObtainedCertificates, news: News) {
+    match news {
+        News::Certificate(certificate) => take_over(process, obtained, &certificate),
+        News::Read => tracing::debug!("storage was read"),
+        News::Failed { name, fault } => {
+            process.registry.certificates().note_failed();
+            tracing::warn!(name, cause = fault.cause, remedy = fault.remedy, "no certificate was obtained");
+        }
+        News::NotKept { name, fault } => {
+            tracing::error!(name, cause = fault.cause, remedy = fault.remedy, "a certificate is not in storage");
+        }
+        News::Late { name, not_after } => {
+            tracing::error!(name, %not_after, "a certificate ends soon and was not renewed; `tidegate cert show` says why");
+        }
+        News::Withdrawn { name, why } => {
+            obtained.remove(&name);
+            process.challenges.set_at_hand(&name, false);
+            tracing::warn!(name, why, "a certificate is not used any more");
+        }
+        News::StorageFailed(fault) => {
+            tracing::error!(cause = fault.cause, remedy = fault.remedy, "certificates cannot be kept, and none is obtained");
+        }
+        News::ClockWrong(fault) => {
+            tracing::error!(
+                cause = fault.cause,
+                remedy = fault.remedy,
+                "this machine's clock is wrong, and no certificate is obtained"
+            );
+        }
+        News::ClockJumped { seconds } => tracing::warn!(seconds, "the clock jumped; times of renewals were reckoned anew"),
+    }
+}
+
+fn take_over(process: &ProcessSurvivors, obtained: &ObtainedCertificates, certificate: &Certificate) {
+    let Certificate { name, bundle, not_after, renew_at, directory, is_new, .. } = certificate;
+    let origin = Path::new("storage").join(name);
+    match LoadedCertificate::from_pem((&origin, bundle.0.as_bytes()), None) {
+        Ok(loaded) => {
+            obtained.put(name, loaded);
+            if *is_new {
+                process.registry.certificates().note_issued();
+                let ca = directory.as_deref().unwrap_or_default();
+                tracing::info!(name, %not_after, %renew_at, ca, "a certificate was obtained");
+            } else {
+                tracing::debug!(name, %not_after, %renew_at, "a certificate was read from storage");
+            }
+        }
+        Err(error) => {
+            tracing::error!(name, error = error.message(), help = error.help(), "a certificate from storage cannot be used");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CertificateUse, CertificateUses, wanted};
+    use std::path::Path;
+    use tidegate_config::load_text;
+
+    #[test]
+    fn which_names_are_obtained() {
+        let check = |text: &str, expected: &str| {
+            let loaded = load_text("test.kdl", text, Path::new("."));
+            let configuration = loaded.configuration.unwrap_or_else(|| panic!("{text}: {:?}", loaded.diagnostics));
+            let shown = |wanted: super::Wanted| {
+                let ports = [(wanted.listens.http, "+80"), (wanted.listens.https, "+443")];
+                let ports: String = ports.iter().filter(|(listens, _)| *listens).map(|(_, port)| *port).collect();
+                format!("{}{ports}", wanted.name)
+            };
+            let seen: Vec<String> = wanted(&configuration).into_iter().map(shown).collect();
+            assert_eq!(seen.join(" "), expected, "for {text}");
+        };
+        let site = |addresses: &str, tls: &str| format!("site {addresses} {{ tls {{ {tls}; }}; respond 200; }}\n");
+        let plain = |addresses: &str| format!("site {addresses} {{ respond 200; }}\n");
+        check(&plain("\"b.example.com\" \"a.example.com\""), "a.example.com+80+443 b.example.com+80+443");
+        check(&plain("\"https://a.example.com\""), "a.example.com+443");
+        check(&plain("\"https://a.example.com:8443\" \"http://a.example.com\""), "a.example.com+80");
+        check(&plain("\"localhost\" \"10.0.0.1\" \"db.internal\" \":8443\" \"http://x.example.com\""), "");
+        check(&plain("\"*.example.com\""), "");
+        check(&site("\"*.example.com\"", "acme { dns \"exec\" command=\"/bin/true\"; }"), "*.example.com+80+443");
+        check(&site("\"db.internal\" \"192.0.2.1:8443\"", "acme http-port=8080"), "192.0.2.1+443 db.internal+443");
+        check(&site("\"*.example.com\"", "on-demand ask=\"http://127.0.0.1:1/\""), "");
+        check(&format!("acme \"off\"\n{}", plain("\"a.example.com\"")), "");
+        check(&format!("acme \"off\"\n{}", site("\"a.example.com\"", "acme")), "a.example.com+80+443");
+        check("site \"a.example.com\" { tls \"internal\"; respond 200; }", "");
+        check(&format!("{}{}", plain("\"a.example.com\""), plain("\"a.example.com:8443\"")), "a.example.com+80+443");
+    }
+
+    #[test]
+    fn what_a_configuration_does_with_a_certificate_of_storage() {
+        let text = "site \"a.example.com\" \"db.internal\" \"http://plain.example.com\" { respond 200; }\n\
+                    site \"b.example.com\" { tls \"internal\"; respond 200; }\n\
+                    site \"*.example.org\" { tls { on-demand ask=\"http://127.0.0.1:1/\"; }; respond 200; }\n\
+                    site \"*.example.net\" { tls { acme { dns \"exec\" command=\"/bin/true\"; }; }; respond 200; }";
+        let loaded = load_text("test.kdl", text, Path::new("."));
+        let configuration = loaded.configuration.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
+        let uses = CertificateUses::of(&configuration);
+        let check = |name: &str, expected: CertificateUse| assert_eq!(uses.use_of(name), expected, "for {name}");
+        check("a.example.com", CertificateUse::Served);
+        check("x.example.org", CertificateUse::Served);
+        check("*.example.net", CertificateUse::Served);
+        check("b.example.com", CertificateUse::FromElsewhere);
+        check("db.internal", CertificateUse::FromElsewhere);
+        check("plain.example.com", CertificateUse::None);
+        check("www.example.net", CertificateUse::None);
+        check("*.example.com", CertificateUse::None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Certificates as an operator sees them: those that sites answer with, and names whose certificates are obtained, with what is in the way of it.
+
+use super::staples::{StapleReport, staple_report};
+use crate::control::Control;
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tidegate_acme::{Fault, Issuing, NameStatus, State};
+use tidegate_model::{Certificate, HostPattern, Scheme, TlsSource};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CertificateReport {
+    /// The first address of the site; of a name that nobody wrote it is empty.
+    pub site: String,
+    pub source: CertificateSource,
+    pub files: Vec<String>,
+    pub names: Vec<String>,
+    pub state: CertificateState,
+    pub not_before: Option<Timestamp>,
+    pub not_after: Option<Timestamp>,
+    pub key: Option<String>,
+    /// Of one that is obtained.
+    pub obtained: Option<ObtainedReport>,
+    /// Of one that names an OCSP responder, or demands a staple.
+    pub staple: Option<StapleReport>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateSource {
+    Files,
+    InternalCa,
+    Acme,
+}
+
+impl CertificateSource {
+    /// As the API has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CertificateSource::Files => "files",
+            CertificateSource::InternalCa => "internal CA",
+            CertificateSource::Acme => "acme",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateState {
+    Ready,
+    /// There is one, and it should have been renewed by now.
+    Late,
+    /// There is none; the internal CA stands in.
+    Missing,
+    /// An order is on its way, or in line.
+    Ordering,
+    /// Storage was not read yet.
+    Reading,
+}
+
+impl CertificateState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CertificateState::Ready => "ready",
+            CertificateState::Late => "late",
+            CertificateState::Missing => "missing",
+            CertificateState::Ordering => "ordering",
+            CertificateState::Reading => "reading",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObtainedReport {
+    pub serial: Option<String>,
+    /// The CA's directory.
+    pub directory: Option<String>,
+    pub renew_at: Option<Timestamp>,
+    pub failures_in_a_row: u32,
+    pub fault: Option<Fault>,
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+impl Control {
+    /// Those of sites, then names whose certificates are obtained.
+    pub fn certificates(&self) -> Vec<CertificateReport> {
+        let mut reports = self.certificates_of_sites();
+        let statuses = self.issuance.status();
+        if statuses.is_empty() {
+            return reports;
+        }
+        let sites = self.sites_by_name();
+        reports.extend(statuses.into_iter().map(|status| {
+            let site = sites.get(&status.name).cloned().unwrap_or_default();
+            self.obtained_report(site, status)
+        }));
+        reports
+    }
+
+    pub(crate) fn certificates_of_sites(&self) -> Vec<CertificateReport> {
+        let mut reports = Vec::new();
+        let now = Timestamp::now();
+        for (site, tls) in self.configuration().sites.iter().zip(&self.running.certificates) {
+            let Some(tls) = tls else { continue };
+            let (source, files): (_, &[Certificate]) = match &site.tls.source {
+                TlsSource::Files(files) => (CertificateSource::Files, files),
+                TlsSource::Automatic | TlsSource::Internal | TlsSource::Off => (CertificateSource::InternalCa, &[]),
+            };
+            let paths = files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key));
+            let files: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+            reports.extend(tls.certificates.current().all().iter().map(|loaded| CertificateReport {
+                site: site.addresses[0].to_string(),
+                source,
+                files: files.clone(),
+                names: loaded.facts.names.iter().map(ToString::to_string).collect(),
+                state: CertificateState::Ready,
+                not_before: Some(loaded.facts.not_before),
+                not_after: Some(loaded.facts.not_after),
+                key: Some(loaded.facts.key_algorithm.to_string()),
+                obtained: None,
+                staple: staple_report(loaded, tls.certificates.are_stapled(), now),
+            }));
+        }
+        reports
+    }
+
+    fn obtained_report(&self, site: String, status: NameStatus) -> CertificateReport {
+        let loaded = self.tls.obtained.get(&status.name);
+        let state = match status.state {
+            State::Reading => CertificateState::Reading,
+            State::Queued | State::Ordering => CertificateState::Ordering,
+            State::Missing => CertificateState::Missing,
+            State::Ready if status.is_late => CertificateState::Late,
+            State::Ready => CertificateState::Ready,
+        };
+        CertificateReport {
+            site,
+            source: CertificateSource::Acme,
+            files: Vec::new(),
+            names: vec![status.name],
+            state,
+            not_before: loaded.as_ref().map(|loaded| loaded.facts.not_before),
+            not_after: status.not_after,
+            staple: loaded.as_ref().and_then(|loaded| staple_report(loaded, self.tls.obtained.are_stapled(), Timestamp::now())),
+            key: loaded.map(|loaded| loaded.facts.key_algorithm.to_string()),
+            obtained: Some(ObtainedReport {
+                serial: status.serial,
+                directory: status.directory,
+                renew_at: status.renew_at,
+                failures_in_a_row: status.failures_in_a_row,
+                fault: status.last_fault,
+                next_attempt_at: status.next_attempt_at,
+            }),
+        }
+    }
+
+    fn sites_by_name(&self) -> HashMap<String, String> {
+        let mut sites = HashMap::new();
+        for site in &self.configuration().sites {
+            for address in site.addresses.iter().filter(|address| address.scheme == Scheme::Https) {
+                let name = match &address.host {
+                    HostPattern::Any => continue,
+                    HostPattern::Ip(ip) => ip.to_string(),
+                    HostPattern::Exact(_) | HostPattern::Wildcard(_) => address.host.to_string(),
+                };
+                sites.entry(name).or_insert_with(|| site.addresses[0].to_string());
+            }
+        }
+        sites
+    }
+
+    /// Who obtains certificates, to be asked for one without holding up this thread. `None`: no site has any obtained.
+    pub fn issuing(&self) -> Option<Arc<Issuing>> {
+        self.issuance.engine().cloned()
+    }
+}

@@ -1,0 +1,91 @@
+//! All texts with placeholders that a configuration has, for what is prepared only where somebody asks for it.
+//! What the placeholders mean is in `placeholder`.
+
+use crate::balance::Balance;
+use crate::error_page::ErrorBody;
+use crate::limiting::CountBy;
+use crate::placeholder::{Placeholder, Template, TemplatePart};
+use crate::pool::Pool;
+use crate::process::AccessLogFormat;
+use crate::site::Site;
+use crate::step::{Step, Terminal};
+
+impl Site {
+    /// Whether a template of the site or of its routes has that placeholder.
+    pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
+        let steps = self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps));
+        let mut terminals = self.routes.iter().map(|route| &route.terminal);
+        steps.flat_map(of_step).any(|template| template.has(wanted))
+            || terminals.any(|terminal| of_terminal(terminal).into_iter().any(|template| template.has(wanted)))
+    }
+}
+
+impl Pool {
+    pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
+        match &self.balance {
+            Balance::Hash { key, .. } => key.has(wanted),
+            Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => false,
+        }
+    }
+}
+
+impl AccessLogFormat {
+    pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
+        match self {
+            AccessLogFormat::Template(template) => template.has(wanted),
+            AccessLogFormat::Json | AccessLogFormat::Common => false,
+        }
+    }
+}
+
+impl Template {
+    pub fn has(&self, wanted: &Placeholder) -> bool {
+        self.parts.iter().any(|part| matches!(part, TemplatePart::Placeholder(placeholder) if placeholder == wanted))
+    }
+}
+
+/// Each step by its name, so that a new one is thought of.
+fn of_step(step: &Step) -> Vec<&Template> {
+    match step {
+        Step::RequestHeader(header) | Step::ResponseHeader(header) => header.changes.iter().map(|change| &change.value).collect(),
+        Step::Rewrite { to, .. } => vec![to],
+        Step::ErrorPage(page) => match &page.body {
+            ErrorBody::Template { text, .. } => vec![text],
+            ErrorBody::File { .. } | ErrorBody::Made(_) => Vec::new(),
+        },
+        Step::RateLimit(limit) => of_count(&limit.by),
+        Step::ConcurrencyLimit(limit) => of_count(&limit.by),
+        Step::Log(log) => log.fields.iter().map(|field| &field.value).collect(),
+        Step::StripPrefix(_)
+        | Step::AddPrefix(_)
+        | Step::BodyLimit { .. }
+        | Step::PathPolicy(_)
+        | Step::Allow(_)
+        | Step::Deny(_)
+        | Step::Cors(_)
+        | Step::BasicAuth(_)
+        | Step::ClientAuth(_)
+        | Step::Compress(_)
+        | Step::Decompress(_)
+        | Step::Cache(_)
+        | Step::Timeout(_)
+        | Step::Mirror(_) => Vec::new(),
+    }
+}
+
+fn of_count(by: &CountBy) -> Vec<&Template> {
+    match by {
+        CountBy::Text(template) => vec![template],
+        CountBy::Client | CountBy::All => Vec::new(),
+    }
+}
+
+fn of_terminal(terminal: &Terminal) -> Vec<&Template> {
+    match terminal {
+        Terminal::Respond { body, .. } => vec![body],
+        Terminal::Redirect { to, .. } => vec![to],
+        Terminal::FastCgi(fastcgi) => fastcgi.env.iter().map(|(_, value)| value).collect(),
+        Terminal::Split(split) => split.by.iter().collect(),
+        Terminal::Proxy { .. } | Terminal::Files(_) => Vec::new(),
+    }
+}

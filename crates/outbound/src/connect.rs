@@ -1,0 +1,155 @@
+//! From a destination to a connection that takes a request: its addresses, the first of them that answers, TLS, HTTP/1.1.
+
+use crate::destination::Destination;
+use crate::fault::{OutboundFault, Stage};
+use crate::kept::Sender;
+use crate::trust::{Roots, certificate_problem};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Of one name that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// How long an address is alone before the next is tried beside it (RFC 8305 section 5).
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+/// Of the head of an answer, and of what is read at once.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Fields of an answer's head.
+const FIELDS_MAX: usize = 128;
+
+pub async fn connect(destination: &Destination, roots: &Roots, enter: &(dyn Fn(Stage) + Sync)) -> Result<Sender, OutboundFault> {
+    let stream = connected(destination, enter).await?;
+    if !destination.is_tls {
+        return shake_hands(stream, destination).await;
+    }
+    enter(Stage::Handshaking);
+    let config = roots.client_config().await?;
+    shake_hands(secured(stream, destination, roots, config).await?, destination).await
+}
+
+pub async fn connected(destination: &Destination, enter: &(dyn Fn(Stage) + Sync)) -> Result<TcpStream, OutboundFault> {
+    enter(Stage::Resolving);
+    let addresses = addresses(destination).await?;
+    enter(Stage::Connecting);
+    let host = destination.to_string();
+    let stream = first_to_answer(addresses).await.map_err(|attempts| OutboundFault::Connect { host, attempts })?;
+    // Requests are sent whole; waiting for more to send with them only delays the answer.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+pub async fn secured(
+    stream: TcpStream,
+    destination: &Destination,
+    roots: &Roots,
+    config: Arc<ClientConfig>,
+) -> Result<TlsStream<TcpStream>, OutboundFault> {
+    let connecting = TlsConnector::from(config).connect(destination.server_name()?, stream);
+    connecting.await.map_err(|error| tls_fault(destination.to_string(), &error, roots))
+}
+
+/// IPv6 and IPv4 in turns, beginning with what the system put first: when one of the two leads nowhere, the other is next.
+async fn addresses(destination: &Destination) -> Result<Vec<SocketAddr>, OutboundFault> {
+    if let Ok(ip) = destination.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, destination.port)]);
+    }
+    let fault = |problem: String| OutboundFault::Resolve { host: destination.to_string(), problem };
+    let looked_up = tokio::net::lookup_host((destination.host.as_str(), destination.port)).await;
+    let found: Vec<SocketAddr> = looked_up.map_err(|error| fault(plain_reason(&error)))?.take(ADDRESSES_MAX).collect();
+    let Some(first) = found.first() else { return Err(fault("its name has no address".to_owned())) };
+    let is_first_kind = |address: &SocketAddr| address.is_ipv6() == first.is_ipv6();
+    let (mut these, mut those) = (found.iter().filter(|at| is_first_kind(at)), found.iter().filter(|at| !is_first_kind(at)));
+    let mut mixed = Vec::with_capacity(found.len());
+    loop {
+        let pair = [these.next(), those.next()];
+        if pair == [None, None] {
+            return Ok(mixed);
+        }
+        mixed.extend(pair.into_iter().flatten());
+    }
+}
+
+/// `failed to lookup address information: Name or service not known` says the same twice.
+fn plain_reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.rsplit(": ").next().unwrap_or(&text).to_owned()
+}
+
+async fn first_to_answer(addresses: Vec<SocketAddr>) -> Result<TcpStream, Vec<(SocketAddr, String)>> {
+    let mut left = addresses.into_iter();
+    let mut running = JoinSet::new();
+    let mut failed = Vec::new();
+    let start = |running: &mut JoinSet<_>, address: SocketAddr| {
+        running.spawn(async move { (address, TcpStream::connect(address).await) });
+    };
+    loop {
+        match left.next() {
+            Some(address) => start(&mut running, address),
+            None if running.is_empty() => return Err(failed),
+            None => {}
+        }
+        // With nobody left to start, the time is the caller's.
+        let wait = if left.len() > 0 { NEXT_ADDRESS_AFTER } else { Duration::MAX };
+        match tokio::time::timeout(wait, running.join_next()).await {
+            Ok(Some(Ok((_, Ok(stream))))) => return Ok(stream),
+            Ok(Some(Ok((address, Err(error))))) => failed.push((address, connect_problem(&error))),
+            // A task of ours neither panics nor is cancelled before this set is dropped.
+            Ok(Some(Err(_)) | None) | Err(_) => {}
+        }
+    }
+}
+
+fn connect_problem(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "refuses the connection".to_owned(),
+        io::ErrorKind::TimedOut => "does not answer".to_owned(),
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => "has no route from here".to_owned(),
+        _ => format!("fails ({error})"),
+    }
+}
+
+async fn shake_hands<S>(stream: S, destination: &Destination) -> Result<Sender, OutboundFault>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let builder = || {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(FIELDS_MAX);
+        builder
+    };
+    let (sender, connection) = builder().handshake(TokioIo::new(stream)).await.map_err(|error| OutboundFault::Broken {
+        host: destination.to_string(),
+        problem: format!("breaks off the connection: {error}"),
+    })?;
+    // It ends with its sender, or with the other side; what goes wrong on it, the request is told.
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+fn tls_fault(host: String, error: &io::Error, roots: &Roots) -> OutboundFault {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(problem)) => {
+            OutboundFault::Certificate { host, problem: certificate_problem(problem, roots.source()) }
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            OutboundFault::Tls { host, problem: "what it sends is no TLS; is it `http://`?".to_owned() }
+        }
+        Some(other) => OutboundFault::Tls { host, problem: other.to_string() },
+        None if error.kind() == io::ErrorKind::UnexpectedEof => {
+            OutboundFault::Tls { host, problem: "it closes the connection during the handshake".to_owned() }
+        }
+        None => OutboundFault::Tls { host, problem: error.to_string() },
+    }
+}

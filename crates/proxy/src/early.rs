@@ -1,0 +1,97 @@
+//! Requests in TLS early data (RFC 8470): whoever has recorded them can send them again, so what may go ahead is what does no harm twice, and all else
+//! waits for the end of the client's handshake. How often a ticket brings early data is decided in `certs::server`; bytes are read in `transport`.
+
+use crate::connection::Connection;
+use crate::failure::{ClientFault, Failure};
+use crate::request::Request;
+use crate::worker::WorkerSite;
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+use tidegate_transport::{ReadLimit, Sock, rt};
+use tidegate_wire::BodyFraming;
+use tidegate_wire::head::Method;
+
+/// Says to upstreams that a request may be a copy; set by us, or by who is in front of us.
+const EARLY_DATA: &[u8] = b"early-data";
+
+/// Whether a request does no harm when it is sent twice: it only reads (RFC 9110 section 9.2.1), brings nothing, and ends with its answer.
+fn may_go_ahead(method: Method, framing: BodyFraming, upgrades: bool) -> bool {
+    let is_safe = match method {
+        Method::Get | Method::Head | Method::Options => true,
+        Method::Post
+        | Method::Put
+        | Method::Delete
+        | Method::Patch
+        // Safe as well, but it tells what headers came, cookies among them.
+        | Method::Trace
+        | Method::Connect
+        | Method::Other => false,
+    };
+    let has_body = match framing {
+        BodyFraming::None | BodyFraming::Length(0) => false,
+        BodyFraming::Length(_) | BodyFraming::Chunked | BodyFraming::UntilClose => true,
+    };
+    is_safe && !has_body && !upgrades
+}
+
+impl<S: Sock> Request<'_, S> {
+    /// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
+    pub(crate) async fn settle_early(&mut self, site: &WorkerSite) -> Result<(), Failure> {
+        // The connection may have been made for another site, which takes early data where this one does not.
+        if site.compiled.takes_early_data && may_go_ahead(self.head.method, self.framing, self.hop.upgrade.is_some()) {
+            // For all that sees the head, scripts and copies included. One that the client has sent itself says the same.
+            self.head.fields.remove_look_alikes(EARLY_DATA);
+            self.head.fields.set(EARLY_DATA, b"1");
+            self.connection.worker.metrics.early_requests.increment();
+            return Ok(());
+        }
+        let stream = &self.connection.stream;
+        if self.connection.is_h2() {
+            // The connection reads; its end, by which the stream is gone, is bounded there.
+            let responder = &mut self.responder;
+            return poll_fn(|cx| match stream.poll_handshake_over(cx) {
+                Poll::Ready(()) => Poll::Ready(Ok(())),
+                Poll::Pending => responder.poll_gone(cx).map(|()| Err(Failure::Client(ClientFault::Gone))),
+            })
+            .await;
+        }
+        self.body.put_back();
+        let outcome = self.connection.finish_handshake().await;
+        stream.sock.set_read_limit(ReadLimit::Never);
+        outcome.map_err(|_| Failure::Client(ClientFault::Gone))
+    }
+}
+
+impl<S: Sock> Connection<S> {
+    /// Reads until the handshake is over, in the time that a handshake has.
+    pub(crate) async fn finish_handshake(&self) -> io::Result<()> {
+        let header_timeout = self.current_snapshot().0.shared.limits.header_timeout;
+        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + header_timeout));
+        self.stream.finish_handshake().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_go_ahead;
+    use tidegate_wire::BodyFraming;
+    use tidegate_wire::head::Method;
+
+    #[test]
+    fn only_what_reads_and_brings_nothing_goes_ahead() {
+        let check = |method: &[u8], framing, upgrades, expected| {
+            assert_eq!(may_go_ahead(Method::of(method), framing, upgrades), expected, "{:?}", String::from_utf8_lossy(method));
+        };
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            check(method.as_bytes(), BodyFraming::None, false, true);
+            check(method.as_bytes(), BodyFraming::Length(0), false, true);
+            check(method.as_bytes(), BodyFraming::Length(1), false, false);
+            check(method.as_bytes(), BodyFraming::Chunked, false, false);
+            check(method.as_bytes(), BodyFraming::None, true, false);
+        }
+        for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PURGE", "get"] {
+            check(method.as_bytes(), BodyFraming::None, false, false);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A connection that is passed on as it is (`tcp`): who takes it, a server of the pool, then bytes both ways until it ends. By the name in the
+//! ClientHello where there are names or sites on the port, and else without waiting for a byte. What the decision is, is in `routing`; how bytes go
+//! both ways, in `tunnel`; what is written down of it, in `record`.
+
+mod record;
+
+use self::record::PassRecord;
+use crate::connection::Connection;
+use crate::failure::{ClientFault, Failure};
+use crate::forward::ActiveConnection;
+use crate::forward::choose::{NoChoice, choose_at, key_hash, unserved};
+use crate::forward::retry::is_retried;
+use crate::forward::verdict::Trial;
+use crate::listening::{ConnectionKind, Greeted};
+use crate::pool::{H1Connection, WorkerPool};
+use crate::record::Record;
+use crate::request::context;
+use crate::tunnel::{self, CutBy, Farewell, Parting};
+use crate::upstream::{self, Client, Need, Opener};
+use crate::worker::GenerationMark;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use tidegate_balancing::Draw;
+use tidegate_model::RouteRetry;
+use tidegate_routing::Taker;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, Sniffed, sniff};
+use tidegate_wire::head::{RequestHead, Span};
+
+/// Where a connection goes, out of one snapshot: it is not held while bytes go both ways.
+struct Way<S: Sock> {
+    name: Arc<str>,
+    pool: Rc<WorkerPool<S>>,
+    retry: RouteRetry,
+    /// Keeps the generation among those that are in use.
+    mark: Rc<GenerationMark>,
+    greeted: Greeted,
+}
+
+/// Passes a new connection on, to its end, when that is what the configuration wants of it. `false`: a site takes it, or refuses it, and what was read
+/// is read again.
+pub async fn take<S: Sock>(connection: &mut Connection<S>) -> bool {
+    let Some(way) = find_way(connection).await else { return false };
+    pass_on(connection, way).await;
+    true
+}
+
+async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
+    let looks = {
+        let (snapshot, position) = connection.current_snapshot();
+        let looks = snapshot.shared.listeners[position].router.looks_at_greetings();
+        looks.then_some(snapshot.shared.limits.header_timeout)
+    };
+    // Without a look where nothing depends on it: a server that speaks first would wait for its client, and its client for it.
+    let greeted = match looks {
+        None => Greeted::Otherwise,
+        Some(header_timeout) => {
+            let until = connection.begin_handshake(header_timeout);
+            connection.stream.sock.set_read_limit(ReadLimit::Until(until));
+            read_greeting(&connection.stream).await?
+        }
+    };
+    // There may be another configuration by now.
+    let (snapshot, position) = connection.current_snapshot();
+    let listener = &snapshot.shared.listeners[position];
+    let pass = match listener.router.find_taker(greeted.greeting(), connection.local_ip(listener))? {
+        Taker::Pass(id) => listener.pass(id)?,
+        Taker::Site(_) => return None,
+    };
+    let pool = snapshot.pool(pass.upstream.pool, &connection.worker)?.clone();
+    Some(Way { name: pass.name.clone(), pool, retry: pass.upstream.retry.clone(), mark: snapshot.mark.clone(), greeted })
+}
+
+/// Reads until it is known how the connection begins; what was read is read again. `None`: it ends, or begins as TLS does and is no ClientHello, which
+/// a handshake refuses with an alert.
+async fn read_greeting<S: Sock>(stream: &Stream<S>) -> Option<Greeted> {
+    let mut scratch = Vec::new();
+    loop {
+        let first = stream.read().await.ok().filter(|first| !first.is_empty())?;
+        let greeted = match sniff(&first, &mut scratch) {
+            Sniffed::NeedMore if first.len() <= CLIENT_HELLO_BYTES_MAX => {
+                stream.need_more(first);
+                continue;
+            }
+            Sniffed::ClientHello { server_name: Some(name), .. } => Some(Greeted::Name(name.into())),
+            Sniffed::ClientHello { server_name: None, .. } => Some(Greeted::NoName),
+            Sniffed::NotTls => Some(Greeted::Otherwise),
+            Sniffed::NeedMore | Sniffed::Bad => None,
+        };
+        stream.unread(first);
+        return greeted;
+    }
+}
+
+async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: Way<S>) {
+    if let Greeted::Name(name) = &way.greeted {
+        connection.server_name = Some(name.clone());
+    }
+    let Way { name, pool, retry, mark, greeted } = way;
+    let registered = connection.listener.pass_on(greeted, connection.known_local_ip());
+    let connection = &*connection;
+    connection.facts.kind.set(ConnectionKind::Tunnel);
+    connection.facts.begin(mark.generation);
+    connection.facts.at_site(&name);
+    let mut record = PassRecord::new(connection, name, pool.clone());
+    let (trial, upstream) = match connect(connection, &pool, &retry, &mut record).await {
+        Ok(connected) => connected,
+        Err(failure) => {
+            record.failed(failure);
+            // An orderly end would look like an answer without a byte.
+            connection.stream.sock.reset_when_closed();
+            return;
+        }
+    };
+    let _active = ActiveConnection::new(pool.clone());
+    let farewell = Farewell {
+        listener: &connection.listener,
+        random: connection.worker.random(),
+        parting: Parting::AtMoment,
+        passed_on: Some(&registered.passed_on),
+    };
+    let idle = pool.compiled.model.timeouts.idle;
+    let cut_by = tunnel::run(&connection.stream, &upstream.stream, Buf::empty(), idle, farewell, &record.bytes).await;
+    if cut_by == Some(CutBy::Reset) {
+        connection.stream.sock.reset_when_closed();
+        upstream.stream.sock.reset_when_closed();
+    }
+    connection.account_upstream_bytes(&upstream.stream);
+    record.ended(cut_by);
+    drop(trial);
+}
+
+/// A connection to a server of the pool; to another one when one cannot be reached, as `retry` allows. Nothing was sent, so that is always safe.
+async fn connect<S: Sock>(
+    connection: &Connection<S>,
+    pool: &Rc<WorkerPool<S>>,
+    retry: &RouteRetry,
+    record: &mut PassRecord<'_, S>,
+) -> Result<(Trial<S>, H1Connection<S>), Failure> {
+    if connection.worker.process.pressure.is_high() {
+        return Err(unserved(pool, UpstreamError::Overloaded));
+    }
+    let since_start = || connection.worker.process.since_start(rt::now());
+    pool.budget.note_request(since_start());
+    let key_hash = key_of(connection, pool, record);
+    let mut tried = Vec::new();
+    loop {
+        let draw = Draw { key_hash, random: connection.worker.random(), now: rt::now(), tried: &tried };
+        let choice = match choose_at(pool, None, draw) {
+            Ok(choice) => choice,
+            Err(NoChoice::NoServer) => {
+                return Err(record.last_failure().unwrap_or_else(|| unserved(pool, UpstreamError::NoServer)));
+            }
+            Err(NoChoice::Full) => return Err(unserved(pool, UpstreamError::PoolFull)),
+        };
+        let position = choice.position;
+        if !tried.is_empty() {
+            pool.metrics.retries.increment();
+        }
+        tried.push(position);
+        record.sent_to(position);
+        let trial = Trial::new(pool.clone(), choice);
+        pool.metrics.requests.increment();
+        pool.servers[position].own_metrics.requests.increment();
+        let asked_at = rt::now();
+        let failure = match open(connection, pool, position).await {
+            Ok(opened) => {
+                trial.connected(rt::now().saturating_duration_since(asked_at));
+                return Ok((trial, opened));
+            }
+            Err(failure) => failure,
+        };
+        let Failure::Upstream(fault) = failure else { return Err(failure) };
+        pool.metrics.error(fault.error);
+        trial.failed_with(fault.error);
+        record.note_failure(failure);
+        let Some(retry) = pool.compiled.retry(retry) else { return Err(failure) };
+        if !is_retried(retry, fault, false) || tried.len() > usize::from(retry.attempts) {
+            return Err(failure);
+        }
+        if !pool.budget.try_retry(retry.budget_percent, since_start()) {
+            pool.metrics.retries_refused.increment();
+            return Err(failure);
+        }
+    }
+}
+
+/// By which the connection is placed, for `balance "hash"`. Nothing is known of it but its client and its name.
+fn key_of<S: Sock>(connection: &Connection<S>, pool: &WorkerPool<S>, record: &PassRecord<'_, S>) -> u64 {
+    if pool.compiled.hash.is_none() {
+        return 0;
+    }
+    let nothing = Record::new(record.started, record.id, Span::default(), None);
+    key_hash(pool, &context(connection, None, &nothing, connection.client.ip()), &RequestHead::default())
+}
+
+/// A fresh connection, unless the client is reset while it is made. One that has only ended its own side may still want an answer.
+async fn open<S: Sock>(
+    connection: &Connection<S>,
+    pool: &Rc<WorkerPool<S>>,
+    position: usize,
+) -> Result<H1Connection<S>, Failure> {
+    let model = &pool.compiled.model;
+    let client = || Client { source: connection.client, destination: connection.local_address() };
+    let need = Need {
+        certain: true,
+        http1_only: true,
+        prefers_h2: false,
+        fresh: true,
+        connect: model.timeouts.connect,
+        head_bytes_max: 0,
+        client: model.send_proxy_protocol.map(|_| client()),
+    };
+    let opener = Opener { random: connection.worker.random(), client: Rc::downgrade(&connection.facts) };
+    let mut opening = pin!(upstream::open_bare(pool, position, need, &opener));
+    // The pool's own times bound this.
+    connection.stream.sock.set_read_limit(ReadLimit::Never);
+    let mut is_watched = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
+            return Poll::Ready(opened);
+        }
+        if is_watched && let Poll::Ready(gone) = connection.stream.poll_gone(cx) {
+            is_watched = false;
+            if gone == tidegate_transport::stream::Gone::Reset {
+                return Poll::Ready(Err(Failure::Client(ClientFault::Gone)));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

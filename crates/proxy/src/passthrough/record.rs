@@ -1,0 +1,135 @@
+//! What is written down of a connection that is passed on: its line in the access log and its counters, once, when it is over, whatever ended it.
+
+use crate::connection::Connection;
+use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
+use crate::pool::WorkerPool;
+use crate::tunnel::{CutBy, TunnelBytes};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tidegate_middleware::RequestId;
+use tidegate_telemetry::{AccessRecord, RecordUpstream};
+use tidegate_transport::{Sock, rt};
+
+/// Said in the log in the place of a status, which these connections do not have: whether they were passed on or why they could not be.
+const STATUS_PASSED_ON: u16 = 200;
+/// The end of the process, or of the drain time.
+const CUT_SHORT: &str = "cut_short";
+/// Both sides have ended it. In the log that is no reason.
+const DONE: &str = "done";
+
+pub(super) struct PassRecord<'c, S: Sock> {
+    connection: &'c Connection<S>,
+    pub started: Instant,
+    pub id: RequestId,
+    pub bytes: TunnelBytes,
+    name: Arc<str>,
+    pool: Rc<WorkerPool<S>>,
+    server: Option<usize>,
+    attempts: u32,
+    last_failure: Option<Failure>,
+    status: u16,
+    reason: &'static str,
+    setting: Option<&'static str>,
+}
+
+impl<'c, S: Sock> PassRecord<'c, S> {
+    pub fn new(connection: &'c Connection<S>, name: Arc<str>, pool: Rc<WorkerPool<S>>) -> PassRecord<'c, S> {
+        PassRecord {
+            connection,
+            started: rt::now(),
+            id: connection.worker.next_request_id(),
+            bytes: TunnelBytes::default(),
+            name,
+            pool,
+            server: None,
+            attempts: 0,
+            last_failure: None,
+            status: STATUS_PASSED_ON,
+            reason: CUT_SHORT,
+            setting: None,
+        }
+    }
+
+    /// A server was chosen.
+    pub fn sent_to(&mut self, position: usize) {
+        self.server = Some(position);
+        self.attempts += 1;
+    }
+
+    pub fn note_failure(&mut self, failure: Failure) {
+        self.last_failure = Some(failure);
+    }
+
+    /// Why the attempt before failed.
+    pub fn last_failure(&self) -> Option<Failure> {
+        self.last_failure
+    }
+
+    /// No server took it.
+    pub fn failed(&mut self, failure: Failure) {
+        match failure {
+            Failure::Upstream(fault) => {
+                let refusal = Refusal::from(fault.error);
+                (self.status, self.reason, self.setting) = (refusal.status, refusal.reason, refusal.setting);
+            }
+            Failure::Client(_) => (self.status, self.reason) = (STATUS_CLIENT_GONE, ClientFault::Gone.reason()),
+        }
+    }
+
+    pub fn ended(&mut self, cut_by: Option<CutBy>) {
+        self.reason = cut_by.map_or(DONE, CutBy::reason);
+        if cut_by == Some(CutBy::Idle) {
+            self.setting = Some("timeout idle");
+        }
+    }
+
+    fn write_log_line(&self) {
+        let mut sender = self.connection.worker.access_log.borrow_mut();
+        let Some(sender) = sender.as_mut().filter(|sender| sender.is_on()) else { return };
+        let duration_us = self.started.elapsed().as_micros() as u64;
+        let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        let upstream = self.server.and_then(|position| self.pool.compiled.servers.get(position));
+        sender.record(&AccessRecord {
+            time_unix_us: now_us.saturating_sub(duration_us),
+            client_ip: self.connection.client.ip(),
+            client_port: self.connection.client.port(),
+            user: "",
+            method: b"",
+            scheme: "tcp",
+            host: self.connection.server_name.as_deref().unwrap_or_default().as_bytes(),
+            path: b"",
+            query: b"",
+            protocol: "TCP",
+            status: self.status,
+            request_bytes: self.bytes.client.get(),
+            response_bytes: self.bytes.upstream.get(),
+            duration_us,
+            upstream: upstream.map(|server| RecordUpstream { address: &server.authority, first_byte_us: None, reused: false }),
+            retries: self.attempts.saturating_sub(1),
+            tls: None,
+            referer: b"",
+            user_agent: b"",
+            request_id: &self.id.to_hex(),
+            site: &self.name,
+            pool: Some(&self.pool.compiled.name.0),
+            cache: None,
+            reason: Some(self.reason).filter(|reason| *reason != DONE),
+            setting: self.setting,
+            request_header: None,
+            request_cookie: None,
+            client_certificate: None,
+            own_fields: None,
+            response_header: None,
+        });
+    }
+}
+
+impl<S: Sock> Drop for PassRecord<'_, S> {
+    fn drop(&mut self) {
+        self.connection.facts.end();
+        self.connection.account_bytes();
+        self.connection.worker.metrics.passed_on.increment(self.reason);
+        self.write_log_line();
+    }
+}

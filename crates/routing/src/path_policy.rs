@@ -1,0 +1,187 @@
+//! `path-policy`: spellings of a path that servers disagree about are settled before a route is looked for, so that what a route matched is what
+//! the upstream gets. What is settled for every path (dots, needless percent codes) is in `wire::path`. And which patterns no settled path fits.
+
+use crate::path_test::as_in_requests;
+use regex_syntax::hir::literal::{Extractor, Seq};
+use tidegate_model::{EncodedSlashes, PathCase, PathPattern, PathPolicy, Slashes, Step};
+use tidegate_wire::path::{Normalised, normalise};
+
+/// The path is not to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathRefusal {
+    Slashes,
+    EncodedSlash,
+    /// Decoded, it leads above the root.
+    EscapesRoot,
+    /// A route has another policy than its site, and by that the path would belong to another route.
+    Ambiguous,
+}
+
+impl PathRefusal {
+    /// The reason code for log and metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            PathRefusal::Slashes => "path_slashes",
+            PathRefusal::EncodedSlash => "path_encoded_slash",
+            PathRefusal::EscapesRoot => "path_escapes_root",
+            PathRefusal::Ambiguous => "path_ambiguous",
+        }
+    }
+
+    /// The setting that it comes from.
+    pub fn setting(self) -> &'static str {
+        match self {
+            PathRefusal::Slashes => "path-policy slashes",
+            PathRefusal::EncodedSlash | PathRefusal::EscapesRoot => "path-policy encoded-slashes",
+            PathRefusal::Ambiguous => "path-policy",
+        }
+    }
+}
+
+/// The last one that is written among these steps.
+pub fn path_policy_of(steps: &[Step]) -> Option<PathPolicy> {
+    steps.iter().rev().find_map(|step| match step {
+        Step::PathPolicy(policy) => Some(*policy),
+        _ => None,
+    })
+}
+
+/// The path under the policy, if it is another one. `path` is normalised already; what is not a path (`*`, and that of CONNECT) is left alone.
+pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, PathRefusal> {
+    if path.first() != Some(&b'/') || is_settled(policy, path) {
+        return Ok(None);
+    }
+    let has_encoded_slash = encoded_slashes(path).next().is_some();
+    if policy.encoded_slashes == EncodedSlashes::Refuse && has_encoded_slash {
+        return Err(PathRefusal::EncodedSlash);
+    }
+    let mut settled = path.to_vec();
+    if policy.encoded_slashes == EncodedSlashes::Decode && has_encoded_slash {
+        settled = decoded(&settled);
+        // What is between two slashes now may be dots.
+        let mut normal = Vec::new();
+        match normalise(&settled, &mut normal) {
+            Normalised::Unchanged => {}
+            Normalised::Changed => settled = normal,
+            Normalised::EscapesRoot | Normalised::Bad => return Err(PathRefusal::EscapesRoot),
+        }
+    }
+    match policy.slashes {
+        Slashes::Refuse if has_double_slash(&settled) => return Err(PathRefusal::Slashes),
+        Slashes::Merge => settled = merged(&settled),
+        Slashes::Keep | Slashes::Refuse => {}
+    }
+    if policy.case == PathCase::Lower {
+        make_lower(&mut settled);
+    }
+    Ok((settled != path).then_some(settled))
+}
+
+/// Why no request has the path that a pattern names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeverFits {
+    /// Requests for it arrive with this one, which another pattern has to take.
+    Spelled(String),
+    Refused(PathRefusal),
+    /// A match of this regular expression begins with text that no path has in it.
+    Contains(String),
+    /// It leads above the root, or is no path at all.
+    NoPath,
+}
+
+/// Whether a path that is settled under the policy can fit the pattern. Of a regular expression only what it begins with is looked at.
+pub fn never_fits(pattern: &PathPattern, policy: PathPolicy) -> Option<NeverFits> {
+    let text = match pattern {
+        PathPattern::Exact(text) | PathPattern::Prefix(text) => text,
+        PathPattern::Regex(text) => return beginning(text).find_map(|literal| never_contains(&literal, policy)),
+    };
+    let path = as_in_requests(text);
+    if matches!(normalise(&path, &mut Vec::new()), Normalised::EscapesRoot | Normalised::Bad) {
+        return Some(NeverFits::NoPath);
+    }
+    match settle_path(policy, &path) {
+        Ok(None) => None,
+        Ok(Some(settled)) => Some(NeverFits::Spelled(String::from_utf8_lossy(&settled).into_owned())),
+        Err(refusal) => Some(NeverFits::Refused(refusal)),
+    }
+}
+
+/// The text that every match begins with; none where that can be several.
+fn beginning(regex: &str) -> impl Iterator<Item = Vec<u8>> {
+    let hir = regex_syntax::parse(regex).ok();
+    let literals = hir.map(|hir| Extractor::new().extract(&hir));
+    literals.as_ref().and_then(Seq::longest_common_prefix).map(<[u8]>::to_vec).into_iter()
+}
+
+/// Whether no settled path has such text in it.
+fn never_contains(literal: &[u8], policy: PathPolicy) -> Option<NeverFits> {
+    // Digits of percent codes are capitals in every path.
+    let mut outside_codes = literal.to_vec();
+    while let Some(at) = outside_codes.iter().position(|byte| *byte == b'%') {
+        outside_codes.drain(at..(at + 3).min(outside_codes.len()));
+    }
+    let has_capital = policy.case == PathCase::Lower && outside_codes.iter().any(u8::is_ascii_uppercase);
+    let has_double_slash = policy.slashes != Slashes::Keep && has_double_slash(literal);
+    let has_encoded_slash =
+        policy.encoded_slashes != EncodedSlashes::Keep && encoded_slashes(literal).any(|at| literal[at + 2] == b'F');
+    let text = String::from_utf8_lossy(literal).into_owned();
+    (has_capital || has_double_slash || has_encoded_slash).then_some(NeverFits::Contains(text))
+}
+
+/// Whether there is nothing to do, without a copy: nearly every path.
+fn is_settled(policy: PathPolicy, path: &[u8]) -> bool {
+    let slashes = policy.slashes == Slashes::Keep || !has_double_slash(path);
+    let encoded = policy.encoded_slashes == EncodedSlashes::Keep || !path.contains(&b'%');
+    let case = policy.case == PathCase::Keep || !path.iter().any(u8::is_ascii_uppercase);
+    slashes && encoded && case
+}
+
+fn has_double_slash(path: &[u8]) -> bool {
+    path.windows(2).any(|pair| pair == b"//")
+}
+
+/// Where `%2F` and `%5C` stand; their digits are in upper case in a normal path.
+fn encoded_slashes(path: &[u8]) -> impl Iterator<Item = usize> {
+    path.windows(3).enumerate().filter(|(_, code)| matches!(*code, b"%2F" | b"%5C")).map(|(at, _)| at)
+}
+
+fn decoded(path: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, behind)) = rest.split_first() {
+        if let Some(behind) = rest.strip_prefix(b"%2F") {
+            decoded.push(b'/');
+            rest = behind;
+        } else {
+            decoded.push(*first);
+            rest = behind;
+        }
+    }
+    decoded
+}
+
+fn merged(path: &[u8]) -> Vec<u8> {
+    let mut merged = Vec::with_capacity(path.len());
+    for byte in path {
+        if *byte != b'/' || merged.last() != Some(&b'/') {
+            merged.push(*byte);
+        }
+    }
+    merged
+}
+
+/// Percent codes keep their digits as they are.
+fn make_lower(path: &mut [u8]) {
+    let mut at = 0;
+    while at < path.len() {
+        if path[at] == b'%' {
+            at += 3;
+            continue;
+        }
+        path[at].make_ascii_lowercase();
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

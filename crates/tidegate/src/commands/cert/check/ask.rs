@@ -1,0 +1,203 @@
+//! Connections to the server that is looked at: TLS as a client that takes any certificate and remembers what it was shown. What the certificates are
+//! worth is for `judge.rs`.
+
+use super::{Target, old_hello};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme, SupportedProtocolVersion};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidegate_certs::provider;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Of each connection: until it is there, and until its handshake is over.
+pub const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// What the server made of a client of today.
+pub struct Answer {
+    pub version: &'static str,
+    pub cipher: String,
+    pub key_exchange: String,
+    pub alpn: Option<String>,
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Whether the server proved that it has the certificate's key, as far as that can be verified here: not for weak ones.
+    pub is_proven: bool,
+    /// Bytes of a stapled answer about the certificate's standing.
+    pub ocsp: Vec<u8>,
+    /// Whether a client that knows no TLS 1.3 is served; `None` when that could not be found out.
+    pub takes_tls12: Option<bool>,
+}
+
+/// What it made of clients that know only versions that nobody should speak.
+pub struct Oldest {
+    pub tls11: old_hello::Reply,
+    pub tls10: old_hello::Reply,
+}
+
+pub fn ask(target: &Target, resolve: Option<IpAddr>) -> Result<(SocketAddr, Answer, Oldest), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let (address, stream) = connect(target, resolve).await?;
+        let mut answer = handshake(target, stream, rustls::ALL_VERSIONS).await?;
+        answer.takes_tls12 = match answer.version {
+            TLS13 => takes_tls12(target, address).await,
+            _ => Some(true),
+        };
+        let tls11 = old_hello::ask(address, &target.name, old_hello::TLS11).await;
+        let tls10 = old_hello::ask(address, &target.name, old_hello::TLS10).await;
+        Ok((address, answer, Oldest { tls11, tls10 }))
+    })
+}
+
+pub const TLS13: &str = "TLS 1.3";
+
+/// The first of the host's addresses that takes a connection.
+async fn connect(target: &Target, resolve: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), String> {
+    let addresses: Vec<SocketAddr> = match resolve {
+        Some(ip) => vec![SocketAddr::new(ip, target.port)],
+        None => {
+            let found = tokio::time::timeout(TIME_MAX, tokio::net::lookup_host((target.host.as_str(), target.port))).await;
+            let found =
+                found.map_err(|_| format!("nobody says within {} seconds where {} is", TIME_MAX.as_secs(), target.host))?;
+            found
+                .map_err(|error| format!("{} is not found: {error}\n  help: name its address with --resolve", target.host))?
+                .collect()
+        }
+    };
+    let mut last = format!("{} has no address", target.host);
+    for address in addresses {
+        match tokio::time::timeout(TIME_MAX, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok((address, stream)),
+            Ok(Err(error)) => last = format!("cannot connect to {address}: {}", plain(&error)),
+            Err(_) => last = format!("cannot connect to {address}: no answer within {} seconds", TIME_MAX.as_secs()),
+        }
+    }
+    Err(format!("{last}\n  help: is the server up, and is this its port? without one it is 443"))
+}
+
+async fn takes_tls12(target: &Target, address: SocketAddr) -> Option<bool> {
+    let stream = tokio::time::timeout(TIME_MAX, TcpStream::connect(address)).await.ok()?.ok()?;
+    Some(handshake(target, stream, &[&rustls::version::TLS12]).await.is_ok())
+}
+
+async fn handshake(target: &Target, stream: TcpStream, versions: &[&'static SupportedProtocolVersion]) -> Result<Answer, String> {
+    let recorder = Arc::new(Recorder::new());
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions);
+    let builder = builder.map_err(|error| error.to_string())?;
+    // `dangerous` because every certificate is taken: this one is only looked at, and no byte of ours goes over the connection.
+    let mut config = builder.dangerous().with_custom_certificate_verifier(recorder.clone()).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let connecting = TlsConnector::from(Arc::new(config)).connect(target.name.clone(), stream);
+    let stream = match tokio::time::timeout(TIME_MAX, connecting).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(format!("the TLS handshake failed: {}", refusal(&error))),
+        Err(_) => return Err(format!("the TLS handshake was not over within {} seconds", TIME_MAX.as_secs())),
+    };
+    let (_, connection) = stream.get_ref();
+    let version = match connection.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_3) => TLS13,
+        _ => "TLS 1.2",
+    };
+    let cipher = connection.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite())).unwrap_or_default();
+    let group = connection.negotiated_key_exchange_group().map(|group| format!("{:?}", group.name())).unwrap_or_default();
+    let alpn = connection.alpn_protocol().map(|protocol| String::from_utf8_lossy(protocol).into_owned());
+    let seen = recorder.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let Seen { chain, ocsp, is_proven } = seen;
+    Ok(Answer { version, cipher, key_exchange: group, alpn, chain, is_proven, ocsp, takes_tls12: None })
+}
+
+/// rustls's own words, but for alerts, which the server sent, and for what is not TLS at all.
+fn refusal(error: &std::io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::UnrecognisedName)) => {
+            "the server has nothing under this name (alert unrecognized_name)".to_owned()
+        }
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::ProtocolVersion)) => {
+            "the server speaks neither TLS 1.2 nor 1.3 (alert protocol_version)".to_owned()
+        }
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure)) => {
+            "the server has no cipher in common with clients of today, or no certificate for this name (alert handshake_failure)"
+                .to_owned()
+        }
+        Some(rustls::Error::AlertReceived(alert)) => format!("the server refused it with the alert {alert:?}"),
+        Some(rustls::Error::InvalidMessage(_)) => "what came is not TLS; is it the right port?".to_owned(),
+        Some(other) => other.to_string(),
+        None => plain(error),
+    }
+}
+
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        std::io::ErrorKind::ConnectionReset => "the connection was reset".to_owned(),
+        std::io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Takes every certificate and remembers it, and whether the server has its key.
+#[derive(Debug)]
+struct Recorder {
+    algorithms: WebPkiSupportedAlgorithms,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Seen {
+    chain: Vec<CertificateDer<'static>>,
+    ocsp: Vec<u8>,
+    is_proven: bool,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        Recorder { algorithms: provider().signature_verification_algorithms, seen: Mutex::default() }
+    }
+
+    fn note(&self, proof: Result<HandshakeSignatureValid, rustls::Error>) -> HandshakeSignatureValid {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_proven = proof.is_ok();
+        HandshakeSignatureValid::assertion()
+    }
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let chain = std::iter::once(end_entity).chain(intermediates).map(|der| der.clone().into_owned()).collect();
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
+            Seen { chain, ocsp: ocsp_response.to_vec(), is_proven: false };
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(self.note(verify_tls12_signature(message, cert, dss, &self.algorithms)))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(self.note(verify_tls13_signature(message, cert, dss, &self.algorithms)))
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
