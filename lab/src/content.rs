@@ -1,6 +1,8 @@
 //! The pages that the backend serves and the generator expects, byte for byte the same on both sides.
 //! 2 KB and 100 KB are real HTML, since compression is measured on them; the other sizes are cut or joined from the larger one.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 const HELLO: &[u8] = b"hello world";
@@ -62,6 +64,16 @@ impl Page {
             Page::Html10M => joined(10 * 1024 * 1024),
         }
     }
+}
+
+/// Each page as a file that is called as its path is, and `index` for `/`.
+pub fn write_files(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for page in Page::ALL {
+        let name = page.path().trim_start_matches('/');
+        std::fs::write(folder.join(if name.is_empty() { "index" } else { name }), page.body())?;
+    }
+    Ok(())
 }
 
 /// The large page again and again, each time under its number, so that a body with a piece lost, doubled or moved never compares equal.

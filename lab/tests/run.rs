@@ -218,6 +218,53 @@ fn what_a_change_costs_is_measured_with_few_sites_and_with_more() {
 }
 
 #[test]
+fn what_is_served_without_a_backend_is_measured_and_what_a_peer_lacks_is_said() {
+    let (Some(_), Some(_)) = (installed("haproxy"), installed("nginx")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("report");
+    let arguments = ["run", "content", "--peers", "haproxy,nginx", "--rounds", "1", "--round-time", "200ms"];
+    let outcome = lab(&[arguments.as_slice(), &["--output", &output.display().to_string()]].concat());
+    assert!(outcome.status.success(), "{}", errors(&outcome));
+    let report = report(&output);
+    let fixed = ["cache hit, 2k plain", "respond, 2k plain", "cache hit, 2k TLS", "respond, 2k TLS"];
+    let files = ["file, 2k plain", "file, 100k plain", "file, 1m plain", "file, 10m plain"];
+    let long: Vec<String> = ["zstd", "br"]
+        .iter()
+        .flat_map(|coding| ["first third", "middle", "last third"].map(|part| format!("100k {coding} | {part}")))
+        .collect();
+    let check = |name: &str, case: &str, is_measured: bool| {
+        let cells = cells(&report, name);
+        let cell =
+            cells.iter().find(|cell| cell["case"] == case).unwrap_or_else(|| panic!("{name} has no cell {case}: {cells:?}"));
+        if is_measured {
+            assert!(is_answered(&cell["outcome"]), "{cell}");
+            // In so short a round a busy machine may not come to the end of ten megabytes.
+            let is_told = cell["rounds"][0]["figures"]["cpu-us-per-request"].as_f64().is_some_and(|us| us > 0.0);
+            assert!(is_told || case.contains("10m"), "{cell}");
+        } else {
+            assert!(cell["outcome"]["unavailable"]["reason"].as_str().is_some_and(|reason| reason.starts_with(name)), "{cell}");
+        }
+    };
+    for name in ["haproxy", "nginx"] {
+        for case in fixed {
+            check(name, case, true);
+        }
+        for case in files {
+            check(name, case, name == "nginx");
+        }
+        for case in &long {
+            check(name, case, false);
+        }
+    }
+    // What is promised is promised of Tidegate, which was not there.
+    let judgements = report["experiments"][0]["judgements"].as_array().unwrap();
+    assert_eq!(judgements.len(), 6);
+    assert!(judgements.iter().all(|judgement| judgement["verdict"] == "unknown"), "{judgements:?}");
+    let text = std::fs::read_to_string(output.join("report.md")).unwrap();
+    assert!(text.contains("sendfile-class, 10m plain S") && text.contains("it serves no files"), "{text}");
+}
+
+#[test]
 fn wrong_inputs_are_named_with_their_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");

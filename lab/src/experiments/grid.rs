@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::content::Page;
 use crate::experiments::round;
 use crate::experiments::session::{Failed, Session};
+use crate::peers::{Setup, Source};
 use crate::results::{Cell, ExperimentRecord, Outcome, Placement};
 use crate::stage::interrupt::Interrupted;
 use crate::stage::running::{Participant, Running};
@@ -39,6 +40,14 @@ impl Case {
         Case { placement, ..self }
     }
 
+    /// The name of the row in which a participant stands. What a peer has itself and from where tells rows apart that are measured in turns.
+    pub fn row(&self, participant: &Participant) -> String {
+        match participant {
+            Participant::Peer { setup: Setup { content: Some(content), .. }, .. } => row(content.source, &self.name),
+            Participant::Peer { .. } | Participant::Relay | Participant::Backend => self.name.clone(),
+        }
+    }
+
     fn takes(&self, participant: &Participant) -> bool {
         match participant {
             Participant::Peer { .. } => true,
@@ -47,6 +56,11 @@ impl Case {
             Participant::Relay => self.plain,
         }
     }
+}
+
+/// The row of what is served from there.
+pub fn row(source: Source, case: &str) -> String {
+    format!("{}, {case}", source.title())
 }
 
 /// Seconds that a grid takes, with starting loads.
@@ -100,7 +114,7 @@ fn measure_case(
         .iter_mut()
         .filter(|running| case.takes(running.participant()))
         .map(|running| {
-            let cell = cell(&case.name, running.participant(), session.stage.placement(), &arguments);
+            let cell = cell(&case.row(running.participant()), running.participant(), session.stage.placement(), &arguments);
             (running, cell)
         })
         .collect();
@@ -127,7 +141,7 @@ fn measure_case(
         .collect();
     for cell in &cells {
         if let Outcome::Failed { reason } = &cell.outcome {
-            session.remark(record, format!("{} in {}: {reason}", cell.participant, case.name));
+            session.remark(record, format!("{} in {}: {reason}", cell.participant, cell.case));
         }
     }
     record.cells.extend(cells);

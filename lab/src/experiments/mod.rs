@@ -1,8 +1,10 @@
 //! The experiments, one file each: what is set up, which loads it gets, in which order. How they are led is in `session`,
 //! how a grid of cases is measured in rounds is in `grid`; what comes out is `results`.
 
+mod certificates;
 mod change;
 mod compression;
+mod content;
 mod e1;
 mod e2;
 mod e3;
@@ -40,6 +42,8 @@ pub enum Experiment {
     Change,
     /// New connections: full and resumed TLS handshakes.
     Handshake,
+    /// Thousands of certificates: start, memory, and a handshake beside them.
+    Certificates,
     /// HTTP/2 with several streams on a connection.
     Http2,
     /// Answers from 1 KB to 10 MB.
@@ -48,6 +52,8 @@ pub enum Experiment {
     Memory,
     /// CPU and bytes of each codec and level.
     Compression,
+    /// What is served without an upstream, and what long compression costs.
+    Content,
     /// 1, 2, … worker threads.
     Scale,
     /// What Tidegate has promised itself, against HAProxy and nginx.
@@ -55,17 +61,19 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    pub const ALL: [Experiment; 12] = [
+    pub const ALL: [Experiment; 14] = [
         Experiment::E1,
         Experiment::E1Nginx,
         Experiment::E2,
         Experiment::E3,
         Experiment::Change,
         Experiment::Handshake,
+        Experiment::Certificates,
         Experiment::Http2,
         Experiment::Sizes,
         Experiment::Memory,
         Experiment::Compression,
+        Experiment::Content,
         Experiment::Scale,
         Experiment::Targets,
     ];
@@ -78,10 +86,12 @@ impl Experiment {
             Experiment::E3 => "e3",
             Experiment::Change => "change",
             Experiment::Handshake => "handshake",
+            Experiment::Certificates => "certificates",
             Experiment::Http2 => "http2",
             Experiment::Sizes => "sizes",
             Experiment::Memory => "memory",
             Experiment::Compression => "compression",
+            Experiment::Content => "content",
             Experiment::Scale => "scale",
             Experiment::Targets => "targets",
         }
@@ -95,10 +105,12 @@ impl Experiment {
             Experiment::E3 => "under change",
             Experiment::Change => "what a change costs, with one site and with thousands",
             Experiment::Handshake => "new connections, full and resumed handshakes",
+            Experiment::Certificates => "thousands of certificates: start, memory, handshakes",
             Experiment::Http2 => "several streams on a connection",
             Experiment::Sizes => "answers from 1 KB to 10 MB",
             Experiment::Memory => "at start, of idle connections, after a load",
             Experiment::Compression => "CPU and bytes of each codec and level",
+            Experiment::Content => "what is served without an upstream, and what long compression costs",
             Experiment::Scale => "worker threads",
             Experiment::Targets => "what Tidegate has promised itself",
         }
@@ -113,11 +125,13 @@ impl Experiment {
             Experiment::E3 => e3::seconds(session),
             Experiment::Change => change::seconds(session),
             Experiment::Handshake => plain::seconds(&plain::handshake_cases(), session),
+            Experiment::Certificates => certificates::seconds(session),
             Experiment::Http2 => plain::seconds(&plain::http2_cases(), session),
             Experiment::Sizes => plain::seconds(&plain::sizes_cases(), session),
             Experiment::Scale => plain::scale_seconds(session),
             Experiment::Memory => memory::seconds(session),
             Experiment::Compression => compression::seconds(session),
+            Experiment::Content => content::seconds(session),
             Experiment::Targets => targets::seconds(session),
         }
     }
@@ -130,10 +144,12 @@ impl Experiment {
             Experiment::E3 => e3::run(session, record),
             Experiment::Change => change::run(session, record),
             Experiment::Handshake => plain::handshake(session, record),
+            Experiment::Certificates => certificates::run(session, record),
             Experiment::Http2 => plain::http2(session, record),
             Experiment::Sizes => plain::sizes(session, record),
             Experiment::Memory => memory::run(session, record),
             Experiment::Compression => compression::run(session, record),
+            Experiment::Content => content::run(session, record),
             Experiment::Scale => plain::scale(session, record),
             Experiment::Targets => targets::run(session, record),
         }

@@ -37,6 +37,9 @@ pub struct RunOptions {
     /// How many sites a proxy has whose changes are measured, if not as the preset has it.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sites: Vec<u32>,
+    /// How many certificates a proxy is started with, if not as the preset has it.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub certificates: Option<u32>,
     /// Worker threads of equalised proxies; by default one for each processor of the proxy.
     #[arg(long)]
     pub threads: Option<NonZeroUsize>,
@@ -164,11 +167,29 @@ impl RunOptions {
         }
     }
 
+    /// How many certificates a proxy is started with.
+    pub fn certificates(&self) -> u32 {
+        let preset = match self.preset {
+            Preset::Quick => 5_000,
+            Preset::Full => 50_000,
+        };
+        self.certificates.unwrap_or(preset)
+    }
+
     /// How long a proxy is changed again and again under load, and left alone before: a hundred changes with `full`.
     pub fn change_time(&self) -> Duration {
         let preset = match self.preset {
             Preset::Quick => Duration::from_secs(2),
             Preset::Full => Duration::from_secs(10),
+        };
+        self.round_time.unwrap_or(preset)
+    }
+
+    /// How far apart the looks at a proxy's memory are under long compression: ten of them are ten minutes with `full`.
+    pub fn sample_time(&self) -> Duration {
+        let preset = match self.preset {
+            Preset::Quick => Duration::from_secs(4),
+            Preset::Full => Duration::from_secs(60),
         };
         self.round_time.unwrap_or(preset)
     }

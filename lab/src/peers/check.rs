@@ -1,15 +1,16 @@
 //! `tidegate-lab peers check`: every configuration of every peer that is there, shown to the peer's own check.
 //! For those who write templates of their own, and before an hour is spent on a run with a wrong one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use super::bounded;
 use super::kind::{PeerKind, Program};
 use super::render::{check_command, render, variants};
-use super::setup::{Places, Setup, Sites, codecs};
+use super::setup::{Certificates, Content, Places, Setup, Sites, Source, codecs, lacks, takes_certificates};
 use crate::certificates;
+use crate::content;
 use crate::net::Error;
 use crate::results::Flavour;
 
@@ -42,6 +43,17 @@ pub fn setups(kind: PeerKind) -> Vec<(String, Setup)> {
         }
     }
     setups.push(("many sites".to_owned(), Setup::of_sites(Sites { count: 3, revision: 1 }, 1)));
+    if takes_certificates(kind) {
+        let certificates = Certificates { count: 3, folder: PathBuf::from("certificates") };
+        setups.push(("many certificates".to_owned(), Setup::of_certificates(certificates, 1)));
+    }
+    for source in Source::ALL.into_iter().filter(|source| lacks(kind, *source).is_none()) {
+        for tls in [false, true] {
+            let name = format!("{}, {}", source.title(), if tls { "TLS" } else { "plain" });
+            let plain = Setup { threads: Some(1), ..Setup::of(Flavour::Equalised) };
+            setups.push((name, Setup { content: Some(Content { source, tls }), ..plain }));
+        }
+    }
     for variant in variants(kind, Flavour::Tuned) {
         setups.push(((*variant).to_owned(), Setup { variant: Some((*variant).to_owned()), ..Setup::of(Flavour::Tuned) }));
     }
@@ -52,9 +64,17 @@ pub fn setups(kind: PeerKind) -> Vec<(String, Setup)> {
 pub fn check(program: &Program, setup: &Setup, templates: Option<&Path>) -> Result<Checked, Error> {
     let folder = tempfile::tempdir()?;
     certificates::write(folder.path())?;
+    if setup.content.is_some_and(Content::needs_files) {
+        content::write_files(&folder.path().join(Content::FOLDER))?;
+    }
+    let mut setup = setup.clone();
+    if let Some(many) = &mut setup.certificates {
+        many.folder = folder.path().join(&many.folder);
+        certificates::write_many(&many.folder, many.count)?;
+    }
     let places =
         Places { folder: folder.path().to_owned(), listen: LISTEN.parse()?, admin: ADMIN.parse()?, backend: BACKEND.parse()? };
-    let rendered = render(program, &places, setup, templates)?;
+    let rendered = render(program, &places, &setup, templates)?;
     rendered.write(folder.path())?;
     let Some(words) = check_command(program, &places) else { return Ok(Checked::FilledIn) };
     let mut command = Command::new(&words[0]);

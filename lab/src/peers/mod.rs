@@ -21,4 +21,7 @@ pub use control::{order_change, reconfigure, stop};
 pub use find::Search;
 pub use kind::{PeerKind, Program};
 pub use render::{Rendered, render, variants};
-pub use setup::{Codec, Compression, Places, Setup, Sites, codecs, fastest_compression};
+pub use setup::{
+    Certificates, Codec, Compression, Content, Places, Setup, Sites, Source, codecs, fastest_compression, lacks,
+    takes_certificates,
+};

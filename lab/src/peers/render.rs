@@ -10,13 +10,18 @@ use include_dir::{Dir, include_dir};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 
 use super::kind::{PeerKind, Program};
-use super::setup::{Places, Setup};
+use super::setup::{Content, Places, Setup};
+use crate::content::Page;
 use crate::net::Error;
 use crate::results::Flavour;
 
 static TEMPLATES: Dir = include_dir!("$CARGO_MANIFEST_DIR/peers");
 /// The folder of the configurations for [`Setup::sites`].
 const MANY_SITES: &str = "many-sites";
+/// The folder of those for [`Setup::content`].
+const CONTENT: &str = "content";
+/// The folder of those for [`Setup::certificates`].
+const MANY_CERTIFICATES: &str = "many-certificates";
 /// Not for the peer but for the reader of a report.
 const NOTE: &str = "note.md";
 /// Envoy gives clients this long to leave when it drains; its default of ten minutes is longer than any experiment.
@@ -71,9 +76,11 @@ pub fn variants(kind: PeerKind, flavour: Flavour) -> &'static [&'static str] {
 /// Fills in the templates: those within this program, or those of the folder `templates`, which is laid out as `lab/peers` is.
 pub fn render(program: &Program, places: &Places, setup: &Setup, templates: Option<&Path>) -> Result<Rendered, Error> {
     let kind = program.kind;
-    let folder = match setup.sites {
-        Some(_) => MANY_SITES,
-        None => flavour_folder(setup.flavour).ok_or("a floor is not a peer and has no configuration")?,
+    let folder = match (setup.sites, setup.content, &setup.certificates) {
+        (Some(_), _, _) => MANY_SITES,
+        (None, Some(_), _) => CONTENT,
+        (None, None, Some(_)) => MANY_CERTIFICATES,
+        (None, None, None) => flavour_folder(setup.flavour).ok_or("a floor is not a peer and has no configuration")?,
     };
     check_variant(kind, setup)?;
     let sources = match templates {
@@ -232,6 +239,21 @@ fn variables(program: &Program, places: &Places, setup: &Setup) -> Value {
         access_log => setup.access_log,
         sites => setup.sites.map(|sites| {
             context! { revision => sites.revision, others => (2..=sites.count).collect::<Vec<u32>>() }
+        }),
+        certificates => setup.certificates.as_ref().map(|certificates| {
+            context! {
+                folder => certificates.folder.display().to_string(),
+                numbers => (1..=certificates.count).collect::<Vec<u32>>(),
+            }
+        }),
+        content => setup.content.map(|content| {
+            context! {
+                source => content.source.name(),
+                tls => content.tls,
+                pages => places.folder.join(Content::FOLDER).display().to_string(),
+                page => String::from_utf8_lossy(&Page::Html2K.body()),
+                content_type => Page::Html2K.content_type(),
+            }
         }),
         // Started by root, nginx would hand its workers to another user, who cannot reach the folder.
         root => rustix::process::geteuid().is_root(),

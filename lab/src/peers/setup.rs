@@ -28,6 +28,18 @@ pub struct Setup {
     pub access_log: bool,
     /// Many hosts on plain HTTP instead of one with a certificate, equalised, and changed while they are served. The flags above are not for it.
     pub sites: Option<Sites>,
+    /// What is answered without asking the backend for it, equalised. The flags above are not for it.
+    pub content: Option<Content>,
+    /// Many certificates beside that of `localhost`, equalised. The flags above are not for it.
+    pub certificates: Option<Certificates>,
+}
+
+/// Files of a folder, `1.pem`, `2.pem`, …, each of a host of that number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificates {
+    /// From one on.
+    pub count: u32,
+    pub folder: PathBuf,
 }
 
 /// Hosts that are served beside `localhost`: `site-1.test`, `site-2.test`, ….
@@ -37,6 +49,24 @@ pub struct Sites {
     pub count: u32,
     /// Answers of the first site carry it as `X-Revision`. The others, and `localhost`, never change.
     pub revision: u32,
+}
+
+/// The pages of the lab, as a peer has them itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    pub source: Source,
+    /// Plain HTTP otherwise.
+    pub tls: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Kept for an hour from the backend's first answer.
+    Cache,
+    /// The 2 KB page is a text of the configuration, and the answer to everything.
+    Respond,
+    /// Files of the folder [`Content::FOLDER`].
+    Files,
 }
 
 /// Addresses and files that a configuration names. The folder holds `cert.pem`, `key.pem`, `combined.pem` and `ca.pem`, and is the peer's own.
@@ -84,11 +114,17 @@ impl Setup {
             shared_port: false,
             access_log: false,
             sites: None,
+            content: None,
+            certificates: None,
         }
     }
 
     pub fn of_sites(sites: Sites, threads: usize) -> Setup {
         Setup { threads: Some(threads), sites: Some(sites), ..Setup::of(Flavour::Equalised) }
+    }
+
+    pub fn of_certificates(certificates: Certificates, threads: usize) -> Setup {
+        Setup { threads: Some(threads), certificates: Some(certificates), ..Setup::of(Flavour::Equalised) }
     }
 }
 
@@ -96,6 +132,41 @@ impl Sites {
     /// Asked under load, whatever happens to the others.
     pub const UNCHANGING: &str = "localhost";
     pub const CHANGING: &str = "site-1.test";
+}
+
+impl Content {
+    /// Beneath the peer's own folder.
+    pub const FOLDER: &str = "pages";
+
+    /// Whether the folder has to be there when the peer starts.
+    pub fn needs_files(self) -> bool {
+        match self.source {
+            Source::Respond | Source::Files => true,
+            Source::Cache => false,
+        }
+    }
+}
+
+impl Source {
+    pub const ALL: [Source; 3] = [Source::Cache, Source::Respond, Source::Files];
+
+    /// For people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Source::Cache => "cache hit",
+            Source::Respond => "respond",
+            Source::Files => "file",
+        }
+    }
+
+    /// In templates.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Cache => "cache",
+            Source::Respond => "respond",
+            Source::Files => "files",
+        }
+    }
 }
 
 impl Codec {
@@ -130,6 +201,14 @@ impl CodecLevels {
     }
 }
 
+/// Whether there is a configuration of it with many certificates.
+pub fn takes_certificates(kind: PeerKind) -> bool {
+    match kind {
+        PeerKind::Tidegate | PeerKind::Haproxy | PeerKind::Nginx | PeerKind::Angie | PeerKind::Caddy => true,
+        PeerKind::Envoy | PeerKind::Traefik => false,
+    }
+}
+
 /// What a peer compresses answers with, as it is built by its own makers or by Debian.
 pub fn codecs(kind: PeerKind) -> &'static [CodecLevels] {
     const fn has(codec: Codec, levels: &'static [u32]) -> CodecLevels {
@@ -151,6 +230,21 @@ pub fn codecs(kind: PeerKind) -> &'static [CodecLevels] {
         // Its zstd has four levels with names: 1 is `fastest`, 2 `default`, 3 `better` and 4 `best`.
         PeerKind::Caddy => const { &[has(Codec::Gzip, &[1, 5, 9]), has(Codec::Zstd, &[1, 2, 3])] },
         PeerKind::Traefik => const { &[has(Codec::Gzip, &[]), has(Codec::Brotli, &[]), has(Codec::Zstd, &[])] },
+    }
+}
+
+/// Why a peer is not asked for what comes from there; `None` where it has it, and a configuration here.
+pub fn lacks(kind: PeerKind, source: Source) -> Option<&'static str> {
+    match (kind, source) {
+        (PeerKind::Tidegate | PeerKind::Nginx | PeerKind::Angie, _)
+        | (PeerKind::Haproxy, Source::Cache | Source::Respond)
+        | (PeerKind::Caddy, Source::Respond | Source::Files) => None,
+        (PeerKind::Haproxy, Source::Files) => Some("it serves no files"),
+        (PeerKind::Caddy, Source::Cache) => Some("it has no cache, but as a module of others"),
+        (PeerKind::Envoy, _) => Some("the lab has no configuration of Envoy for it"),
+        (PeerKind::Traefik, Source::Cache) => Some("it has no cache"),
+        (PeerKind::Traefik, Source::Respond) => Some("it has no answers of its own"),
+        (PeerKind::Traefik, Source::Files) => Some("it serves no files"),
     }
 }
 

@@ -111,6 +111,64 @@ fn many_sites_differ_by_one_file_when_one_changes() {
 }
 
 #[test]
+fn each_of_many_certificates_is_in_the_configuration_of_who_takes_them() {
+    let places = places(Path::new("/srv/folder"));
+    for kind in PeerKind::ALL {
+        for count in [1, 2, 300] {
+            let certificates = Certificates { count, folder: "/srv/many".into() };
+            let rendered = render(&program(kind), &places, &Setup::of_certificates(certificates, 1), None);
+            if !takes_certificates(kind) {
+                assert!(rendered.unwrap_err().to_string().contains("has no configuration `many-certificates`"), "{kind}");
+                continue;
+            }
+            let rendered = rendered.unwrap();
+            let text: String = rendered.files.iter().map(|(_, text)| text.as_str()).collect();
+            assert!(text.contains(&format!("/srv/many/{count}.pem")) && text.contains("41001"), "{kind}: {text}");
+            assert!(!text.contains(&format!("/{}.pem", count + 1)) && !text.contains("{%"), "{kind}: {text}");
+            assert_eq!(text.matches('{').count(), text.matches('}').count(), "{kind}: {text}");
+            assert!(!rendered.note.is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_a_peer_serves_itself_is_configured_wherever_it_has_it() {
+    let places = places(Path::new("/srv/folder"));
+    for kind in PeerKind::ALL {
+        for (source, tls) in Source::ALL.into_iter().flat_map(|source| [(source, false), (source, true)]) {
+            let setup = Setup { content: Some(Content { source, tls }), threads: Some(1), ..Setup::of(Flavour::Equalised) };
+            let has_it = lacks(kind, source).is_none();
+            let rendered = match render(&program(kind), &places, &setup, None) {
+                Ok(rendered) => rendered,
+                Err(error) if !has_it => {
+                    assert!(error.to_string().contains("has no configuration `content`"), "{kind}: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{kind} {source:?}: {error}"),
+            };
+            if !has_it {
+                continue;
+            }
+            let text: String = rendered.files.iter().map(|(_, text)| text.as_str()).collect();
+            assert!(text.contains("41001") && !text.contains("{%"), "{kind} {source:?}: {text}");
+            assert_eq!(text.contains("41003"), source == Source::Cache, "{kind} {source:?}: only a cache has a backend\n{text}");
+            assert_eq!(
+                text.contains("TLSv1.3") || text.contains("1.3\"") || text.contains("tls1.3"),
+                tls || kind == PeerKind::Haproxy
+            );
+            assert_eq!(text.contains("cert.pem") || text.contains("combined.pem"), tls, "{kind} {source:?}: {text}");
+            assert_eq!(
+                text.contains("/srv/folder/pages"),
+                source == Source::Files || (source == Source::Respond && kind == PeerKind::Haproxy)
+            );
+            assert_eq!(text.contains("Harbour times"), source == Source::Respond && kind != PeerKind::Haproxy, "{kind}: {text}");
+            assert_eq!(text.matches('{').count(), text.matches('}').count(), "{kind} {source:?}: {text}");
+            assert!(rendered.note.matches(". ").count() + rendered.note.matches(".\n").count() >= 1, "{kind}: {}", rendered.note);
+        }
+    }
+}
+
+#[test]
 fn every_flavour_says_what_is_equal_in_it() {
     let places = places(Path::new("/srv/folder"));
     for kind in PeerKind::ALL {

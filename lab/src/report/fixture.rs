@@ -70,7 +70,7 @@ fn peers() -> Vec<PeerRecord> {
     ]
 }
 
-fn experiment(name: &str, title: &str, cells: Vec<Cell>) -> ExperimentRecord {
+pub fn experiment(name: &str, title: &str, cells: Vec<Cell>) -> ExperimentRecord {
     ExperimentRecord {
         name: name.into(),
         title: title.into(),
@@ -93,7 +93,7 @@ fn experiment(name: &str, title: &str, cells: Vec<Cell>) -> ExperimentRecord {
     }
 }
 
-fn cell(case: &str, participant: &str, flavour: Flavour, rounds: Vec<Round>) -> Cell {
+pub fn cell(case: &str, participant: &str, flavour: Flavour, rounds: Vec<Round>) -> Cell {
     Cell {
         case: case.into(),
         participant: participant.into(),
@@ -107,7 +107,7 @@ fn cell(case: &str, participant: &str, flavour: Flavour, rounds: Vec<Round>) -> 
 }
 
 /// Three rounds, 2 % around the figures.
-fn rounds(figures: &[(Figure, f64)]) -> Vec<Round> {
+pub fn rounds(figures: &[(Figure, f64)]) -> Vec<Round> {
     let round = |factor: f64| Round {
         figures: figures.iter().map(|(figure, value)| (*figure, value * factor)).collect(),
         ..Round::default()

@@ -82,6 +82,7 @@ pub fn figure(figure: Figure, value: f64) -> String {
         | Figure::ResidentAtStartMb
         | Figure::ResidentPeakMb
         | Figure::IdleKibPerConnection
+        | Figure::KibPerCertificate
         | Figure::SocketCallsPerRequest
         | Figure::SystemCallsPerRequest
         | Figure::SecondsToTakeEffect

@@ -12,7 +12,7 @@ use crate::results::{Configuration, ExperimentRecord, Flavour, Outcome, PeerStat
 const CHARTS_MAX: usize = 12;
 
 /// What has a table of its own in the generic layout, in this order. The rest is in the table of spreads.
-const TABLED: [Figure; 14] = [
+const TABLED: [Figure; 16] = [
     Figure::CpuUsPerRequest,
     Figure::RequestsPerSecond,
     Figure::HandshakesPerSecond,
@@ -20,6 +20,8 @@ const TABLED: [Figure; 14] = [
     Figure::LatencyP50Us,
     Figure::LatencyP99Us,
     Figure::ReceivedBytesPerRequest,
+    Figure::StartMs,
+    Figure::KibPerCertificate,
     Figure::IdleKibPerConnection,
     Figure::ResidentAtStartMb,
     Figure::ResidentMb,
@@ -49,7 +51,7 @@ pub fn of(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
             "e2" => equalised::layout(report, experiment),
             "e3" => under_change::layout(report, experiment),
             "change" => change::layout(report, experiment),
-            "targets" => targets::layout(report, experiment),
+            "targets" | "content" | "certificates" => targets::layout(report, experiment),
             _ => generic(report, experiment),
         });
     }

@@ -50,6 +50,8 @@ pub enum Figure {
     ResidentPeakMb,
     /// Growth of resident memory for each idle TLS connection.
     IdleKibPerConnection,
+    /// Growth of resident memory at start for each certificate, with what its name needs.
+    KibPerCertificate,
     SocketCallsPerRequest,
     SystemCallsPerRequest,
     /// From the order to change until every new connection saw the change.
@@ -109,6 +111,7 @@ impl Figure {
             Figure::ResidentAtStartMb => "resident MB at start",
             Figure::ResidentPeakMb => "resident MB, peak",
             Figure::IdleKibPerConnection => "KiB/idle connection",
+            Figure::KibPerCertificate => "KiB/certificate",
             Figure::SocketCallsPerRequest => "socket calls/request",
             Figure::SystemCallsPerRequest => "system calls/request",
             Figure::SecondsToTakeEffect => "seconds to take effect",
@@ -140,6 +143,7 @@ impl Figure {
             | Figure::ResidentAtStartMb
             | Figure::ResidentPeakMb
             | Figure::IdleKibPerConnection
+            | Figure::KibPerCertificate
             | Figure::SocketCallsPerRequest
             | Figure::SystemCallsPerRequest
             | Figure::SecondsToTakeEffect
@@ -196,6 +200,7 @@ impl Figure {
             | Figure::ResidentAtStartMb
             | Figure::ResidentPeakMb
             | Figure::IdleKibPerConnection
+            | Figure::KibPerCertificate
             | Figure::SocketCallsPerRequest
             | Figure::SystemCallsPerRequest
             | Figure::SecondsToTakeEffect

@@ -101,7 +101,7 @@ pub struct ExperimentRecord {
     pub cells: Vec<Cell>,
     /// What happened on the way: a peer that ended half-way, a case that was left out.
     pub remarks: Vec<String>,
-    /// Bounds that the project has set itself; `targets` has them, and `change`.
+    /// Bounds that the project has set itself; `targets` has them, `content` and `change`.
     pub judgements: Vec<Judgement>,
 }
 

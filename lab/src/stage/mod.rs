@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::certificates;
+use crate::content;
 use crate::load::LoadReport;
 use crate::net::Error;
 use crate::procfs::ProcessId;
@@ -195,11 +196,7 @@ fn own_backend(cores: &Cores, address: SocketAddr) -> Result<Command, Error> {
 fn nginx_backend(options: &StageOptions<'_>, folder: &Path, address: SocketAddr) -> Result<Command, Error> {
     let nginx = options.nginx.ok_or("nginx is to be the backend, but there is none; see `tidegate-lab peers`")?;
     let root = folder.join("backend");
-    std::fs::create_dir_all(root.join("pages"))?;
-    for page in crate::content::Page::ALL {
-        let name = page.path().trim_start_matches('/');
-        std::fs::write(root.join("pages").join(if name.is_empty() { "index" } else { name }), page.body())?;
-    }
+    content::write_files(&root.join("pages"))?;
     let user = if rustix::process::geteuid().is_root() { "user root root;\n" } else { "" };
     let (root, workers) = (root.display(), options.cores.backend.len());
     let text = format!(

@@ -20,17 +20,22 @@ pub struct Probe {
     /// `None` is plain TCP.
     config: Option<Arc<ClientConfig>>,
     address: SocketAddr,
-    host: &'static str,
+    host: String,
 }
 
 impl Probe {
     pub fn new(ca: &Path, address: SocketAddr) -> Result<Probe, Error> {
         let config = tls::client_config(Some(ca), "http/1.1", SessionTickets::Ignored)?;
-        Ok(Probe { config: Some(config), address, host: "localhost" })
+        Ok(Probe { config: Some(config), address, host: "localhost".to_owned() })
     }
 
-    pub fn plain(address: SocketAddr, host: &'static str) -> Probe {
-        Probe { config: None, address, host }
+    pub fn plain(address: SocketAddr, host: &str) -> Probe {
+        Probe { config: None, address, host: host.to_owned() }
+    }
+
+    /// Over TLS to a host of any name.
+    pub fn with(config: Arc<ClientConfig>, address: SocketAddr, host: &str) -> Probe {
+        Probe { config: Some(config), address, host: host.to_owned() }
     }
 
     /// The head of the answer in lower case.
@@ -53,12 +58,12 @@ impl Probe {
     fn ask(&self, path: &str, is_enough: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, Error> {
         let socket = TcpStream::connect_timeout(&self.address, TIME_MAX)?;
         socket.set_read_timeout(Some(TIME_MAX))?;
-        let host = self.host;
+        let host = &self.host;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: https://example.com\r\nConnection: close\r\n\r\n");
         match &self.config {
             None => exchange(socket, &request, is_enough),
             Some(config) => {
-                let session = ClientConnection::new(Arc::clone(config), ServerName::try_from(host)?)?;
+                let session = ClientConnection::new(Arc::clone(config), ServerName::try_from(host.clone())?)?;
                 exchange(StreamOwned::new(session, socket), &request, is_enough)
             }
         }

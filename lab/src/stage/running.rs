@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::certificates;
+use crate::content;
 use crate::net::Error;
-use crate::peers::{self, Places, Program, Rendered, Setup};
+use crate::peers::{self, Content, Places, Program, Rendered, Setup};
 use crate::procfs::{self, ProcessId};
 use crate::results::{Configuration, Flavour};
 use crate::stage::cgroup::Cgroup;
@@ -117,6 +118,11 @@ impl Running {
         for file in certificates::FILES {
             std::fs::copy(stage.path().join(file), folder.join(file))?;
         }
+        if let Participant::Peer { setup, .. } = &participant
+            && setup.content.is_some_and(Content::needs_files)
+        {
+            content::write_files(&folder.join(Content::FOLDER))?;
+        }
         let places = Places { folder, listen, admin: free_address()?, backend: stage.backend_address() };
         let rendered = match &participant {
             Participant::Peer { program, setup } => peers::render(program, &places, setup, stage.templates())?,
@@ -209,7 +215,8 @@ impl Running {
     }
 
     pub fn speaks_tls(&self) -> bool {
-        matches!(&self.participant, Participant::Peer { setup, .. } if setup.sites.is_none())
+        let speaks = |setup: &Setup| setup.sites.is_none() && setup.content.is_none_or(|content| content.tls);
+        matches!(&self.participant, Participant::Peer { setup, .. } if speaks(setup))
     }
 
     /// The configuration for another setup, to be had at hand when it is needed.
