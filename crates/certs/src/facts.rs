@@ -55,21 +55,43 @@ pub enum KeyAlgorithm {
     Other,
 }
 
-impl CertificateFacts {
-    /// Reads the leaf, which is `chain[0]`, and how the others follow. `Err` gives the index of the bad one and what is wrong.
-    pub fn read(chain: &[impl AsRef<[u8]>]) -> Result<CertificateFacts, (usize, String)> {
+/// Certificates that were parsed, the leaf first; at least one.
+pub(crate) struct Chain<'c> {
+    certificates: Vec<X509Certificate<'c>>,
+}
+
+impl<'c> Chain<'c> {
+    /// `Err` gives the index of the bad one and what is wrong.
+    pub fn parse(chain: &'c [impl AsRef<[u8]>]) -> Result<Chain<'c>, (usize, String)> {
         let mut certificates = Vec::with_capacity(chain.len());
         for (index, der) in chain.iter().enumerate() {
             certificates.push(parse(der.as_ref()).map_err(|problem| (index, problem))?);
         }
-        let Some(leaf) = certificates.first() else { return Err((0, "the chain is empty".into())) };
+        if certificates.is_empty() { Err((0, "the chain is empty".into())) } else { Ok(Chain { certificates }) }
+    }
+
+    /// Which one has this public key.
+    pub fn position_of_key(&self, public_key_info: &[u8]) -> Option<usize> {
+        self.certificates.iter().position(|certificate| certificate.public_key().raw == public_key_info)
+    }
+}
+
+impl CertificateFacts {
+    /// Reads the leaf, which is `chain[0]`, and how the others follow. `Err` gives the index of the bad one and what is wrong.
+    pub fn read(chain: &[impl AsRef<[u8]>]) -> Result<CertificateFacts, (usize, String)> {
+        Ok(CertificateFacts::of(&Chain::parse(chain)?))
+    }
+
+    pub(crate) fn of(chain: &Chain<'_>) -> CertificateFacts {
+        let certificates = &chain.certificates;
+        let leaf = &certificates[0];
         let chain_broken_after = certificates
             .windows(2)
             .position(|pair| pair[0].issuer().as_raw() != pair[1].subject().as_raw())
             .map(|index| index + 1);
         let ends = certificates.iter().enumerate().skip(1);
         let ends = ends.map(|(index, authority)| (index + 1, timestamp(authority.validity().not_after.timestamp())));
-        Ok(CertificateFacts {
+        CertificateFacts {
             names: names_of(leaf),
             not_before: timestamp(leaf.validity().not_before.timestamp()),
             not_after: timestamp(leaf.validity().not_after.timestamp()),
@@ -78,7 +100,7 @@ impl CertificateFacts {
             ocsp: ocsp_facts(leaf),
             is_version_3: leaf.version() == X509Version::V3,
             first_authority_to_end: ends.min_by_key(|(_, end)| *end),
-        })
+        }
     }
 
     pub fn must_staple(&self) -> bool {

@@ -2,13 +2,14 @@
 //! Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as certbot, cert-manager and OpenSSL write them.
 
 use crate::error::{CertError, Contents};
-use crate::facts::{self, CertificateFacts, KeyAlgorithm};
+use crate::facts::{CertificateFacts, Chain, KeyAlgorithm};
 use crate::provider;
 use crate::shared::share;
 use crate::staple::StapleSlot;
 use crate::unlike;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memmem;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, retry_on_intr};
 use rustls::crypto::aws_lc_rs::sign::any_ecdsa_type;
@@ -49,11 +50,12 @@ impl LoadedCertificate {
         if sections.certificates.is_empty() {
             return Err(CertError::NoCertificate { file: cert_file.to_owned(), holds: sections.contents });
         }
-        let facts = CertificateFacts::read(&sections.certificates).map_err(|(index, problem)| CertError::Certificate {
+        let chain = Chain::parse(&sections.certificates).map_err(|(index, problem)| CertError::Certificate {
             file: cert_file.to_owned(),
             position: index + 1,
             problem,
         })?;
+        let facts = CertificateFacts::of(&chain);
         let combined = key.is_none();
         let (key_file, found) = match key {
             None => (cert_file, (sections.key, sections.contents)),
@@ -71,7 +73,8 @@ impl LoadedCertificate {
             file: key_file.to_owned(),
             problem: kind.unwrap_or_else(|| key_problem(&error)),
         })?;
-        check_key(&*key, &sections.certificates, cert_file, key_file)?;
+        check_key(&*key, &chain, cert_file, key_file)?;
+        drop(chain);
         let certified_key = Arc::new(CertifiedKey::new(share(sections.certificates), key));
         Ok(LoadedCertificate { certified_key, facts: Arc::new(facts), staple: None })
     }
@@ -208,7 +211,9 @@ impl Sections {
             sections.note(Contents::Key);
             sections.key.get_or_insert(key);
         }
-        sections.note(unlike::contents_of(pem));
+        if sections.contents == Contents::Nothing {
+            sections.contents = unlike::contents_of(pem);
+        }
         Ok(sections)
     }
 
@@ -221,8 +226,11 @@ impl Sections {
 
 /// `ENCRYPTED PRIVATE KEY` (PKCS#8) and `Proc-Type: 4,ENCRYPTED` (the older OpenSSL form).
 fn holds_encrypted_key(pem: &[u8]) -> bool {
-    pem.split(|byte| *byte == b'\n')
-        .any(|line| line.starts_with(b"-----BEGIN ENCRYPTED PRIVATE KEY") || line.starts_with(b"Proc-Type: 4,ENCRYPTED"))
+    // Most files do not have the word at all, and there may be tens of thousands of them.
+    memmem::find(pem, b"ENCRYPTED").is_some()
+        && pem
+            .split(|byte| *byte == b'\n')
+            .any(|line| line.starts_with(b"-----BEGIN ENCRYPTED PRIVATE KEY") || line.starts_with(b"Proc-Type: 4,ENCRYPTED"))
 }
 
 /// Says so where there is a key of a form that never fits.
@@ -240,10 +248,10 @@ fn key_problem(error: &rustls::Error) -> String {
     }
 }
 
-fn check_key(key: &dyn SigningKey, chain: &[CertificateDer<'_>], cert_file: &Path, key_file: &Path) -> Result<(), CertError> {
+fn check_key(key: &dyn SigningKey, chain: &Chain<'_>, cert_file: &Path, key_file: &Path) -> Result<(), CertError> {
     // A key that does not tell its public half cannot be compared; the first handshake shows it.
     let Some(own) = key.public_key() else { return Ok(()) };
-    match chain.iter().position(|certificate| facts::public_key_info(certificate).as_deref() == Some(own.as_ref())) {
+    match chain.position_of_key(&own) {
         Some(0) => Ok(()),
         Some(index) => Err(CertError::LeafNotFirst { file: cert_file.to_owned(), position: index + 1 }),
         None => Err(CertError::KeyMismatch { cert: cert_file.to_owned(), key: key_file.to_owned() }),

@@ -7,7 +7,6 @@ use crate::internal_ca::InternalCa;
 use crate::lookup::CertificateSet;
 use crate::names::{certificate_names, machine_name};
 use crate::obtained::ObtainedCertificates;
-use crate::parallel::in_parallel;
 use crate::stamp::Stamps;
 use crate::staple::Staples;
 use crate::survivors::TlsSurvivors;
@@ -16,10 +15,15 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_model::{Certificate, Site, TlsSource};
+use tidegate_parallel::in_parallel;
+
+/// What is served of pairs of files while the configuration changes around them.
+pub type ServedFiles = HashMap<Certificate, LoadedCertificate>;
 
 /// One site's certificates, read by every handshake without a lock.
 pub struct SiteCertificates {
@@ -74,12 +78,17 @@ pub struct Renewed {
 impl SiteCertificates {
     /// Reads the site's files, or has the internal CA issue for its names. `Ok(None)` when the site has no TLS.
     ///
-    /// All faults are reported, not only the first.
-    pub fn load(site: &Site, survivors: &TlsSurvivors, now: Timestamp) -> Result<Option<Arc<SiteCertificates>>, Vec<CertError>> {
+    /// All faults are reported, not only the first. Of pairs that `served` has, one that is good is kept where the files hold one that is not.
+    pub fn load(
+        site: &Site,
+        survivors: &TlsSurvivors,
+        served: &ServedFiles,
+        now: Timestamp,
+    ) -> Result<Option<Arc<SiteCertificates>>, Vec<CertError>> {
         let staples = site.tls.ocsp_stapling.then(|| survivors.staples.clone());
         match &site.tls.source {
             TlsSource::Off => Ok(None),
-            TlsSource::Files(files) => Self::from_files(files, staples).map(Some),
+            TlsSource::Files(files) => Self::from_files(files, staples, served, now).map(Some),
             TlsSource::Automatic | TlsSource::Internal => {
                 let names = certificate_names(&site.addresses, machine_name().as_deref());
                 if names.is_empty() {
@@ -100,9 +109,22 @@ impl SiteCertificates {
     }
 
     /// With `staples`, those that name a responder get what it says of them.
-    pub fn from_files(files: &[Certificate], staples: Option<Arc<Staples>>) -> Result<Arc<SiteCertificates>, Vec<CertError>> {
-        let stamps = stamps(files);
-        let loaded = load_all(files, staples.as_deref())?;
+    pub fn from_files(
+        files: &[Certificate],
+        staples: Option<Arc<Staples>>,
+        served: &ServedFiles,
+        now: Timestamp,
+    ) -> Result<Arc<SiteCertificates>, Vec<CertError>> {
+        let mut stamps = stamps(files);
+        let mut loaded = load_all(files, staples.as_deref())?;
+        for (file, found) in files.iter().zip(&mut loaded) {
+            let Some(held) = served.get(file) else { continue };
+            if is_still_or_newly_good(file, held, found, now).is_err() {
+                // Whoever looks at the files next reads them again, and says what is wrong.
+                stamps = Stamps::default();
+                *found = with_staple(LoadedCertificate { staple: None, ..held.clone() }, staples.as_deref());
+            }
+        }
         let current = CertificateSet::new(loaded.clone());
         Ok(Arc::new(SiteCertificates {
             source: Source::Files { files: files.to_vec(), read: Mutex::new(ReadFiles { stamps, loaded }) },
@@ -118,6 +140,17 @@ impl SiteCertificates {
     ) -> Result<Arc<SiteCertificates>, CertError> {
         let current = ArcSwap::from_pointee(CertificateSet::new(vec![ca.certificate_for(&names, now)?]));
         Ok(Arc::new(SiteCertificates { source: Source::Internal { ca, names }, current, staples: None }))
+    }
+
+    /// What is served of each pair of files; nothing for what comes from elsewhere.
+    pub fn served_files(&self) -> Vec<(Certificate, LoadedCertificate)> {
+        match &self.source {
+            Source::Files { files, read } => {
+                let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+                files.iter().cloned().zip(read.loaded.iter().cloned()).collect()
+            }
+            Source::Internal { .. } | Source::Obtained { .. } => Vec::new(),
+        }
     }
 
     /// Whether responders are asked about them, where they name one.
@@ -162,7 +195,8 @@ impl SiteCertificates {
         let (mut errors, mut is_changed) = (Vec::new(), false);
         let outcomes = load_each(files, self.staples.as_deref());
         for ((file, outcome), held) in files.iter().zip(outcomes).zip(&mut read.loaded) {
-            match outcome.and_then(|found| still_or_newly_good(file, held, found, now)) {
+            let checked = outcome.and_then(|found| is_still_or_newly_good(file, held, &found, now).map(|()| found));
+            match checked {
                 Err(error) => errors.push(error),
                 Ok(found) if found.certified_key.cert == held.certified_key.cert => {}
                 Ok(found) => {
@@ -225,12 +259,12 @@ fn stamps(files: &[Certificate]) -> Stamps {
 }
 
 /// Whoever puts an old one in the place of a good one does not mean it; at a start there would be no other.
-fn still_or_newly_good(
+fn is_still_or_newly_good(
     file: &Certificate,
     held: &LoadedCertificate,
-    found: LoadedCertificate,
+    found: &LoadedCertificate,
     now: Timestamp,
-) -> Result<LoadedCertificate, CertError> {
+) -> Result<(), CertError> {
     let CertificateFacts { not_before, not_after, .. } = *found.facts;
     let is_held_good = held.facts.not_before <= now && now < held.facts.not_after;
     if is_held_good && not_after <= now {
@@ -239,7 +273,7 @@ fn still_or_newly_good(
     if is_held_good && now < not_before {
         return Err(CertError::NotYetValid { file: file.cert.clone(), not_before });
     }
-    Ok(found)
+    Ok(())
 }
 
 /// All of them, or what is wrong with each that is not usable.
@@ -256,11 +290,12 @@ fn load_all(files: &[Certificate], staples: Option<&Staples>) -> Result<Vec<Load
 
 /// In the order of the files.
 fn load_each(files: &[Certificate], staples: Option<&Staples>) -> Vec<Result<LoadedCertificate, CertError>> {
-    in_parallel(files, |file: &Certificate| {
-        let certificate = LoadedCertificate::load(file)?;
-        Ok(match staples {
-            Some(staples) => staples.attach(certificate),
-            None => certificate,
-        })
-    })
+    in_parallel(files, |file: &Certificate| Ok(with_staple(LoadedCertificate::load(file)?, staples)))
+}
+
+fn with_staple(certificate: LoadedCertificate, staples: Option<&Staples>) -> LoadedCertificate {
+    match staples {
+        Some(staples) => staples.attach(certificate),
+        None => certificate,
+    }
 }

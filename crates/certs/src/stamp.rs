@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// before it was read may have been changed again since without a trace.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
-/// What identifies the contents of some files.
-#[derive(Debug)]
+/// What identifies the contents of some files; by default, of none that was read.
+#[derive(Debug, Default)]
 pub struct Stamps {
     files: Vec<Option<Stamp>>,
     is_settled: bool,

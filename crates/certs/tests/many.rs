@@ -3,12 +3,13 @@
 //!
 //! `COUNT=50000 cargo test -p tidegate-certs --test many -- --ignored --nocapture`
 
+use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::SignatureScheme;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tidegate_certs::SiteCertificates;
+use tidegate_certs::{ServedFiles, SiteCertificates};
 use tidegate_model::Certificate;
 
 const LOOKUPS: usize = 200_000;
@@ -20,15 +21,16 @@ fn many_certificates() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = issue(folder.path(), count);
     // The first time the library sets itself up.
-    let few = SiteCertificates::from_files(&files[..10], None).expect("usable certificates");
+    let few =
+        SiteCertificates::from_files(&files[..10], None, &ServedFiles::new(), Timestamp::now()).expect("usable certificates");
     let (before, began) = (resident_bytes(), Instant::now());
-    let many = SiteCertificates::from_files(&files, None).expect("usable certificates");
+    let many = SiteCertificates::from_files(&files, None, &ServedFiles::new(), Timestamp::now()).expect("usable certificates");
     let took = began.elapsed();
     let each = (resident_bytes() - before) / count as u64;
     println!("{count} certificates loaded in {took:?}, {each} bytes of memory each");
     println!("found among 10 in {:?}, among {count} in {:?}", time_of_lookup(&few, 10), time_of_lookup(&many, count));
     let began = Instant::now();
-    assert!(many.renew_if_due(jiff::Timestamp::now()).errors.is_empty());
+    assert!(many.renew_if_due(Timestamp::now()).errors.is_empty());
     println!("looked at again in {:?}", began.elapsed());
 }
 

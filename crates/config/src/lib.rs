@@ -20,6 +20,7 @@ mod reference;
 mod regular;
 mod remembered;
 mod schema;
+mod shapes;
 mod slips;
 mod syntax;
 mod table;

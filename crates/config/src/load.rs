@@ -17,8 +17,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tidegate_model::{Configuration, Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
+use tidegate_parallel::in_parallel;
 
 const INCLUDE_DEPTH_MAX: usize = 16;
 /// Included files, all together.
@@ -513,33 +514,63 @@ pub fn includes(node: &Node) -> bool {
 
 fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
     edition::check_first(lowering, nodes);
-    lowering.pools_written = pool::collect_names(lowering, nodes);
+    lowering.pools_written = Arc::new(pool::collect_names(lowering, nodes));
     let mut seen = Seen::default();
-    for top in nodes {
-        if matches!(top.name(), "site" | "pool") {
-            lower_apart(lowering, top);
-        } else {
-            lower_node(lowering, &top.placed(), &mut seen);
+    for batch in nodes.chunks(BATCH) {
+        let apart = {
+            let (sources, environment, pools) = (lowering.sources, lowering.environment, &lowering.pools_written);
+            in_parallel(batch, |top| lowered_apart(sources, environment, pools, top))
+        };
+        for (top, apart) in batch.iter().zip(apart) {
+            match apart {
+                Apart::Not => lower_node(lowering, &top.placed(), &mut seen),
+                Apart::AsBefore(lowered) => lowered.merge(lowering, &|location| top.location(location)),
+                Apart::Anew(lowered, is_by_text) => take_up(lowering, top, lowered, is_by_text),
+            }
         }
     }
 }
 
+/// So many are lowered before they are merged: what each of them adds takes memory until then.
+const BATCH: usize = 2_048;
+
+/// What a line at the top level adds when it is looked at by itself.
+enum Apart<'t> {
+    /// It is about the whole.
+    Not,
+    AsBefore(&'t Lowered),
+    /// Together with whether that follows from its text alone.
+    Anew(Box<Lowered>, bool),
+}
+
 /// Sites and pools, of which there may be thousands, do not look at one another but by the names of pools.
-fn lower_apart(lowering: &mut Lowering<'_>, top: &TopNode) {
-    let remembered = &top.remembered;
-    if let Some(lowered) = remembered.lowered.get().filter(|lowered| lowered.holds(lowering)) {
-        lowered.merge(lowering, &|location| top.location(location));
-        return;
+fn lowered_apart<'t>(
+    sources: &Sources,
+    environment: &Environment,
+    pools_written: &Arc<BTreeMap<String, Location>>,
+    top: &'t TopNode,
+) -> Apart<'t> {
+    if !matches!(top.name(), "site" | "pool") {
+        return Apart::Not;
     }
-    let node = top.placed();
-    let (lowered, is_by_text) = Lowered::apart(lowering, |alone| lower_node(alone, &node, &mut Seen::default()));
+    if let Some(lowered) = top.remembered.lowered.get().filter(|lowered| lowered.holds(pools_written)) {
+        return Apart::AsBefore(lowered);
+    }
+    let mut alone = Lowering::new(sources, environment);
+    alone.pools_written = Arc::clone(pools_written);
+    lower_node(&mut alone, &top.placed(), &mut Seen::default());
+    let is_by_text = alone.is_by_text;
+    Apart::Anew(Box::new(Lowered::of(alone)), is_by_text)
+}
+
+fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: Box<Lowered>, is_by_text: bool) {
     lowered.merge(lowering, &Location::clone);
     if is_by_text
         && let Some(placement) = top.placement
         && let Some(lowered) = lowered.relative(placement)
     {
         // What is kept already, and did not hold because a pool is missing, holds again when the pool is back.
-        let _ = remembered.lowered.set(lowered);
+        let _ = top.remembered.lowered.set(lowered);
     }
 }
 

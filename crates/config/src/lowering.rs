@@ -11,6 +11,7 @@ use crate::syntax::{Entry, Node, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Place, Repeat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_model::{Configuration, Pool, PoolName, SiteAddress, Template};
 
@@ -24,7 +25,7 @@ pub struct Lowering<'a> {
     pub diagnostics: Vec<Diagnostic>,
     pub configuration: Configuration,
     /// Every named pool that is written, also the faulty ones, so that a use of them is not one more fault.
-    pub pools_written: BTreeMap<String, Location>,
+    pub pools_written: Arc<BTreeMap<String, Location>>,
     pub pools_used: BTreeSet<String>,
     /// Pools written in place, by the name that is made from their content.
     pub pools_in_place: BTreeMap<PoolName, Pool>,
@@ -43,7 +44,7 @@ impl<'a> Lowering<'a> {
             is_by_text: true,
             diagnostics: Vec::new(),
             configuration: Configuration::default(),
-            pools_written: BTreeMap::new(),
+            pools_written: Arc::default(),
             pools_used: BTreeSet::new(),
             pools_in_place: BTreeMap::new(),
             spans: Spans::default(),

@@ -5,6 +5,7 @@
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
 use crate::lexer::{TokenKind, Tokens};
 use crate::remembered::Lowered;
+use crate::shapes::Shapes;
 use crate::syntax::{self, Node};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -102,12 +103,13 @@ pub struct Recall<'m> {
     /// The pieces of the memory by their text; made for the first that does not come next.
     by_text: Option<HashMap<Arc<str>, usize>>,
     used: Vec<Arc<Piece>>,
+    shapes: Shapes,
 }
 
 impl<'m> Recall<'m> {
     pub fn new(memory: &'m mut LoadMemory) -> Recall<'m> {
         let used = Vec::with_capacity(memory.pieces.len());
-        Recall { memory, next: 0, by_text: None, used }
+        Recall { memory, next: 0, by_text: None, used, shapes: Shapes::default() }
     }
 
     /// What this load did not use is forgotten. The memory keeps what the copy holds, so the copy costs little.
@@ -163,7 +165,8 @@ impl<'m> Recall<'m> {
             self.next = position + 1;
             return (length, Some(Arc::clone(&pieces[*position])));
         }
-        let Some(nodes) = parse_piece(piece_text, ends_file, file) else { return (length, None) };
+        let nodes = self.shapes.nodes_of(piece_text, ends_file, file, || parse_piece(piece_text, ends_file, file));
+        let Some(nodes) = nodes else { return (length, None) };
         let nodes = nodes.into_iter().map(|node| Arc::new(Remembered { node, lowered: OnceLock::new() })).collect();
         (length, Some(Arc::new(Piece { text: piece_text.into(), nodes, ends_file })))
     }

@@ -4,6 +4,7 @@
 use crate::diagnostics::{Diagnostic, Label, Location};
 use crate::lowering::Lowering;
 use crate::pieces::Placement;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,15 +26,9 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// Lowers with nothing in view but the names of pools, so that the rest of the configuration cannot have a say in what comes out.
-    /// The second value is `false` when anything besides its text had one: the environment, a file, a pool that is not there.
-    pub fn apart(lowering: &mut Lowering<'_>, lower: impl FnOnce(&mut Lowering<'_>)) -> (Lowered, bool) {
-        let mut alone = Lowering::new(lowering.sources, lowering.environment);
-        alone.pools_written = std::mem::take(&mut lowering.pools_written);
-        lower(&mut alone);
-        lowering.pools_written = std::mem::take(&mut alone.pools_written);
-        let is_by_text = alone.is_by_text;
-        let lowered = Lowered {
+    /// What was lowered with nothing in view but the names of pools, so that the rest of the configuration could have no say in what came out.
+    pub fn of(alone: Lowering<'_>) -> Lowered {
+        Lowered {
             diagnostics: alone.diagnostics,
             sites: alone.configuration.sites,
             pools: alone.configuration.pools,
@@ -45,13 +40,12 @@ impl Lowered {
             sources: alone.spans.sources,
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
-        };
-        (lowered, is_by_text)
+        }
     }
 
     /// Whether it would come out the same again, as far as other pools decide that.
-    pub fn holds(&self, lowering: &Lowering<'_>) -> bool {
-        self.pools_used.iter().all(|name| lowering.pools_written.contains_key(name))
+    pub fn holds(&self, pools_written: &BTreeMap<String, Location>) -> bool {
+        self.pools_used.iter().all(|name| pools_written.contains_key(name))
     }
 
     pub fn merge(&self, lowering: &mut Lowering<'_>, place: &dyn Fn(&Location) -> Location) {

@@ -10,15 +10,18 @@ use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
 use crate::tickets::gather_ticket_keys;
 use jiff::Timestamp;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tidegate_certs::{
-    CertError, ClientTrust, SiteCertificates, TicketSource, TlsSurvivors, early_data_config, in_parallel, server_config,
+    CertError, ClientTrust, ServedFiles, SiteCertificates, TicketSource, TlsSurvivors, early_data_config, server_config,
     session_id_config, upstream_client_config, upstream_server_name,
 };
 use tidegate_discovery::Member;
-use tidegate_model::{Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, Tls, UpstreamAddress};
+use tidegate_model::{
+    Certificate, Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, Tls, TlsSource, UpstreamAddress,
+};
+use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{UserFiles, UserList};
 use tidegate_proxy::snapshot::{
     self, Before, CompiledPool, CompiledServer, Handshakes, Parts, PoolParts, ServerConfigs, ServerParts, Snapshot,
@@ -247,10 +250,11 @@ fn gather_certificates(
         places.push(place.and_then(|place| Some(&before?.certificates[place])));
     }
     let sites: Vec<(&Arc<Site>, Option<&Option<SiteTls>>)> = configuration.sites.iter().zip(places).collect();
+    let served = served_files(&sites, before);
     // Thousands of sites at a start; after a change those that are new.
     let load = |(site, kept): &(&Arc<Site>, Option<&Option<SiteTls>>)| match kept {
         Some(kept) => Ok((*kept).clone()),
-        None => load_certificates(site, survivors, now),
+        None => load_certificates(site, survivors, &served, now),
     };
     let (mut gathered, mut faults) = (Vec::with_capacity(sites.len()), Vec::new());
     for outcome in in_parallel(&sites, load) {
@@ -288,9 +292,30 @@ fn gather_users(configuration: &Configuration, user_files: &UserFiles) -> Result
     }
 }
 
-fn load_certificates(site: &Site, survivors: &TlsSurvivors, now: Timestamp) -> Result<Option<SiteTls>, StartFault> {
+/// What is served now of the pairs of files that sites which are not kept name.
+fn served_files(sites: &[(&Arc<Site>, Option<&Option<SiteTls>>)], before: Option<&Material>) -> ServedFiles {
+    let named = |site: &'_ Site| match &site.tls.source {
+        TlsSource::Files(files) => files.clone(),
+        TlsSource::Automatic | TlsSource::Internal | TlsSource::Off => Vec::new(),
+    };
+    let Some(before) = before else { return ServedFiles::new() };
+    let wanted: HashSet<Certificate> =
+        sites.iter().filter(|(_, kept)| kept.is_none()).flat_map(|(site, _)| named(site)).collect();
+    if wanted.is_empty() {
+        return ServedFiles::new();
+    }
+    let served = before.certificates.iter().flatten().flat_map(|tls| tls.certificates.served_files());
+    served.filter(|(pair, _)| wanted.contains(pair)).collect()
+}
+
+fn load_certificates(
+    site: &Site,
+    survivors: &TlsSurvivors,
+    served: &ServedFiles,
+    now: Timestamp,
+) -> Result<Option<SiteTls>, StartFault> {
     let fault = |errors| StartFault::Certificates { site: site.addresses[0].to_string(), errors };
-    let Some(certificates) = SiteCertificates::load(site, survivors, now).map_err(fault)? else { return Ok(None) };
+    let Some(certificates) = SiteCertificates::load(site, survivors, served, now).map_err(fault)? else { return Ok(None) };
     let clients = site.tls.client_auth.as_ref().map(|settings| ClientTrust::load(settings, now)).transpose().map_err(fault)?;
     let configs = server_configs(&site.tls, &certificates, clients.as_ref(), survivors).map_err(|error| fault(vec![error]))?;
     let handshakes = Arc::new(Handshakes::from_pointee(configs));

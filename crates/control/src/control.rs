@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_certs::{Renewal, Renewed, TlsSurvivors};
+use tidegate_certs::{CertError, Renewal, Renewed, TlsSurvivors};
 use tidegate_config::LoadMemory;
 use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
 use tidegate_proxy::snapshot::{CompiledServer, Snapshot};
@@ -192,7 +192,12 @@ impl Control {
             for error in errors {
                 let help = error.help();
                 tracing::error!(%site, error = error.message(), help, "a certificate was not renewed; the one before stays in use");
-                unfit.push(format!("the certificate files of {site} do not fit, and a restart would fail: {}", error.message()));
+                let is_taken_at_a_start = matches!(error, CertError::Expired { .. } | CertError::NotYetValid { .. });
+                let restart = if is_taken_at_a_start { "serve them" } else { "fail" };
+                unfit.push(format!(
+                    "the certificate files of {site} do not fit, and a restart would {restart}: {}",
+                    error.message()
+                ));
             }
         }
         for error in self.renew_ticket_keys() {

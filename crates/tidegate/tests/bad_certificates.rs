@@ -53,6 +53,7 @@ fn openssl(folder: &Path, arguments: &str) {
 
 struct World {
     proxy: Proxy,
+    config: String,
     client: Arc<ClientConfig>,
     cert: PathBuf,
     key: PathBuf,
@@ -79,7 +80,7 @@ impl World {
         let options = ClientOptions { send_sni: true, ..ClientOptions::default() };
         let mut client = client_config(Some(authority.root()), &options).expect("a configuration");
         client.resumption = tidegate_testkit::rustls::client::Resumption::disabled();
-        World { proxy, client: Arc::new(client), cert, key, good, authority, folder }
+        World { proxy, config, client: Arc::new(client), cert, key, good, authority, folder }
     }
 
     fn is_served(&self, expected: &CertificateFiles) -> Result<(), String> {
@@ -146,6 +147,12 @@ fn whatever_is_put_in_the_place_of_a_certificate_the_one_before_is_served() {
     world.check(&cert, &made("ed448.key"), "server.key cannot be used: it is an Ed448 key");
     world.check(&cert, &made("small.key"), "server.key cannot be used: it is an RSA key of 1024 bits");
     world.check(&[root.as_slice(), &cert].concat(), &key, "server.crt are in the wrong order: the key belongs to number 2");
+    world.check(&expired_cert, &expired_key, "server.crt expired on");
+    // Nor does a change of the configuration around it take it.
+    let changed = world.config.replace("\n    respond", " { min \"1.3\"; ocsp-stapling #false; }\n    respond");
+    assert_ne!(changed, world.config);
+    world.proxy.apply(&changed).expect("a change that is applied");
+    world.is_served(&world.good).expect("the good one after a change");
     world.check(&expired_cert, &expired_key, "server.crt expired on");
     world.is_told("server.key: it is a folder", |world| {
         put(&world.cert, &cert);

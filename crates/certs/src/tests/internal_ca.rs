@@ -4,7 +4,7 @@ use super::support::{TLS12, TLS13, client, days, handshake, mode, now, site};
 use crate::facts::{CertificateName, KeyAlgorithm};
 use crate::internal_ca::{BACKDATED, INTERMEDIATE_LIFE, InternalCa, LEAF_LIFE, ROOT_LIFE};
 use crate::server::server_config;
-use crate::site::{Renewal, SiteCertificates};
+use crate::site::{Renewal, ServedFiles, SiteCertificates};
 use crate::survivors::TlsSurvivors;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -57,7 +57,8 @@ fn a_client_that_trusts_the_root_connects_to_every_name_of_the_site() {
     let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
     let check = |addresses: &[&str], source: TlsSource, names: &[&str]| {
         let site = site(addresses, source);
-        let certificates = SiteCertificates::load(&site, &survivors, now()).expect("no fault").expect("TLS is on");
+        let certificates =
+            SiteCertificates::load(&site, &survivors, &ServedFiles::new(), now()).expect("no fault").expect("TLS is on");
         let config = server_config(&Tls::default(), certificates, None, &survivors).expect("a configuration");
         // Opened anew, as a client after a restart would still trust it.
         let root = InternalCa::open(dir.path(), now()).expect("the same CA").root_certificate();
@@ -83,7 +84,7 @@ fn sites_without_tls_need_no_certificate_and_make_no_ca() {
     let dir = TempDir::new().expect("a folder");
     let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
     for site in [site(&["a.test"], TlsSource::Off), site(&["http://a.test", "http://:8080"], TlsSource::Automatic)] {
-        assert!(SiteCertificates::load(&site, &survivors, now()).expect("no fault").is_none());
+        assert!(SiteCertificates::load(&site, &survivors, &ServedFiles::new(), now()).expect("no fault").is_none());
     }
     assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
 }
@@ -258,7 +259,8 @@ fn a_root_of_an_earlier_version_goes_on_signing_leaves_itself() {
 
     let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
     let site = site(&["a.internal"], TlsSource::Internal);
-    let certificates = SiteCertificates::load(&site, &survivors, now()).expect("no fault").expect("TLS is on");
+    let certificates =
+        SiteCertificates::load(&site, &survivors, &ServedFiles::new(), now()).expect("no fault").expect("TLS is on");
     assert_eq!(certificates.current().all()[0].certified_key.cert.len(), 1, "such a root may have no intermediate below it");
     let config = server_config(&Tls::default(), certificates, None, &survivors).expect("a configuration");
     assert!(handshake(&Arc::new(client(root.der(), TLS13)), &config, "a.internal").is_ok());

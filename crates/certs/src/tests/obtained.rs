@@ -6,7 +6,7 @@ use crate::files::LoadedCertificate;
 use crate::obtained::challenge_config;
 use crate::provider::provider;
 use crate::server::server_config;
-use crate::site::SiteCertificates;
+use crate::site::{ServedFiles, SiteCertificates};
 use crate::survivors::TlsSurvivors;
 use jiff::Timestamp;
 use rustls::client::Resumption;
@@ -33,7 +33,8 @@ impl World {
         let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
         let ca = TinyCa::new();
         let site = site(addresses, TlsSource::Automatic);
-        let certificates = SiteCertificates::load(&site, &survivors, Timestamp::now()).expect("certificates").expect("TLS");
+        let certificates =
+            SiteCertificates::load(&site, &survivors, &ServedFiles::new(), Timestamp::now()).expect("certificates").expect("TLS");
         let server = server_config(&site.tls, certificates, None, &survivors).expect("a configuration");
         let mut client = client(ca.certificate.der(), TLS13);
         // A session that is resumed shows no certificate.

@@ -3,7 +3,7 @@
 use super::support::site;
 use crate::check::check_site;
 use crate::files::LoadedCertificate;
-use crate::site::SiteCertificates;
+use crate::site::{ServedFiles, SiteCertificates};
 use crate::staple::{StapleSlot, Staples};
 use crate::survivors::TlsSurvivors;
 use jiff::Timestamp;
@@ -54,7 +54,9 @@ fn sites_with_the_same_certificate_share_what_is_stapled_until_its_end() {
     let world = World::new();
     let files = [pair(&world.issue("a.example", false))];
     let staples = Arc::new(Staples::default());
-    let load = |staples: Option<&Arc<Staples>>| SiteCertificates::from_files(&files, staples.cloned()).expect("certificates");
+    let load = |staples: Option<&Arc<Staples>>| {
+        SiteCertificates::from_files(&files, staples.cloned(), &ServedFiles::new(), Timestamp::now()).expect("certificates")
+    };
     let (one, other, without) = (load(Some(&staples)), load(Some(&staples)), load(None));
     let served = |site: &SiteCertificates| site.current().all()[0].served().ocsp.clone();
     let [slot] = &slots(&staples)[..] else { panic!("one is asked about") };
@@ -86,7 +88,8 @@ fn nothing_is_stapled_to_what_is_revoked_or_after_a_bad_answer() {
     let world = World::new();
     let issued = world.issue("a.example", false);
     let staples = Arc::new(Staples::default());
-    let site = SiteCertificates::from_files(&[pair(&issued)], Some(staples.clone())).expect("certificates");
+    let site = SiteCertificates::from_files(&[pair(&issued)], Some(staples.clone()), &ServedFiles::new(), Timestamp::now())
+        .expect("certificates");
     let served = || site.current().all()[0].served().ocsp.clone();
     let [slot] = &slots(&staples)[..] else { panic!("one is asked about") };
     let good = world.answer(slot);

@@ -1,7 +1,7 @@
 //! A tiny CA, certificate files, sites, and a TLS handshake between two rustls connections in memory.
 
 use crate::provider::provider;
-use crate::site::SiteCertificates;
+use crate::site::{ServedFiles, SiteCertificates};
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SignatureAlgorithm};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
@@ -100,7 +100,7 @@ pub fn days(count: i64) -> SignedDuration {
 }
 
 pub fn certificates(pairs: &[Certificate]) -> Arc<SiteCertificates> {
-    SiteCertificates::from_files(pairs, None).expect("usable certificates")
+    SiteCertificates::from_files(pairs, None, &ServedFiles::new(), Timestamp::now()).expect("usable certificates")
 }
 
 /// A client that trusts this root and offers these versions, to be changed further before it is shared.

@@ -9,7 +9,7 @@ use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::regular::open_regular;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use rustls_pki_types::pem::{self, SectionKind};
+use memchr::memmem;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -422,27 +422,49 @@ fn holds(bytes: &[u8]) -> Result<Holds, String> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let form = form_of(bytes);
     let mut pem = Holds { has_certificate: false, has_key: false, has_encrypted_key: false, has_list: false, blocks: 0, form };
-    pem.has_encrypted_key = memchr_find(bytes, b"ENCRYPTED");
-    let mut rest = bytes;
-    loop {
-        match pem::from_buf(&mut rest) {
-            Ok(None) => return Ok(pem),
-            Ok(Some((kind, _))) => {
-                pem.blocks += 1;
-                match kind {
-                    SectionKind::Certificate => pem.has_certificate = true,
-                    SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey => pem.has_key = true,
-                    SectionKind::Crl => pem.has_list = true,
-                    _ => {}
-                }
+    pem.has_encrypted_key = memmem::find(bytes, b"ENCRYPTED").is_some();
+    // Decoding is left to whoever loads it: with 50,000 certificates it was a tenth of the start.
+    let mut open: Option<&[u8]> = None;
+    for line in bytes.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii) {
+        let label = |start: &[u8]| line.strip_prefix(start).and_then(|rest| rest.strip_suffix(b"-----"));
+        match open {
+            None => open = label(b"-----BEGIN "),
+            Some(begun) if label(b"-----END ") == Some(begun) => {
+                pem.note(begun);
+                open = None;
             }
-            // A key that is encrypted in the old form is not even base64, and that it is encrypted says more.
-            Err(_) if pem.has_encrypted_key => return Ok(pem),
-            Err(pem::Error::MissingSectionEnd { end_marker }) => {
-                return Err(format!("{NO_PEM}: the line `-----END {}-----` is missing", String::from_utf8_lossy(&end_marker)));
-            }
-            Err(_) => return Err(NO_PEM.into()),
+            // A key that is encrypted in the old form has headers, and that it is encrypted says more.
+            Some(_) if pem.has_encrypted_key || line.iter().all(|byte| is_base64(*byte)) => {}
+            Some(begun) if line.starts_with(b"-----") => return Err(no_end(begun)),
+            Some(_) => return Err(NO_PEM.into()),
         }
+    }
+    match open {
+        Some(_) if pem.has_encrypted_key => Ok(pem),
+        Some(begun) => Err(no_end(begun)),
+        None => Ok(pem),
+    }
+}
+
+fn no_end(label: &[u8]) -> String {
+    format!("{NO_PEM}: the line `-----END {}-----` is missing", String::from_utf8_lossy(label))
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+impl Holds {
+    /// One block with this label (RFC 7468).
+    fn note(&mut self, label: &[u8]) {
+        match label {
+            b"CERTIFICATE" => self.has_certificate = true,
+            b"PRIVATE KEY" | b"RSA PRIVATE KEY" | b"EC PRIVATE KEY" => self.has_key = true,
+            b"X509 CRL" => self.has_list = true,
+            b"PUBLIC KEY" | b"CERTIFICATE REQUEST" => {}
+            _ => return,
+        }
+        self.blocks += 1;
     }
 }
 
@@ -467,10 +489,6 @@ pub fn read_revocation_list(lowering: &mut Lowering<'_>, text: &Text) -> Option<
     let diagnostic = Diagnostic::error("no-revocation-list", text.location.clone(), message);
     lowering.report(diagnostic.help("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER"));
     None
-}
-
-fn memchr_find(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
 }
 
 fn lower_min(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {

@@ -30,7 +30,8 @@ enum Content {
     Absent,
     /// Keyed by this process, so nobody can make two files that look the same to it.
     Hash(u64),
-    TooLarge(Version),
+    /// Too large, or not worth reading before somebody has touched it.
+    Unread(Version),
     Unreadable,
     /// A folder, a socket, a pipe: reading it would wait or mean nothing.
     NoFile,
@@ -66,6 +67,15 @@ impl Fingerprint {
         Fingerprint { stat: Some(stat), settled, content }
     }
 
+    /// The same without reading the file, for the first look at one of very many. Whoever touches it changes it, as far as this can tell, once.
+    pub fn unread(path: &Path, hasher: &RandomState) -> Fingerprint {
+        let stat = std::fs::metadata(path).ok().filter(Metadata::is_file).map(|metadata| Stat::of(&metadata));
+        match stat.filter(|stat| stat.is_settled(SystemTime::now())) {
+            Some(stat) => Fingerprint { settled: true, content: Content::Unread(stat.version.clone()), stat: Some(stat) },
+            None => Fingerprint::of(path, None, hasher),
+        }
+    }
+
     pub fn has_same_content(&self, other: &Fingerprint) -> bool {
         self.content == other.content
     }
@@ -97,11 +107,11 @@ fn content(path: &Path, metadata: &Metadata, stat: &Stat, hasher: &RandomState) 
         return Content::NoFile;
     }
     if metadata.len() > BYTES_MAX {
-        return Content::TooLarge(stat.version.clone());
+        return Content::Unread(stat.version.clone());
     }
     match read(path) {
         // It has grown since.
-        Ok(bytes) if bytes.len() as u64 > BYTES_MAX => Content::TooLarge(stat.version.clone()),
+        Ok(bytes) if bytes.len() as u64 > BYTES_MAX => Content::Unread(stat.version.clone()),
         Ok(bytes) => Content::Hash(hasher.hash_one(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Content::Absent,
         Err(_) => Content::Unreadable,

@@ -21,8 +21,8 @@ use watched::Watched;
 /// How long it has to be quiet before a change is looked at, unless somebody says otherwise: editors and `kubectl` do several
 /// things in a row.
 pub const DEBOUNCE: Duration = Duration::from_millis(200);
-/// Files whose contents are compared; ten thousand sites with two certificates each fit.
-pub const FILES_MAX: usize = 65_536;
+/// Files whose contents are compared; a hundred thousand sites with a certificate and its key in two files fit.
+pub const FILES_MAX: usize = 262_144;
 /// Files that one pattern may match; `config` includes no more.
 pub const MATCHES_MAX: usize = 4096;
 /// Folders that the system is asked about. Its own bound for all programs of a user is 8,192 on the smallest machines.

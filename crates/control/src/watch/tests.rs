@@ -319,6 +319,6 @@ fn paths_that_cannot_be_watched_change_nothing() {
     assert!(error.to_string().contains("this pattern is not valid"), "{error}");
     let many: Vec<PathBuf> = (0..=super::FILES_MAX).map(|number| PathBuf::from(format!("/{number}"))).collect();
     let error = scene.watch.set_paths(&many, &[]).expect_err("too many");
-    assert!(error.to_string().contains("the limit is 65536"), "{error}");
+    assert!(error.to_string().contains("the limit is 262144"), "{error}");
     assert_eq!(scene.reported(|root| write(root, "a", "two")), ["a".to_owned()].into());
 }

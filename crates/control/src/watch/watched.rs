@@ -12,9 +12,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_discovery::trail::Trails;
+use tidegate_parallel::in_parallel;
 
 /// Ways that change faster than their folders are watched are looked at again later.
 const ROUNDS_MAX: usize = 8;
+/// More files than these are not read when they are seen first: with 50,000 certificates that was a seventh of the start.
+const READ_FIRST_MAX: usize = 4_096;
 
 pub struct Watched {
     bounds: Bounds,
@@ -54,14 +57,17 @@ impl Watched {
         let known: Vec<PathPattern> = std::mem::replace(&mut self.patterns, patterns);
         self.files = files;
         self.seen.retain(|path, _| self.files.contains(path) || self.patterns.iter().any(|pattern| pattern.is_match(path)));
-        for path in self.follow(&Lost::Nothing) {
+        let mut new: Vec<PathBuf> = self.follow(&Lost::Nothing).into_iter().collect();
+        new.retain(|path| {
             // A match that appeared under a pattern of before has not been reported yet, and will be.
-            let unreported = !self.files.contains(&path) && known.iter().any(|pattern| pattern.is_match(&path));
-            if !unreported && !self.seen.contains_key(&path) {
-                let fingerprint = Fingerprint::of(&path, None, &self.hasher);
-                self.seen.insert(path, fingerprint);
-            }
-        }
+            let unreported = !self.files.contains(path) && known.iter().any(|pattern| pattern.is_match(path));
+            !unreported && !self.seen.contains_key(path)
+        });
+        let are_many = new.len() > READ_FIRST_MAX;
+        let fingerprints = in_parallel(&new, |path| {
+            if are_many { Fingerprint::unread(path, &self.hasher) } else { Fingerprint::of(path, None, &self.hasher) }
+        });
+        self.seen.extend(new.into_iter().zip(fingerprints));
         // What was known before may have changed without being looked at yet.
         self.notices.ring();
         Ok(())
