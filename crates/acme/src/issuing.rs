@@ -71,6 +71,12 @@ impl Issuing {
         self.ask(Command::Revoke { name: name.to_owned(), reason, reply }, answer).await
     }
 
+    /// A responder says that the certificate with this leaf is revoked. If it is the one in use, another one is obtained.
+    pub async fn found_revoked(&self, name: &str, leaf_der: &[u8]) {
+        // An engine that ended obtains nothing.
+        let _ = self.commands.send(Command::FoundRevoked { name: name.to_owned(), leaf_der: leaf_der.to_owned() }).await;
+    }
+
     /// For a handshake with a name that nobody wrote. Returns when its certificate was told as news; whoever waits in a handshake waits no longer than
     /// `wait` of the settings, and the order goes on without it.
     pub async fn on_demand(&self, wanted: Wanted, settings: &OnDemand) -> Result<(), Refusal> {
@@ -160,6 +166,8 @@ async fn refuse_all(
             Command::Renew { reply, .. } | Command::Revoke { reply, .. } | Command::OnDemand { reply, .. } => {
                 let _ = reply.send(Err(Refusal::Failed(fault.clone())));
             }
+            // Nothing is in use without storage.
+            Command::FoundRevoked { .. } => {}
             // Nobody knows an answer.
             Command::HttpAnswer { .. } | Command::TlsAnswer { .. } => {}
         }

@@ -1,11 +1,12 @@
 //! Takes a certificate back (RFC 8555 section 7.6), with the account that ordered it. What becomes of the name then is the engine's.
 
 use crate::account;
+use crate::attempt;
 use crate::cause::{Blame, Cause, Context, Said};
 use crate::interface::RevocationReason;
 use crate::nonce::repeat;
 use crate::shared::{Shared, storage_cause};
-use crate::stored::{self, Held};
+use crate::stored::{self, Facts, Held};
 use crate::subject::Subject;
 use instant_acme::{Error, RevocationRequest};
 use tidegate_model::Acme;
@@ -42,6 +43,21 @@ pub async fn revoke(
     }
     held.facts.is_revoked = true;
     shared.store.write(&stored::facts_key(subject), &stored::write(&held.facts)).await.map_err(|fault| storage_cause(&fault))
+}
+
+/// Remembers what was found out, so that it is known after a restart, and to others of the same storage.
+pub async fn note(shared: &Shared, subject: &Subject, facts: Facts) {
+    let outcome = match attempt::read(shared, subject).await {
+        // Somebody has replaced it.
+        Ok(read) if read.certificate.as_ref().is_none_or(|(held, _)| held.leaf.serial != facts.serial) => return,
+        Ok(_) => {
+            shared.store.write(&stored::facts_key(subject), &stored::write(&facts)).await.map_err(|fault| storage_cause(&fault))
+        }
+        Err(cause) => Err(cause),
+    };
+    if let Err(cause) = outcome {
+        tracing::debug!(name = %subject, %cause, "that a certificate is revoked cannot be kept");
+    }
 }
 
 fn reason_of(reason: RevocationReason) -> instant_acme::RevocationReason {

@@ -3,9 +3,11 @@
 mod support;
 
 use jiff::{SignedDuration, Timestamp};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use support::World;
 use support::proxy::{Action, Proxy};
-use tidegate_acme::{News, Refusal};
+use tidegate_acme::{News, Refusal, State};
 use tidegate_model::AcmeChallenge;
 use tidegate_testkit::pebble::Options;
 
@@ -68,6 +70,43 @@ fn the_ca_may_ask_for_renewal_at_once_and_is_told_what_is_replaced() {
     let bytes = base64_of(&first.serial);
     assert_eq!((replaced.len(), serial), (1, bytes));
     assert_eq!(world.pebble.issued(), 2);
+}
+
+#[test]
+fn what_a_responder_calls_revoked_is_in_use_until_there_is_another() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let proxy = Proxy::start(&world);
+    let engine = world.engine();
+    let acme = world.acme_behind(&proxy);
+    engine.want(&["a.example"], &acme);
+    let first = engine.certificate("a.example");
+    let leaf = CertificateDer::from_pem_slice(first.bundle.0.as_bytes()).unwrap();
+    // Somebody else's certificate, and a name that nobody wants, change nothing.
+    engine.runtime.block_on(engine.issuing.found_revoked("a.example", b"another"));
+    engine.runtime.block_on(engine.issuing.found_revoked("b.example", &leaf));
+    assert_eq!(engine.status("a.example").state, State::Ready);
+
+    let problem = r#"{"type":"urn:ietf:params:acme:error:serverInternal","detail":"out of order","status":500}"#;
+    proxy.add("/order-plz", Action::Answer(500, "X-None: 1".into(), problem.into()), 1_000);
+    engine.runtime.block_on(engine.issuing.found_revoked("a.example", &leaf));
+    let fault = engine.failure("a.example");
+    assert!(fault.cause.contains("out of order"), "{fault:?}");
+    let status = engine.status("a.example");
+    assert_eq!((status.state, status.serial.as_ref()), (State::Missing, Some(&first.serial)), "{status:?}");
+    assert!(status.failures_in_a_row >= 1, "{status:?}");
+    let withdrawn = engine.seen.lock().unwrap().iter().any(|news| matches!(news, News::Withdrawn { .. }));
+    assert!(!withdrawn, "it is better than none");
+
+    // It is remembered over a restart.
+    drop(engine);
+    proxy.state.lock().unwrap().rules.clear();
+    let engine = world.engine();
+    engine.want(&["a.example"], &acme);
+    let kept = engine.certificate("a.example");
+    assert!(!kept.is_new && kept.serial == first.serial);
+    let second = engine.certificate("a.example");
+    assert!(second.is_new && second.serial != first.serial);
+    assert_eq!(engine.status("a.example").failures_in_a_row, 0);
 }
 
 fn base64_of(hex: &str) -> String {

@@ -26,8 +26,11 @@ const REASONS: [(&str, RevocationReason); 4] = [
 ];
 
 pub async fn list(State(handle): State<ControlHandle>) -> Answer {
-    let certificates = ask(&handle, |control| control.certificates()).await?;
-    json(&Certificates { certificates: certificates.into_iter().map(convert::certificate).collect() })
+    let (certificates, on_demand) = ask(&handle, |control| (control.certificates(), control.on_demand_fault())).await?;
+    json(&Certificates {
+        certificates: certificates.into_iter().map(convert::certificate).collect(),
+        on_demand: on_demand.map(convert::certificate_fault),
+    })
 }
 
 pub async fn renew(State(handle): State<ControlHandle>, parameters: Parameters, _: Json<NoOptions>) -> Answer {

@@ -135,6 +135,11 @@ impl Table {
 }
 
 impl StapleSlot {
+    /// The certificate that it is about, in DER.
+    pub fn leaf_der(&self) -> &[u8] {
+        self.plain.cert.first().map_or(&[], |leaf| leaf.as_ref())
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

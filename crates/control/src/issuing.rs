@@ -11,14 +11,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidegate_acme::{
-    Certificate, ChallengeChange, Issuing, Listens, NameStatus, News, OnDemandSite, Parts, Refusal, Timing, Wanted,
+    Certificate, ChallengeChange, Fault, Issuing, Listens, NameStatus, News, OnDemandSite, Parts, Refusal, Timing, Wanted,
 };
 use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, challenge_config};
 use tidegate_model::listening::{ListenerProtocol, listening, site_name};
 use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};
 use tidegate_proxy::inquiry::{Answer, Asked, Question};
 use tidegate_proxy::survivors::ProcessSurvivors;
-use tidegate_telemetry::{CertificateEnd, ObtainedNumbers};
+use tidegate_telemetry::{CertificateEnd, ObtainedNumbers, OnDemandResult};
 
 /// How often metrics are told of certificates; nothing about them is news within seconds.
 pub(crate) const SHOW_PERIOD: Duration = Duration::from_secs(5);
@@ -30,10 +30,20 @@ pub(crate) struct Issuance {
     storage: Storage,
     wanted: Vec<Wanted>,
     on_demand: Vec<OnDemandSite>,
-    /// When it was last said that no more names are ordered in this hour.
-    bound_told_at: Arc<Mutex<Option<Timestamp>>>,
+    bound: Arc<Mutex<OnDemandBound>>,
 }
 
+/// What is known of `names-per-hour`.
+#[derive(Default)]
+struct OnDemandBound {
+    /// When it was last in the way of a name, and of which.
+    reached: Option<(Timestamp, String)>,
+    /// When that was last said.
+    told_at: Option<Timestamp>,
+}
+
+/// Of `names-per-hour`.
+const BOUND_HOLDS: SignedDuration = SignedDuration::from_hours(1);
 /// Between two lines that `names-per-hour` is reached: strangers cause them.
 const BOUND_TOLD_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
@@ -45,6 +55,14 @@ impl Issuance {
     /// All names that are obtained; empty where none is.
     pub fn status(&self) -> Vec<NameStatus> {
         self.engine.as_ref().map(|engine| engine.status()).unwrap_or_default()
+    }
+
+    /// What `names-per-hour` kept from being ordered within the last hour.
+    pub fn on_demand_fault(&self, now: Timestamp) -> Option<Fault> {
+        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, name) = bound.reached.as_ref().filter(|(at, _)| now.duration_since(*at) < BOUND_HOLDS)?;
+        let cause = format!("`names-per-hour` is reached, and no certificate was ordered for {name}");
+        Some(Fault { at: *at, cause, remedy: BOUND_REMEDY.into() })
     }
 }
 
@@ -148,9 +166,11 @@ impl Control {
         let listens = listens(&acme, &ports_listened_on(&configuration));
         let wanted = Wanted { name: name.clone(), acme: Arc::new(acme), listens };
         let process = self.process.clone();
-        let bound_told_at = self.issuance.bound_told_at.clone();
+        let bound = self.issuance.bound.clone();
         tokio::task::spawn_local(async move {
-            let answer = match engine.on_demand(wanted, &settings).await {
+            let outcome = engine.on_demand(wanted, &settings).await;
+            process.registry.certificates().note_on_demand(on_demand_result(&outcome));
+            let answer = match outcome {
                 Ok(()) => {
                     process.challenges.set_at_hand(&name, true);
                     Answer::Certificate
@@ -159,7 +179,7 @@ impl Control {
                     // Anybody can ask for anything, so it must not be loud; what failed at a CA was said as news.
                     tracing::debug!(name, %refusal, "no certificate on demand");
                     if refusal == Refusal::TooMany {
-                        tell_of_bound(&bound_told_at, &name);
+                        note_bound(&bound, &name);
                     }
                     of_refusal(&refusal)
                 }
@@ -194,16 +214,30 @@ impl Control {
 }
 
 /// Whoever may order names without end, with a wildcard of theirs, keeps others' from being ordered; the operator has to know.
-fn tell_of_bound(told_at: &Mutex<Option<Timestamp>>, name: &str) {
+fn note_bound(bound: &Mutex<OnDemandBound>, name: &str) {
     let now = Timestamp::now();
-    let mut told_at = told_at.lock().unwrap_or_else(PoisonError::into_inner);
-    if told_at.is_none_or(|told| now.duration_since(told) >= BOUND_TOLD_EVERY) {
-        *told_at = Some(now);
+    let mut bound = bound.lock().unwrap_or_else(PoisonError::into_inner);
+    bound.reached = Some((now, name.to_owned()));
+    if bound.told_at.is_none_or(|told| now.duration_since(told) >= BOUND_TOLD_EVERY) {
+        bound.told_at = Some(now);
         tracing::warn!(
             name,
-            help = "raise `names-per-hour=`, or let `ask` allow fewer names; handshakes for new names fail until then",
+            help = BOUND_REMEDY,
             "`names-per-hour` of `on-demand` is reached, and no certificate is ordered for this name"
         );
+    }
+}
+
+const BOUND_REMEDY: &str = "raise `names-per-hour=`, or let `ask` allow fewer names; handshakes for new names fail until then";
+
+fn on_demand_result(outcome: &Result<(), Refusal>) -> OnDemandResult {
+    match outcome {
+        Ok(()) => OnDemandResult::Obtained,
+        Err(Refusal::NotAName(_)) => OnDemandResult::NotAName,
+        Err(Refusal::NotAllowed(_) | Refusal::NotWanted) => OnDemandResult::NotAllowed,
+        Err(Refusal::TooMany) => OnDemandResult::TooMany,
+        Err(Refusal::Busy) => OnDemandResult::Busy,
+        Err(Refusal::Failed(_) | Refusal::NoCertificate) => OnDemandResult::Failed,
     }
 }
 

@@ -9,6 +9,7 @@ pub use self::certificates::{CertificateReport, CertificateSource, CertificateSt
 pub(crate) use self::pools::word;
 pub use self::pools::{PoolReport, ServerReport, SourceReport};
 pub use self::staples::{StapleReport, StapleState};
+pub use tidegate_acme::Fault as CertificateFault;
 
 use crate::change::ChangeFault;
 use crate::control::{Control, Refused};

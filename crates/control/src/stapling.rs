@@ -36,10 +36,6 @@ const RESPONDERS_MAX: usize = 256;
 /// Threads that may be looking up a name that hangs.
 const LOOK_UPS_MAX: usize = 8;
 
-/// Between attempts to have another certificate than one that was revoked: twice as long after each, since the CA counts them.
-const REPLACED_AGAIN_AFTER: Duration = Duration::from_mins(15);
-const REPLACED_AGAIN_AFTER_MAX: Duration = Duration::from_hours(4);
-
 /// The thread. Without its owner it ends.
 pub(crate) struct Stapling {
     wake: Arc<Notify>,
@@ -258,30 +254,12 @@ impl Control {
         }
     }
 
-    /// One that was obtained is obtained anew for each of its names, whatever its times say, and again until it is.
+    /// One that was obtained is obtained anew for each of its names, whatever its times say.
     fn replace_revoked(&self, slot: &Arc<StapleSlot>) {
         let Some(engine) = self.issuance.engine() else { return };
         for name in self.tls.obtained.names_of(slot) {
-            // Neither is kept by a wait: an engine that was stopped is left, and so is a certificate that nobody serves any more.
-            let (engine, slot, obtained) = (Arc::downgrade(engine), Arc::downgrade(slot), self.tls.obtained.clone());
-            tokio::task::spawn_local(async move {
-                let mut wait = REPLACED_AGAIN_AFTER;
-                loop {
-                    let Some(engine) = engine.upgrade() else { return };
-                    // What goes wrong is told as with every other renewal.
-                    let outcome = engine.renew(&name).await;
-                    drop(engine);
-                    if outcome.is_ok() {
-                        return;
-                    }
-                    sleep(wait).await;
-                    wait = (wait * 2).min(REPLACED_AGAIN_AFTER_MAX);
-                    let is_served = slot.upgrade().is_some_and(|slot| obtained.names_of(&slot).contains(&name));
-                    if !is_served {
-                        return;
-                    }
-                }
-            });
+            let (engine, slot) = (engine.clone(), slot.clone());
+            tokio::task::spawn_local(async move { engine.found_revoked(&name, slot.leaf_der()).await });
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Options {
     pub external_accounts: Vec<(String, String)>,
     /// How long certificates are valid.
     pub validity_secs: Option<u64>,
+    /// Certificates name this OCSP responder.
+    pub responder: Option<String>,
     /// The CA's own certificate for HTTPS is one whose time is over.
     pub is_expired: bool,
     /// Where it comes to for `http-01`; 0 is a free port.
@@ -46,6 +48,7 @@ impl Default for Options {
             sleep_secs: 0,
             external_accounts: Vec::new(),
             validity_secs: None,
+            responder: None,
             is_expired: false,
             http_port: 0,
             https_port: 0,
@@ -114,7 +117,7 @@ impl Pebble {
             "privateKey": files.key,
             "httpPort": http_port,
             "tlsPort": https_port,
-            "ocspResponderURL": "",
+            "ocspResponderURL": options.responder.clone().unwrap_or_default(),
             "externalAccountBindingRequired": !options.external_accounts.is_empty(),
             "externalAccountMACKeys": options.external_accounts.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "certificateValidityPeriod": options.validity_secs.unwrap_or(90 * 24 * 3600),

@@ -49,6 +49,10 @@ pub struct Issued {
     serial: String,
 }
 
+/// As OpenSSL's index has them, in front of the serial number.
+const GOOD: &str = "V\t400101000000Z\t";
+const REVOKED: &str = "R\t400101000000Z\t260101000000Z";
+
 /// What signs answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signer {
@@ -81,6 +85,39 @@ impl ResponderAuthority {
         Ok(authority)
     }
 
+    /// One that answers for another CA, whose certificate and key it is given later.
+    pub fn for_another(folder: &Path, name: &str) -> Result<ResponderAuthority, String> {
+        let folder = folder.join(name);
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        Ok(ResponderAuthority { folder, key: Key::Rsa, index: Mutex::default() })
+    }
+
+    /// In PEM.
+    pub fn adopt(&self, certificate: &str, key: &str) -> Result<(), String> {
+        let write = |name: &str, text: &str| fs::write(self.folder.join(name), text).map_err(|error| error.to_string());
+        write("ca.key", key)?;
+        write("ca.pem", certificate)
+    }
+
+    /// The serial number that is asked about counts as revoked if it is the first of all, and as good otherwise.
+    fn revoke_first(&self, question: &[u8]) -> Result<(), String> {
+        fs::write(self.folder.join("asked.der"), question).map_err(|error| error.to_string())?;
+        let mut command = Command::new("openssl");
+        command.args(["ocsp", "-reqin", "asked.der", "-req_text"]).current_dir(&self.folder);
+        let output = command.output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let serial = text.lines().find_map(|line| line.trim().strip_prefix("Serial Number: "));
+        let serial = serial.ok_or_else(|| format!("no serial number in {text}"))?.to_owned();
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let (is_first, is_known) = (index.is_empty(), index.contains_key(&serial));
+        drop(index);
+        match (is_known, is_first) {
+            (true, _) => Ok(()),
+            (false, true) => self.put(&serial, REVOKED),
+            (false, false) => self.put(&serial, GOOD),
+        }
+    }
+
     pub fn root(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
@@ -98,7 +135,7 @@ impl ResponderAuthority {
 
     /// From the next answer on.
     pub fn revoke(&self, issued: &Issued) -> Result<(), String> {
-        self.put(&issued.serial, "R\t400101000000Z\t260101000000Z")
+        self.put(&issued.serial, REVOKED)
     }
 
     /// What is answered to a question, in DER; `days` until the next update.
@@ -167,7 +204,7 @@ impl ResponderAuthority {
             "-out",
             &of("pem"),
         ])?;
-        self.put(&serial, "V\t400101000000Z\t")?;
+        self.put(&serial, GOOD)?;
         let path = |suffix: &str| self.folder.join(of(suffix));
         let read = |file: PathBuf| fs::read_to_string(file).map_err(|error| error.to_string());
         let chain = read(path("pem"))? + &read(self.root())?;
@@ -204,6 +241,8 @@ impl ResponderAuthority {
 #[derive(Clone)]
 pub enum Manner {
     Answers(Arc<ResponderAuthority>, Signer),
+    /// The first certificate that it is asked about is revoked, all others are good.
+    RevokesFirst(Arc<ResponderAuthority>),
     /// Takes connections and says nothing.
     Hangs,
     Sends(Vec<u8>),
@@ -260,6 +299,10 @@ fn serve(mut stream: TcpStream, manner: &Manner) -> Option<TcpStream> {
         Manner::Hangs => return Some(stream),
         Manner::Sends(bytes) => (200, bytes.clone()),
         Manner::Answers(authority, signer) => answered(authority, *signer, &question),
+        Manner::RevokesFirst(authority) => match authority.revoke_first(&question) {
+            Ok(()) => answered(authority, Signer::Issuer, &question),
+            Err(problem) => (500, problem.into_bytes()),
+        },
     };
     let head = format!(
         "HTTP/1.1 {status} X\r\nContent-Type: application/ocsp-response\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_testkit::case::Places;
 use tidegate_testkit::pebble::{Options, Pebble};
+use tidegate_testkit::responder::{Manner, Responder, ResponderAuthority};
 use tidegate_testkit::rustls::ClientConfig;
 use tidegate_testkit::tls::{ClientOptions, client_config, root_of_file};
 use tidegate_testkit::tokio::task::LocalSet;
@@ -45,13 +46,15 @@ impl World {
         SocketAddr::from(([127, 0, 0, 1], self.pebble.https_port))
     }
 
+    /// What the CA's management has under this path.
+    fn managed(&self, path: &str) -> String {
+        let url = format!("https://localhost:{}/{path}", self.pebble.management().port());
+        curl(&["--cacert", &self.pebble.root.display().to_string(), &url])
+    }
+
     /// A client that trusts this CA's certificates and nothing else.
     fn client(&self) -> Arc<ClientConfig> {
-        let pem = curl(&[
-            "--cacert",
-            &self.pebble.root.display().to_string(),
-            &format!("https://localhost:{}/roots/0", self.pebble.management().port()),
-        ]);
+        let pem = self.managed("roots/0");
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), pem).expect("a writable file");
         let root = root_of_file(file.path()).expect("a root");
@@ -371,4 +374,28 @@ fn what_went_wrong_before_is_forgotten_when_a_renewal_succeeds() {
     for (state, count) in [("failing", 0.0), ("missing", 0.0), ("ready", 1.0)] {
         proxy.wait_for_metric(&format!("tidegate_obtained_certificates{{state=\"{state}\"}}"), count).expect("a metric");
     }
+}
+
+#[test]
+fn a_certificate_that_its_ca_has_revoked_is_replaced_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Arc::new(ResponderAuthority::for_another(folder.path(), "responder").expect("a folder"));
+    let responder = Responder::start(Manner::RevokesFirst(authority.clone())).expect("a responder");
+    let Some(world) = World::new(Options { responder: Some(responder.url.clone()), ..Options::default() }) else { return };
+    authority.adopt(&world.managed("intermediates/0"), &world.managed("intermediate-keys/0")).expect("files");
+    let https = world.pebble.https_port;
+    let mut proxy = start(&format!("{}site \"https://a.example.com:{https}\" {{ respond 200 body=\"a\"; }}\n", world.head("")));
+    proxy.wait_for_log("the certificate is revoked").expect("the responder's word");
+    until("another certificate", || match world.pebble.issued() {
+        2 => Ok(()),
+        count => Err(format!("{count} were issued: {}", proxy.program.stderr())),
+    });
+    let client = world.client();
+    until("the new one", || fetch(world.https(), &client, "a.example.com").map(|_| ()));
+    for (state, count) in [("stapled", 1.0), ("revoked", 0.0)] {
+        proxy.wait_for_metric(&format!("tidegate_ocsp_certificates{{state=\"{state}\"}}"), count).expect("a metric");
+    }
+    let listed = called(&proxy, &["cert", "list"]);
+    assert!(listed.contains("ready") && !listed.contains("revoked"), "{listed}");
+    assert_eq!(world.pebble.orders(), 2);
 }

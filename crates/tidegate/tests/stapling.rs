@@ -194,5 +194,7 @@ fn a_revoked_certificate_is_served_without_a_staple_and_it_is_said() {
     assert_eq!(world.seen(&proxy, "a.example", "-tls1_3"), None);
     proxy.wait_for_log("the certificate is revoked").expect("it is said");
     let status = tidegate(&proxy, &["status"]);
-    assert!(status.contains("a.example: revoked by its CA at 2026-01-01 00:00:00"), "{status}");
+    let line = "a.example: revoked by its CA at 2026-01-01 00:00:00; have another one issued";
+    assert!(status.contains("REVOKED") && status.contains(line), "{status}");
+    assert!(tidegate(&proxy, &["cert", "list"]).contains("revoked"));
 }

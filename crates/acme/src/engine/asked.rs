@@ -7,7 +7,7 @@ use crate::cause::{Blame, Cause};
 use crate::interface::{Fault, News, Refusal, RevocationReason, Wanted};
 use crate::on_demand::{self, Denied};
 use crate::shared::Shared;
-use crate::stored::Trouble;
+use crate::stored::{Held, Trouble};
 use crate::subject::Subject;
 use jiff::{SignedDuration, Timestamp};
 use std::rc::Rc;
@@ -52,6 +52,28 @@ impl Engine {
             let outcome = crate::revocation::revoke(&shared, &subject, &acme, held, reason).await;
             Done::Revoked(subject, outcome, reply)
         });
+    }
+
+    /// Somebody else has revoked what is in use. It stays in use until there is another: for most clients it is still better than none.
+    pub(super) fn found_revoked(&mut self, name: &str, leaf_der: &[u8]) {
+        let Ok(subject) = Subject::parse(name) else { return };
+        let Some(known) = self.names.get_mut(&subject) else { return };
+        let is_news = |held: &&mut Held| held.leaf.der[..] == *leaf_der && !held.facts.is_revoked;
+        let Some(held) = known.held.as_mut().filter(is_news) else { return };
+        held.facts.is_revoked = true;
+        // What failed while it was good could wait.
+        known.history.trouble = None;
+        known.fault = Some(Fault {
+            at: Timestamp::now(),
+            cause: format!("the certificate of {subject} is revoked, says the CA's OCSP responder"),
+            remedy: "another one is obtained by itself; ask the CA why".into(),
+        });
+        // An attempt that is under way writes what it finds itself.
+        if !matches!(known.phase, Phase::Ordering | Phase::Elsewhere(_)) {
+            let (shared, subject, facts) = (self.shared.clone(), subject.clone(), held.facts.clone());
+            tokio::task::spawn_local(async move { crate::revocation::note(&shared, &subject, facts).await });
+        }
+        self.schedule(&subject);
     }
 
     pub(super) fn on_demand(&mut self, subject: Subject, wanted: Wanted, settings: OnDemand, reply: Waiter) {

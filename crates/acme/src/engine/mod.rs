@@ -48,6 +48,7 @@ pub enum Command {
     Want(Vec<Wanted>, Vec<OnDemandSite>),
     Renew { name: String, reply: Waiter },
     Revoke { name: String, reason: RevocationReason, reply: Waiter },
+    FoundRevoked { name: String, leaf_der: Vec<u8> },
     OnDemand { subject: Subject, wanted: Wanted, settings: OnDemand, reply: Waiter },
     HttpAnswer { token: String, reply: oneshot::Sender<Option<String>> },
     TlsAnswer { server_name: String, reply: oneshot::Sender<Option<TlsAnswer>> },
@@ -213,6 +214,7 @@ impl Engine {
             Command::Want(wanted, on_demand) => self.want(wanted, &on_demand),
             Command::Renew { name, reply } => self.renew(&name, reply),
             Command::Revoke { name, reason, reply } => self.revoke(&name, reason, reply),
+            Command::FoundRevoked { name, leaf_der } => self.found_revoked(&name, &leaf_der),
             Command::OnDemand { subject, wanted, settings, reply } => self.on_demand(subject, wanted, settings, reply),
             Command::HttpAnswer { token, reply } => {
                 let shared = self.shared.clone();

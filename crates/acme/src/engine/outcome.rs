@@ -110,7 +110,9 @@ impl Engine {
                 match certificate {
                     Some((held, Some(bundle))) => self.use_certificate(subject, held, bundle, history, false),
                     // The same as before, with what the CA says now.
-                    Some((held, None)) => {
+                    Some((mut held, None)) => {
+                        // Storage may not have taken it.
+                        held.facts.is_revoked |= name.held.as_ref().is_some_and(|known| known.facts.is_revoked);
                         let early = kept::early(&held.leaf, now);
                         name.fault =
                             early.map(|cause| Fault { at: now, cause: cause.text, remedy: cause.remedy }).or(name.fault.take());

@@ -6,6 +6,8 @@ object! {
     /// The certificates that sites answer with.
     pub struct Certificates {
         pub certificates: Vec<Certificate>,
+        /// Why names were not ordered on demand within the last hour, if `names-per-hour` was in the way.
+        pub on_demand: Option<CertificateFault>,
     }
 }
 
@@ -18,7 +20,7 @@ object! {
         pub source: String,
         pub files: Vec<String>,
         pub names: Vec<String>,
-        /// `ready`, `late` (it ends soon and was not renewed), `missing` (the internal CA stands in), `ordering` or `reading` (storage was not read yet).
+        /// `ready`, `late` (it ends soon and was not renewed), `revoked` (by the word of its OCSP responder), `expired`, `missing` (the internal CA stands in), `ordering` or `reading` (storage was not read yet).
         pub state: String,
         /// Absent while there is none.
         pub not_before: Option<String>,

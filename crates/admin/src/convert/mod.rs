@@ -127,12 +127,17 @@ pub fn certificate(certificate: report::CertificateReport) -> api::Certificate {
         key,
         obtained: obtained.map(|obtained| {
             let report::ObtainedReport { serial, directory, renew_at, failures_in_a_row, fault, next_attempt_at } = obtained;
-            let fault = fault.map(|fault| api::CertificateFault { at: text(fault.at), cause: fault.cause, remedy: fault.remedy });
+            let fault = fault.map(certificate_fault);
             let (renew_at, next_attempt_at) = (renew_at.map(text), next_attempt_at.map(text));
             api::Obtained { serial, directory, renew_at, failures_in_a_row, fault, next_attempt_at }
         }),
         staple: staple.map(staple_of),
     }
+}
+
+pub fn certificate_fault(fault: report::CertificateFault) -> api::CertificateFault {
+    let report::CertificateFault { at, cause, remedy } = fault;
+    api::CertificateFault { at: at.to_string(), cause, remedy }
 }
 
 fn staple_of(staple: report::StapleReport) -> api::Staple {
@@ -147,7 +152,7 @@ fn staple_of(staple: report::StapleReport) -> api::Staple {
         revoked_at: revoked_at.map(text),
         next_question_at: next_question_at.map(text),
         failures_in_a_row,
-        fault: fault.map(|fault| api::CertificateFault { at: text(fault.at), cause: fault.cause, remedy: fault.remedy }),
+        fault: fault.map(certificate_fault),
     }
 }
 

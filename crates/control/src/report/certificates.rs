@@ -1,6 +1,6 @@
 //! Certificates as an operator sees them: those that sites answer with, and names whose certificates are obtained, with what is in the way of it.
 
-use super::staples::{StapleReport, staple_report};
+use super::staples::{StapleReport, is_revoked, staple_report};
 use crate::control::Control;
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -48,6 +48,10 @@ pub enum CertificateState {
     Ready,
     /// There is one, and it should have been renewed by now.
     Late,
+    /// The OCSP responder says so. It is served until there is another.
+    Revoked,
+    /// Its time is over, and it is served all the same.
+    Expired,
     /// There is none; the internal CA stands in.
     Missing,
     /// An order is on its way, or in line.
@@ -61,6 +65,8 @@ impl CertificateState {
         match self {
             CertificateState::Ready => "ready",
             CertificateState::Late => "late",
+            CertificateState::Revoked => "revoked",
+            CertificateState::Expired => "expired",
             CertificateState::Missing => "missing",
             CertificateState::Ordering => "ordering",
             CertificateState::Reading => "reading",
@@ -106,17 +112,24 @@ impl Control {
             };
             let paths = files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key));
             let files: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+            let are_stapled = tls.certificates.are_stapled();
             reports.extend(tls.certificates.current().all().iter().map(|loaded| CertificateReport {
                 site: site.addresses[0].to_string(),
                 source,
                 files: files.clone(),
                 names: loaded.facts.names.iter().map(ToString::to_string).collect(),
-                state: CertificateState::Ready,
+                state: if is_revoked(loaded, are_stapled) {
+                    CertificateState::Revoked
+                } else if loaded.facts.not_after <= now {
+                    CertificateState::Expired
+                } else {
+                    CertificateState::Ready
+                },
                 not_before: Some(loaded.facts.not_before),
                 not_after: Some(loaded.facts.not_after),
                 key: Some(loaded.facts.key_algorithm.to_string()),
                 obtained: None,
-                staple: staple_report(loaded, tls.certificates.are_stapled(), now),
+                staple: staple_report(loaded, are_stapled, now),
             }));
         }
         reports
@@ -124,7 +137,11 @@ impl Control {
 
     fn obtained_report(&self, site: String, status: NameStatus) -> CertificateReport {
         let loaded = self.tls.obtained.get(&status.name);
+        let are_stapled = self.tls.obtained.are_stapled();
         let state = match status.state {
+            State::Missing | State::Ready if loaded.as_ref().is_some_and(|loaded| is_revoked(loaded, are_stapled)) => {
+                CertificateState::Revoked
+            }
             State::Reading => CertificateState::Reading,
             State::Queued | State::Ordering => CertificateState::Ordering,
             State::Missing => CertificateState::Missing,
@@ -139,7 +156,7 @@ impl Control {
             state,
             not_before: loaded.as_ref().map(|loaded| loaded.facts.not_before),
             not_after: status.not_after,
-            staple: loaded.as_ref().and_then(|loaded| staple_report(loaded, self.tls.obtained.are_stapled(), Timestamp::now())),
+            staple: loaded.as_ref().and_then(|loaded| staple_report(loaded, are_stapled, Timestamp::now())),
             key: loaded.map(|loaded| loaded.facts.key_algorithm.to_string()),
             obtained: Some(ObtainedReport {
                 serial: status.serial,
@@ -165,6 +182,11 @@ impl Control {
             }
         }
         sites
+    }
+
+    /// Why names are not ordered on demand: what was reached within the hour that the bound is for.
+    pub fn on_demand_fault(&self) -> Option<Fault> {
+        self.issuance.on_demand_fault(Timestamp::now())
     }
 
     /// Who obtains certificates, to be asked for one without holding up this thread. `None`: no site has any obtained.

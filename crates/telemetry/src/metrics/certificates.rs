@@ -38,12 +38,48 @@ pub struct StapleNumbers {
     pub revoked: u64,
 }
 
+/// What became of a name that a handshake asked for and nobody had written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDemandResult {
+    Obtained,
+    NotAName,
+    /// Who is asked said no.
+    NotAllowed,
+    /// `names-per-hour` is reached.
+    TooMany,
+    Busy,
+    Failed,
+}
+
+impl OnDemandResult {
+    pub const ALL: [OnDemandResult; 6] = [
+        OnDemandResult::Obtained,
+        OnDemandResult::NotAName,
+        OnDemandResult::NotAllowed,
+        OnDemandResult::TooMany,
+        OnDemandResult::Busy,
+        OnDemandResult::Failed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OnDemandResult::Obtained => "obtained",
+            OnDemandResult::NotAName => "not_a_name",
+            OnDemandResult::NotAllowed => "not_allowed",
+            OnDemandResult::TooMany => "names_per_hour",
+            OnDemandResult::Busy => "busy",
+            OnDemandResult::Failed => "failed",
+        }
+    }
+}
+
 /// Any thread may write.
 #[derive(Debug, Default)]
 pub struct CertificateMetrics {
     shown: Mutex<Shown>,
     issued: AtomicU64,
     failed: AtomicU64,
+    on_demand: [AtomicU64; OnDemandResult::ALL.len()],
     responders_answered: AtomicU64,
     responders_failed: AtomicU64,
 }
@@ -56,6 +92,8 @@ pub(super) struct Shown {
     pub obtained: Option<ObtainedNumbers>,
     pub issued: u64,
     pub failed: u64,
+    /// In the order of [`OnDemandResult::ALL`].
+    pub on_demand: [u64; OnDemandResult::ALL.len()],
     /// `None` where no certificate names a responder.
     pub staples: Option<StapleNumbers>,
     pub responders_answered: u64,
@@ -94,6 +132,10 @@ impl CertificateMetrics {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub fn note_on_demand(&self, result: OnDemandResult) {
+        self.on_demand[result as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn shown(&self) -> Shown {
         let (issued, failed) = (self.issued.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed));
         let responders_answered = self.responders_answered.load(Ordering::Relaxed);
@@ -101,6 +143,7 @@ impl CertificateMetrics {
         Shown {
             issued,
             failed,
+            on_demand: std::array::from_fn(|index| self.on_demand[index].load(Ordering::Relaxed)),
             responders_answered,
             responders_failed,
             ..self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -24,7 +24,9 @@ mod worker;
 mod tests;
 
 pub use cache::{CacheDiskNumbers, CacheMetrics, CacheNumbers};
-pub use certificates::{CERTIFICATE_SERIES_MAX, CertificateEnd, CertificateMetrics, ObtainedNumbers, StapleNumbers};
+pub use certificates::{
+    CERTIFICATE_SERIES_MAX, CertificateEnd, CertificateMetrics, ObtainedNumbers, OnDemandResult, StapleNumbers,
+};
 pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};

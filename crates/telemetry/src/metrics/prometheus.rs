@@ -3,7 +3,7 @@
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
 use super::cache::CacheNumbers;
-use super::certificates;
+use super::certificates::{self, OnDemandResult};
 use super::configuration::{ChangeResult, ConfigurationMetrics};
 use super::discovery::DiscoveryNumbers;
 use super::histogram::HistogramTotals;
@@ -403,6 +403,17 @@ fn render_certificates(text: &mut Text, shown: &certificates::Shown) {
     text.family("tidegate_certificate_orders_total", "counter", "Attempts to obtain a certificate, by what became of them.");
     text.sample(&[("result", "issued")], shown.issued);
     text.sample(&[("result", "failed")], shown.failed);
+    if shown.on_demand.iter().sum::<u64>() == 0 {
+        return;
+    }
+    text.family(
+        "tidegate_on_demand_names_total",
+        "counter",
+        "Names that handshakes asked for on demand, by what became of them.",
+    );
+    for (result, count) in OnDemandResult::ALL.iter().zip(shown.on_demand) {
+        text.sample(&[("result", result.as_str())], count);
+    }
 }
 
 fn render_process(text: &mut Text, totals: &Totals) {

@@ -173,7 +173,9 @@ fn expiries(certificates: &Certificates, now: Timestamp) -> String {
     };
     let rows: Vec<Vec<String>> = certificates.certificates.iter().map(row).collect();
     let mut page = section(&["CERTIFICATE", "FROM", "VALID UNTIL (UTC)", ""], &rows);
-    let faults: Vec<String> = certificates.certificates.iter().filter_map(fault).collect();
+    let on_demand = certificates.on_demand.as_ref();
+    let on_demand = on_demand.map(|fault| format!("on-demand: {}; {} (at {})\n", fault.cause, fault.remedy, time(&fault.at)));
+    let faults: Vec<String> = certificates.certificates.iter().filter_map(fault).chain(on_demand).collect();
     if !faults.is_empty() {
         page.push('\n');
         page.push_str(&faults.concat());
@@ -186,6 +188,7 @@ pub fn expiry(certificate: &Certificate, now: Timestamp) -> String {
     let Some(end) = certificate.not_after.as_deref() else { return certificate.state.to_uppercase() };
     match end.parse::<Timestamp>() {
         Err(_) => String::new(),
+        Ok(_) if certificate.state == "revoked" => "REVOKED".to_owned(),
         Ok(end) if end <= now => "EXPIRED".to_owned(),
         Ok(end) => {
             let hours = (end.as_second() - now.as_second()) / 3_600;
@@ -210,7 +213,8 @@ fn not_stapled(certificate: &Certificate) -> Option<String> {
     let staple = certificate.staple.as_ref()?;
     let names = certificate.names.join(" ");
     if let Some(at) = &staple.revoked_at {
-        return Some(format!("{names}: revoked by its CA at {}; have another one issued\n", time(at)));
+        let remedy = if certificate.obtained.is_some() { "another one is obtained by itself" } else { "have another one issued" };
+        return Some(format!("{names}: revoked by its CA at {}; {remedy}\n", time(at)));
     }
     if !staple.required || staple.until.is_some() {
         return None;
@@ -372,7 +376,7 @@ pub mod tests {
             obtained("e.example", "ready", Some("2026-11-25T00:00:00Z"), None),
         ];
         let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
-        let page = render(status, &pools(), &Certificates { certificates }, now);
+        let page = render(status, &pools(), &Certificates { certificates, on_demand: None }, now);
         assert!(page.lines().all(|line| line.chars().count() <= 110), "{page}");
         page
     }
