@@ -119,8 +119,10 @@ impl SiteCertificates {
         let mut loaded = load_all(files, staples.as_deref())?;
         for (file, found) in files.iter().zip(&mut loaded) {
             let Some(held) = served.get(file) else { continue };
-            if is_still_or_newly_good(file, held, found, now).is_err() {
-                // Whoever looks at the files next reads them again, and says what is wrong.
+            if let Err(error) = is_still_or_newly_good(file, held, found, now) {
+                let (error, help) = (error.message(), error.help());
+                tracing::error!(error, help, "a certificate was not taken; the one before stays in use");
+                // Whoever looks at the files next reads them again.
                 stamps = Stamps::default();
                 *found = with_staple(LoadedCertificate { staple: None, ..held.clone() }, staples.as_deref());
             }

@@ -2,10 +2,12 @@
 
 use super::acme::check_url;
 use crate::diagnostics::{Diagnostic, shortened};
+use crate::load::reason;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tidegate_model::{AcmeDns, DnsProvider, HostPattern, Rfc2136, Secret, TsigAlgorithm, TsigKey, address};
 
@@ -161,7 +163,18 @@ fn api(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
 
 fn command(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsProvider> {
     let text = needed(lowering, line, "command", "/usr/local/bin/publish-record")?;
-    Some(DnsProvider::Exec { command: lowering.path(&text.value, &text.location) })
+    let command = lowering.path(&text.value, &text.location);
+    let problem = match std::fs::metadata(&command) {
+        Err(error) => reason(&error),
+        Ok(metadata) if !metadata.is_file() => "it is no file".into(),
+        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => "it may not be executed".into(),
+        Ok(_) => return Some(DnsProvider::Exec { command }),
+    };
+    let message = format!("`{}` cannot be run: {problem}", text.shown());
+    let diagnostic = text.error("cannot-run", message);
+    let diagnostic = if text.secret { diagnostic } else { diagnostic.note(format!("the full path is `{}`", command.display())) };
+    lowering.report(diagnostic.help("give the path of a program; it is not looked for in `PATH`"));
+    None
 }
 
 fn webhook(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsProvider> {
