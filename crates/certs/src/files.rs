@@ -24,6 +24,8 @@ use tidegate_model::Certificate;
 
 /// No chain comes near this, and a whole bundle of public roots is a fifth of it; a mistyped path to a disk image ends here.
 pub const PEM_BYTES_MAX: u64 = 1 << 20;
+/// Most files with a chain and a key fit, and are read at once instead of in steps of 32 bytes, 64 bytes, …
+const PEM_BYTES_USUAL: usize = 4 << 10;
 
 /// A chain with its key, and what the leaf says of itself.
 #[derive(Debug, Clone)]
@@ -158,7 +160,7 @@ pub(crate) fn read_pem(file: &Path) -> Result<Vec<u8>, CertError> {
 /// The same with another bound.
 pub(crate) fn read_regular(file: &Path, bytes_max: u64) -> Result<Vec<u8>, CertError> {
     let failed = |error| CertError::Read { file: file.to_owned(), error };
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(PEM_BYTES_USUAL);
     open_regular(file).map_err(failed)?.take(bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > bytes_max {
         return Err(CertError::TooLarge { file: file.to_owned(), bytes_max });

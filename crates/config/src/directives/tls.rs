@@ -17,6 +17,8 @@ use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion
 
 /// Chains are a few KiB, bundles of trusted roots about 250 KiB.
 const PEM_BYTES_MAX: u64 = 4 << 20;
+/// Most files with a chain and a key fit, and are read at once instead of in steps of 32 bytes, 64 bytes, …
+const PEM_BYTES_USUAL: usize = 4 << 10;
 /// Large authorities revoke millions.
 const CRL_BYTES_MAX: u64 = 64 << 20;
 
@@ -407,7 +409,7 @@ fn pem_of(path: &Path) -> Result<Holds, String> {
 
 fn bytes_of(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let file = open_regular(path).map_err(|error| reason(&error))?;
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(PEM_BYTES_USUAL);
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
     if bytes.len() as u64 > bytes_max {
         return Err(format!("it is larger than {} MiB", bytes_max >> 20));
