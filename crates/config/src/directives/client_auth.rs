@@ -2,8 +2,9 @@
 //! The files are opened to see what they hold; whether authorities and revocation lists fit together is checked where they are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
+use crate::directives::pem::{Holds, read_pem, read_revocation_list};
 use crate::directives::site::WrittenAddress;
-use crate::directives::tls::{Holds, TlsDraft, read_pem, read_revocation_list};
+use crate::directives::tls::TlsDraft;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};

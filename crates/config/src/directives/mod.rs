@@ -29,6 +29,7 @@ pub mod matching;
 pub mod memory;
 pub mod mirror;
 pub mod path_policy;
+pub mod pem;
 pub mod pool;
 pub mod proxy;
 pub mod rate_limit;

@@ -1,6 +1,6 @@
 //! `storage "/mnt/shared/tidegate"`: where certificates, keys and accounts are kept. Nothing is opened here.
 
-use super::tls::check_certificate_file;
+use super::pem::check_certificate_file;
 use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;

@@ -2,7 +2,7 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::directives::tls::{check_certificate_file, check_key_file};
+use crate::directives::pem::{check_certificate_file, check_key_file};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use std::time::Duration;
