@@ -180,6 +180,8 @@ pub struct NameStatus {
     pub directory: Option<String>,
     /// Less than a sixth of the life is left.
     pub is_late: bool,
+    /// What is in use was revoked, and is only in use because there is no other.
+    pub is_revoked: bool,
     pub failures_in_a_row: u32,
     pub last_fault: Option<Fault>,
     /// When something is done next, where nothing is being done.

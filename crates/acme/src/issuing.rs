@@ -187,6 +187,7 @@ fn show_unkept(table: &StatusTable, wanted: Option<&(Vec<Wanted>, Vec<OnDemandSi
         serial: None,
         directory: None,
         is_late: false,
+        is_revoked: false,
         failures_in_a_row: 0,
         last_fault: Some(fault.clone()),
         next_attempt_at,

@@ -11,13 +11,14 @@ use crate::subject::Subject;
 use instant_acme::{Error, RevocationRequest};
 use tidegate_model::Acme;
 
+/// `Ok` with why it cannot be kept that it is revoked, where the CA has done it and storage fails.
 pub async fn revoke(
     shared: &Shared,
     subject: &Subject,
     acme: &Acme,
     mut held: Held,
     reason: RevocationReason,
-) -> Result<(), Cause> {
+) -> Result<Option<Cause>, Cause> {
     let directory = held.facts.directory.clone();
     let authority = acme.authorities.iter().find(|authority| Some(&authority.directory) == directory.as_ref());
     let Some(authority) = authority else {
@@ -42,7 +43,8 @@ pub async fn revoke(
         }
     }
     held.facts.is_revoked = true;
-    shared.store.write(&stored::facts_key(subject), &stored::write(&held.facts)).await.map_err(|fault| storage_cause(&fault))
+    let written = shared.store.write(&stored::facts_key(subject), &stored::write(&held.facts)).await;
+    Ok(written.err().map(|fault| storage_cause(&fault)))
 }
 
 /// Remembers what was found out, so that it is known after a restart, and to others of the same storage.

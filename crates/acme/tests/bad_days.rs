@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use support::proxy::{Action, Proxy};
 use support::{Engine, ReadOnly, World, quick};
-use tidegate_acme::{Fault, News, Refusal, State, Timing};
+use tidegate_acme::{Fault, News, Refusal, RevocationReason, State, Timing};
 use tidegate_model::{Acme, AcmeAuthority, AcmeChallenge, AcmeDns, DnsProvider};
 use tidegate_testkit::pebble::Options;
 
@@ -162,6 +162,26 @@ fn a_process_that_ends_before_storage_took_the_certificate_takes_its_order_up_ag
     engine.want(&["a.example"], &world.acme_behind(&proxy));
     assert_eq!(engine.certificate("a.example").serial, first.serial);
     assert_eq!((world.pebble.orders(), world.pebble.issued()), (1, 1));
+}
+
+#[test]
+fn what_was_revoked_while_storage_takes_nothing_is_replaced_when_it_does() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let engine = world.engine();
+    engine.want(&["a.example"], &world.acme(&[AcmeChallenge::Http01]));
+    let first = engine.certificate("a.example");
+    let storage = world.storage();
+    let Some(read_only) = ReadOnly::make(&storage) else {
+        eprintln!("skipped: nothing makes a folder read-only for this user");
+        return;
+    };
+    let refusal = engine.runtime.block_on(engine.issuing.revoke("a.example", RevocationReason::KeyCompromise)).unwrap_err();
+    assert!(refusal.to_string().contains("the CA has revoked it, and this process knows"), "{refusal}");
+    let status = engine.status("a.example");
+    assert!(status.is_revoked && status.serial.as_ref() == Some(&first.serial), "{status:?}");
+    drop(read_only);
+    assert_ne!(engine.certificate("a.example").serial, first.serial);
+    assert!(!engine.status("a.example").is_revoked);
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn another_address_of_mail_takes_the_account_over() {
 }
 
 #[test]
-fn a_revoked_certificate_is_withdrawn_and_another_one_obtained() {
+fn a_revoked_certificate_is_in_use_until_another_one_is_obtained() {
     let Some(world) = World::new(Options::default()) else { return };
     let engine = world.engine();
     engine.want(&["a.example"], &world.acme(&[AcmeChallenge::Http01]));
@@ -188,7 +188,7 @@ fn a_revoked_certificate_is_withdrawn_and_another_one_obtained() {
     let second = engine.certificate("a.example");
     assert_ne!(first.serial, second.serial);
     let seen = engine.seen.lock().unwrap();
-    assert!(seen.iter().any(|news| matches!(news, News::Withdrawn { name, .. } if name == "a.example")));
+    assert!(!seen.iter().any(|news| matches!(news, News::Withdrawn { .. })), "it is better than none: {seen:?}");
     assert_eq!(world.pebble.requests("POST /revoke-cert").min(1), 1);
     drop(seen);
     let unknown = engine.runtime.block_on(engine.issuing.revoke("b.example", RevocationReason::Unspecified));

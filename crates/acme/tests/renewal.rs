@@ -109,6 +109,28 @@ fn what_a_responder_calls_revoked_is_in_use_until_there_is_another() {
     assert_eq!(engine.status("a.example").failures_in_a_row, 0);
 }
 
+#[test]
+fn a_responder_that_calls_everything_revoked_does_not_empty_the_quota() {
+    let Some(world) = World::new(Options::default()) else { return };
+    let engine = world.engine();
+    engine.want(&["a.example"], &world.acme(&[AcmeChallenge::Http01]));
+    for orders in 1..=2 {
+        let found = engine.certificate("a.example");
+        assert_eq!(world.pebble.orders(), orders);
+        let leaf = CertificateDer::from_pem_slice(found.bundle.0.as_bytes()).unwrap();
+        engine.runtime.block_on(engine.issuing.found_revoked("a.example", &leaf));
+    }
+    // Fifteen minutes, at a hundredth.
+    let is_waited = || {
+        let status = engine.status("a.example");
+        status.is_revoked && status.next_attempt_at.is_some_and(|at| at > Timestamp::now() + SignedDuration::from_secs(3))
+    };
+    engine.until_status("a wait", is_waited);
+    assert_eq!(world.pebble.orders(), 2);
+    let fault = engine.status("a.example").last_fault.unwrap();
+    assert!(fault.cause.contains("is revoked"), "{fault:?}");
+}
+
 fn base64_of(hex: &str) -> String {
     use base64::Engine;
     let bytes: Vec<u8> = (0..hex.len()).step_by(2).filter_map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect();

@@ -34,7 +34,7 @@ impl ObtainedCertificates {
 
     /// From the next handshake on. Says what was there before.
     pub fn put(&self, name: &str, certificate: LoadedCertificate) -> Option<Arc<CertificateFacts>> {
-        let certificate = if self.are_stapled() { self.staples.attach(certificate) } else { certificate };
+        let certificate = if self.are_stapled() { self.attach(certificate) } else { certificate };
         let before = self.table.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), certificate);
         before.map(|before| before.facts)
     }
@@ -50,8 +50,17 @@ impl ObtainedCertificates {
         }
         for certificate in self.table.write().unwrap_or_else(PoisonError::into_inner).values_mut() {
             let plain = LoadedCertificate { staple: None, ..certificate.clone() };
-            *certificate = if are_stapled { self.staples.attach(plain) } else { plain };
+            *certificate = if are_stapled { self.attach(plain) } else { plain };
         }
+    }
+
+    /// A responder may have said of it before that it is revoked, when other names had it.
+    fn attach(&self, certificate: LoadedCertificate) -> LoadedCertificate {
+        let certificate = self.staples.attach(certificate);
+        if let Some(slot) = certificate.staple.as_ref().filter(|slot| slot.is_revoked()) {
+            self.staples.note_revoked(slot);
+        }
+        certificate
     }
 
     pub fn are_stapled(&self) -> bool {

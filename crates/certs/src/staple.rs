@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
-use tidegate_ocsp::{CertificateId, Course, Effect, Failure, Fault, Question, question, verify};
+use tidegate_ocsp::{CertificateId, Course, Effect, Failure, Fault, Question, Standing, question, verify};
 
 /// One chain and what can be stapled to it.
 pub struct StapleSlot {
@@ -135,6 +135,11 @@ impl Table {
 }
 
 impl StapleSlot {
+    /// By the responder's word.
+    pub fn is_revoked(&self) -> bool {
+        matches!(self.course().standing(), Standing::Revoked { .. })
+    }
+
     /// The certificate that it is about, in DER.
     pub fn leaf_der(&self) -> &[u8] {
         self.plain.cert.first().map_or(&[], |leaf| leaf.as_ref())

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsSurvivors, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
@@ -76,6 +77,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     check_folders(configuration, &mut findings);
     check_users(configuration, &mut findings);
     check_ticket_keys(configuration, &mut findings);
+    check_acme_roots(configuration, &mut findings);
     check_cache(configuration, &mut findings);
     findings
 }
@@ -181,6 +183,19 @@ fn check_ticket_keys(configuration: &Configuration, findings: &mut Vec<Finding>)
     for error in FileKeys::load(configuration.ticket_keys.files()).err().into_iter().flatten() {
         let finding = certificate_finding(CertFinding::from(&error), None, Place::Whole);
         findings.push(Finding { code: "ticket-key", ..finding });
+    }
+}
+
+/// Whom the CAs that certificates are obtained from are trusted by.
+fn check_acme_roots(configuration: &Configuration, findings: &mut Vec<Finding>) {
+    let of_sites = configuration.sites.iter().filter_map(|site| configuration.acme_of(site));
+    let roots: BTreeSet<PathBuf> = of_sites
+        .flat_map(|acme| acme.authorities.iter().filter_map(|authority| authority.root.clone()).collect::<Vec<_>>())
+        .collect();
+    for root in roots {
+        if let Err(error) = roots_of_file(&root) {
+            findings.push(certificate_finding(CertFinding::from(&error), None, Place::File(root, None)));
+        }
     }
 }
 

@@ -384,7 +384,10 @@ impl Control {
             tracing::error!(%error, "changes of files will not be noticed");
         }
         self.watch.configuration = watched;
-        if are_certificates_new {
+        if are_certificates_new && !self.unfit.certificates.is_empty() {
+            // What did not fit may be named no more.
+            self.renew_certificates();
+        } else if are_certificates_new {
             // As with users. One that was revoked in this moment must not be let in for a day.
             self.renew_client_trust();
         }

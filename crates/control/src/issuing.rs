@@ -172,6 +172,7 @@ impl Control {
             process.registry.certificates().note_on_demand(on_demand_result(&outcome));
             let answer = match outcome {
                 Ok(()) => {
+                    forget_bound(&bound, &name);
                     process.challenges.set_at_hand(&name, true);
                     Answer::Certificate
                 }
@@ -228,6 +229,12 @@ fn note_bound(bound: &Mutex<OnDemandBound>, name: &str) {
     }
 }
 
+/// It was in the way of this name, and is no more.
+fn forget_bound(bound: &Mutex<OnDemandBound>, name: &str) {
+    let mut bound = bound.lock().unwrap_or_else(PoisonError::into_inner);
+    bound.reached.take_if(|(_, reached)| reached == name);
+}
+
 const BOUND_REMEDY: &str = "raise `names-per-hour=`, or let `ask` allow fewer names; handshakes for new names fail until then";
 
 fn on_demand_result(outcome: &Result<(), Refusal>) -> OnDemandResult {
@@ -249,12 +256,14 @@ fn of_refusal(refusal: &Refusal) -> Answer {
 }
 
 fn numbers(obtained: &[NameStatus]) -> ObtainedNumbers {
-    let count = |is: fn(&NameStatus) -> bool| obtained.iter().filter(|status| is(status)).count() as u64;
+    let now = Timestamp::now();
+    let count = |is: &dyn Fn(&NameStatus) -> bool| obtained.iter().filter(|status| is(status)).count() as u64;
+    let is_good = |status: &NameStatus| !status.is_revoked && status.not_after.is_some_and(|end| end > now);
     ObtainedNumbers {
-        ready: count(|status| status.not_after.is_some()),
-        missing: count(|status| status.not_after.is_none()),
-        failing: count(|status| status.failures_in_a_row > 0),
-        late: count(|status| status.is_late),
+        ready: count(&is_good),
+        missing: count(&|status| !is_good(status)),
+        failing: count(&|status| status.failures_in_a_row > 0),
+        late: count(&|status| status.is_late && is_good(status)),
     }
 }
 

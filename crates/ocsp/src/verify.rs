@@ -49,6 +49,8 @@ pub fn verify(response: &[u8], id: &CertificateId, issuer: &[u8], now: Timestamp
     }
     let verdict = match single.standing {
         SingleStanding::Good => Verdict::Good,
+        // RFC 6960 section 2.2: so answers a responder that has never heard of the certificate, such as one that lags behind its CA.
+        SingleStanding::Revoked { at_seconds: 0 } => return Err(Fault::Unknown),
         SingleStanding::Revoked { at_seconds } => Verdict::Revoked { at: timestamp(at_seconds) },
         SingleStanding::Unknown => return Err(Fault::Unknown),
     };

@@ -115,6 +115,9 @@ fn a_revoked_certificate_is_known_as_such_and_an_unknown_one_is_a_fault() {
     world.authority.revoke(&world.leaf).expect("written");
     let at = "2026-01-01T00:00:00Z".parse().expect("a time");
     assert_eq!(world.verify(&world.answer(Signer::Issuer)).expect("it is signed").verdict, Verdict::Revoked { at });
+    // Who says so of a certificate that it does not know has not revoked it.
+    world.authority.disown(&world.leaf).expect("written");
+    assert_eq!(world.verify(&world.answer(Signer::Issuer)), Err(Fault::Unknown));
     // Of the same name, with the key of another: its index does not have the serial.
     let other = World::new(Key::Ecdsa);
     let strange = other.authority.issue("b.example", &Leaf::default()).expect("a certificate");

@@ -40,6 +40,9 @@ const FAMILIES: &[&[u8]] = &[
     b"x-forwarded-",
     b"client-cert",
     b"ssl-client",
+    b"ssl-cert",
+    b"proxy-client-cert",
+    b"x-client-subject",
     b"x-ssl-",
     b"x-client-cert",
     b"x-tls-client",
@@ -55,7 +58,8 @@ const NAMES: &[&[u8]] = &[
     b"x-real-ip",
     b"x-client-verify",
     b"x-client-dn",
-    b"x-client-subject",
+    b"x-client-s-dn",
+    b"x-client-i-dn",
     b"x-client-san",
     b"x-client-cn",
     b"x-client-issuer",
@@ -189,6 +193,10 @@ mod tests {
         check("ssl-client-subject-dn", false);
         check("X-Client-Certificate", false);
         check("X-Client-DN", false);
+        check("X-Client-S-DN", false);
+        check("X_Client_Subject_DN", false);
+        check("Ssl-Cert", false);
+        check("Proxy-Client-Cert", false);
         check("X-ARR-ClientCert", false);
         check("X-Amzn-Mtls-Clientcert-Leaf", false);
         check("Client-Version", true);

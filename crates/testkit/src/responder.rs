@@ -138,6 +138,11 @@ impl ResponderAuthority {
         self.put(&issued.serial, REVOKED)
     }
 
+    /// The same, in the words of a responder that has never heard of it (RFC 6960 section 2.2).
+    pub fn disown(&self, issued: &Issued) -> Result<(), String> {
+        self.put(&issued.serial, "R\t400101000000Z\t700101000000Z,certificateHold")
+    }
+
     /// What is answered to a question, in DER; `days` until the next update.
     pub fn answer(&self, question: &[u8], signer: Signer, days: u32) -> Result<Vec<u8>, String> {
         // Questions may come at the same time.

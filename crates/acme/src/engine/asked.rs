@@ -1,7 +1,9 @@
 //! What is asked of the engine about single names: renew, revoke, and names on demand, which come from whoever connects. The loop is in `mod`.
 
 use super::outcome::{answer_all, certificate_of};
-use super::{Allowed, Doing, Done, Engine, Name, Phase, WAITERS_MAX, Waiter};
+use super::{
+    Allowed, Doing, Done, Engine, Name, Phase, REPLACED_AGAIN_AFTER, REPLACED_AGAIN_AFTER_MAX, Replacing, WAITERS_MAX, Waiter,
+};
 use crate::attempt;
 use crate::cause::{Blame, Cause};
 use crate::interface::{Fault, News, Refusal, RevocationReason, Wanted};
@@ -61,13 +63,10 @@ impl Engine {
         let is_news = |held: &&mut Held| held.leaf.der[..] == *leaf_der && !held.facts.is_revoked;
         let Some(held) = known.held.as_mut().filter(is_news) else { return };
         held.facts.is_revoked = true;
+        let now = Timestamp::now();
+        known.replacing = Some(Replacing::after(known.replacing, self.shared.timing.back_off_factor, now));
         // What failed while it was good could wait.
         known.history.trouble = None;
-        known.fault = Some(Fault {
-            at: Timestamp::now(),
-            cause: format!("the certificate of {subject} is revoked, says the CA's OCSP responder"),
-            remedy: "another one is obtained by itself; ask the CA why".into(),
-        });
         // An attempt that is under way writes what it finds itself.
         if !matches!(known.phase, Phase::Ordering | Phase::Elsewhere(_)) {
             let (shared, subject, facts) = (self.shared.clone(), subject.clone(), held.facts.clone());
@@ -215,6 +214,20 @@ impl Engine {
         let refusal = name.last_fault().map_or(Refusal::Busy, Refusal::Failed);
         self.drop_name(subject);
         answer_all(waiters, &Err(refusal));
+    }
+}
+
+impl Replacing {
+    /// The first is replaced at once.
+    fn after(before: Option<Replacing>, back_off_factor: f64, now: Timestamp) -> Replacing {
+        let is_soon = |before: &Replacing| now.duration_since(before.found_at) < REPLACED_AGAIN_AFTER_MAX * 2;
+        let before = before.filter(is_soon).map_or(0, |before| before.before + 1);
+        let wait = match before.checked_sub(1) {
+            None => SignedDuration::ZERO,
+            Some(doubled) => (REPLACED_AGAIN_AFTER * (1 << doubled.min(10))).min(REPLACED_AGAIN_AFTER_MAX),
+        };
+        let wait = SignedDuration::from_millis((wait.as_millis() as f64 * back_off_factor) as i64);
+        Replacing { found_at: now, before, again_at: now.checked_add(wait).unwrap_or(now) }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::answers;
 use crate::attempt::{self, Outcome, Task};
 use crate::cause::Cause;
 use crate::certificate::Bundle;
-use crate::decide::{self, Next, Why};
+use crate::decide::{self, Authority, Next, Why};
 use crate::interface::{Fault, NameStatus, News, OnDemandSite, Refusal, RevocationReason, State, TlsAnswer, Wanted};
 use crate::kept::Unkept;
 use crate::look::{self, Seen};
@@ -102,7 +102,24 @@ struct Name {
     fault: Option<Fault>,
     /// What is in use and storage has not taken so far.
     unkept: Option<Box<Unkept>>,
+    /// Since it was found revoked, last.
+    replacing: Option<Replacing>,
 }
+
+/// What is replaced because a responder calls it revoked. A responder that says so of everything must not empty the CA's quota, and every order
+/// succeeds.
+#[derive(Debug, Clone, Copy)]
+struct Replacing {
+    found_at: Timestamp,
+    /// How many were found revoked before it, each not long after the one before.
+    before: u32,
+    /// No order until then.
+    again_at: Timestamp,
+}
+
+/// Between orders for certificates that are found revoked soon after each other: after the second one, doubled from there.
+const REPLACED_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(15);
+const REPLACED_AGAIN_AFTER_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -119,6 +136,16 @@ enum Phase {
 }
 
 impl Name {
+    fn next(&self, authorities: &[Authority<'_>], now: Timestamp) -> Next {
+        let next = decide::decide(self.held.as_ref(), &self.history, authorities, self.is_asked, now);
+        match (next, self.replacing) {
+            (Next::Order { why: Why::Revoked, .. }, Some(replacing)) if replacing.again_at > now => {
+                Next::Wait { until: replacing.again_at }
+            }
+            (next, _) => next,
+        }
+    }
+
     fn last_fault(&self) -> Option<Fault> {
         let of_history =
             |trouble: &Trouble| Fault { at: trouble.at, cause: trouble.cause.clone(), remedy: trouble.remedy.clone() };
@@ -137,7 +164,8 @@ enum Doing {
 enum Done {
     Attempt(Subject, Outcome),
     Look(Subject, Result<Seen, Cause>),
-    Revoked(Subject, Result<(), Cause>, Waiter),
+    /// With why that cannot be kept, if it cannot.
+    Revoked(Subject, Result<Option<Cause>, Cause>, Waiter),
     /// A name on demand: what storage has, or else what `ask` said.
     Asked(Subject, Rc<Wanted>, OnDemand, Result<Allowed, on_demand::Denied>),
     /// A name on demand must not be renewed.
@@ -311,6 +339,7 @@ impl Engine {
             late_told_at: None,
             fault: None,
             unkept: None,
+            replacing: None,
         };
         self.names.insert(subject.clone(), name);
         self.to_look.push_back(subject.clone());
@@ -354,7 +383,7 @@ impl Engine {
             }
         }
         let authorities = self.standings.authorities(&name.wanted.acme, now);
-        let next = decide::decide(name.held.as_ref(), &name.history, &authorities, name.is_asked, now);
+        let next = name.next(&authorities, now);
         let look_at = name.looked_at.checked_add(self.shared.timing.look_again).unwrap_or(now);
         match next {
             // What is in use has to be stored first: an attempt would find an older one there.
@@ -456,7 +485,7 @@ impl Engine {
         let Some(name) = self.names.get_mut(&subject).filter(|name| name.phase == Phase::Queued) else { return };
         let authorities = self.standings.authorities(&name.wanted.acme, now);
         // Decided again: it may have stood in line for long.
-        match decide::decide(name.held.as_ref(), &name.history, &authorities, name.is_asked, now) {
+        match name.next(&authorities, now) {
             Next::Order { authority, stage, .. } => {
                 name.phase = Phase::Ordering;
                 self.attempts += 1;
@@ -556,8 +585,9 @@ impl Engine {
             serial: held.map(|held| held.leaf.serial.clone()),
             directory: held.and_then(|held| held.facts.directory.clone()),
             is_late: held.is_some_and(|held| decide::is_late(held, now)),
+            is_revoked: held.is_some_and(|held| held.facts.is_revoked),
             failures_in_a_row: name.history.failures_in_a_row,
-            last_fault: name.last_fault(),
+            last_fault: name.last_fault().or_else(|| revoked_fault(subject, name, now)),
             next_attempt_at: match name.phase {
                 Phase::Waiting(_) => name.next_at,
                 Phase::Unread | Phase::Queued | Phase::Ordering | Phase::Elsewhere(_) | Phase::Looking => None,
@@ -565,4 +595,14 @@ impl Engine {
         };
         self.table().insert(subject.to_string(), status);
     }
+}
+
+/// Where nothing else is in the way of another one.
+fn revoked_fault(subject: &Subject, name: &Name, now: Timestamp) -> Option<Fault> {
+    name.held.as_ref().filter(|held| held.facts.is_revoked)?;
+    Some(Fault {
+        at: name.replacing.map_or(now, |replacing| replacing.found_at),
+        cause: format!("the certificate of {subject} is revoked"),
+        remedy: "another one is obtained by itself".into(),
+    })
 }

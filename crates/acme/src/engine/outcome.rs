@@ -180,22 +180,33 @@ impl Engine {
         answer_all(waiters, &Err(Refusal::Failed(fault)));
     }
 
-    pub(super) fn take_revoked(&mut self, subject: &Subject, outcome: Result<(), Cause>, reply: Waiter) {
+    /// What was revoked goes on being used until there is another, as with one that somebody else has revoked, and also after a restart.
+    pub(super) fn take_revoked(&mut self, subject: &Subject, outcome: Result<Option<Cause>, Cause>, reply: Waiter) {
         let now = Timestamp::now();
+        let fault = |cause: Cause| Fault { at: now, cause: cause.text, remedy: cause.remedy };
         let result = match outcome {
-            Ok(()) => {
+            Ok(unkept) => {
                 if let Some(name) = self.names.get_mut(subject) {
                     if let Some(held) = &mut name.held {
                         held.facts.is_revoked = true;
                     }
                     name.history.trouble = None;
-                    let why = "its certificate was revoked; another one is being obtained".to_owned();
-                    (self.news)(News::Withdrawn { name: subject.to_string(), why });
+                    name.replacing = None;
+                    tracing::warn!(name = %subject, "the certificate is revoked, and in use until there is another");
                     self.schedule(subject);
                 }
-                Ok(())
+                match unkept {
+                    None => Ok(()),
+                    Some(cause) => {
+                        let text = format!(
+                            "the CA has revoked it, and this process knows; others and a restart do not, since {}",
+                            cause.text
+                        );
+                        Err(Refusal::Failed(Fault { at: now, cause: text, remedy: cause.remedy }))
+                    }
+                }
             }
-            Err(cause) => Err(Refusal::Failed(Fault { at: now, cause: cause.text, remedy: cause.remedy })),
+            Err(cause) => Err(Refusal::Failed(fault(cause))),
         };
         let _ = reply.send(result);
     }

@@ -28,6 +28,7 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
             Holds { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
             Holds { form: Form::Empty, .. } => diagnostic.note("it is empty"),
             Holds { form: Form::Store, .. } => diagnostic.help(TAKE_APART),
+            Holds { form: Form::Utf16, .. } => diagnostic.note(UTF_16).help(SAVE_AGAIN),
             Holds { blocks: 0, .. } => {
                 diagnostic.note("it holds no PEM block at all").help("convert it with `openssl x509 -inform der`")
             }
@@ -62,6 +63,7 @@ pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBu
         Holds { has_certificate: true, .. } => diagnostic.help("it holds a certificate: are `cert=` and `key=` swapped?"),
         Holds { form: Form::Empty, .. } => diagnostic.note("it is empty"),
         Holds { form: Form::Store, .. } => diagnostic.help(TAKE_APART),
+        Holds { form: Form::Utf16, .. } => diagnostic.note(UTF_16).help(SAVE_AGAIN),
         Holds { form: Form::Der, .. } => diagnostic
             .note("it holds no PEM block at all")
             .help("convert it with `openssl pkey -inform der -in old.key -out new.key`"),
@@ -70,6 +72,8 @@ pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBu
     None
 }
 
+const UTF_16: &str = "it is UTF-16 text";
+const SAVE_AGAIN: &str = "save it as UTF-8 or ASCII";
 const TAKE_APART: &str =
     "it is a PKCS#12 store (PFX): take it apart with `openssl pkcs12 -nodes -in old.pfx -out new.pem`, and name that file";
 
@@ -88,6 +92,8 @@ pub struct Holds {
 enum Form {
     Empty,
     Der,
+    /// As some editors of other systems save text.
+    Utf16,
     /// PKCS#12, by the version that it begins with (RFC 7292 section 4).
     Store,
     Text,
@@ -102,6 +108,7 @@ fn form_of(bytes: &[u8]) -> Form {
             Form::Store
         }
         [0x30, ..] => Form::Der,
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => Form::Utf16,
         _ => Form::Text,
     }
 }
@@ -155,7 +162,8 @@ fn holds(bytes: &[u8]) -> Result<Holds, String> {
     let form = form_of(bytes);
     let mut pem = Holds { has_certificate: false, has_key: false, has_encrypted_key: false, has_list: false, blocks: 0, form };
     pem.has_encrypted_key = memmem::find(bytes, b"ENCRYPTED").is_some();
-    // Decoding is left to whoever loads it: with 50,000 certificates it was a tenth of the start.
+    // What stands between the lines is left to whoever loads it, for it alone knows what it can read; and decoding it here was a tenth of a start with
+    // 50,000 certificates.
     let mut open: Option<&[u8]> = None;
     for line in bytes.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii) {
         let label = |start: &[u8]| line.strip_prefix(start).and_then(|rest| rest.strip_suffix(b"-----"));
@@ -165,25 +173,19 @@ fn holds(bytes: &[u8]) -> Result<Holds, String> {
                 pem.note(begun);
                 open = None;
             }
-            // A key that is encrypted in the old form has headers, and that it is encrypted says more.
-            Some(_) if pem.has_encrypted_key || line.iter().all(|byte| is_base64(*byte)) => {}
-            Some(begun) if line.starts_with(b"-----") => return Err(no_end(begun)),
-            Some(_) => return Err(NO_PEM.into()),
+            Some(begun) if label(b"-----BEGIN ").is_some() => return Err(no_end(begun)),
+            Some(_) => {}
         }
     }
     match open {
-        Some(_) if pem.has_encrypted_key => Ok(pem),
-        Some(begun) => Err(no_end(begun)),
-        None => Ok(pem),
+        // A key that is encrypted in the old form has headers, and that it is encrypted says more.
+        Some(begun) if !pem.has_encrypted_key => Err(no_end(begun)),
+        Some(_) | None => Ok(pem),
     }
 }
 
 fn no_end(label: &[u8]) -> String {
     format!("{NO_PEM}: the line `-----END {}-----` is missing", String::from_utf8_lossy(label))
-}
-
-fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
 impl Holds {

@@ -48,7 +48,7 @@ pub enum CertificateState {
     Ready,
     /// There is one, and it should have been renewed by now.
     Late,
-    /// The OCSP responder says so. It is served until there is another.
+    /// By us, or so says the OCSP responder. It is served until there is another.
     Revoked,
     /// Its time is over, and it is served all the same.
     Expired,
@@ -136,12 +136,16 @@ impl Control {
     }
 
     fn obtained_report(&self, site: String, status: NameStatus) -> CertificateReport {
+        let now = Timestamp::now();
         let loaded = self.tls.obtained.get(&status.name);
         let are_stapled = self.tls.obtained.are_stapled();
         let state = match status.state {
-            State::Missing | State::Ready if loaded.as_ref().is_some_and(|loaded| is_revoked(loaded, are_stapled)) => {
+            State::Missing | State::Ready
+                if status.is_revoked || loaded.as_ref().is_some_and(|loaded| is_revoked(loaded, are_stapled)) =>
+            {
                 CertificateState::Revoked
             }
+            State::Missing if status.not_after.is_some_and(|end| end <= now) => CertificateState::Expired,
             State::Reading => CertificateState::Reading,
             State::Queued | State::Ordering => CertificateState::Ordering,
             State::Missing => CertificateState::Missing,
@@ -156,7 +160,7 @@ impl Control {
             state,
             not_before: loaded.as_ref().map(|loaded| loaded.facts.not_before),
             not_after: status.not_after,
-            staple: loaded.as_ref().and_then(|loaded| staple_report(loaded, are_stapled, Timestamp::now())),
+            staple: loaded.as_ref().and_then(|loaded| staple_report(loaded, are_stapled, now)),
             key: loaded.map(|loaded| loaded.facts.key_algorithm.to_string()),
             obtained: Some(ObtainedReport {
                 serial: status.serial,

@@ -47,7 +47,7 @@ impl StapleState {
 /// By the responder's word. `is_on`: the site staples.
 pub(super) fn is_revoked(certificate: &LoadedCertificate, is_on: bool) -> bool {
     let slot = certificate.staple.as_ref().filter(|_| is_on);
-    slot.is_some_and(|slot| matches!(slot.course().standing(), Standing::Revoked { .. }))
+    slot.is_some_and(|slot| slot.is_revoked())
 }
 
 /// `None` where there is nothing to be said. `is_on`: the site staples.

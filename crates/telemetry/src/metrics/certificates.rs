@@ -20,7 +20,7 @@ pub struct CertificateEnd {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ObtainedNumbers {
     pub ready: u64,
-    /// Without one so far.
+    /// Without a good one: none so far, or one that has ended or was revoked.
     pub missing: u64,
     /// Of both: the last attempt failed.
     pub failing: u64,

@@ -213,6 +213,10 @@ fn not_stapled(certificate: &Certificate) -> Option<String> {
     let staple = certificate.staple.as_ref()?;
     let names = certificate.names.join(" ");
     if let Some(at) = &staple.revoked_at {
+        // What is done about it, or is in the way, is told as of every other that is obtained.
+        if certificate.obtained.as_ref().is_some_and(|obtained| obtained.fault.is_some()) {
+            return None;
+        }
         let remedy = if certificate.obtained.is_some() { "another one is obtained by itself" } else { "have another one issued" };
         return Some(format!("{names}: revoked by its CA at {}; {remedy}\n", time(at)));
     }

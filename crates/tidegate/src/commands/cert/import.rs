@@ -161,7 +161,7 @@ async fn present_instead(
     if present.loaded.certified_key.cert.first().is_some_and(|present| **present == *leaf) {
         return Some(Fate::Kept("it is there already".to_owned()));
     }
-    if wanted.replace {
+    if wanted.replace || present.is_revoked {
         return None;
     }
     if until >= certificate.not_after {

@@ -34,6 +34,8 @@ pub struct Place {
 pub struct Stored {
     pub bundle: Zeroizing<String>,
     pub loaded: LoadedCertificate,
+    /// It is there until there is another.
+    pub is_revoked: bool,
 }
 
 impl Place {
@@ -108,7 +110,13 @@ pub async fn read(store: &Store, subject: &Subject) -> Result<Option<Stored>, Re
     let text = std::str::from_utf8(&bytes).map_err(|_| ReadFault::Damaged(format!("{key} is no text")))?;
     let loaded = LoadedCertificate::from_pem((Path::new(&key), text.as_bytes()), None)
         .map_err(|error| ReadFault::Damaged(error.to_string()))?;
-    Ok(Some(Stored { bundle: Zeroizing::new(text.to_owned()), loaded }))
+    let facts = store.read(&stored::facts_key(subject)).await.map_err(ReadFault::Storage)?;
+    let facts = facts.and_then(|bytes| stored::parse::<stored::Facts>(&bytes));
+    let bundle = Bundle(Zeroizing::new(text.to_owned()));
+    // Facts of another certificate say nothing of this one.
+    let is_revoked =
+        facts.is_some_and(|facts| facts.is_revoked && bundle.leaf_for(subject).is_ok_and(|leaf| leaf.serial == facts.serial));
+    Ok(Some(Stored { bundle: bundle.0, loaded, is_revoked }))
 }
 
 impl fmt::Display for ReadFault {
