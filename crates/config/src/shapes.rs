@@ -8,7 +8,7 @@ use crate::syntax::{Entry, Literal, Name, Node, Value};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Who writes by hand has about as many; beyond it, pieces are parsed one by one.
+/// Who writes by hand has about as many; with one more, all are forgotten.
 const SHAPES_MAX: usize = 64;
 /// Longer pieces are seldom alike, and what is remembered of a shape is about ten times its text.
 const PIECE_BYTES_MAX: usize = 16 << 10;
@@ -43,9 +43,11 @@ impl Shapes {
             return Some(shape.filled(text, &texts, file));
         }
         let nodes = parse()?;
-        if self.known.len() < SHAPES_MAX {
-            self.known.entry(key).or_insert_with(|| Shape::of(&nodes, text, texts));
+        if self.known.len() == SHAPES_MAX {
+            // Those that follow may be alike, whatever stood before them.
+            self.known.clear();
         }
+        self.known.entry(key).or_insert_with(|| Shape::of(&nodes, text, texts));
         Some(nodes)
     }
 }

@@ -78,7 +78,7 @@ fn is_forwarding(name: &[u8]) -> bool {
         name.len() == known.len() && folded.eq(known.iter().copied())
     };
     match name.first() {
-        Some(b'x' | b'X' | b'c' | b'C' | b's' | b'S') => {
+        Some(b'x' | b'X' | b'c' | b'C' | b's' | b'S' | b'p' | b'P') => {
             let is_of = |family: &&[u8]| name.get(..family.len()).is_some_and(|start| folds_to(start, family));
             FAMILIES.iter().any(is_of) || NAMES.iter().any(|known| folds_to(name, known))
         }
