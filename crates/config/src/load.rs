@@ -519,7 +519,8 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
     for batch in nodes.chunks(BATCH) {
         let apart = {
             let (sources, environment, pools) = (lowering.sources, lowering.environment, &lowering.pools_written);
-            in_parallel(batch, |top| lowered_apart(sources, environment, pools, top))
+            let lower = |top| lowered_apart(sources, environment, pools, top);
+            if batch.len() < PARALLEL_MIN { batch.iter().map(lower).collect() } else { in_parallel(batch, lower) }
         };
         for (top, apart) in batch.iter().zip(apart) {
             match apart {
@@ -533,6 +534,8 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
 
 /// So many are lowered before they are merged: what each of them adds takes memory until then.
 const BATCH: usize = 2_048;
+/// Fewer are lowered in milliseconds. What threads allocate lies in parts of the heap of their own, which a process that is reloaded often would hold.
+const PARALLEL_MIN: usize = 1_024;
 
 /// What a line at the top level adds when it is looked at by itself.
 enum Apart<'t> {
