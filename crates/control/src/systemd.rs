@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "the other tests run it as a process of its own"]
+    #[ignore = "the tests beside it run it as a process of its own, since what it changes is the environment of the process"]
     fn service() {
         let listener = || TcpListener::bind("127.0.0.1:0").expect("a listening socket");
         // Nobody has started us for a case: all ignored tests are being run.
