@@ -74,7 +74,7 @@ pub async fn http(store: &Store, token: &str, now: Timestamp) -> Option<String> 
     read(store, &http_answer_key(token), now).await?.key_authorization
 }
 
-/// The same for `tls-alpn-01`.
+/// The answer to a challenge of `tls-alpn-01` for this server name, if an order waits for one.
 pub async fn tls(store: &Store, server_name: &str, now: Timestamp) -> Option<TlsAnswer> {
     let answer = read(store, &tls_answer_key(server_name)?, now).await?;
     Some(TlsAnswer { subject: answer.subject?, digest: answer.digest? })

@@ -21,7 +21,7 @@ pub struct Cause {
 pub enum Blame {
     /// DNS, ports, settings: whoever runs this. The CA has counted a failure.
     Setup,
-    /// The same, found before the CA was asked; it has counted nothing.
+    /// A fault of whoever asks, found before the CA was asked; nothing of it counts there.
     Preflight,
     /// The CA itself, or the way to it.
     Authority,

@@ -48,7 +48,7 @@ pub enum CertificateFault {
     NoKey,
     /// The key is not the certificate's.
     OtherKey,
-    /// It is good, but for other names.
+    /// The certificate is good, but for other names.
     OtherNames(String),
 }
 

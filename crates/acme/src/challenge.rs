@@ -22,7 +22,7 @@ enum What {
 }
 
 /// What the CA wants to see.
-pub struct Answer<'a> {
+pub struct ChallengeAnswer<'a> {
     pub token: &'a str,
     pub key_authorization: &'a instant_acme::KeyAuthorization,
 }
@@ -33,7 +33,7 @@ pub async fn present(
     subject: &Subject,
     acme: &Acme,
     challenge: AcmeChallenge,
-    answer: Answer<'_>,
+    answer: ChallengeAnswer<'_>,
 ) -> Result<Presented, Cause> {
     let what = match challenge {
         AcmeChallenge::Http01 => {

@@ -26,7 +26,7 @@ const LIMITED_DEFAULT: SignedDuration = SignedDuration::from_hours(1);
 pub struct Authority<'a> {
     pub directory: &'a str,
     pub staging: Option<&'a str>,
-    /// It fails for other names as well, and is left alone until then.
+    /// Until when this CA is left alone, because it fails for other names as well.
     pub resting_until: Option<Timestamp>,
 }
 
@@ -55,7 +55,7 @@ pub enum Next {
 pub enum Why {
     /// There is none.
     First,
-    /// Its time to be renewed has come.
+    /// The certificate's time to be renewed has come.
     Due,
     /// The one there is came from a CA that the settings do not name any more.
     Moved,

@@ -95,7 +95,7 @@ impl Issuing {
         answer.await.ok()?
     }
 
-    /// The same for the name in a handshake of `tls-alpn-01`.
+    /// The answer for the name in a handshake of `tls-alpn-01`.
     pub async fn tls_answer(&self, server_name: &str) -> Option<TlsAnswer> {
         let (reply, answer) = oneshot::channel();
         self.commands.try_send(Command::TlsAnswer { server_name: server_name.to_owned(), reply }).ok()?;

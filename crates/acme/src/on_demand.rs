@@ -72,7 +72,7 @@ pub async fn ask(shared: &Shared, subject: &Subject, settings: &OnDemand) -> Res
 }
 
 #[derive(Debug)]
-struct Answer {
+struct EndpointAnswer {
     at: Timestamp,
     /// Who gave it: a changed `ask` is not bound by what the one before it has said.
     ask: String,
@@ -82,7 +82,7 @@ struct Answer {
 /// What was answered a moment ago, and how many names were begun in the last hour.
 #[derive(Debug, Default)]
 pub struct Gate {
-    answers: HashMap<Subject, Answer>,
+    answers: HashMap<Subject, EndpointAnswer>,
     order: VecDeque<Subject>,
     begun: VecDeque<Timestamp>,
 }
@@ -96,7 +96,7 @@ impl Gate {
     }
 
     pub fn remember(&mut self, subject: &Subject, ask: &str, outcome: Result<(), String>, now: Timestamp) {
-        let answer = Answer { at: now, ask: ask.to_owned(), outcome };
+        let answer = EndpointAnswer { at: now, ask: ask.to_owned(), outcome };
         if self.answers.insert(subject.clone(), answer).is_none() {
             self.order.push_back(subject.clone());
         }

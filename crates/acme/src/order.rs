@@ -2,7 +2,7 @@
 //! It can be left at any point and taken up again by the order's address and the key. Who orders what, when and where is in `attempt`.
 
 use crate::cause::{Blame, Cause, Context, Said, another_challenge_could_mend, said_by_authority};
-use crate::challenge::{Answer, present};
+use crate::challenge::{ChallengeAnswer, present};
 use crate::contact::Conversation;
 use crate::keys;
 use crate::nonce::{repeat, repeat_safe};
@@ -120,7 +120,7 @@ impl Placed<'_> {
                 return Err(not_offered(&name, conversation, kind));
             };
             let key_authorization = challenge.key_authorization();
-            let answer = Answer { token: &challenge.token, key_authorization: &key_authorization };
+            let answer = ChallengeAnswer { token: &challenge.token, key_authorization: &key_authorization };
             let presented = present(shared, subject, acme, kind, answer)
                 .await
                 .map_err(|cause| Failure { is_mendable: true, ..Failure::new(cause) })?;

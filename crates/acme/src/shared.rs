@@ -67,7 +67,7 @@ impl Shared {
         self.emails.borrow().iter().any(|known| known.as_deref() == email)
     }
 
-    /// One for each resolver that is configured.
+    /// The look-up that asks this resolver; one is kept for each that is configured.
     pub fn lookup(&self, resolver: Option<SocketAddr>) -> Result<Lookup, LookupFault> {
         if let Some(known) = self.lookups.borrow().get(&resolver) {
             return Ok(known.clone());
@@ -77,7 +77,7 @@ impl Shared {
         Ok(lookup)
     }
 
-    /// One for each provider that is configured; it remembers zones.
+    /// The publisher at this provider; one is kept for each that is configured, and remembers zones.
     pub fn publisher(&self, dns: &AcmeDns, lookup: Lookup) -> Result<Rc<Publisher>, DnsFault> {
         if let Some(known) = self.publishers.borrow().get(dns) {
             return Ok(known.clone());

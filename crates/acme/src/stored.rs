@@ -109,7 +109,7 @@ pub struct Facts {
     pub replaces: Option<String>,
     #[serde(default)]
     pub advice: Option<Advice>,
-    /// It was revoked, and is only kept until there is another.
+    /// Whether the certificate was revoked, and is only kept until there is another.
     #[serde(default)]
     pub is_revoked: bool,
 }

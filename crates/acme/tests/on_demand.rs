@@ -39,7 +39,7 @@ impl Ask {
         Ask { settings: OnDemand { ask, names_per_hour, wait: Duration::from_secs(20) }, asked }
     }
 
-    /// One that allows nothing.
+    /// An endpoint that allows no name.
     fn refusing() -> Ask {
         let mut ask = Ask::start(60);
         ask.settings.ask = ask.settings.ask.replace("/may?x=1", "/may?never=");

@@ -137,7 +137,7 @@ impl<'a, C: Candidate> Tier<'a, C> {
         self.servers[position].state().in_flight.get()
     }
 
-    /// One of the tier by weight; `random` is uniform below 2^32.
+    /// A server of the tier, by weight; `random` is uniform below 2^32.
     fn by_weight(&self, without: Option<usize>, random: u64) -> Option<usize> {
         let total = self.weight.saturating_sub(without.map_or(0, |position| self.weight_of(position)));
         let mut left = ((u128::from(random) * u128::from(total)) >> 32) as u64;

@@ -29,7 +29,7 @@ struct Claimant {
     skip: u64,
     /// Slots of its permutation that it has looked at.
     looked: u64,
-    /// It may take a slot once the rounds times its weight have come so far.
+    /// The claimant may take a slot once the rounds times its weight have come so far.
     due: u64,
 }
 

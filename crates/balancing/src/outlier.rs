@@ -74,7 +74,7 @@ impl fmt::Display for Why {
 /// What a server answered within a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Its identity.
+    /// The server's identity.
     pub server: u64,
     pub good: u64,
     pub bad: u64,

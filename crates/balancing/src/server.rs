@@ -15,7 +15,7 @@ pub struct ServerState {
     pub weight: Cell<u32>,
     /// The lowest number is used first.
     pub priority: Cell<u8>,
-    /// It stands in the zone of this proxy, or zones are not in use.
+    /// Whether the server stands in the zone of this proxy, or zones are not in use.
     pub is_local: Cell<bool>,
     /// Identity for `hash`: the same server keeps its keys whatever its position.
     pub identity_hash: u64,
@@ -66,7 +66,7 @@ impl ServerState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Serving,
-    /// It was not asked yet.
+    /// No check has asked the server yet.
     Unknown,
     /// Down or ejected: only when nothing else is left.
     Shunned,

@@ -89,7 +89,7 @@ mod tests {
         check(&[95, 5], &[95, 6], 0.015);
     }
 
-    /// It is a promise: a release that moved clients would end their sessions.
+    /// Places are a promise: a release that moved clients would end their sessions.
     #[test]
     fn keys_have_their_place_for_ever() {
         let shares = shares(&[50, 30, 20]);

@@ -139,7 +139,7 @@ impl ImportedCertificate {
         })
     }
 
-    /// Its names as one text.
+    /// The certificate's names as one text.
     pub fn names_text(&self) -> String {
         self.names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }

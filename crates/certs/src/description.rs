@@ -17,9 +17,9 @@ pub struct CertificateDescription {
     pub not_after: Timestamp,
     pub key_algorithm: KeyAlgorithm,
     pub signature: SignatureAlgorithm,
-    /// It may sign other certificates.
+    /// Whether the certificate may sign others.
     pub is_authority: bool,
-    /// Its issuer is itself, as of a root.
+    /// Whether the certificate is its own issuer, as a root is.
     pub is_self_issued: bool,
     /// Where its standing can be asked for (OCSP).
     pub ocsp_responders: Vec<String>,

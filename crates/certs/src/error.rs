@@ -74,12 +74,12 @@ pub enum CertError {
         file: PathBuf,
         position: usize,
     },
-    /// It would take the place of one that is good.
+    /// The certificate has ended, and would take the place of one that is good.
     Expired {
         file: PathBuf,
         not_after: Timestamp,
     },
-    /// The same, by the other end of its life.
+    /// The certificate's life has not begun, and it would take the place of one that is good.
     NotYetValid {
         file: PathBuf,
         not_before: Timestamp,

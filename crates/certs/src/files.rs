@@ -45,7 +45,7 @@ impl LoadedCertificate {
         LoadedCertificate::from_pem((&certificate.cert, &cert_pem), Some((key_file, &key_pem)))
     }
 
-    /// The same for bytes, with the names of the files that they came from; without a key, that is looked for beside the chain.
+    /// A certificate from bytes, with the names of the files that they came from; without a key, that is looked for beside the chain.
     pub fn from_pem(cert: (&Path, &[u8]), key: Option<(&Path, &[u8])>) -> Result<LoadedCertificate, CertError> {
         let (cert_file, cert_pem) = cert;
         let sections = Sections::parse(cert_file, cert_pem)?;
@@ -157,7 +157,7 @@ pub(crate) fn read_pem(file: &Path) -> Result<Vec<u8>, CertError> {
     read_regular(file, PEM_BYTES_MAX)
 }
 
-/// The same with another bound.
+/// Reads a regular file of at most this many bytes.
 pub(crate) fn read_regular(file: &Path, bytes_max: u64) -> Result<Vec<u8>, CertError> {
     let failed = |error| CertError::Read { file: file.to_owned(), error };
     let mut bytes = Vec::with_capacity(PEM_BYTES_USUAL);

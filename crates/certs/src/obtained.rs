@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// What the ALPN of `tls-alpn-01` is (RFC 8737 section 6.2).
 const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// One for the process. Written when a certificate comes or goes; a handshake reads it once.
+/// The process's table of obtained certificates. Written when one comes or goes; a handshake reads it once.
 #[derive(Debug)]
 pub struct ObtainedCertificates {
     /// By name in lower case; wildcards with their `*`, addresses as they are written.

@@ -66,7 +66,7 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// The same for clients of TLS 1.3 where the site takes early data, `None` where it does not. What was recorded of a client could be sent again, so
+/// Settings for clients of TLS 1.3 where the site takes early data, `None` where it does not. What was recorded of a client could be sent again, so
 /// sessions are kept here and each serves once (RFC 8446 section 8.1); a ticket that carries its own session serves whoever brings it, as often as
 /// he does. The rest is seen to by rustls: the ticket is young (section 8.3), the first one offered, and suite and protocol are the same.
 pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivors) -> Option<Arc<ServerConfig>> {
@@ -84,7 +84,7 @@ pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivo
     Some(Arc::new(config))
 }
 
-/// The same for clients of TLS 1.2 that take no tickets: the server keeps their sessions. `None` where nobody resumes, or nobody speaks TLS 1.2.
+/// Settings for clients of TLS 1.2 that take no tickets: the server keeps their sessions. `None` where nobody resumes, or nobody speaks TLS 1.2.
 pub fn session_id_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivors) -> Option<Arc<ServerConfig>> {
     let has_tls12 = usual.crypto_provider().cipher_suites.iter().any(|suite| suite.version() == &rustls::version::TLS12);
     if !tls.tickets || tls.min_version > TlsVersion::V1_2 || !has_tls12 {

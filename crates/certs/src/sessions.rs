@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 /// Sessions of all sites together.
 pub const SESSIONS_MAX: usize = SHARDS * SESSIONS_OF_A_SHARD_MAX;
-/// The same of sites with early data, where every client of TLS 1.3 has two of some hundred bytes.
+/// Sessions kept for sites with early data, where every client of TLS 1.3 has two of some hundred bytes.
 pub const EARLY_DATA_SESSIONS_MAX: usize = SHARDS * EARLY_DATA_SESSIONS_OF_A_SHARD_MAX;
 /// A session with its client's certificates is some KiB, one without some hundred bytes.
 pub const SESSION_BYTES_MAX: usize = 16 << 10;

@@ -9,14 +9,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Shared ones are never freed, so that a chain can hold them without a count; this many at most, of this size.
 const SHARED_MAX: usize = 1024;
 const SHARED_BYTES_MAX: usize = 8 << 10;
-/// Those seen once, by their hash; forgotten all together when they are too many.
+/// How many hashes of names seen once are remembered; all are forgotten together when they are more.
 const SEEN_MAX: usize = 16 << 10;
 
 /// The chain with each certificate above the first in its shared form, from the second time on that it is seen.
 pub fn share(chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
     let mut chain = chain;
     for certificate in chain.iter_mut().skip(1) {
-        if let Some(shared) = Table::get().lock().unwrap_or_else(PoisonError::into_inner).find(certificate) {
+        if let Some(shared) = SharedTable::get().lock().unwrap_or_else(PoisonError::into_inner).find(certificate) {
             *certificate = CertificateDer::from(shared);
         }
     }
@@ -26,15 +26,15 @@ pub fn share(chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>
 }
 
 #[derive(Default)]
-struct Table {
+struct SharedTable {
     shared: HashSet<&'static [u8]>,
     seen_once: HashSet<u64>,
     hasher: RandomState,
 }
 
-impl Table {
-    fn get() -> &'static Mutex<Table> {
-        static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
+impl SharedTable {
+    fn get() -> &'static Mutex<SharedTable> {
+        static TABLE: OnceLock<Mutex<SharedTable>> = OnceLock::new();
         TABLE.get_or_init(Mutex::default)
     }
 
@@ -59,7 +59,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARED_BYTES_MAX, SHARED_MAX, Table, share};
+    use super::{SHARED_BYTES_MAX, SHARED_MAX, SharedTable, share};
     use rustls_pki_types::CertificateDer;
 
     #[test]
@@ -75,13 +75,13 @@ mod tests {
 
     #[test]
     fn what_is_never_freed_is_bounded() {
-        let mut table = Table::default();
+        let mut table = SharedTable::default();
         for number in 0..2 * SHARED_MAX as u32 {
             let der = number.to_be_bytes();
             assert!(table.find(&der).is_none());
             assert_eq!(table.find(&der).is_some(), number < SHARED_MAX as u32);
         }
-        let mut table = Table::default();
+        let mut table = SharedTable::default();
         let large = vec![0; SHARED_BYTES_MAX + 1];
         assert!(table.find(&large).is_none() && table.find(&large).is_none());
     }

@@ -52,7 +52,7 @@ enum Source {
         ca: Arc<InternalCa>,
         names: Vec<CertificateName>,
     },
-    /// Those that were obtained, by the name in the handshake. For names without one, that of the internal CA, made when the first client needs it.
+    /// Certificates that were obtained, by the name in the handshake. For names without one, that of the internal CA, made when the first client needs it.
     Obtained {
         obtained: Arc<ObtainedCertificates>,
         ca: Arc<InternalCa>,
@@ -222,7 +222,7 @@ impl SiteCertificates {
 }
 
 impl SiteCertificates {
-    /// That of the internal CA, until a public one is there.
+    /// The certificate of the internal CA, until a public one is there.
     fn stand_in(&self, ca: &InternalCa, names: &[CertificateName]) -> Option<Arc<CertifiedKey>> {
         if let Some(first) = self.current.load().all().first() {
             return Some(first.certified_key.clone());

@@ -37,12 +37,12 @@ struct Stapled {
 /// All slots of the process.
 #[derive(Default)]
 pub struct Staples {
-    table: Mutex<Table>,
+    table: Mutex<SlotTable>,
     has_news: AtomicBool,
 }
 
 #[derive(Default)]
-struct Table {
+struct SlotTable {
     /// By the digest of the chain. Slots end with the last certificate that has them.
     slots: HashMap<[u8; 32], Weak<StapleSlot>>,
     /// Nobody has asked about them so far.
@@ -92,7 +92,7 @@ impl Staples {
         self.has_news.load(Ordering::Acquire)
     }
 
-    /// Those that nobody has asked about so far.
+    /// Takes the slots that nobody has asked a responder about so far.
     pub fn take_new(&self) -> Vec<Weak<StapleSlot>> {
         let mut table = self.lock();
         table.slots.retain(|_, slot| slot.strong_count() > 0);
@@ -119,12 +119,12 @@ impl Staples {
         self.has_news.store(true, Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SlotTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl SlotTable {
     fn known(&self, key: &[u8; 32]) -> Option<Arc<StapleSlot>> {
         self.slots.get(key).and_then(Weak::upgrade)
     }

@@ -58,7 +58,7 @@ enum KeySet {
     Files(Vec<Arc<TicketKey>>),
     Shared {
         shared: SharedKeys,
-        /// Those of the time before the storage was read, and for when it has none to give. Made when they are needed.
+        /// Keys for the time before the storage was read, and for when it has none to give. Made when they are needed.
         own: Vec<Arc<TicketKey>>,
     },
 }
@@ -68,7 +68,7 @@ enum KeySet {
 pub enum TicketSource {
     Own,
     Files(FileKeys),
-    /// They come when the storage has been read, by [`TicketKeys::take_shared`].
+    /// Keys come when the storage has been read, by [`TicketKeys::take_shared`].
     Shared,
 }
 

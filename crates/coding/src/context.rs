@@ -8,7 +8,7 @@ use zstd_safe::CCtx;
 
 /// Contexts of one codec that a thread keeps.
 const IDLE_MAX: usize = 8;
-/// One that has grown larger than this is not kept: memory that one large answer has asked for.
+/// The largest context that is kept: beyond is memory that one large answer has asked for.
 const IDLE_BYTES_MAX: usize = 4 << 20;
 
 thread_local! {
@@ -42,7 +42,7 @@ impl Drop for Share {
     }
 }
 
-/// The same for decoders, which have a part of their own.
+/// What decoders may take of memory, which is a part of its own.
 #[derive(Debug)]
 pub struct DecoderShare {
     bytes: usize,

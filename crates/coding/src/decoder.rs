@@ -74,11 +74,11 @@ impl std::error::Error for DecodeError {}
 
 /// Belongs to the thread that made it.
 pub struct Decoder {
-    codec: Codec,
+    codec: DecoderCodec,
     _share: DecoderShare,
 }
 
-enum Codec {
+enum DecoderCodec {
     Zstd { context: DCtx<'static>, is_between_frames: bool },
     Gzip { context: Decompress, is_between_members: bool },
     Zlib(Decompress),
@@ -93,14 +93,16 @@ impl Decoder {
             DecodedCoding::Zstd => {
                 let mut context = DCtx::try_create()?;
                 context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_BITS_MOST)).ok()?;
-                Codec::Zstd { context, is_between_frames: false }
+                DecoderCodec::Zstd { context, is_between_frames: false }
             }
-            DecodedCoding::Gzip => Codec::Gzip { context: Decompress::new_gzip(GZIP_WINDOW_BITS), is_between_members: false },
-            DecodedCoding::Zlib => Codec::Zlib(Decompress::new(true)),
+            DecodedCoding::Gzip => {
+                DecoderCodec::Gzip { context: Decompress::new_gzip(GZIP_WINDOW_BITS), is_between_members: false }
+            }
+            DecodedCoding::Zlib => DecoderCodec::Zlib(Decompress::new(true)),
             // Strict: the windows of gigabytes that are no part of RFC 7932 are refused.
             DecodedCoding::Brotli => {
                 let alloc = StandardAlloc::default;
-                Codec::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
+                DecoderCodec::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
             }
         };
         Some(Decoder { codec, _share: share })
@@ -109,18 +111,19 @@ impl Decoder {
     /// Takes input and gives output, as much as there is and fits.
     pub fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Decoded, DecodeError> {
         match &mut self.codec {
-            Codec::Zstd { context, is_between_frames } => step_zstd(context, is_between_frames, input, output),
-            Codec::Gzip { context, is_between_members } => step_gzip(context, is_between_members, input, output),
-            Codec::Zlib(context) => step_zlib(context, input, output),
-            Codec::Brotli(state) => step_brotli(state, input, output),
+            DecoderCodec::Zstd { context, is_between_frames } => step_zstd(context, is_between_frames, input, output),
+            DecoderCodec::Gzip { context, is_between_members } => step_gzip(context, is_between_members, input, output),
+            DecoderCodec::Zlib(context) => step_zlib(context, input, output),
+            DecoderCodec::Brotli(state) => step_brotli(state, input, output),
         }
     }
 
     /// Whether a body may end here: formats that can have several parts behind one another end where a part does.
     pub fn may_end(&self) -> bool {
         match &self.codec {
-            Codec::Zstd { is_between_frames: is_between, .. } | Codec::Gzip { is_between_members: is_between, .. } => *is_between,
-            Codec::Zlib(_) | Codec::Brotli(_) => false,
+            DecoderCodec::Zstd { is_between_frames: is_between, .. }
+            | DecoderCodec::Gzip { is_between_members: is_between, .. } => *is_between,
+            DecoderCodec::Zlib(_) | DecoderCodec::Brotli(_) => false,
         }
     }
 }

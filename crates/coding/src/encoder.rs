@@ -15,7 +15,7 @@ const WINDOW_BITS_MOST: u32 = 20;
 const WINDOW_BITS_LEAST: u32 = 10;
 /// Of a body whose length nobody knows: an event stream may be one of ten thousand, and lives for hours.
 const WINDOW_BITS_OF_STREAM: u32 = 17;
-/// The same, for how hard to try: the tables of higher levels are larger than such a window.
+/// How hard a stream's encoder tries: the tables of higher levels are larger than such a window.
 const LEVEL_OF_STREAM: u8 = 3;
 /// The tables of zstd for such a stream: those of the library are made for megabytes, and are cleared for each answer.
 const TABLE_BITS_OF_STREAM: u32 = 14;
@@ -56,11 +56,11 @@ impl std::error::Error for EncodeError {}
 
 /// Belongs to the thread that made it.
 pub struct Encoder {
-    codec: Codec,
+    codec: EncoderCodec,
     share: Option<Share>,
 }
 
-enum Codec {
+enum EncoderCodec {
     Zstd(Option<CCtx<'static>>),
     Gzip(Option<Compress>),
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
@@ -81,10 +81,10 @@ impl Encoder {
                 let context = zstd(level, window_bits, length)?;
                 // One that has served a longer body is as large as that one asked for.
                 let bytes = needed.max(context.sizeof());
-                (Codec::Zstd(Some(context)), bytes)
+                (EncoderCodec::Zstd(Some(context)), bytes)
             }
-            Coding::Gzip => (Codec::Gzip(Some(gzip(level)?)), needed),
-            Coding::Brotli => (Codec::Brotli(Box::new(brotli(level, window_bits, length))), needed),
+            Coding::Gzip => (EncoderCodec::Gzip(Some(gzip(level)?)), needed),
+            Coding::Brotli => (EncoderCodec::Brotli(Box::new(brotli(level, window_bits, length))), needed),
         };
         // Given back to the kept ones when there is no share left.
         let mut encoder = Encoder { codec, share: None };
@@ -95,9 +95,9 @@ impl Encoder {
     /// Takes input and gives output, as much as there is and fits.
     pub fn step(&mut self, input: &[u8], output: &mut [u8], operation: Operation) -> Result<Step, EncodeError> {
         match &mut self.codec {
-            Codec::Zstd(context) => step_zstd(context.as_mut().ok_or(EncodeError)?, input, output, operation),
-            Codec::Gzip(context) => step_gzip(context.as_mut().ok_or(EncodeError)?, input, output, operation),
-            Codec::Brotli(state) => step_brotli(state, input, output, operation),
+            EncoderCodec::Zstd(context) => step_zstd(context.as_mut().ok_or(EncodeError)?, input, output, operation),
+            EncoderCodec::Gzip(context) => step_gzip(context.as_mut().ok_or(EncodeError)?, input, output, operation),
+            EncoderCodec::Brotli(state) => step_brotli(state, input, output, operation),
         }
     }
 }
@@ -105,17 +105,17 @@ impl Encoder {
 impl Drop for Encoder {
     fn drop(&mut self) {
         match &mut self.codec {
-            Codec::Zstd(context) => {
+            EncoderCodec::Zstd(context) => {
                 if let Some(context) = context.take() {
                     context::keep_zstd(context);
                 }
             }
-            Codec::Gzip(context) => {
+            EncoderCodec::Gzip(context) => {
                 if let Some(context) = context.take() {
                     context::keep_gzip(context);
                 }
             }
-            Codec::Brotli(_) => {}
+            EncoderCodec::Brotli(_) => {}
         }
     }
 }

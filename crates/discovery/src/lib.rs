@@ -24,10 +24,10 @@ use tidegate_model::{Discover, Server};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
     pub server: Server,
-    /// Its addresses when the source gave them, sorted. Empty: the host is an IP literal, or a name that a file or Consul has, which is to be
+    /// Addresses when the source gave them, sorted. Empty: the host is an IP literal, or a name that a file or Consul has, which is to be
     /// resolved as if it were written in the configuration.
     pub addresses: Vec<SocketAddr>,
-    /// It gets no new requests, those it has go on.
+    /// Whether the server gets no new requests; those it has go on.
     pub is_leaving: bool,
 }
 

@@ -75,7 +75,7 @@ pub fn spelt(code: ResponseCode) -> String {
     }
 }
 
-/// One that says that there is something or nothing, by who serves the zone.
+/// The zone's own answer, which says that there is something or nothing, by who serves the zone.
 async fn own_answer(server: SocketAddr, name: &Domain, kind: RecordType) -> Result<Message, LookupFault> {
     let answer = ask(server, name, kind).await?;
     match answer.metadata.response_code {

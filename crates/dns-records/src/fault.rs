@@ -162,7 +162,7 @@ pub enum DnsProblem {
     Unintelligible {
         problem: String,
     },
-    /// It took the change and did not finish it in time.
+    /// The provider took the change and did not finish it in time.
     Unfinished {
         waited: Duration,
     },

@@ -49,7 +49,7 @@ struct Inner {
     authority_port: u16,
 }
 
-/// One of those that a zone is served from. Without addresses, its name leads nowhere.
+/// A name server that a zone is served from. Without addresses, its name leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthoritativeServer {
     pub name: String,

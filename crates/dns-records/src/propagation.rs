@@ -67,7 +67,7 @@ pub enum PropagationFault {
 pub struct Lacking {
     pub server: String,
     pub values: Vec<String>,
-    /// It did not answer the last time.
+    /// Why the server did not answer the last time, if it did not.
     pub fault: Option<LookupFault>,
 }
 

@@ -20,7 +20,7 @@ pub struct Params<'r> {
     pub raw_target: &'r [u8],
     /// Without the question mark; empty when there is none.
     pub query: &'r [u8],
-    /// Such as `HTTP/1.1`.
+    /// The protocol's name and version, such as `HTTP/1.1`.
     pub protocol: &'r str,
     /// What the request was routed by. It is passed as `HTTP_HOST` in place of any Host field, so that proxy and application never
     /// disagree; when it is empty, a Host field is passed as any other.

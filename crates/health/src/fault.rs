@@ -60,11 +60,11 @@ pub enum Stage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GrpcFault {
-    /// It answered, and is not well.
+    /// The service answered, and is not well.
     NotServing(ServingStatus),
-    /// It speaks gRPC without `grpc.health.v1.Health` (status 12).
+    /// The server speaks gRPC without `grpc.health.v1.Health` (status 12).
     NoHealthService,
-    /// Its health service does not know the service that was asked for (status 5).
+    /// The server's health service does not know the service that was asked for (status 5).
     UnknownService(Option<String>),
     /// Any other status but 0.
     Status {

@@ -14,7 +14,7 @@ const KEPT_KEYS_MAX: usize = 1024;
 /// All keys of one limit.
 #[derive(Debug)]
 pub struct Places {
-    shards: Box<[Shard]>,
+    shards: Box<[PermitShard]>,
     pub hasher: KeyHasher,
 }
 
@@ -22,11 +22,11 @@ type Counts = HashMap<u64, u32, BuildHasherDefault<Hashed>>;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Shard(Mutex<Counts>);
+struct PermitShard(Mutex<Counts>);
 
 impl Default for Places {
     fn default() -> Self {
-        Places { shards: (0..SHARDS).map(|_| Shard::default()).collect(), hasher: KeyHasher::default() }
+        Places { shards: (0..SHARDS).map(|_| PermitShard::default()).collect(), hasher: KeyHasher::default() }
     }
 }
 
@@ -70,7 +70,7 @@ impl Places {
     }
 }
 
-fn lock(shard: &Shard) -> MutexGuard<'_, Counts> {
+fn lock(shard: &PermitShard) -> MutexGuard<'_, Counts> {
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

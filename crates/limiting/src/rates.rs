@@ -33,7 +33,7 @@ const FREE: Slot = Slot { key: 0, full_at_ns: 0 };
 /// All keys of one limit.
 #[derive(Debug)]
 pub struct Rates {
-    shards: Box<[Shard]>,
+    shards: Box<[RateShard]>,
     groups_of_a_shard_max: AtomicUsize,
     pub hasher: KeyHasher,
 }
@@ -41,7 +41,7 @@ pub struct Rates {
 /// On a cache line of its own, so that locks of neighbours do not disturb one another.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Shard(Mutex<Groups>);
+struct RateShard(Mutex<Groups>);
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Rates {
     /// kept.
     pub fn new(keys_max: u32) -> Rates {
         let rates = Rates {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| RateShard::default()).collect(),
             groups_of_a_shard_max: AtomicUsize::new(0),
             hasher: KeyHasher::default(),
         };
@@ -107,7 +107,7 @@ impl Rates {
     }
 }
 
-fn lock(shard: &Shard) -> MutexGuard<'_, Groups> {
+fn lock(shard: &RateShard) -> MutexGuard<'_, Groups> {
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

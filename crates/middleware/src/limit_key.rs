@@ -17,18 +17,18 @@ pub struct LimitKey {
 enum By {
     Client,
     All,
-    Parts(Box<[Part]>),
+    Parts(Box<[KeyPart]>),
 }
 
 #[derive(Debug)]
-enum Part {
+enum KeyPart {
     /// `{client.ip}`, by its network as well.
     Client,
     /// One placeholder; the field that it stands for, where it is one.
     Text { template: CompiledTemplate, field: Option<Box<[u8]>> },
 }
 
-impl Part {
+impl KeyPart {
     /// A field that is sent twice is joined: with one line that is right and another that is made up, each request would be somebody new.
     fn is_ambiguous(field: Option<&[u8]>, request: &RequestHead) -> bool {
         field.is_some_and(|name| request.fields.all_named(name).nth(1).is_some())
@@ -39,11 +39,11 @@ impl LimitKey {
     pub fn new(by: &CountBy, ipv6_prefix: u8) -> LimitKey {
         let part = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,
-            TemplatePart::Placeholder(Placeholder::ClientIp) => Some(Part::Client),
+            TemplatePart::Placeholder(Placeholder::ClientIp) => Some(KeyPart::Client),
             TemplatePart::Placeholder(placeholder) => {
                 let template = CompiledTemplate::new(&Template { parts: vec![part.clone()] }, Target::Text);
                 let field = if let Placeholder::RequestHeader(name) = placeholder { Some(name.as_bytes().into()) } else { None };
-                Some(Part::Text { template, field })
+                Some(KeyPart::Text { template, field })
             }
         };
         let by = match by {
@@ -63,12 +63,12 @@ impl LimitKey {
                 let mut brings_something = false;
                 for part in parts {
                     match part {
-                        Part::Client => {
+                        KeyPart::Client => {
                             key.address(context.client_ip, self.ipv6_prefix);
                             brings_something = true;
                         }
-                        Part::Text { field, .. } if Part::is_ambiguous(field.as_deref(), request) => key.text(b""),
-                        Part::Text { template, .. } => {
+                        KeyPart::Text { field, .. } if KeyPart::is_ambiguous(field.as_deref(), request) => key.text(b""),
+                        KeyPart::Text { template, .. } => {
                             scratch.rendered.clear();
                             template.render(View { context, request, response: None }, &mut scratch.rendered);
                             key.text(&scratch.rendered);

@@ -59,7 +59,7 @@ pub enum CompiledTerminal {
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     pub tables: &'a Tables,
-    /// The same for the same site and the same route after a change.
+    /// The site's name: the same for the same site after a change.
     pub site: &'a str,
     pub route: &'a str,
 }
@@ -95,7 +95,7 @@ pub fn compile_steps(scope: Scope<'_>, site_steps: &[Step], route_steps: &[Step]
 pub struct After {
     /// How much body it may have.
     pub body_limit: Option<BodyLimit>,
-    /// It only asks what another request might do, and is answered with 204.
+    /// Whether the request only asks what another might do, and is answered with 204.
     pub is_preflight: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Acme {
     pub key_type: AcmeKeyType,
     /// The port of ours at which connections to port 80 arrive; another than 80 behind a gateway that maps ports.
     pub http_port: u16,
-    /// The same for 443.
+    /// The port that the CA's requests for 443 arrive at here.
     pub https_port: u16,
     /// Whether is looked, before each order, at what would make it fail.
     pub preflight: bool,

@@ -66,7 +66,7 @@ impl ErrorFormat {
 /// Whose errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ErrorSource {
-    /// Those that are answered here: no route, no server, a refusal by a step.
+    /// Errors that are answered here: no route, no server, a refusal by a step.
     #[default]
     Proxy,
     /// Answers of upstream servers.

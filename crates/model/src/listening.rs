@@ -31,7 +31,7 @@ impl ListenerProtocol {
         }
     }
 
-    /// That of the requests that come there.
+    /// The scheme of the requests that come there.
     pub fn scheme(self) -> Scheme {
         match self {
             ListenerProtocol::Http => Scheme::Http,

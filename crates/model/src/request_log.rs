@@ -25,7 +25,7 @@ impl RouteLog {
     pub const FIELDS_MAX: usize = 16;
     pub const NAME_BYTES_MAX: usize = 64;
 
-    /// These, and where `inner` says something, that: a route's words count before its site's. Fields of both are there.
+    /// These settings, and where `inner` says something, that: a route's words count before its site's. Fields of both are there.
     pub fn and(mut self, inner: &RouteLog) -> RouteLog {
         self.is_on = inner.is_on.or(self.is_on);
         self.sample = inner.sample.or(self.sample);

@@ -10,7 +10,7 @@ pub struct Health {
     pub probe: Probe,
     /// Between two questions to a server that is up, more or less a tenth by chance.
     pub interval: Duration,
-    /// The same for a server that is down or not known yet.
+    /// How often a server is checked that is down or not known yet.
     pub interval_down: Duration,
     pub timeout: Duration,
     /// Good answers in a row that bring a server up.

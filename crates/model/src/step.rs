@@ -127,7 +127,7 @@ pub struct HeaderChange {
 pub enum HeaderOperation {
     /// Replaces all fields of the name.
     Set,
-    /// One more field.
+    /// Adds a field, whatever others of that name are there.
     Add,
     /// Set when there is none.
     Default,

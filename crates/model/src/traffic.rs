@@ -18,7 +18,7 @@ pub struct RouteTimeouts {
 }
 
 impl RouteTimeouts {
-    /// These, and where `inner` says something, that: a route's words count before its site's.
+    /// These time-outs, and where `inner` says something, that: a route's words count before its site's.
     pub fn and(self, inner: RouteTimeouts) -> RouteTimeouts {
         RouteTimeouts {
             connect: inner.connect.or(self.connect),

@@ -48,11 +48,11 @@ pub struct Failure {
 /// What an answer changes for handshakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is stapled from now on.
+    /// The answer is stapled from now on.
     Staple { until: Timestamp },
     /// Nothing is stapled any more: the certificate is revoked. `is_news`: it was not known before.
     Withdraw { is_news: bool },
-    /// It is older than what is known.
+    /// The answer is older than what is known.
     Nothing,
 }
 

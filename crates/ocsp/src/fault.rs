@@ -5,12 +5,12 @@ use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It is no answer, by what could not be read of it.
+    /// What came is no answer, by what could not be read of it.
     Malformed(&'static str),
     TooLarge {
         bytes_max: usize,
     },
-    /// It said so itself, unsigned.
+    /// The responder declined, unsigned.
     Declined(ResponderStatus),
     /// Good or bad, for others.
     OtherCertificate,

@@ -14,7 +14,7 @@ pub struct Response<'a> {
     pub signed: Signed<'a>,
     pub responder: Responder<'a>,
     singles: Reader<'a>,
-    /// Those that came along, in DER, back to back.
+    /// Certificates that came along, in DER, back to back.
     certificates: Reader<'a>,
 }
 

@@ -21,7 +21,7 @@ const CERTIFICATES_MAX: usize = 4;
 pub struct Answer {
     pub verdict: Verdict,
     pub this_update: Timestamp,
-    /// It must not be shown any more from then on.
+    /// From when on the answer must not be shown any more.
     pub next_update: Timestamp,
 }
 

@@ -27,7 +27,7 @@ pub enum OutboundFault {
         host: String,
         attempts: Vec<(SocketAddr, String)>,
     },
-    /// Its certificate is not trusted.
+    /// The server's certificate is not trusted.
     Certificate {
         host: String,
         problem: String,

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 pub enum Trust {
     /// The system's; Mozilla's list as of this release when the system has none.
     System,
-    /// Those in this PEM file, and no others.
+    /// The authorities in this PEM file, and no others.
     File(PathBuf),
 }
 

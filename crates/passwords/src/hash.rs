@@ -43,7 +43,7 @@ pub enum HashFault {
     TooWeak(&'static str),
     /// A kind that is not known here: what it is.
     Unknown(&'static str),
-    /// It begins as the named kind does, and does not go on so.
+    /// The text begins as the named kind of hash does, and does not go on so.
     Malformed(&'static str),
     BcryptCost(u32),
     Argon2Memory {

@@ -17,7 +17,7 @@ pub struct RequestFacts<'a> {
     pub head: &'a RequestHead,
     /// As the client asked for it, normalised: steps may have changed the head's own since.
     pub path: &'a [u8],
-    /// The same, without the question mark.
+    /// The query, without the question mark.
     pub query: Option<&'a [u8]>,
     /// Without port; in any case.
     pub host: &'a [u8],

@@ -13,9 +13,9 @@ const HOST_BYTES_MAX: usize = 255;
 /// Who takes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taker {
-    /// It is decrypted here.
+    /// The connection is decrypted here, for this site.
     Site(SiteId),
-    /// It is passed on as it is.
+    /// The connection is passed on as it is.
     Pass(PassId),
 }
 

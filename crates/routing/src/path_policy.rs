@@ -85,7 +85,7 @@ pub enum NeverFits {
     Refused(PathRefusal),
     /// A match of this regular expression begins with text that no path has in it.
     Contains(String),
-    /// It leads above the root, or is no path at all.
+    /// The path leads above the root, or is none at all.
     NoPath,
 }
 

@@ -69,7 +69,7 @@ pub struct Explanation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     Taken,
-    /// It fits, but an earlier route does too.
+    /// The route fits, but an earlier one does too.
     Shadowed {
         by: RouteId,
     },

@@ -15,7 +15,7 @@ pub struct Client {
 
 /// An answer read to its end.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ClientAnswer {
     pub status: u16,
     pub head: Head,
     pub body: Vec<u8>,
@@ -40,13 +40,13 @@ impl Client {
         self.connection.write(&request).await.map_err(|error| format!("send: {error}"))
     }
 
-    pub async fn receive(&mut self) -> Result<Answer, String> {
+    pub async fn receive(&mut self) -> Result<ClientAnswer, String> {
         let head = self.connection.read_head().await?;
         let body = self.connection.read_body().await?;
-        Ok(Answer { status: head.status().ok_or("no status")?, head, body })
+        Ok(ClientAnswer { status: head.status().ok_or("no status")?, head, body })
     }
 
-    pub async fn get(&mut self, host: &str, path: &str) -> Result<Answer, String> {
+    pub async fn get(&mut self, host: &str, path: &str) -> Result<ClientAnswer, String> {
         self.send("GET", host, path, &[]).await?;
         self.receive().await
     }

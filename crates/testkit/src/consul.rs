@@ -28,20 +28,20 @@ impl Instance {
     }
 }
 
-/// It runs on threads of its own and ends with the test's process.
+/// An emulation of Consul's API. It runs on threads of its own and ends with the test's process.
 pub struct Consul {
     pub address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ConsulShared>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct ConsulShared {
+    state: Mutex<ConsulState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ConsulState {
     service: String,
     instances: Vec<Instance>,
     index: u64,
@@ -56,7 +56,7 @@ impl Consul {
     pub fn start(service: &str) -> io::Result<Consul> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ConsulShared::default());
         let consul = Consul { address, shared: shared.clone() };
         let mut state = consul.state();
         service.clone_into(&mut state.service);
@@ -99,16 +99,16 @@ impl Consul {
         self.state().targets.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConsulState> {
         lock(&self.shared)
     }
 }
 
-fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+fn lock(shared: &ConsulShared) -> MutexGuard<'_, ConsulState> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(asked: &Asked, stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
+fn answer(asked: &Asked, stream: &mut TcpStream, shared: &ConsulShared) -> io::Result<()> {
     let mut state = lock(shared);
     state.targets.push(asked.target.clone());
     let known: u64 = asked.parameter("index").and_then(|text| text.parse().ok()).unwrap_or(0);

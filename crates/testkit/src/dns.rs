@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// How questions for a name are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Conduct {
+pub enum NameServerConduct {
     /// With what the table has; NXDOMAIN for a name that is not in it.
     #[default]
     Honest,
@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// It runs on threads of its own and ends with the test's process.
+/// A name server for tests. It runs on threads of its own and ends with the test's process.
 #[derive(Debug)]
 pub struct NameServer {
     pub address: SocketAddr,
@@ -60,7 +60,7 @@ pub struct NameServer {
 struct Table {
     /// By name, lower case, with a dot at its end.
     entries: HashMap<String, Entry>,
-    conducts: HashMap<String, Conduct>,
+    conducts: HashMap<String, NameServerConduct>,
     /// Of SOA records, in seconds.
     negative_ttl: Option<u32>,
     without_additional: bool,
@@ -115,7 +115,7 @@ impl NameServer {
     }
 
     /// For all questions for a name, or with `AAAA api.internal` for those of one kind.
-    pub fn set_conduct(&self, question: &str, conduct: Conduct) {
+    pub fn set_conduct(&self, question: &str, conduct: NameServerConduct) {
         self.table().conducts.insert(full(question), conduct);
     }
 
@@ -203,15 +203,15 @@ fn answer(bytes: &[u8], table: &Mutex<Table>, is_udp: bool) -> Option<Vec<u8>> {
     message.metadata.recursion_desired = question.metadata.recursion_desired;
     message.add_query(query.clone());
     match conduct {
-        Conduct::Silent => return None,
-        Conduct::Fails => message.metadata.response_code = ResponseCode::ServFail,
-        Conduct::Honest => table.fill(&mut message, &query, &name),
-        Conduct::WrongId => {
+        NameServerConduct::Silent => return None,
+        NameServerConduct::Fails => message.metadata.response_code = ResponseCode::ServFail,
+        NameServerConduct::Honest => table.fill(&mut message, &query, &name),
+        NameServerConduct::WrongId => {
             table.fill(&mut message, &query, &name);
             message.metadata.id = message.metadata.id.wrapping_add(1);
         }
-        Conduct::Truncated if is_udp => message.metadata.truncation = true,
-        Conduct::Truncated => table.fill(&mut message, &query, &name),
+        NameServerConduct::Truncated if is_udp => message.metadata.truncation = true,
+        NameServerConduct::Truncated => table.fill(&mut message, &query, &name),
     }
     message.to_vec().ok()
 }

@@ -26,7 +26,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// One that runs and is in the pool, with one port and on this host's own network.
+    /// A container that runs and is in the pool, with one port and on this host's own network.
     pub fn new(id: &str, pool: &str, port: u16) -> Container {
         Container {
             id: id.to_owned(),
@@ -62,28 +62,28 @@ impl Container {
             .collect();
         let ports: Vec<Value> = self.ports.iter().map(|port| json!({"PrivatePort": port, "Type": "tcp"})).collect();
         json!({
-            "Id": self.id, "Names": [format!("/{}", self.name)], "State": self.state, "Status": self.status, "Labels": self.labels,
+            "Id": self.id, "Names": [format!("/{}", self.name)], "DockerState": self.state, "Status": self.status, "Labels": self.labels,
             "Ports": if lists_ports { ports } else { Vec::new() },
             "HostConfig": {"NetworkMode": self.network_mode}, "NetworkSettings": {"Networks": networks},
         })
     }
 }
 
-/// It runs on threads of its own and ends with the test's process.
+/// An emulation of Docker's engine. It runs on threads of its own and ends with the test's process.
 pub struct Docker {
     /// Removed with this.
     folder: TempDir,
-    shared: Arc<Shared>,
+    shared: Arc<DockerShared>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct DockerShared {
+    state: Mutex<DockerState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DockerState {
     containers: Vec<Container>,
     /// Subnets by network.
     networks: BTreeMap<String, String>,
@@ -128,7 +128,7 @@ impl Docker {
         self.shared.changed.notify_all();
     }
 
-    /// It ends; the engine tells `die`.
+    /// Ends the container; the engine tells `die`.
     pub fn remove(&self, id: &str) {
         let mut state = self.state();
         let labels = state.containers.iter().find(|other| other.id == id).map(|other| other.labels.clone()).unwrap_or_default();
@@ -180,22 +180,22 @@ impl Docker {
         self.state().streams
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DockerState> {
         lock(&self.shared)
     }
 }
 
-fn lock(shared: &Shared) -> MutexGuard<'_, State> {
+fn lock(shared: &DockerShared) -> MutexGuard<'_, DockerState> {
     shared.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
+impl DockerState {
     fn tell(&mut self, kind: &str, action: &str, id: &str, attributes: BTreeMap<String, String>) {
         let event = json!({"Type": kind, "Action": action, "Actor": {"ID": id, "Attributes": attributes}, "scope": "local"});
         self.events.push(format!("{event}\n"));
     }
 
-    /// Those that the filter `{"label": ["key=value"]}` lets through.
+    /// Containers that the filter `{"label": ["key=value"]}` lets through.
     fn list(&self, filters: &Value) -> Value {
         let label = filters["label"][0].as_str().and_then(|label| label.split_once('='));
         let is_wanted = |container: &&Container| {
@@ -205,7 +205,7 @@ impl State {
     }
 }
 
-fn answer(asked: &Asked, stream: &mut UnixStream, shared: &Shared) -> io::Result<()> {
+fn answer(asked: &Asked, stream: &mut UnixStream, shared: &DockerShared) -> io::Result<()> {
     let mut state = lock(shared);
     if let Some((status, body)) = state.refusal.clone() {
         drop(state);
@@ -262,7 +262,7 @@ fn answer(asked: &Asked, stream: &mut UnixStream, shared: &Shared) -> io::Result
 }
 
 /// From now on, until the engine ends or refuses.
-fn stream_events(stream: &mut UnixStream, shared: &Shared) -> io::Result<()> {
+fn stream_events(stream: &mut UnixStream, shared: &DockerShared) -> io::Result<()> {
     let (mut told, era) = {
         let state = lock(shared);
         (state.events.len(), state.era)

@@ -37,7 +37,7 @@ impl Exchange {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LastingShared {
     exchange: Exchange,
     is_over: AtomicBool,
     bytes: AtomicU64,
@@ -46,7 +46,7 @@ struct Shared {
 
 /// Running exchanges, each of them once.
 pub struct Lasting {
-    running: Vec<Arc<Shared>>,
+    running: Vec<Arc<LastingShared>>,
     thread: JoinHandle<()>,
 }
 
@@ -55,7 +55,7 @@ impl Lasting {
     pub fn start(goal: &Goal, exchanges: &[Exchange]) -> Result<Lasting, String> {
         let share = |exchange: &Exchange| {
             let (is_over, bytes, fault) = (AtomicBool::new(false), AtomicU64::new(0), Mutex::new(None));
-            Arc::new(Shared { exchange: *exchange, is_over, bytes, fault })
+            Arc::new(LastingShared { exchange: *exchange, is_over, bytes, fault })
         };
         let running: Vec<_> = exchanges.iter().map(share).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
@@ -93,7 +93,7 @@ impl Lasting {
     }
 
     fn faults(&self) -> Result<(), String> {
-        let of_one = |shared: &Arc<Shared>| {
+        let of_one = |shared: &Arc<LastingShared>| {
             let fault = shared.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
             fault.map(|fault| format!("{:?}: {fault}", shared.exchange))
         };
@@ -128,7 +128,7 @@ impl Lasting {
     }
 }
 
-async fn follow(goal: Goal, shared: Arc<Shared>) {
+async fn follow(goal: Goal, shared: Arc<LastingShared>) {
     let outcome = match shared.exchange {
         Exchange::Tunnel => tunnel(&goal, &shared).await,
         Exchange::Stream => download(&goal, &shared, "/drip").await,
@@ -141,7 +141,7 @@ async fn follow(goal: Goal, shared: Arc<Shared>) {
     }
 }
 
-impl Shared {
+impl LastingShared {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
@@ -159,7 +159,7 @@ async fn in_time<T>(future: impl Future<Output = T>) -> Result<T, String> {
     timeout(SILENCE_MAX, future).await.map_err(|_| format!("nothing for {SILENCE_MAX:?}"))
 }
 
-async fn tunnel(goal: &Goal, shared: &Shared) -> Result<(), String> {
+async fn tunnel(goal: &Goal, shared: &LastingShared) -> Result<(), String> {
     let mut client = Client::connect(goal.plain).await?;
     let host = &goal.host;
     let request = format!("GET /upgrade HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
@@ -182,7 +182,7 @@ async fn tunnel(goal: &Goal, shared: &Shared) -> Result<(), String> {
     Ok(())
 }
 
-async fn download(goal: &Goal, shared: &Shared, path: &str) -> Result<(), String> {
+async fn download(goal: &Goal, shared: &LastingShared, path: &str) -> Result<(), String> {
     let mut client = Client::connect(goal.plain).await?;
     client.send("GET", &goal.host, path, &[]).await?;
     let head = in_time(client.connection.read_head()).await??;
@@ -199,7 +199,7 @@ async fn download(goal: &Goal, shared: &Shared, path: &str) -> Result<(), String
     Ok(())
 }
 
-async fn both_ways(goal: &Goal, shared: &Shared) -> Result<(), String> {
+async fn both_ways(goal: &Goal, shared: &LastingShared) -> Result<(), String> {
     let text = |error: h2::Error| error.to_string();
     let socket = tls_socket(goal.secure, goal.tls_h2.clone(), &goal.host).await?;
     let (sender, connection) = h2::client::handshake(socket).await.map_err(text)?;

@@ -136,7 +136,7 @@ enum Trouble {
 type Fault = (Trouble, String);
 
 #[derive(Default)]
-struct Shared {
+struct LoadShared {
     is_over: AtomicBool,
     tally: Mutex<Tally>,
     /// `None`: each client goes at its own pace.
@@ -149,7 +149,7 @@ struct Timetable {
     begin: Instant,
     per_second: u32,
     taken: AtomicU64,
-    /// It ends with this request.
+    /// The load ends with this request.
     last: AtomicU64,
 }
 
@@ -171,7 +171,7 @@ impl Timetable {
     }
 }
 
-impl Shared {
+impl LoadShared {
     fn is_over(&self) -> bool {
         match &self.timetable {
             Some(timetable) => timetable.taken.load(Ordering::Relaxed) >= timetable.last.load(Ordering::Relaxed),
@@ -211,7 +211,7 @@ impl Shared {
 
 /// Running clients.
 pub struct Load {
-    shared: Arc<Shared>,
+    shared: Arc<LoadShared>,
     thread: JoinHandle<()>,
 }
 
@@ -231,7 +231,7 @@ impl Load {
         orders: &[Order],
         timetable: Option<Timetable>,
     ) -> Result<Load, String> {
-        let shared = Arc::new(Shared { timetable, ..Shared::default() });
+        let shared = Arc::new(LoadShared { timetable, ..LoadShared::default() });
         let (goal, clients, orders) = (goal.clone(), clients.to_vec(), Arc::<[Order]>::from(orders));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
         let of_clients = shared.clone();
@@ -293,7 +293,7 @@ struct OneClient {
     kind: Kind,
     goal: Goal,
     orders: Arc<[Order]>,
-    shared: Arc<Shared>,
+    shared: Arc<LoadShared>,
     turn: usize,
 }
 

@@ -36,7 +36,7 @@ pub struct Options {
     pub is_expired: bool,
     /// Where it comes to for `http-01`; 0 is a free port.
     pub http_port: u16,
-    /// The same for `tls-alpn-01`.
+    /// The port at which pebble asks for `tls-alpn-01`.
     pub https_port: u16,
 }
 
@@ -66,7 +66,7 @@ pub struct Pebble {
     pub certificate: CertificateFiles,
     /// Where it comes to for `http-01`.
     pub http_port: u16,
-    /// The same for `tls-alpn-01`.
+    /// The port at which pebble asks for `tls-alpn-01`.
     pub https_port: u16,
     /// The name server, UDP and TCP; every name has the address 127.0.0.1 there until told otherwise.
     pub dns: SocketAddr,

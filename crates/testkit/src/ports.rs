@@ -42,7 +42,7 @@ impl Reservation {
         Reservation::bind(false)
     }
 
-    /// The same, and stays when somebody listens there who asks for `SO_REUSEPORT` as well ([`listen_beside`]). For processes that end and come
+    /// A reservation that stays when somebody listens there who asks for `SO_REUSEPORT` as well ([`listen_beside`]). For processes that end and come
     /// back: nobody else gets the port while they are away.
     pub fn shared() -> io::Result<Reservation> {
         Reservation::bind(true)

@@ -26,7 +26,7 @@ pub struct Surroundings<'a> {
     pub environment: Vec<(&'a str, String)>,
     /// Handed over as systemd hands over the socket of a unit: descriptor 3, with LISTEN_FDS.
     pub listener: Option<&'a TcpListener>,
-    /// It may start others that outlive it: they are all in a process group of their own, and end with the guard.
+    /// Whether the program may start others that outlive it: they are all in a process group of their own, and end with the guard.
     pub has_descendants: bool,
 }
 

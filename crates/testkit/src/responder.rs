@@ -85,7 +85,7 @@ impl ResponderAuthority {
         Ok(authority)
     }
 
-    /// One that answers for another CA, whose certificate and key it is given later.
+    /// A responder that answers for another CA, whose certificate and key it is given later.
     pub fn for_another(folder: &Path, name: &str) -> Result<ResponderAuthority, String> {
         let folder = folder.join(name);
         fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -138,7 +138,7 @@ impl ResponderAuthority {
         self.put(&issued.serial, REVOKED)
     }
 
-    /// The same, in the words of a responder that has never heard of it (RFC 6960 section 2.2).
+    /// Answers from now on as a responder does that has never heard of the certificate (RFC 6960 section 2.2).
     pub fn disown(&self, issued: &Issued) -> Result<(), String> {
         self.put(&issued.serial, "R\t400101000000Z\t700101000000Z,certificateHold")
     }

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Command::Run { config, watch } => commands::run::run(&config, watch),
         Command::Proxy { from, to, admin } => commands::proxy::run(&from, &to, admin.as_deref()),
         Command::Serve { folder, from, listing, fallback, admin } => {
-            commands::serve::run(&commands::serve::Wanted { folder, from, listing, fallback, admin })
+            commands::serve::run(&commands::serve::ServeWanted { folder, from, listing, fallback, admin })
         }
         Command::Demo { port } => commands::demo::run(port),
         Command::Check { file, config } => commands::check::run(&config.unwrap_or(file)),
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Command::Top { running } => commands::top::run(&running),
         Command::Drain { server, running } => commands::drain::run(&server, "drain", &running),
         Command::Purge { urls, tags, all, soft, running } => {
-            commands::purge::run(commands::purge::Wanted { urls, tags, all, soft }, &running)
+            commands::purge::run(commands::purge::PurgeWanted { urls, tags, all, soft }, &running)
         }
         Command::Undrain { server, running } => commands::drain::run(&server, "undrain", &running),
         Command::Upgrade { binary, running } => commands::upgrade::run(binary.as_deref(), &running),

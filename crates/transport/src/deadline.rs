@@ -16,15 +16,15 @@ const NEVER: u64 = u64::MAX;
 /// The two deadlines of one socket.
 #[derive(Debug)]
 pub struct Deadlines {
-    read: Deadline,
-    write: Deadline,
+    read: SocketDeadline,
+    write: SocketDeadline,
     /// The earliest tick at which the wheel will look at this socket; `NEVER` when it is in no slot.
     queued: Cell<u64>,
     between_requests: Cell<bool>,
 }
 
 #[derive(Debug)]
-struct Deadline {
+struct SocketDeadline {
     /// `NEVER` when nobody waits.
     tick: Cell<u64>,
     fired: Cell<bool>,
@@ -39,11 +39,11 @@ pub enum Direction {
 
 impl Deadlines {
     pub fn new() -> Rc<Deadlines> {
-        let deadline = || Deadline { tick: Cell::new(NEVER), fired: Cell::new(false), waker: RefCell::new(None) };
+        let deadline = || SocketDeadline { tick: Cell::new(NEVER), fired: Cell::new(false), waker: RefCell::new(None) };
         Rc::new(Deadlines { read: deadline(), write: deadline(), queued: Cell::new(NEVER), between_requests: Cell::new(false) })
     }
 
-    fn of(&self, direction: Direction) -> &Deadline {
+    fn of(&self, direction: Direction) -> &SocketDeadline {
         match direction {
             Direction::Read => &self.read,
             Direction::Write => &self.write,

@@ -452,7 +452,7 @@ impl<S: Sock> Future for Write<'_, S> {
 /// How a client left while its answer was awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// It will send no more, but may still read.
+    /// The peer will send no more, but may still read.
     HalfClosed,
     /// Nobody is there.
     Reset,

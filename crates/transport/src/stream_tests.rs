@@ -150,7 +150,7 @@ fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     (Arc::new(server), Arc::new(client))
 }
 
-/// The same with early data, up to so many bytes of it.
+/// Settings of both sides with early data, up to so many bytes of it.
 fn early_configs(bytes_max: u32) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     let (server, client) = configs();
     let (mut server, mut client) = (Arc::unwrap_or_clone(server), Arc::unwrap_or_clone(client));

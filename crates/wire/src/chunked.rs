@@ -27,7 +27,7 @@ pub const TRAILERS_MAX: usize = 64;
 /// Decodes one chunked body. After an error it must not be used further.
 #[derive(Debug, Default)]
 pub struct ChunkedDecoder {
-    state: State,
+    state: ChunkState,
     /// Bytes that the current chunk still has; while its size is read, the value so far.
     chunk_left: u64,
     extension_bytes: u32,
@@ -36,7 +36,7 @@ pub struct ChunkedDecoder {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     Size { digits: u8 },
     Extension(Extension),
     SizeLf,
@@ -49,9 +49,9 @@ enum State {
     Finished,
 }
 
-impl Default for State {
+impl Default for ChunkState {
     fn default() -> Self {
-        State::Size { digits: 0 }
+        ChunkState::Size { digits: 0 }
     }
 }
 
@@ -79,8 +79,8 @@ impl ChunkedDecoder {
         let mut at = 0;
         while at < data.len() {
             match self.state {
-                State::Finished => break,
-                State::Data => {
+                ChunkState::Finished => break,
+                ChunkState::Data => {
                     let piece = usize::try_from(self.chunk_left).unwrap_or(usize::MAX).min(data.len() - at);
                     if payload.is_empty() {
                         payload = at..at + piece;
@@ -91,10 +91,10 @@ impl ChunkedDecoder {
                     at += piece;
                     self.chunk_left -= piece as u64;
                     if self.chunk_left == 0 {
-                        self.state = State::DataCr;
+                        self.state = ChunkState::DataCr;
                     }
                 }
-                State::Trailers => at += self.collect_trailers(&data[at..])?,
+                ChunkState::Trailers => at += self.collect_trailers(&data[at..])?,
                 _ => at += self.handle_framing_byte(data[at])?,
             }
         }
@@ -102,7 +102,7 @@ impl ChunkedDecoder {
     }
 
     pub fn is_finished(&self) -> bool {
-        self.state == State::Finished
+        self.state == ChunkState::Finished
     }
 
     /// The trailer fields, once the body is finished. Those that could change how the message is framed, routed,
@@ -116,47 +116,49 @@ impl ChunkedDecoder {
     #[inline]
     fn handle_framing_byte(&mut self, byte: u8) -> Result<usize, BodyError> {
         self.state = match (self.state, byte) {
-            (State::Size { digits }, _) => self.after_size_byte(digits, byte)?,
-            (State::Extension(part), _) => self.after_extension_byte(part, byte)?,
-            (State::SizeLf, b'\n') if self.chunk_left > 0 => State::Data,
-            (State::SizeLf, b'\n') => State::TrailerStart,
-            (State::SizeLf, _) => return Err(BodyError::BadChunkSize),
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::Size { digits: 0 },
-            (State::DataCr | State::DataLf, _) => return Err(BodyError::BadChunkEnd),
-            (State::TrailerStart, b'\r') => State::EndLf,
-            (State::TrailerStart, _) => {
+            (ChunkState::Size { digits }, _) => self.after_size_byte(digits, byte)?,
+            (ChunkState::Extension(part), _) => self.after_extension_byte(part, byte)?,
+            (ChunkState::SizeLf, b'\n') if self.chunk_left > 0 => ChunkState::Data,
+            (ChunkState::SizeLf, b'\n') => ChunkState::TrailerStart,
+            (ChunkState::SizeLf, _) => return Err(BodyError::BadChunkSize),
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => ChunkState::Size { digits: 0 },
+            (ChunkState::DataCr | ChunkState::DataLf, _) => return Err(BodyError::BadChunkEnd),
+            (ChunkState::TrailerStart, b'\r') => ChunkState::EndLf,
+            (ChunkState::TrailerStart, _) => {
                 self.trailers = Some(Box::default());
-                self.state = State::Trailers;
+                self.state = ChunkState::Trailers;
                 return Ok(0);
             }
-            (State::EndLf, b'\n') => State::Finished,
-            (State::EndLf, _) => return Err(BodyError::BadTrailer),
-            (State::Data | State::Trailers | State::Finished, _) => unreachable!("these states take whole runs of bytes"),
+            (ChunkState::EndLf, b'\n') => ChunkState::Finished,
+            (ChunkState::EndLf, _) => return Err(BodyError::BadTrailer),
+            (ChunkState::Data | ChunkState::Trailers | ChunkState::Finished, _) => {
+                unreachable!("these states take whole runs of bytes")
+            }
         };
         Ok(1)
     }
 
     #[inline]
-    fn after_size_byte(&mut self, digits: u8, byte: u8) -> Result<State, BodyError> {
+    fn after_size_byte(&mut self, digits: u8, byte: u8) -> Result<ChunkState, BodyError> {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
             b'a'..=b'f' => byte - b'a' + 10,
             b'A'..=b'F' => byte - b'A' + 10,
-            b'\r' if digits > 0 => return Ok(State::SizeLf),
-            b';' if digits > 0 => return self.after_extension_bytes(State::Extension(Extension::NameStart)),
+            b'\r' if digits > 0 => return Ok(ChunkState::SizeLf),
+            b';' if digits > 0 => return self.after_extension_bytes(ChunkState::Extension(Extension::NameStart)),
             _ => return Err(BodyError::BadChunkSize),
         };
         if digits == CHUNK_SIZE_DIGITS_MAX {
             return Err(BodyError::ChunkTooLarge);
         }
         self.chunk_left = (self.chunk_left << 4) | u64::from(digit);
-        Ok(State::Size { digits: digits + 1 })
+        Ok(ChunkState::Size { digits: digits + 1 })
     }
 
-    fn after_extension_byte(&mut self, part: Extension, byte: u8) -> Result<State, BodyError> {
+    fn after_extension_byte(&mut self, part: Extension, byte: u8) -> Result<ChunkState, BodyError> {
         let next = match (part, byte) {
-            (Extension::Name | Extension::Value | Extension::QuotedEnd, b'\r') => return Ok(State::SizeLf),
+            (Extension::Name | Extension::Value | Extension::QuotedEnd, b'\r') => return Ok(ChunkState::SizeLf),
             (Extension::Name | Extension::Value | Extension::QuotedEnd, b';') => Extension::NameStart,
             (Extension::NameStart | Extension::Name, _) if is_token(byte) => Extension::Name,
             (Extension::Name, b'=') => Extension::ValueStart,
@@ -168,10 +170,10 @@ impl ChunkedDecoder {
             (Extension::Quoted | Extension::QuotedPair, b'\t' | b' '..=b'~' | 0x80..) => Extension::Quoted,
             _ => return Err(BodyError::BadChunkExtension),
         };
-        self.after_extension_bytes(State::Extension(next))
+        self.after_extension_bytes(ChunkState::Extension(next))
     }
 
-    fn after_extension_bytes(&mut self, next: State) -> Result<State, BodyError> {
+    fn after_extension_bytes(&mut self, next: ChunkState) -> Result<ChunkState, BodyError> {
         self.extension_bytes += 1;
         if self.extension_bytes > CHUNK_EXTENSION_BYTES_MAX {
             return Err(BodyError::ChunkExtensionsTooLarge);
@@ -199,7 +201,7 @@ impl ChunkedDecoder {
         if trailers.iter().next().is_none() {
             self.trailers = None;
         }
-        self.state = State::Finished;
+        self.state = ChunkState::Finished;
         Ok(end - collected)
     }
 }

@@ -26,7 +26,7 @@ pub enum Sniffed<'a> {
         alpn_acme_tls: bool,
         /// TLS 1.3 is among its versions.
         offers_tls13: bool,
-        /// It takes session tickets of TLS 1.2; those of 1.3 need no offer.
+        /// Whether the client takes session tickets of TLS 1.2; those of 1.3 need no offer.
         offers_tickets: bool,
     },
     NotTls,

@@ -117,7 +117,7 @@ impl Fields {
         self.list.push(Field { name, value, id });
     }
 
-    /// One more field at the end. The caller answers for the bytes: a token as name, no control bytes in the value.
+    /// Adds a field at the end. The caller answers for the bytes: a token as name, no control bytes in the value.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         self.push_parts(name, &[value]);
     }

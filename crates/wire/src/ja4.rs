@@ -110,7 +110,7 @@ fn numbers(bytes: &[u8]) -> Vec<u16> {
     pairs.iter().map(|pair| u16::from_be_bytes(*pair)).filter(|number| !is_grease(*number)).collect()
 }
 
-/// Its first and last character; of one that is not made of letters and digits at both ends, those of its hexadecimal form.
+/// The protocol's first and last character; of one that is not made of letters and digits at both ends, those of its hexadecimal form.
 fn ends(protocol: &[u8]) -> [char; 2] {
     let (Some(first), Some(last)) = (protocol.first(), protocol.last()) else { return ['0', '0'] };
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 pub const HEADER_BYTES_MAX: usize = 107;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum HeaderVersion {
     /// One line of text.
     V1,
     /// Binary.
@@ -40,15 +40,15 @@ impl Header {
 
 /// The header of a TCP connection from `source` to `destination`. A header has one family: with one address of each, the IPv4 one is written as
 /// IPv4-mapped IPv6. Mapped addresses on both sides are IPv4, as everybody else sees them.
-pub fn encode(version: Version, source: SocketAddr, destination: SocketAddr) -> Header {
+pub fn encode(version: HeaderVersion, source: SocketAddr, destination: SocketAddr) -> Header {
     let ips = match (source.ip().to_canonical(), destination.ip().to_canonical()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Ips::V4(source.octets(), destination.octets()),
         (source, destination) => Ips::V6(as_v6(source), as_v6(destination)),
     };
     let mut header = Header { bytes: [0; HEADER_BYTES_MAX], len: 0 };
     match version {
-        Version::V1 => write_line(&mut header, &ips, source.port(), destination.port()),
-        Version::V2 => write_binary(&mut header, &ips, source.port(), destination.port()),
+        HeaderVersion::V1 => write_line(&mut header, &ips, source.port(), destination.port()),
+        HeaderVersion::V2 => write_binary(&mut header, &ips, source.port(), destination.port()),
     }
     header
 }
@@ -129,7 +129,7 @@ fn write_binary(header: &mut Header, ips: &Ips, source_port: u16, destination_po
 
 #[cfg(test)]
 mod tests {
-    use super::{HEADER_BYTES_MAX, Version, encode};
+    use super::{HEADER_BYTES_MAX, HeaderVersion, encode};
     use std::net::SocketAddr;
 
     fn address(text: &str) -> SocketAddr {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn version_1_is_a_line_of_text() {
         let check = |source: &str, destination: &str, expected: &str| {
-            let header = encode(Version::V1, address(source), address(destination));
+            let header = encode(HeaderVersion::V1, address(source), address(destination));
             assert_eq!(String::from_utf8_lossy(header.as_bytes()), expected);
         };
         check("192.0.2.1:1234", "198.51.100.2:443", "PROXY TCP4 192.0.2.1 198.51.100.2 1234 443\r\n");
@@ -154,14 +154,14 @@ mod tests {
     #[test]
     fn the_longest_line_fits() {
         let longest = address("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535");
-        let header = encode(Version::V1, longest, longest);
+        let header = encode(HeaderVersion::V1, longest, longest);
         assert!(header.as_bytes().ends_with(b" 65535 65535\r\n") && header.as_bytes().len() <= HEADER_BYTES_MAX);
     }
 
     #[test]
     fn version_2_is_binary() {
         let check = |source: &str, destination: &str, expected: &[u8]| {
-            let header = encode(Version::V2, address(source), address(destination));
+            let header = encode(HeaderVersion::V2, address(source), address(destination));
             let expected = [&b"\r\n\r\n\0\r\nQUIT\n"[..], expected].concat();
             assert_eq!(header.as_bytes(), expected, "{source} {destination}");
         };

@@ -25,12 +25,12 @@ const LENGTH_IN_8_BYTES: u8 = 127;
 /// Follows the frames of one direction. Its cost grows with the number of frames, not with their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
-    state: State,
+    state: FrameState,
     close_began: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum FrameState {
     #[default]
     Boundary,
     /// The first byte was read.
@@ -60,7 +60,7 @@ impl Frames {
     /// Whether the bytes so far end with a frame's end. A message may still be incomplete: control frames may stand between its
     /// fragments (section 5.4).
     pub fn is_at_boundary(&self) -> bool {
-        self.state == State::Boundary
+        self.state == FrameState::Boundary
     }
 
     /// Whether a close frame has at least begun. After it no frame may follow in this direction (section 5.5.1).
@@ -70,7 +70,7 @@ impl Frames {
 
     /// Whether the bytes cannot be WebSocket frames, so that nothing may ever be put between them.
     pub fn is_lost(&self) -> bool {
-        self.state == State::Lost
+        self.state == FrameState::Lost
     }
 
     /// The first offset in `bytes`, which follow what was given to [`Frames::advance`], before which a control frame may be put;
@@ -89,50 +89,52 @@ impl Frames {
     fn step(&mut self, bytes: &[u8]) -> usize {
         let byte = bytes[0];
         self.state = match self.state {
-            State::Boundary => {
+            FrameState::Boundary => {
                 let opcode = byte & OPCODE_BITS;
                 self.close_began |= opcode == OPCODE_CLOSE;
-                State::Length { control: opcode >= OPCODE_CONTROL }
+                FrameState::Length { control: opcode >= OPCODE_CONTROL }
             }
-            State::Length { control } => after_length(control, byte),
-            State::Extended { bytes_left, value, masked } => after_extended(bytes_left, value << 8 | u64::from(byte), masked),
-            State::Skip { bytes_left } => {
+            FrameState::Length { control } => after_length(control, byte),
+            FrameState::Extended { bytes_left, value, masked } => {
+                after_extended(bytes_left, value << 8 | u64::from(byte), masked)
+            }
+            FrameState::Skip { bytes_left } => {
                 let piece = usize::try_from(bytes_left).unwrap_or(usize::MAX).min(bytes.len());
                 self.state = skip(bytes_left - piece as u64);
                 return piece;
             }
-            State::Lost => return bytes.len(),
+            FrameState::Lost => return bytes.len(),
         };
         1
     }
 }
 
-fn after_length(control: bool, byte: u8) -> State {
+fn after_length(control: bool, byte: u8) -> FrameState {
     let masked = byte & MASK_BIT != 0;
     match byte & LENGTH_BITS {
         // Control frames have no longer form (section 5.5), so this cannot be one.
-        LENGTH_IN_2_BYTES | LENGTH_IN_8_BYTES if control => State::Lost,
-        LENGTH_IN_2_BYTES => State::Extended { bytes_left: 2, value: 0, masked },
-        LENGTH_IN_8_BYTES => State::Extended { bytes_left: 8, value: 0, masked },
+        LENGTH_IN_2_BYTES | LENGTH_IN_8_BYTES if control => FrameState::Lost,
+        LENGTH_IN_2_BYTES => FrameState::Extended { bytes_left: 2, value: 0, masked },
+        LENGTH_IN_8_BYTES => FrameState::Extended { bytes_left: 8, value: 0, masked },
         length => payload(u64::from(length), masked),
     }
 }
 
-fn after_extended(bytes_left: u8, value: u64, masked: bool) -> State {
+fn after_extended(bytes_left: u8, value: u64, masked: bool) -> FrameState {
     match bytes_left - 1 {
-        0 if value > i64::MAX as u64 => State::Lost,
+        0 if value > i64::MAX as u64 => FrameState::Lost,
         0 => payload(value, masked),
-        bytes_left => State::Extended { bytes_left, value, masked },
+        bytes_left => FrameState::Extended { bytes_left, value, masked },
     }
 }
 
 /// A length of at most 63 bits and the mask fit 64 bits together.
-fn payload(length: u64, masked: bool) -> State {
+fn payload(length: u64, masked: bool) -> FrameState {
     skip(if masked { length + MASK_BYTES } else { length })
 }
 
-fn skip(bytes_left: u64) -> State {
-    if bytes_left == 0 { State::Boundary } else { State::Skip { bytes_left } }
+fn skip(bytes_left: u64) -> FrameState {
+    if bytes_left == 0 { FrameState::Boundary } else { FrameState::Skip { bytes_left } }
 }
 
 /// The bytes of one close frame, without allocation.

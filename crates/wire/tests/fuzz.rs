@@ -11,7 +11,7 @@ use tidegate_wire::client_hello::{Sniffed, sniff};
 use tidegate_wire::http1::{append_origin_form, find_head_end, parse_request, parse_response};
 use tidegate_wire::ja4::{JA4_LEN, ja4};
 use tidegate_wire::path::{Normalised, normalise};
-use tidegate_wire::proxy_protocol::{RECEIVED_BYTES_MAX, Reading, Said, Version, encode, read};
+use tidegate_wire::proxy_protocol::{HeaderVersion, RECEIVED_BYTES_MAX, Reading, Said, encode, read};
 use tidegate_wire::{Fields, H2Guard, HeadError, HeadLimits, Parsed, RequestHead, ResponseHead, parse_authority};
 
 const ITERATIONS: usize = 20_000;
@@ -402,10 +402,12 @@ fn read_binary(header: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
 fn a_proxy_protocol_header_reads_back() {
     check!().with_iterations(ITERATIONS).with_type::<(Address, Address)>().for_each(|(source, destination)| {
         let (source, destination) = (address(source), address(destination));
-        for (version, header) in [Version::V1, Version::V2].map(|version| (version, encode(version, source, destination))) {
+        for (version, header) in
+            [HeaderVersion::V1, HeaderVersion::V2].map(|version| (version, encode(version, source, destination)))
+        {
             let seen = match version {
-                Version::V1 => read_line(header.as_bytes()),
-                Version::V2 => read_binary(header.as_bytes()),
+                HeaderVersion::V1 => read_line(header.as_bytes()),
+                HeaderVersion::V2 => read_binary(header.as_bytes()),
             };
             let (seen_source, seen_destination) = seen.expect("a readable header");
             let same = |ours: SocketAddr, seen: SocketAddr| {
@@ -437,7 +439,7 @@ fn a_received_proxy_protocol_header_is_read_in_one_way() {
         let Ok(Reading::Whole { said, consumed }) = outcome else { return };
         assert!(consumed <= input.len().min(RECEIVED_BYTES_MAX));
         let Said::Addresses { source, destination } = said else { return };
-        for version in [Version::V1, Version::V2] {
+        for version in [HeaderVersion::V1, HeaderVersion::V2] {
             let written = encode(version, source, destination);
             let whole = Reading::Whole { said, consumed: written.as_bytes().len() };
             assert_eq!(read(written.as_bytes()), Ok(whole));

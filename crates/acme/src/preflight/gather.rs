@@ -3,7 +3,7 @@
 
 use crate::contact::Conversation;
 use crate::interface::ChallengeChange;
-use crate::preflight::verdict::{Answer, Findings, Found, Probe};
+use crate::preflight::verdict::{Findings, Found, Probe, ProbeAnswer};
 use crate::preflight::{http_probe, tls_probe};
 use crate::shared::Shared;
 use crate::subject::Subject;
@@ -73,7 +73,7 @@ async fn probe(
     challenge: AcmeChallenge,
     address: IpAddr,
     is_own: bool,
-) -> Answer {
+) -> ProbeAnswer {
     let limit = shared.timing.probe_max;
     let outcome = match challenge {
         AcmeChallenge::Http01 => {
@@ -94,9 +94,9 @@ async fn probe(
             shared.answers.take_away(ChallengeChange::RemoveTls { server_name });
             outcome
         }
-        AcmeChallenge::Dns01 => return Answer::Ours,
+        AcmeChallenge::Dns01 => return ProbeAnswer::Ours,
     };
-    outcome.unwrap_or_else(|_| Answer::None(format!("no answer within {limit:?}")))
+    outcome.unwrap_or_else(|_| ProbeAnswer::None(format!("no answer within {limit:?}")))
 }
 
 /// Nobody guesses 128 bits.

@@ -1,7 +1,7 @@
 //! One request of HTTP/1.1 as a CA sends it for `http-01`: to an address, with the name as `Host`. It reads a status and a short body, no more.
 
 use crate::cause::one_line;
-use crate::preflight::verdict::Answer;
+use crate::preflight::verdict::ProbeAnswer;
 use crate::subject::Subject;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 const ANSWER_BYTES_MAX: usize = 8 * 1024;
 
 /// `text`: what we answer for the token, and nobody else can.
-pub async fn ask(at: SocketAddr, subject: &Subject, token: &str, text: &str) -> Answer {
+pub async fn ask(at: SocketAddr, subject: &Subject, token: &str, text: &str) -> ProbeAnswer {
     match exchange(at, subject, token).await {
         Ok(bytes) => read(&bytes, text),
-        Err(error) => Answer::None(error.to_string()),
+        Err(error) => ProbeAnswer::None(error.to_string()),
     }
 }
 
@@ -43,20 +43,20 @@ async fn exchange(at: SocketAddr, subject: &Subject, token: &str) -> io::Result<
     Ok(bytes)
 }
 
-fn read(bytes: &[u8], text: &str) -> Answer {
+fn read(bytes: &[u8], text: &str) -> ProbeAnswer {
     let answer = String::from_utf8_lossy(bytes);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let mut lines = head.lines();
     let status_line = lines.next().unwrap_or_default();
     let Some(status) = status_line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok()) else {
         return if bytes.is_empty() {
-            Answer::None("the connection was closed without an answer".into())
+            ProbeAnswer::None("the connection was closed without an answer".into())
         } else {
-            Answer::Another("it does not speak HTTP".into())
+            ProbeAnswer::Another("it does not speak HTTP".into())
         };
     };
     if status == 200 && body.contains(text) {
-        return Answer::Ours;
+        return ProbeAnswer::Ours;
     }
     let field = |name: &str| {
         head.lines().skip(1).find_map(|line| {
@@ -65,10 +65,10 @@ fn read(bytes: &[u8], text: &str) -> Answer {
         })
     };
     match field("location") {
-        Some(location) if (300..400).contains(&status) => Answer::Elsewhere(location),
+        Some(location) if (300..400).contains(&status) => ProbeAnswer::Elsewhere(location),
         Some(_) | None => {
             let from = field("server").map_or_else(String::new, |server| format!(" from {server}"));
-            Answer::Another(format!("status {status}{from}"))
+            ProbeAnswer::Another(format!("status {status}{from}"))
         }
     }
 }
@@ -76,20 +76,20 @@ fn read(bytes: &[u8], text: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::read;
-    use crate::preflight::verdict::Answer;
+    use crate::preflight::verdict::ProbeAnswer;
 
     #[test]
     fn answers_are_told_apart() {
-        fn check(answer: &str, expected: Answer) {
+        fn check(answer: &str, expected: ProbeAnswer) {
             assert_eq!(read(answer.as_bytes(), "the-nonce"), expected, "{answer:?}");
         }
-        check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nthe-nonce", Answer::Ours);
-        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nthe-nonce\r\n0\r\n\r\n", Answer::Ours);
-        check("HTTP/1.1 404 Not Found\r\nServer: nginx\r\n\r\nthe-nonce", Answer::Another("status 404 from nginx".into()));
-        check("HTTP/1.0 200 OK\r\n\r\nhello", Answer::Another("status 200".into()));
-        check("HTTP/1.1 301 Moved\r\nLocation: https://x/\r\n\r\n", Answer::Elsewhere("https://x/".into()));
-        check("SSH-2.0-OpenSSH\r\n", Answer::Another("it does not speak HTTP".into()));
-        check("HTTP/1.", Answer::Another("it does not speak HTTP".into()));
-        check("", Answer::None("the connection was closed without an answer".into()));
+        check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nthe-nonce", ProbeAnswer::Ours);
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nthe-nonce\r\n0\r\n\r\n", ProbeAnswer::Ours);
+        check("HTTP/1.1 404 Not Found\r\nServer: nginx\r\n\r\nthe-nonce", ProbeAnswer::Another("status 404 from nginx".into()));
+        check("HTTP/1.0 200 OK\r\n\r\nhello", ProbeAnswer::Another("status 200".into()));
+        check("HTTP/1.1 301 Moved\r\nLocation: https://x/\r\n\r\n", ProbeAnswer::Elsewhere("https://x/".into()));
+        check("SSH-2.0-OpenSSH\r\n", ProbeAnswer::Another("it does not speak HTTP".into()));
+        check("HTTP/1.", ProbeAnswer::Another("it does not speak HTTP".into()));
+        check("", ProbeAnswer::None("the connection was closed without an answer".into()));
     }
 }

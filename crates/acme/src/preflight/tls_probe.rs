@@ -1,7 +1,7 @@
 //! One handshake as a CA makes it for `tls-alpn-01` (RFC 8737): the answer must speak `acme-tls/1` and show a certificate with our digest. Nobody is
 //! trusted by it: who has the digest is us, since it was drawn at random a moment ago.
 
-use crate::preflight::verdict::Answer;
+use crate::preflight::verdict::ProbeAnswer;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
@@ -13,13 +13,13 @@ use tokio_rustls::TlsConnector;
 
 const ALPN: &[u8] = b"acme-tls/1";
 
-pub async fn ask(at: SocketAddr, server_name: &str, digest: &[u8; 32]) -> Answer {
+pub async fn ask(at: SocketAddr, server_name: &str, digest: &[u8; 32]) -> ProbeAnswer {
     let (Some(config), Ok(name)) = (config(), ServerName::try_from(server_name.to_owned())) else {
-        return Answer::None("the handshake cannot be made".into());
+        return ProbeAnswer::None("the handshake cannot be made".into());
     };
     let stream = match TcpStream::connect(at).await {
         Ok(stream) => stream,
-        Err(error) => return Answer::None(error.to_string()),
+        Err(error) => return ProbeAnswer::None(error.to_string()),
     };
     match TlsConnector::from(config).connect(name, stream).await {
         Ok(stream) => {
@@ -27,16 +27,16 @@ pub async fn ask(at: SocketAddr, server_name: &str, digest: &[u8; 32]) -> Answer
             let leaf = connection.peer_certificates().and_then(|chain| chain.first());
             let has_digest = leaf.is_some_and(|leaf| leaf.windows(digest.len()).any(|window| window == digest));
             match (connection.alpn_protocol() == Some(ALPN), has_digest) {
-                (true, true) => Answer::Ours,
-                (true, false) => Answer::Another("it answers challenges with another certificate".into()),
-                (false, _) => Answer::Another("it does not speak acme-tls/1".into()),
+                (true, true) => ProbeAnswer::Ours,
+                (true, false) => ProbeAnswer::Another("it answers challenges with another certificate".into()),
+                (false, _) => ProbeAnswer::Another("it does not speak acme-tls/1".into()),
             }
         }
         Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
             // A server that does not know the protocol ends the handshake with an alert, as it should.
-            Some(Error::AlertReceived(_)) => Answer::Another("it refuses acme-tls/1".into()),
-            Some(problem) => Answer::Another(format!("its TLS cannot be read: {problem}")),
-            None => Answer::None(format!("the TLS handshake was broken off: {error}")),
+            Some(Error::AlertReceived(_)) => ProbeAnswer::Another("it refuses acme-tls/1".into()),
+            Some(problem) => ProbeAnswer::Another(format!("its TLS cannot be read: {problem}")),
+            None => ProbeAnswer::None(format!("the TLS handshake was broken off: {error}")),
         },
     }
 }

@@ -18,7 +18,7 @@ pub struct Findings {
     pub caa_identities: Vec<String>,
     /// The address of our account there, if there is one already.
     pub account: Option<String>,
-    /// One for each kind of challenge by which the CA would come to us, and each address that the name has.
+    /// Outcomes for each kind of challenge by which the CA would come to us, and each address that the name has.
     pub probes: Vec<Probe>,
 }
 
@@ -41,12 +41,12 @@ pub struct Probe {
     pub address: IpAddr,
     /// An address of this machine's interfaces.
     pub is_own: bool,
-    pub answer: Answer,
+    pub answer: ProbeAnswer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// It was us.
+pub enum ProbeAnswer {
+    /// This process answered the probe.
     Ours,
     /// Somebody else, and how that showed.
     Another(String),
@@ -170,7 +170,7 @@ fn reaches_us(subject: &Subject, challenge: AcmeChallenge, findings: &Findings) 
     let worst = worst.or_else(|| judged.iter().find(|verdict| matches!(verdict, Verdict::Doubtful(_))));
     // One address of several that is somebody else's fails for the CAs that take that one: no certainty while another one is ours.
     match worst {
-        Some(Verdict::Certain(cause)) if probes.iter().any(|probe| probe.answer == Answer::Ours) => {
+        Some(Verdict::Certain(cause)) if probes.iter().any(|probe| probe.answer == ProbeAnswer::Ours) => {
             Verdict::Doubtful(cause.clone())
         }
         Some(verdict) => verdict.clone(),
@@ -182,24 +182,24 @@ fn judge_probe(subject: &Subject, probe: &Probe) -> Verdict {
     let port = if probe.challenge == AcmeChallenge::Http01 { 80 } else { 443 };
     let address = probe.address;
     match &probe.answer {
-        Answer::Ours => Verdict::Fine,
-        Answer::Another(what) => Verdict::Certain(Cause::new(
+        ProbeAnswer::Ours => Verdict::Fine,
+        ProbeAnswer::Another(what) => Verdict::Certain(Cause::new(
             Blame::Preflight,
             format!("{subject} leads to {address}, where another server answers on port {port} ({what})"),
             "point its A and AAAA records at this machine, or use dns-01",
         )),
-        Answer::Elsewhere(what) => Verdict::Doubtful(Cause::new(
+        ProbeAnswer::Elsewhere(what) => Verdict::Doubtful(Cause::new(
             Blame::Preflight,
             format!("{subject} leads to {address}, which redirects the challenge on port {port} to {what}"),
             "let requests for /.well-known/acme-challenge/ through to this process",
         )),
-        Answer::None(what) if probe.is_own => Verdict::Certain(Cause::new(
+        ProbeAnswer::None(what) if probe.is_own => Verdict::Certain(Cause::new(
             Blame::Preflight,
             format!("{subject} leads to this machine ({address}), but nothing answers there on port {port}: {what}"),
             "check which address the site listens on, and the firewall of this machine",
         )),
         // From behind a gateway its own public address often cannot be reached, although the world reaches it.
-        Answer::None(what) => Verdict::Doubtful(Cause::new(
+        ProbeAnswer::None(what) => Verdict::Doubtful(Cause::new(
             Blame::Preflight,
             format!("{subject} leads to {address}, which does not answer us on port {port}: {what}"),
             "check that the address is this machine's or leads to it, and that the port is open to the internet",
@@ -311,10 +311,10 @@ mod tests {
         let probe =
             |address: &str, is_own, answer| Probe { challenge: AcmeChallenge::Http01, address: ip(address), is_own, answer };
         let with = |probes: Vec<Probe>| Findings { probes, ..findings() };
-        let another = || Answer::Another("404 from nginx".into());
-        let silence = || Answer::None("timed out".into());
+        let another = || ProbeAnswer::Another("404 from nginx".into());
+        let silence = || ProbeAnswer::None("timed out".into());
         let http = AcmeChallenge::Http01;
-        check("a.example", http, &with(vec![probe("192.0.2.1", true, Answer::Ours)]), "fine");
+        check("a.example", http, &with(vec![probe("192.0.2.1", true, ProbeAnswer::Ours)]), "fine");
         check(
             "a.example",
             http,
@@ -323,8 +323,8 @@ mod tests {
         );
         check("a.example", http, &with(vec![probe("192.0.2.1", true, silence())]), "certain: a.example leads to this machine");
         check("a.example", http, &with(vec![probe("192.0.2.1", false, silence())]), "doubtful");
-        check("a.example", http, &with(vec![probe("192.0.2.1", false, Answer::Elsewhere("https://x".into()))]), "doubtful");
-        let both = vec![probe("192.0.2.1", true, Answer::Ours), probe("2001:db8::1", false, another())];
+        check("a.example", http, &with(vec![probe("192.0.2.1", false, ProbeAnswer::Elsewhere("https://x".into()))]), "doubtful");
+        let both = vec![probe("192.0.2.1", true, ProbeAnswer::Ours), probe("2001:db8::1", false, another())];
         check("a.example", http, &with(both), "doubtful: a.example leads to 2001:db8::1");
         // What was asked for http-01 says nothing about another kind.
         check("a.example", AcmeChallenge::TlsAlpn01, &with(vec![probe("192.0.2.1", true, another())]), "fine");

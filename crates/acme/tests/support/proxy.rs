@@ -28,9 +28,9 @@ pub struct Rule {
 
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// It is never answered.
+    /// The request is never answered.
     Hang,
-    /// It is answered so, and pebble never sees it: status, a header, body.
+    /// The request is answered so, and pebble never sees it: status, a header, body.
     Answer(u16, String, String),
     /// Pebble does it, and the connection breaks before its answer.
     LoseAnswer,

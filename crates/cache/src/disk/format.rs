@@ -23,7 +23,7 @@ const SECONDS_MAX: u64 = 1 << 40;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHeader {
     pub key: Key,
-    /// Its times are by the wall clock.
+    /// What is kept of the answer, with times of the wall clock.
     pub storable: Storable,
     pub body_bytes: u64,
     pub body_checksum: u32,

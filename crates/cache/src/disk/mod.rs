@@ -30,9 +30,9 @@ pub struct Disk {
     loading: Mutex<Loading>,
     /// By [`Now::seconds`].
     off_until_seconds: AtomicU64,
-    /// That nobody was told of yet.
+    /// The last failure that nobody was told of yet.
     fault: Mutex<Option<io::Error>>,
-    counters: Counters,
+    counters: DiskCounters,
 }
 
 enum Loading {
@@ -69,7 +69,7 @@ impl Forgotten {
 }
 
 #[derive(Default)]
-struct Counters {
+struct DiskCounters {
     read: AtomicU64,
     written: AtomicU64,
     damaged: AtomicU64,
@@ -113,7 +113,7 @@ impl Disk {
             loading: Mutex::new(Loading::NotBegun),
             off_until_seconds: AtomicU64::new(0),
             fault: Mutex::default(),
-            counters: Counters::default(),
+            counters: DiskCounters::default(),
         }
     }
 

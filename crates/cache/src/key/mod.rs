@@ -82,7 +82,7 @@ impl Key {
         Key::of(scheme, host, [target, b"", b""])
     }
 
-    /// The same for a target whose query stands elsewhere.
+    /// The key for a target whose query stands elsewhere.
     pub fn of_parts(scheme: &[u8], host: &[u8], path: &[u8], query: Option<&[u8]>) -> Option<Key> {
         match query {
             Some(query) => Key::of(scheme, host, [path, b"?", query]),

@@ -74,7 +74,7 @@ pub struct ResponseDirectives {
     pub s_maxage: Delta,
     pub stale_while_revalidate: Delta,
     pub stale_if_error: Delta,
-    /// They come from `CDN-Cache-Control`: then `Expires` does not count either (RFC 9213 section 2.2).
+    /// Whether the directives come from `CDN-Cache-Control`: then `Expires` does not count either (RFC 9213 section 2.2).
     pub is_targeted: bool,
 }
 

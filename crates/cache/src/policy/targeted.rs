@@ -81,7 +81,7 @@ impl<'a> Rest<'a> {
         (!self.0.is_empty()).then_some(ControlFlow::Continue(()))
     }
 
-    /// They say nothing to us.
+    /// Skips the parameters of an item, which say nothing to us.
     fn parameters(&mut self) -> Option<()> {
         while self.take(b';') {
             self.take_while(|byte| byte == b' ');

@@ -105,7 +105,7 @@ pub enum Standing {
 pub enum Joined {
     Waiter(u64),
     Leader,
-    /// It is over, or there is no room; `true` when it should not be found any more.
+    /// The fetch is over, or there is no room; `true` when it should not be found any more.
     No(bool),
 }
 

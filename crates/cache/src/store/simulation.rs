@@ -265,7 +265,7 @@ proptest! {
     }
 }
 
-/// One who waits, as an executor sees it: polled at first, and then only when it was woken.
+/// A future that waits, as an executor sees it: polled at first, and then only when it was woken.
 struct Task {
     wait: WaitHandle,
     bell: Arc<Bell>,

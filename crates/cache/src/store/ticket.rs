@@ -43,7 +43,7 @@ pub enum Begun {
 /// What has become of an object that was found on disk.
 pub enum Adopted {
     Serve(Arc<Object>),
-    /// It is stale, or another variant: fetch, with the condition that the ticket gives now.
+    /// What was kept is stale, or another variant: fetch, with the condition that the ticket gives now.
     Fetch(FetchTicket),
 }
 

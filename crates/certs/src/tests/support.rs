@@ -114,7 +114,7 @@ pub fn client(root: &CertificateDer<'static>, versions: &[&'static SupportedProt
         .with_no_client_auth()
 }
 
-/// The same with a certificate of its own to show.
+/// A client with a certificate of its own to show.
 pub fn client_with_certificate(
     root: &CertificateDer<'static>,
     versions: &[&'static SupportedProtocolVersion],

@@ -20,7 +20,7 @@ pub const AHEAD_SECS: u64 = ROTATION_SECS / 2;
 
 /// First byte of the value in storage; another layout gets another number.
 const VERSION: u8 = 1;
-/// One that is good for longer was made by nobody who knows these rules, and would be a secret worth stealing for as long.
+/// The longest life of a key. One that is good for longer was made by nobody who knows these rules, and would be a secret worth stealing for as long.
 const LIFE_SECS_MAX: u64 = 4 * TICKET_LIFETIME_SECS;
 
 /// As they are in storage at one moment, those that begin first in front. Every host has the same, apart from minutes.
@@ -71,7 +71,7 @@ impl SharedKeys {
         }
     }
 
-    /// These with one more that begins at that time, and without those whose time is over.
+    /// The keys with one more that begins at that time, and without those whose time is over.
     pub fn with_next(&self, begin_secs: u64, now_secs: u64) -> Result<SharedKeys, CertError> {
         // Those of a clock that is far ahead stay as long as there is room: a host whose own clock has stopped in 1970, as before the first NTP answer, sees
         // everybody's keys so, and must not take them away.

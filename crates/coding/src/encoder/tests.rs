@@ -1,6 +1,6 @@
 //! Whatever is written in whatever pieces, with whatever room for output, reads back; what was flushed can be read at once.
 
-use super::{Codec, Encoder, Operation, bytes_needed, window_bits};
+use super::{Encoder, EncoderCodec, Operation, bytes_needed, window_bits};
 use crate::ENCODERS_BYTES_MAX;
 use proptest::prelude::*;
 use std::io::Read;
@@ -112,7 +112,7 @@ fn zstd_takes_no_more_than_is_counted() {
             crate::context::forget();
             let mut encoder = Encoder::new(Coding::Zstd, level, length).expect("there is memory");
             let _ = encoder.step(&[1; 64], &mut [0; 64], Operation::Process);
-            let Codec::Zstd(Some(context)) = &encoder.codec else { panic!("zstd") };
+            let EncoderCodec::Zstd(Some(context)) = &encoder.codec else { panic!("zstd") };
             let counted =
                 bytes_needed(Coding::Zstd, if length.is_none() { 1 } else { level }, window_bits(Coding::Zstd, level, length));
             assert!(context.sizeof() <= counted, "level {level}, {length:?}: {} of {counted}", context.sizeof());

@@ -29,7 +29,7 @@ impl Target {
     }
 }
 
-/// Those that name a server, and what is wrong with the others.
+/// Services that name a server, and what is wrong with the others.
 pub fn usable(services: Vec<Service>, scheme: Scheme) -> Result<(Vec<Service>, Vec<String>), Trouble> {
     // RFC 2782: a target of "." means that the service is decidedly not available at this domain.
     if services.iter().all(|service| service.target.is_empty()) {

@@ -65,7 +65,7 @@ impl Known {
     }
 }
 
-/// Those that take requests or are about to stop, and what keeps others from it.
+/// Containers that take requests or are about to stop, and what keeps others from it.
 pub fn members(listed: &[Container], discover: &DockerDiscover, known: &Known, leaving: &Leaving) -> (Vec<Member>, Vec<String>) {
     let mut members = Vec::new();
     let mut faults = Vec::new();

@@ -15,7 +15,7 @@ const SIGNALS_THAT_STAY: &[&str] = &["1", "10", "12", "HUP", "USR1", "USR2", "SI
 pub enum Happening {
     Irrelevant,
     Changed,
-    /// It was told to stop.
+    /// The container was told to stop.
     Leaves(String),
     Starts(String),
 }
@@ -83,7 +83,7 @@ impl Leaving {
         self.since.contains_key(container)
     }
 
-    /// Those that are gone, and those that have not gone for so long that they stay.
+    /// Forgets containers that are gone, and those that have not gone for so long that they stay.
     pub fn forget(&mut self, listed: &BTreeSet<&str>, now: Instant) {
         let is_young = |since: Instant| now.saturating_duration_since(since) < LEAVING_MOST;
         self.since.retain(|container, since| listed.contains(container.as_str()) && is_young(*since));

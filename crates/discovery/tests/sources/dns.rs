@@ -4,7 +4,7 @@ use crate::followed::{Followed, until};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_model::{Discover, DnsDiscover, DnsQuestion, Scheme};
-use tidegate_testkit::dns::{Conduct, NameServer, Service};
+use tidegate_testkit::dns::{NameServer, NameServerConduct, Service};
 
 const NAME: &str = "api.test";
 
@@ -96,10 +96,10 @@ fn the_last_good_answer_stands_while_there_is_none() {
     followed.expect(&format!("fault {NAME}: the resolver {address} says NXDOMAIN"));
     server.set_addresses(NAME, 0, &[]);
     followed.expect(&format!("fault {NAME}: the resolver {address} knows no such record of this name"));
-    server.set_conduct(NAME, Conduct::Fails);
+    server.set_conduct(NAME, NameServerConduct::Fails);
     followed.expect(&format!("fault {NAME}: the resolver {address} says SERVFAIL"));
     server.set_addresses(NAME, 0, &["10.0.0.1"]);
-    server.set_conduct(NAME, Conduct::Honest);
+    server.set_conduct(NAME, NameServerConduct::Honest);
     followed.expect("recovered");
     asked_again(&server);
     followed.expect_nothing();
@@ -116,7 +116,7 @@ fn a_name_that_does_not_exist_yet_is_found_when_it_does() {
     followed.expect("recovered");
 }
 
-fn check_no_answer(conduct: Conduct) {
+fn check_no_answer(conduct: NameServerConduct) {
     let server = server();
     server.set_addresses(NAME, 0, &["10.0.0.1"]);
     let followed = addresses(&server);
@@ -125,19 +125,19 @@ fn check_no_answer(conduct: Conduct) {
     server.set_addresses(NAME, 0, &["10.0.0.66"]);
     followed.expect(&format!("fault {NAME}: the resolver {} does not answer", server.address));
     server.set_addresses(NAME, 0, &["10.0.0.2"]);
-    server.set_conduct(NAME, Conduct::Honest);
+    server.set_conduct(NAME, NameServerConduct::Honest);
     followed.expect("10.0.0.2:80");
     followed.expect("recovered");
 }
 
 #[test]
 fn silence_is_no_answer() {
-    check_no_answer(Conduct::Silent);
+    check_no_answer(NameServerConduct::Silent);
 }
 
 #[test]
 fn an_answer_to_another_question_is_none() {
-    check_no_answer(Conduct::WrongId);
+    check_no_answer(NameServerConduct::WrongId);
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn a_family_that_fails_keeps_its_servers() {
     server.set_addresses(NAME, 0, &["10.0.0.1", "fd00::1"]);
     let followed = addresses(&server);
     followed.expect("10.0.0.1:80, [fd00::1]:80");
-    server.set_conduct(&format!("AAAA {NAME}"), Conduct::Fails);
+    server.set_conduct(&format!("AAAA {NAME}"), NameServerConduct::Fails);
     asked_again(&server);
     server.set_addresses(NAME, 0, &["10.0.0.2"]);
     followed.expect("10.0.0.2:80, [fd00::1]:80");
-    server.set_conduct(&format!("AAAA {NAME}"), Conduct::Honest);
+    server.set_conduct(&format!("AAAA {NAME}"), NameServerConduct::Honest);
     followed.expect("10.0.0.2:80");
 }
 
@@ -159,7 +159,7 @@ fn a_truncated_answer_goes_on_over_tcp() {
     let server = server();
     let many: Vec<String> = (100..250).map(|number| format!("10.0.0.{number}")).collect();
     server.set_addresses(NAME, 3600, &many.iter().map(String::as_str).collect::<Vec<_>>());
-    server.set_conduct(NAME, Conduct::Truncated);
+    server.set_conduct(NAME, NameServerConduct::Truncated);
     let followed = addresses(&server);
     let expected: Vec<String> = many.iter().map(|ip| format!("{ip}:80")).collect();
     followed.expect(&expected.join(", "));

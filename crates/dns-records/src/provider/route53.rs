@@ -36,7 +36,7 @@ pub struct Route53 {
 
 /// What the configuration says about the zone.
 enum ZoneChoice {
-    /// It is looked for among those of the account.
+    /// The zone is looked for among those of the account.
     Look,
     Id(String),
     Name(Domain),
@@ -49,7 +49,7 @@ struct Set {
     values: Vec<String>,
 }
 
-struct Answer {
+struct Route53Answer {
     status: StatusCode,
     text: String,
 }
@@ -183,12 +183,12 @@ impl Route53 {
         Ok(Some(Set { ttl, values }))
     }
 
-    async fn get(&self, path: &str, query: &str) -> Result<Answer, DnsProblem> {
+    async fn get(&self, path: &str, query: &str) -> Result<Route53Answer, DnsProblem> {
         let said = self.call("GET", path, query, Vec::new()).await?;
         if said.status.is_success() { Ok(said) } else { Err(problem(&said)) }
     }
 
-    async fn call(&self, method: &str, path: &str, query: &str, body: Vec<u8>) -> Result<Answer, DnsProblem> {
+    async fn call(&self, method: &str, path: &str, query: &str, body: Vec<u8>) -> Result<Route53Answer, DnsProblem> {
         let stamp = sigv4::stamp(Timestamp::now());
         let mut headers = vec![("host", self.host.as_str()), ("x-amz-date", stamp.as_str())];
         if let Some(token) = &self.credentials.session_token {
@@ -211,7 +211,7 @@ impl Route53 {
         // A signature that does not match is answered with all that was signed, the session token too.
         let secrets = [Some(&self.credentials.secret_key), self.credentials.session_token.as_ref()];
         let text = without_secrets(&String::from_utf8_lossy(&body), secrets.into_iter().flatten());
-        Ok(Answer { status: head.status, text })
+        Ok(Route53Answer { status: head.status, text })
     }
 }
 
@@ -245,14 +245,14 @@ fn batch(name: &Domain, before: Option<&Set>, after: &Set) -> String {
     )
 }
 
-fn words(answer: &Answer) -> String {
+fn words(answer: &Route53Answer) -> String {
     let code = xml::first(&answer.text, "Code").map(|code| format!(" ({})", line_of(code))).unwrap_or_default();
     let message = xml::first(&answer.text, "Message").map(|text| line_of(&xml::unescaped(text))).unwrap_or_default();
     let separator = if message.is_empty() && code.is_empty() { "" } else { ", " };
     format!("{}{separator}{message}{code}", answer.status)
 }
 
-fn problem(said: &Answer) -> DnsProblem {
+fn problem(said: &Route53Answer) -> DnsProblem {
     let answer = words(said);
     match xml::first(&said.text, "Code").unwrap_or_default() {
         "InvalidClientTokenId" | "UnrecognizedClientException" => {

@@ -21,11 +21,11 @@ pub struct Key {
 /// What is wrong with a signed answer, or what it says is wrong with ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
-    /// It bears no signature.
+    /// The message bears no signature.
     Unsigned,
     /// The message is cut or is no DNS.
     Malformed,
-    /// Its signature is not by our key.
+    /// The message's signature is not by our key.
     Forged,
     /// The server does not know the name of the key, or wants another algorithm for it (BADKEY).
     UnknownKey,

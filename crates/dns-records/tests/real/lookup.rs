@@ -3,7 +3,7 @@
 use crate::named::{Named, Zone};
 use crate::{lookup, run};
 use tidegate_dns_records::LookupFault;
-use tidegate_testkit::dns::{Conduct, NameServer};
+use tidegate_testkit::dns::{NameServer, NameServerConduct};
 
 const TOP: Zone<'static> = Zone {
     name: "test",
@@ -48,7 +48,7 @@ fn answers_of_all_kinds_are_told_apart() {
 #[test]
 fn a_resolver_that_is_silent_is_told_from_one_that_refuses() {
     let server = NameServer::start().expect("a name server");
-    server.set_conduct("a.test", Conduct::Silent);
+    server.set_conduct("a.test", NameServerConduct::Silent);
     let fault = run(async { lookup(server.address).addresses("a.test").await }).expect_err("no answer");
     assert!(matches!(fault, LookupFault::Silent { .. }), "{fault}");
     assert!(fault.is_transient() && !fault.is_negative());
@@ -141,12 +141,12 @@ fn one_server_is_asked_for_what_it_serves_itself() {
 fn answers_that_do_not_fit_come_over_tcp_and_others_are_not_believed() {
     let server = NameServer::start().expect("a name server");
     server.set_addresses("a.test", 60, &["10.0.0.1"]);
-    server.set_conduct("a.test", Conduct::Truncated);
+    server.set_conduct("a.test", NameServerConduct::Truncated);
     run(async {
         let lookup = lookup(server.address);
         assert_eq!(lookup.txt_at(server.address, "a.test").await, Ok(Vec::new()));
         assert_eq!(server.count("TXT a.test"), 2);
-        server.set_conduct("b.test", Conduct::WrongId);
+        server.set_conduct("b.test", NameServerConduct::WrongId);
         let fault = lookup.txt_at(server.address, "b.test").await.expect_err("another's answer");
         assert!(matches!(fault, LookupFault::Silent { .. }), "{fault}");
     });

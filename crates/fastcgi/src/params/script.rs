@@ -19,9 +19,9 @@ pub struct Scripts {
 /// What happens to a path that names no script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// It has no answer here.
+    /// A path that is no script's has no answer here.
     Direct,
-    /// It goes to one script, such as `/index.php`, which reads REQUEST_URI.
+    /// A path that is no script's goes to one script, such as `/index.php`, which reads REQUEST_URI.
     FrontController { script: Vec<u8> },
 }
 

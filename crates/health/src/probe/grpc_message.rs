@@ -30,7 +30,7 @@ pub enum ServingStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageFault {
     TooLong,
-    /// It ends before its own lengths say.
+    /// The message ends before its own lengths say.
     Truncated,
     /// More than one message.
     Trailing,

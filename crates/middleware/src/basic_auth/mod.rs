@@ -48,7 +48,7 @@ pub fn basic_auth_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Opt
     last.and_then(Option::as_ref)
 }
 
-/// The same, compiled.
+/// The `basic-auth` among compiled steps, if there is one.
 pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
     steps.iter().find_map(|step| match step {
         CompiledStep::BasicAuth(auth) => Some(&**auth),

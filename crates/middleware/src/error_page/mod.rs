@@ -10,7 +10,7 @@ use accept::Liked;
 use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step, Template};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
-/// Those of a route, or of a site for requests that no route takes; the first that fits counts.
+/// Error pages of a route, or of a site for requests that no route takes; the first that fits counts.
 #[derive(Debug, Default)]
 pub struct ErrorPages {
     pages: Box<[CompiledErrorPage]>,

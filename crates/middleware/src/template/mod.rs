@@ -31,7 +31,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// That of a body of this media type: in HTML, XML and JSON what placeholders bring is escaped.
+    /// The target of a body of this media type: in HTML, XML and JSON what placeholders bring is escaped.
     pub fn of_content_type(content_type: &str) -> Target {
         let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match kind.as_str() {

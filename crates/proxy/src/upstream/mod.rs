@@ -363,8 +363,8 @@ async fn establish<S: Sock>(
 /// Says whose connection it is, before anything else and before TLS.
 async fn introduce<S: Sock>(stream: &Stream<S>, protocol: ProxyProtocol, client: &Client) -> io::Result<()> {
     let version = match protocol {
-        ProxyProtocol::V1 => proxy_protocol::Version::V1,
-        ProxyProtocol::V2 => proxy_protocol::Version::V2,
+        ProxyProtocol::V1 => proxy_protocol::HeaderVersion::V1,
+        ProxyProtocol::V2 => proxy_protocol::HeaderVersion::V2,
     };
     let header = proxy_protocol::encode(version, client.source, client.destination);
     stream.write(Buf::copy_of(header.as_bytes())).await

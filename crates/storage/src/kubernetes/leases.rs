@@ -1,7 +1,7 @@
 //! Locks as Leases (coordination.k8s.io/v1). Each change names the version of the object that it changes, so of several at once the server
 //! carries out one. Times in a Lease are for people: whether it is stale is judged by its changing, not by its clock.
 
-use super::{Metadata, Shared, object_name};
+use super::{KubernetesShared, Metadata, object_name};
 use crate::fault::{Problem, StorageFault};
 use crate::key::Key;
 use crate::lock::{LEASE, Renewal};
@@ -34,7 +34,7 @@ struct Spec {
 
 /// `None`: somebody else has it, or was quicker.
 pub(super) async fn try_take(
-    shared: &Arc<Shared>,
+    shared: &Arc<KubernetesShared>,
     name: &Key,
     clock: impl Fn() -> Duration,
 ) -> Result<Option<KubernetesLease>, Problem> {
@@ -70,7 +70,7 @@ pub(super) async fn try_take(
     }
 }
 
-pub(super) async fn holder(shared: &Shared, name: &Key) -> Result<Option<Owner>, Problem> {
+pub(super) async fn holder(shared: &KubernetesShared, name: &Key) -> Result<Option<Owner>, Problem> {
     let found = shared.api.send(Method::GET, &path(shared, name), None).await?;
     if found.status == StatusCode::NOT_FOUND {
         return Ok(None);
@@ -80,7 +80,7 @@ pub(super) async fn holder(shared: &Shared, name: &Key) -> Result<Option<Owner>,
 }
 
 /// Held by nobody, by a process that is gone, or by somebody who showed no sign of life for a lease.
-fn is_free(shared: &Shared, name: &Key, found: &LeaseObject, now: Duration) -> bool {
+fn is_free(shared: &KubernetesShared, name: &Key, found: &LeaseObject, now: Duration) -> bool {
     let spec = &found.spec;
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
     if holder.is_empty() || Owner::parse(holder).is_some_and(|owner| owner.is_gone()) {
@@ -91,14 +91,14 @@ fn is_free(shared: &Shared, name: &Key, found: &LeaseObject, now: Duration) -> b
     observations.is_stale(name.as_str(), &sign_of_life, LEASE, now)
 }
 
-fn forget(shared: &Shared, name: &Key) {
+fn forget(shared: &KubernetesShared, name: &Key) {
     shared.observations.lock().unwrap_or_else(PoisonError::into_inner).forget(name.as_str());
 }
 
 /// A lock in Kubernetes that this process holds.
 #[derive(Debug)]
 pub(crate) struct KubernetesLease {
-    shared: Arc<Shared>,
+    shared: Arc<KubernetesShared>,
     name: Key,
     holder: String,
     acquired: String,
@@ -194,7 +194,7 @@ impl KubernetesLease {
     }
 }
 
-fn path(shared: &Shared, name: &Key) -> String {
+fn path(shared: &KubernetesShared, name: &Key) -> String {
     format!("{}/{}", shared.api.leases(), object_name(&shared.prefix, name))
 }
 

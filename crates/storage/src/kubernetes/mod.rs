@@ -33,16 +33,16 @@ const PAGE_OBJECTS: u32 = 250;
 const LIST_ATTEMPTS_MAX: u32 = 3;
 /// Names may have 253 characters; of a key they show so many, for people, and its digest makes them unique.
 const READABLE_BYTES_MAX: usize = 100;
-/// It is the value of a label too, which has no more.
+/// The longest prefix: it is the value of a label too, which has no more.
 const PREFIX_BYTES_MAX: usize = 63;
 
 #[derive(Debug)]
 pub(crate) struct Kubernetes {
-    shared: Arc<Shared>,
+    shared: Arc<KubernetesShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct KubernetesShared {
     api: Api,
     prefix: String,
     observations: Mutex<Observations>,
@@ -85,7 +85,7 @@ impl Kubernetes {
     }
 
     fn over(api: Api, prefix: &str) -> Kubernetes {
-        Kubernetes { shared: Arc::new(Shared { api, prefix: prefix.into(), observations: Mutex::default() }) }
+        Kubernetes { shared: Arc::new(KubernetesShared { api, prefix: prefix.into(), observations: Mutex::default() }) }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -143,7 +143,7 @@ impl Kubernetes {
     }
 }
 
-impl Shared {
+impl KubernetesShared {
     async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, Problem> {
         let answer = self.api.send(Method::GET, &self.secret_path(key), None).await?;
         if answer.status == StatusCode::NOT_FOUND {
@@ -253,7 +253,7 @@ fn object_name(prefix: &str, key: &Key) -> String {
     format!("{prefix}-{}-{}", readable.collect::<String>(), key.digest())
 }
 
-/// It is the beginning of names and the value of a label.
+/// Checks that a prefix can be the beginning of names and the value of a label.
 fn check_prefix(prefix: &str) -> Result<(), Problem> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_label = prefix.chars().all(|c| is_plain(c) || c == '-')

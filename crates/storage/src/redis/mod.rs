@@ -32,11 +32,11 @@ const TAKE_OVER: &str =
 
 #[derive(Debug)]
 pub(crate) struct Redis {
-    shared: Arc<Shared>,
+    shared: Arc<RedisShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RedisShared {
     connections: Connections,
     prefix: String,
 }
@@ -45,7 +45,7 @@ impl Redis {
     /// Nothing is asked yet, so a server that is away for a moment does not keep the process from starting.
     pub(crate) fn new(settings: &RedisStorage) -> Result<Redis, StorageFault> {
         let connections = Connections::new(settings)?;
-        Ok(Redis { shared: Arc::new(Shared { connections, prefix: settings.prefix.clone() }) })
+        Ok(Redis { shared: Arc::new(RedisShared { connections, prefix: settings.prefix.clone() }) })
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -127,7 +127,7 @@ impl Redis {
     }
 }
 
-impl Shared {
+impl RedisShared {
     fn key(&self, key: &Key) -> String {
         format!("{}{key}", self.prefix)
     }
@@ -161,7 +161,7 @@ fn escaped(text: &str) -> String {
 /// A lock in Redis that this process holds.
 #[derive(Debug)]
 pub(crate) struct RedisLease {
-    shared: Arc<Shared>,
+    shared: Arc<RedisShared>,
     name: Key,
     holder: String,
 }

@@ -258,7 +258,7 @@ fn a_server_that_does_not_know_passwords_does_not_get_them_into_messages() {
     });
 }
 
-/// Those that the manual names, and no more.
+/// The rights that the manual names are enough, and no others are needed.
 #[test]
 fn few_rights_are_enough() {
     let rights = "+get +set +del +scan +eval +pexpire +select";

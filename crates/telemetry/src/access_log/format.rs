@@ -113,7 +113,7 @@ fn push_json_line(line: &mut Vec<u8>, second: &mut SecondText, record: &AccessRe
     line.push(b'}');
 }
 
-/// Its name is one that needs no escapes.
+/// Pushes a field that a route adds. Names that need escapes cannot be configured.
 fn push_json_own(line: &mut Vec<u8>, name: &str, value: &[u8]) {
     if value.is_empty() {
         return;

@@ -29,7 +29,7 @@ pub const RING_BYTES: usize = 1 << 20;
 pub const LINE_BYTES_MAX: usize = 128 << 10;
 /// One value in a line, escaped, is cut here and then ends in `…`. A target of 16 KiB would otherwise become 96 KiB of `\u00XX`.
 pub const FIELD_BYTES_MAX: usize = 8 << 10;
-/// The same for a field that a route adds: two lists of the most that a site and a route may have still fit into a line with all others.
+/// The most of a field that a route adds: two lists of the most that a site and a route may have still fit into a line with all others.
 pub const OWN_FIELD_BYTES_MAX: usize = 1 << 10;
 
 /// Starts the writer thread; gives one sender for each worker, in order, and the writer's handle.

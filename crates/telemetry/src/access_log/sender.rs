@@ -12,7 +12,7 @@ use tidegate_model as model;
 /// Grown to at once; ordinary lines are half of it.
 const LINE_BYTES_USUAL: usize = 1024;
 
-/// One for each worker, given out by [`start`](super::start).
+/// A worker's end of the access log, given out by [`start`](super::start).
 pub struct AccessLogSender {
     on: bool,
     format: Format,

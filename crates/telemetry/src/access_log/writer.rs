@@ -72,7 +72,7 @@ impl AccessLogWriter {
         let _ = self.commands.send(Command::Retarget(target.0));
     }
 
-    /// One more worker. Its ring is left out again when the worker has ended and its last line is written.
+    /// Adds a worker. Its ring is left out again when the worker has ended and its last line is written.
     pub fn add_worker(&self, settings: &AccessLog, registry: &Registry, worker: usize) -> AccessLogSender {
         let (sender, ring) = super::ring(settings, registry, worker);
         let _ = self.commands.send(Command::Add(ring));

@@ -18,7 +18,7 @@ pub struct CacheNumbers {
     pub disk: Option<CacheDiskNumbers>,
 }
 
-/// The same of the part that is on disk.
+/// What the cache counts of the part that is on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheDiskNumbers {
     pub objects: u64,

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeResult {
     Applied,
-    /// It said what the running configuration says.
+    /// The change said what the running configuration says.
     Unchanged,
     /// The running configuration stays as it was.
     Refused,
-    /// It was taken back: nobody confirmed it, or it did harm.
+    /// The change was taken back: nobody confirmed it, or it did harm.
     RolledBack,
 }
 

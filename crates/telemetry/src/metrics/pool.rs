@@ -102,12 +102,12 @@ impl fmt::Display for UpstreamError {
 /// What became of a request that was to be copied to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MirrorResult {
-    /// It was answered.
+    /// The copy was answered.
     Sent,
     Failed,
     /// As many were under way as may be.
     TooMany,
-    /// Its body is larger than what is held of one.
+    /// The request's body is larger than what is held of one.
     BodyTooLarge,
     /// The request itself did not get to its end.
     Incomplete,

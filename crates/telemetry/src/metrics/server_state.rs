@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 /// The state of a server in one word. The same words stand in metrics and log lines, and never change once released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServerWord {
-    /// It takes requests.
+    /// The server takes requests.
     Serving,
     /// No check has ended yet.
     Unknown,
-    /// It has come back and gets a growing share of requests.
+    /// The server has come back and gets a growing share of requests.
     Starting,
     /// Somebody drains it: it gets no new clients.
     Draining,
@@ -18,9 +18,9 @@ pub enum ServerWord {
     Leaving,
     /// Checks say that it does not answer.
     Down,
-    /// Its answers to requests were too bad.
+    /// The server's answers to requests were too bad.
     Ejected,
-    /// It gets no requests for a while, such as after an answer with `Retry-After`.
+    /// The server gets no requests for a while, such as after an answer with `Retry-After`.
     Resting,
 }
 
@@ -74,7 +74,7 @@ impl ServerStateMetrics {
         self.weight.store(weight, Ordering::Relaxed);
     }
 
-    /// It was taken out so many times more, because of its answers.
+    /// Counts how many times more the server was taken out because of its answers.
     pub fn ejected(&self, times: u64) {
         self.ejections.fetch_add(times, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Upstreams of a case without a script: what they do depends on the path asked for and on what was marked so far, down to not listening at all.
 //! How a request is answered is in `crate::upstream`.
 
-use super::script::{Conduct, ConductKind};
+use super::script::{ConductKind, PathConduct};
 use super::world::World;
 use crate::connection::Socket;
 use crate::head::Head;
@@ -26,14 +26,14 @@ enum Listening {
     Never,
 }
 
-pub struct Server {
+pub struct AutomaticServer {
     pub acceptor: Option<TlsAcceptor>,
     pub is_h2: bool,
-    pub conducts: Vec<Conduct>,
+    pub conducts: Vec<PathConduct>,
     pub counters: Arc<Counters>,
 }
 
-impl Server {
+impl AutomaticServer {
     /// Serves until the case is over.
     pub async fn run(self, listener: TcpListener, world: Weak<World>) {
         let choose = self.chooser(world.clone());
@@ -72,21 +72,21 @@ impl Server {
     }
 
     fn refuses(&self, case: &World) -> bool {
-        let fits = |conduct: &&Conduct| conduct.path.is_none() && is_after(conduct, case);
-        matches!(self.conducts.iter().rfind(fits), Some(Conduct { conduct: ConductKind::Refuse, .. }))
+        let fits = |conduct: &&PathConduct| conduct.path.is_none() && is_after(conduct, case);
+        matches!(self.conducts.iter().rfind(fits), Some(PathConduct { conduct: ConductKind::Refuse, .. }))
     }
 
     fn chooser(&self, world: Weak<World>) -> Rc<Choose> {
         let conducts = self.conducts.clone();
         Rc::new(move |head| {
             let case = world.upgrade();
-            let fits = |conduct: &&Conduct| {
+            let fits = |conduct: &&PathConduct| {
                 conduct.path.as_deref().is_none_or(|path| path == path_of(head))
                     && case.as_ref().is_some_and(|case| is_after(conduct, case))
             };
             match conducts.iter().rfind(fits) {
-                Some(Conduct { conduct: ConductKind::Answer(behaviour), .. }) => behaviour.clone(),
-                Some(Conduct { conduct: ConductKind::Refuse, .. }) | None => Behaviour::new(Answer::Reset),
+                Some(PathConduct { conduct: ConductKind::Answer(behaviour), .. }) => behaviour.clone(),
+                Some(PathConduct { conduct: ConductKind::Refuse, .. }) | None => Behaviour::new(Answer::Reset),
             }
         })
     }
@@ -114,7 +114,7 @@ async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, is_h2: bool, choos
     upstream::serve(socket, is_h2, choose, counters).await;
 }
 
-fn is_after(conduct: &Conduct, case: &World) -> bool {
+fn is_after(conduct: &PathConduct, case: &World) -> bool {
     conduct.after.as_deref().is_none_or(|mark| case.marks.borrow().contains(mark))
 }
 

@@ -27,15 +27,15 @@ const OPEN_WATCH: Duration = Duration::from_millis(100);
 const PORTION_BYTES: u64 = 64 << 10;
 
 /// Where connections of a section come from.
-pub enum Source {
+pub enum Http1Source {
     Client { to: String, from: Option<String>, tls: Option<Box<ClientTls>>, cookies: Option<String> },
     Upstream { listener: TcpListener, acceptor: Option<TlsAcceptor>, accepted: Arc<AtomicU64> },
 }
 
 /// A section at work: its connections by name, the one in use, and the message read last.
-pub struct Peer {
+pub struct Http1Peer {
     world: Rc<World>,
-    source: Source,
+    source: Http1Source,
     connections: HashMap<String, Connection>,
     current: String,
     head: Head,
@@ -43,10 +43,10 @@ pub struct Peer {
     refused: Option<String>,
 }
 
-impl Peer {
-    pub fn new(world: Rc<World>, source: Source) -> Peer {
+impl Http1Peer {
+    pub fn new(world: Rc<World>, source: Http1Source) -> Http1Peer {
         let (connections, current) = (HashMap::new(), String::new());
-        Peer { world, source, connections, current, head: Head::default(), frames: FrameReader::default(), refused: None }
+        Http1Peer { world, source, connections, current, head: Head::default(), frames: FrameReader::default(), refused: None }
     }
 
     pub async fn run(&mut self, steps: &[Step]) -> Outcome {
@@ -109,10 +109,10 @@ impl Peer {
 
     async fn next_socket(&mut self) -> Result<Socket, String> {
         match &self.source {
-            Source::Client { to, from, tls, cookies: _ } => {
+            Http1Source::Client { to, from, tls, cookies: _ } => {
                 connect(&self.world, to, from.as_deref(), tls.as_deref(), &mut self.refused).await
             }
-            Source::Upstream { listener, acceptor, accepted } => accept(listener, acceptor.as_ref(), accepted).await,
+            Http1Source::Upstream { listener, acceptor, accepted } => accept(listener, acceptor.as_ref(), accepted).await,
         }
     }
 
@@ -245,7 +245,7 @@ impl Peer {
 
     /// As a browser does, as far as cases need it: by name, for all paths and for as long as the case lasts.
     fn keep_cookies(&self) {
-        let Source::Client { cookies: Some(jar), .. } = &self.source else { return };
+        let Http1Source::Client { cookies: Some(jar), .. } = &self.source else { return };
         let mut jars = self.world.cookies.borrow_mut();
         let jar = jars.entry(jar.clone()).or_default();
         for (_, value) in self.head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
@@ -258,7 +258,7 @@ impl Peer {
     }
 
     fn with_cookies(&self, head: &[u8]) -> Vec<u8> {
-        let Source::Client { cookies: Some(jar), .. } = &self.source else { return head.to_vec() };
+        let Http1Source::Client { cookies: Some(jar), .. } = &self.source else { return head.to_vec() };
         let jars = self.world.cookies.borrow();
         let pairs = jars.get(jar).into_iter().flatten().map(|(name, value)| format!("{name}={value}"));
         let value = pairs.collect::<Vec<_>>().join("; ");

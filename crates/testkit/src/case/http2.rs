@@ -31,7 +31,7 @@ use tokio_rustls::TlsAcceptor;
 const PORTION_BYTES: u64 = 64 << 10;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-pub enum Source {
+pub enum Http2Source {
     Client { to: String, from: Option<String>, tls: Option<Box<ClientTls>> },
     Upstream,
 }
@@ -39,9 +39,9 @@ pub enum Source {
 type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
 
 /// A section at work: its streams by name and the one in use.
-pub struct Peer {
+pub struct Http2Peer {
     world: Rc<World>,
-    source: Source,
+    source: Http2Source,
     sender: Option<SendRequest<Bytes>>,
     /// Of the client's connection, kept because `h2` takes the socket.
     tls_facts: Option<TlsFacts>,
@@ -62,15 +62,20 @@ struct OpenStream {
     unread: Vec<u8>,
 }
 
-impl Peer {
-    pub fn client(world: Rc<World>, to: String, from: Option<String>, tls: Option<Box<ClientTls>>) -> Peer {
-        Peer::new(world, Source::Client { to, from, tls }, None)
+impl Http2Peer {
+    pub fn client(world: Rc<World>, to: String, from: Option<String>, tls: Option<Box<ClientTls>>) -> Http2Peer {
+        Http2Peer::new(world, Http2Source::Client { to, from, tls }, None)
     }
 
     /// Takes connections from the listener from now on; their streams queue up for `recv-head`.
-    pub fn upstream(world: Rc<World>, listener: TcpListener, acceptor: Option<TlsAcceptor>, accepted: Arc<AtomicU64>) -> Peer {
+    pub fn upstream(
+        world: Rc<World>,
+        listener: TcpListener,
+        acceptor: Option<TlsAcceptor>,
+        accepted: Arc<AtomicU64>,
+    ) -> Http2Peer {
         let (queue, streams) = mpsc::unbounded_channel();
-        let peer = Peer::new(world, Source::Upstream, Some(streams));
+        let peer = Http2Peer::new(world, Http2Source::Upstream, Some(streams));
         let tasks = peer.connection_tasks.clone();
         spawn_local(async move {
             loop {
@@ -87,8 +92,8 @@ impl Peer {
         peer
     }
 
-    fn new(world: Rc<World>, source: Source, accepted: Option<mpsc::UnboundedReceiver<Accepted>>) -> Peer {
-        Peer {
+    fn new(world: Rc<World>, source: Http2Source, accepted: Option<mpsc::UnboundedReceiver<Accepted>>) -> Http2Peer {
+        Http2Peer {
             world,
             source,
             sender: None,
@@ -138,7 +143,7 @@ impl Peer {
     }
 
     async fn connect(&mut self) -> Result<(), String> {
-        let Source::Client { to, from, tls } = &self.source else { return Err("only a client connects".into()) };
+        let Http2Source::Client { to, from, tls } = &self.source else { return Err("only a client connects".into()) };
         let socket = connect(&self.world, to, from.as_deref(), tls.as_deref(), &mut None).await?;
         self.tls_facts = socket.tls_facts();
         let mut builder = h2::client::Builder::new();
@@ -209,7 +214,7 @@ impl Peer {
     }
 
     fn is_tls(&self) -> bool {
-        matches!(&self.source, Source::Client { tls: Some(_), .. })
+        matches!(&self.source, Http2Source::Client { tls: Some(_), .. })
     }
 
     fn sending(&mut self) -> Result<&mut SendStream<Bytes>, String> {

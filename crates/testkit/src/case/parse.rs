@@ -3,8 +3,8 @@
 
 use super::parse_command::{Arguments, steps};
 use super::script::{
-    Act, Case, Client, ClientTls, Conduct, ConductKind, Config, Matcher, Need, OutputExpectation, ProgramCall, Step, Upstream,
-    UpstreamScript,
+    Act, Case, ClientTls, ConductKind, Config, Matcher, Need, OutputExpectation, PathConduct, ProgramCall, ScriptedClient,
+    ScriptedUpstream, Step, UpstreamScript,
 };
 use super::text::{RawSection, SyntaxError, split_sections, words};
 use crate::upstream::{Answer, Behaviour};
@@ -70,7 +70,7 @@ fn config(section: &RawSection, mut arguments: Arguments) -> Result<Config, Synt
     Ok(config)
 }
 
-fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<Upstream, SyntaxError> {
+fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<ScriptedUpstream, SyntaxError> {
     let h2 = arguments.flag("h2");
     let tls_certificate = arguments.named("tls");
     let client_ca = arguments.named_text("client-ca");
@@ -107,14 +107,14 @@ fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<Upstream, 
         };
         let after = arguments.named_text("after");
         arguments.finish()?;
-        automatic.push(Conduct { path, after, conduct: kind });
+        automatic.push(PathConduct { path, after, conduct: kind });
     }
     let script = match (automatic.is_empty(), script_lines.first()) {
         (false, None) => UpstreamScript::Automatic(automatic),
         (false, Some(line)) => return Err(SyntaxError::new(line.number, "an automatic upstream takes no further commands")),
         (true, _) => UpstreamScript::Scripted(steps(&script_lines)?),
     };
-    Ok(Upstream { line: section.number, name, h2, tls_certificate, client_ca, alpn, ip, script, connections, requests })
+    Ok(ScriptedUpstream { line: section.number, name, h2, tls_certificate, client_ca, alpn, ip, script, connections, requests })
 }
 
 fn behaviour(word: &str, arguments: &mut Arguments) -> Result<Behaviour, SyntaxError> {
@@ -136,7 +136,7 @@ fn behaviour(word: &str, arguments: &mut Arguments) -> Result<Behaviour, SyntaxE
     Ok(Behaviour { answer, close, delay, idle_close })
 }
 
-fn client(section: &RawSection, mut arguments: Arguments) -> Result<Client, SyntaxError> {
+fn client(section: &RawSection, mut arguments: Arguments) -> Result<ScriptedClient, SyntaxError> {
     let background = arguments.flag("background");
     let h2 = arguments.flag("h2");
     let tls = arguments.flag("tls");
@@ -160,7 +160,7 @@ fn client(section: &RawSection, mut arguments: Arguments) -> Result<Client, Synt
     let _ = arguments.optional_text();
     arguments.finish()?;
     let steps: Vec<Step> = steps(&section.lines())?;
-    Ok(Client { background, h2, to, from, tls: tls.then(|| Box::new(options)), cookies, steps })
+    Ok(ScriptedClient { background, h2, to, from, tls: tls.then(|| Box::new(options)), cookies, steps })
 }
 
 /// `a,b` as a list; empty text is the empty list.

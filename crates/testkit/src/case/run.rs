@@ -1,7 +1,7 @@
 //! Runs one case: places, upstreams, the proxy, then its acts in file order; and says where and why it failed.
 
-use super::http1::{self, Peer};
-use super::script::{Act, Case, Client, Config, Flow, Need, Step, Upstream, UpstreamScript};
+use super::http1::{self, Http1Peer};
+use super::script::{Act, Case, Config, Flow, Need, ScriptedClient, ScriptedUpstream, Step, UpstreamScript};
 use super::text::SyntaxError;
 use super::world::{Places, World};
 use super::{automatic, http2, parse, process};
@@ -135,7 +135,7 @@ fn closing_checks(world: &World) -> Outcome {
 }
 
 struct RunningUpstream<'a> {
-    script: &'a Upstream,
+    script: &'a ScriptedUpstream,
     /// Only of scripted ones: an automatic upstream never finishes.
     task: Option<JoinHandle<()>>,
     counters: Arc<upstream::Counters>,
@@ -201,24 +201,24 @@ async fn finish_upstreams(wait: Duration, failure: &Failure, upstreams: &mut [Ru
     Ok(())
 }
 
-async fn run_client(client: &Client, world: &Rc<World>) -> Outcome {
+async fn run_client(client: &ScriptedClient, world: &Rc<World>) -> Outcome {
     let to = if client.to.is_empty() { world.main.clone() } else { String::from_utf8_lossy(&client.to).into_owned() };
     if client.h2 {
-        http2::Peer::client(world.clone(), to, client.from.clone(), client.tls.clone()).run(&client.steps).await
+        http2::Http2Peer::client(world.clone(), to, client.from.clone(), client.tls.clone()).run(&client.steps).await
     } else {
         let (from, tls, cookies) = (client.from.clone(), client.tls.clone(), client.cookies.clone());
-        let source = http1::Source::Client { to, from, tls, cookies };
-        Peer::new(world.clone(), source).run(&client.steps).await
+        let source = http1::Http1Source::Client { to, from, tls, cookies };
+        Http1Peer::new(world.clone(), source).run(&client.steps).await
     }
 }
 
 /// A `process` section: a section without connections.
 async fn run_process(world: &Rc<World>, steps: &[Step]) -> Outcome {
-    let source = http1::Source::Client { to: "this section has no connection".into(), from: None, tls: None, cookies: None };
-    Peer::new(world.clone(), source).run(steps).await
+    let source = http1::Http1Source::Client { to: "this section has no connection".into(), from: None, tls: None, cookies: None };
+    Http1Peer::new(world.clone(), source).run(steps).await
 }
 
-fn acceptor(script: &Upstream, places: &mut Places) -> Result<Option<TlsAcceptor>, String> {
+fn acceptor(script: &ScriptedUpstream, places: &mut Places) -> Result<Option<TlsAcceptor>, String> {
     let Some(name) = &script.tls_certificate else { return Ok(None) };
     let files = places.certificate(&String::from_utf8_lossy(name))?;
     let client_root = match &script.client_ca {
@@ -230,7 +230,7 @@ fn acceptor(script: &Upstream, places: &mut Places) -> Result<Option<TlsAcceptor
 }
 
 fn start_upstream<'a>(
-    script: &'a Upstream,
+    script: &'a ScriptedUpstream,
     listener: std::net::TcpListener,
     acceptor: Option<TlsAcceptor>,
     world: &Rc<World>,
@@ -243,7 +243,8 @@ fn start_upstream<'a>(
         UpstreamScript::Automatic(conducts) => {
             // Before the first connection is there, which else would keep it from listening again after a time without.
             SockRef::from(&listener).set_reuse_address(true).map_err(|error| error.to_string())?;
-            let server = automatic::Server { acceptor, is_h2: script.h2, conducts: conducts.clone(), counters: counters.clone() };
+            let server =
+                automatic::AutomaticServer { acceptor, is_h2: script.h2, conducts: conducts.clone(), counters: counters.clone() };
             spawn_local(server.run(listener, Rc::downgrade(world)));
             None
         }
@@ -253,13 +254,13 @@ fn start_upstream<'a>(
             Some(spawn_local(async move {
                 let accepted = Arc::new(std::sync::atomic::AtomicU64::new(0));
                 let outcome = if h2 {
-                    let mut peer = http2::Peer::upstream(world.clone(), listener, acceptor, accepted.clone());
+                    let mut peer = http2::Http2Peer::upstream(world.clone(), listener, acceptor, accepted.clone());
                     let outcome = peer.run(&steps).await;
                     keep(peer, &world);
                     outcome
                 } else {
-                    let source = http1::Source::Upstream { listener, acceptor, accepted: accepted.clone() };
-                    let mut peer = Peer::new(world.clone(), source);
+                    let source = http1::Http1Source::Upstream { listener, acceptor, accepted: accepted.clone() };
+                    let mut peer = Http1Peer::new(world.clone(), source);
                     let outcome = peer.run(&steps).await;
                     keep(peer, &world);
                     outcome

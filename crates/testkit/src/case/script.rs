@@ -19,7 +19,7 @@ pub struct Case {
     pub files: Vec<(String, String)>,
     /// Arguments instead of `run --config FILE`.
     pub start: Option<Vec<Vec<u8>>>,
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<ScriptedUpstream>,
     /// Clients, process checks and commands, in file order.
     pub acts: Vec<Act>,
 }
@@ -42,7 +42,7 @@ pub struct Config {
 }
 
 #[derive(Debug, Clone)]
-pub struct Upstream {
+pub struct ScriptedUpstream {
     pub line: usize,
     pub name: String,
     pub h2: bool,
@@ -61,13 +61,13 @@ pub struct Upstream {
 #[derive(Debug, Clone)]
 pub enum UpstreamScript {
     /// By what is asked for and what was marked; the last that fits is done.
-    Automatic(Vec<Conduct>),
+    Automatic(Vec<PathConduct>),
     Scripted(Vec<Step>),
 }
 
 /// What an upstream without a script does with some requests, or from some moment on.
 #[derive(Debug, Clone)]
-pub struct Conduct {
+pub struct PathConduct {
     /// For requests to this path; for all when it says none.
     pub path: Option<String>,
     /// From this mark on; from the start when it says none.
@@ -84,13 +84,13 @@ pub enum ConductKind {
 
 #[derive(Debug, Clone)]
 pub enum Act {
-    Client(Client),
+    Client(ScriptedClient),
     Process(Vec<Step>),
     Command(ProgramCall),
 }
 
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ScriptedClient {
     /// Following sections do not wait for it.
     pub background: bool,
     pub h2: bool,
@@ -206,7 +206,7 @@ pub enum Message {
         pace: Pace,
     },
     ReceiveHead(Option<ExpectedHead>),
-    /// One of them.
+    /// The answer's status is one of these.
     ExpectStatus(Vec<u16>),
     ExpectHeader(String, Matcher),
     ExpectNoHeader(String),

@@ -138,7 +138,7 @@ impl Server {
         process.wait_until("listening", || TcpStream::connect(address).is_ok())
     }
 
-    /// The same with other settings.
+    /// Goes on with other settings.
     pub fn become_like(&mut self, settings: Settings) -> Result<(), String> {
         self.settings = settings;
         self.start_again()

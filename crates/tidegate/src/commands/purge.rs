@@ -6,15 +6,15 @@ use std::process::ExitCode;
 use tidegate_admin::api::{PurgeRequest, Purged};
 
 /// What to remove, as it was written.
-pub struct Wanted {
+pub struct PurgeWanted {
     pub urls: Vec<String>,
     pub tags: Vec<String>,
     pub all: bool,
     pub soft: bool,
 }
 
-pub fn run(wanted: Wanted, running: &Running) -> ExitCode {
-    let Wanted { urls, tags, all, soft } = wanted;
+pub fn run(wanted: PurgeWanted, running: &Running) -> ExitCode {
+    let PurgeWanted { urls, tags, all, soft } = wanted;
     if urls.is_empty() && tags.is_empty() && !all {
         return super::fail("nothing is named that is to be removed\n  help: write a URL, `--tag NAME`, or `--all`");
     }

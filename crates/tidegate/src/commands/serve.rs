@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What the command line says.
-pub struct Wanted {
+pub struct ServeWanted {
     pub folder: PathBuf,
     pub from: Vec<String>,
     pub listing: bool,
@@ -13,7 +13,7 @@ pub struct Wanted {
     pub admin: Option<String>,
 }
 
-pub fn run(wanted: &Wanted) -> ExitCode {
+pub fn run(wanted: &ServeWanted) -> ExitCode {
     let Some(folder) = wanted.folder.to_str() else { return super::fail("the name of the folder is not UTF-8") };
     let mut files = format!("compress; files {}", quote_all(&[folder.to_owned()]));
     if wanted.listing {

@@ -3,7 +3,7 @@
 
 use crate::asked::{Asked, config};
 use tidegate_testkit::consul::{Consul, Instance};
-use tidegate_testkit::dns::{Conduct, NameServer, Service};
+use tidegate_testkit::dns::{NameServer, NameServerConduct, Service};
 use tidegate_testkit::docker::{Container, Docker};
 use tidegate_testkit::server::{Server, Settings};
 
@@ -45,7 +45,7 @@ fn addresses_of_a_name_come_and_go() {
     wait_for_members(&asked, "dns", 1);
     asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
     asked.expect_from(10, &["second"]);
-    names.set_conduct(NAME, Conduct::Fails);
+    names.set_conduct(NAME, NameServerConduct::Fails);
     let faults = "tidegate_discovery_faults_total{kind=\"dns\"}";
     asked.proxy.wait_for_metric_from(faults, 1.0, f64::INFINITY).expect("it is counted");
     asked.expect_from(10, &["second"]);

@@ -24,13 +24,13 @@ const CONNECT_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 /// When an exchange has to be over.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Deadline(Instant);
+pub(super) struct LinkDeadline(Instant);
 
-impl Deadline {
-    pub fn after(patience: Duration) -> Deadline {
+impl LinkDeadline {
+    pub fn after(patience: Duration) -> LinkDeadline {
         let now = Instant::now();
         // More than a clock can count is a year too many.
-        Deadline(now.checked_add(patience).unwrap_or(now + Duration::from_secs(365 * 86_400)))
+        LinkDeadline(now.checked_add(patience).unwrap_or(now + Duration::from_secs(365 * 86_400)))
     }
 
     fn left(self) -> Duration {
@@ -55,7 +55,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects to an abstract name that is known to be a process of ours, and waits for its turn if others are before it.
-    pub fn connect(name: &str, deadline: Deadline, witness: &Witness) -> Result<Link, Fault> {
+    pub fn connect(name: &str, deadline: LinkDeadline, witness: &Witness) -> Result<Link, Fault> {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let timeout = deadline.left().max(CONNECT_TIMEOUT_MIN);
         rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(timeout))?;
@@ -76,7 +76,7 @@ impl Link {
     }
 
     /// Sends one packet; `descriptors` are at most [`SOCKETS_PER_MESSAGE_MAX`].
-    pub fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>], deadline: Deadline) -> Result<(), Fault> {
+    pub fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>], deadline: LinkDeadline) -> Result<(), Fault> {
         let packet = message.encode();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS_PER_MESSAGE_MAX))];
         loop {
@@ -98,7 +98,7 @@ impl Link {
     }
 
     /// Receives one packet with what is attached. Descriptors that are not handed out are closed.
-    pub fn receive(&self, deadline: Deadline) -> Result<(Message, Vec<OwnedFd>), Fault> {
+    pub fn receive(&self, deadline: LinkDeadline) -> Result<(Message, Vec<OwnedFd>), Fault> {
         let mut packet = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(SOCKETS_PER_MESSAGE_MAX))];
         let mut attached = RecvAncillaryBuffer::new(&mut space);
@@ -131,7 +131,7 @@ impl Link {
     }
 
     /// For messages that bring no descriptors.
-    pub fn receive_bare(&self, deadline: Deadline) -> Result<Message, Fault> {
+    pub fn receive_bare(&self, deadline: LinkDeadline) -> Result<Message, Fault> {
         let (message, descriptors) = self.receive(deadline)?;
         if descriptors.is_empty() {
             Ok(message)
@@ -140,7 +140,7 @@ impl Link {
         }
     }
 
-    fn wait(&self, ready: PollFlags, deadline: Deadline) -> Result<(), Fault> {
+    fn wait(&self, ready: PollFlags, deadline: LinkDeadline) -> Result<(), Fault> {
         let left = deadline.left();
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         match poll(&mut [PollFd::new(&self.socket, ready)], Some(&timeout)) {

@@ -29,7 +29,7 @@ const NO_WORKER: u16 = u16::MAX;
 pub enum Message {
     /// A leaving process: the descriptors of these are attached, in this order. More such packets follow while `more`.
     Offer { sockets: Vec<Announced>, more: bool },
-    /// The same, when somebody asked for them.
+    /// Sockets that somebody asked for.
     Sockets { sockets: Vec<Announced>, more: bool },
     /// Which of all announced sockets the receiver keeps, counted from 0 over all packets.
     Taken { indices: Vec<u16> },
@@ -82,9 +82,9 @@ impl fmt::Display for Place {
 /// Why a packet is not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// It ends too early.
+    /// The message ends too early.
     Short,
-    /// It goes on after its end.
+    /// The message goes on after its end.
     Trailing,
     /// Another version of this protocol.
     Version(u8),

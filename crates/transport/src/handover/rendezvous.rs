@@ -3,7 +3,7 @@
 //! which is where ports are shared as well. What is said after connecting is `sharing` and `succession`.
 
 use super::fault::Fault;
-use super::link::{Deadline, Link, Witness};
+use super::link::{Link, LinkDeadline, Witness};
 use super::message::Message;
 use super::sharing::{self, Adopted, Offer, SpareWanted};
 use super::socket::Lent;
@@ -105,7 +105,7 @@ pub enum Request {
 fn accept_all(listener: &OwnedFd, witness: &Witness, patience: Duration, mut receive: impl FnMut(Result<Request, Fault>)) {
     loop {
         match accept_with(listener, SocketFlags::CLOEXEC) {
-            Ok(socket) => receive(hear(socket, witness, Deadline::after(patience))),
+            Ok(socket) => receive(hear(socket, witness, LinkDeadline::after(patience))),
             // What accepting on a socket says that was shut down.
             Err(Errno::INVAL) => return,
             Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -114,7 +114,7 @@ fn accept_all(listener: &OwnedFd, witness: &Witness, patience: Duration, mut rec
     }
 }
 
-fn hear(socket: OwnedFd, witness: &Witness, deadline: Deadline) -> Result<Request, Fault> {
+fn hear(socket: OwnedFd, witness: &Witness, deadline: LinkDeadline) -> Result<Request, Fault> {
     let link = witness.trusted(socket)?;
     let (message, descriptors) = link.receive(deadline)?;
     match message {
@@ -143,14 +143,14 @@ impl Peer {
     /// ascending order: only these may be closed. After a fault all are still ours, and another peer may be asked. Strangers, and whoever
     /// has a full queue, cost no wait.
     pub fn offer(&self, lent: &[Lent<'_>], patience: Duration) -> Result<Vec<usize>, Fault> {
-        let deadline = Deadline::after(patience);
+        let deadline = LinkDeadline::after(patience);
         sharing::offer(&Link::connect_at_once(&self.name, &self.witness)?, lent, deadline)
     }
 
     /// Asks for sockets on these addresses that the peer can do without, before binding own ones. Strangers, and whoever has a full
     /// queue, cost no wait.
     pub fn ask_spare(&self, addresses: &[SocketAddr], patience: Duration) -> Result<Adopted, Fault> {
-        let deadline = Deadline::after(patience);
+        let deadline = LinkDeadline::after(patience);
         sharing::ask_spare(&Link::connect_at_once(&self.name, &self.witness)?, addresses, deadline)
     }
 }

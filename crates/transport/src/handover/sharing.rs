@@ -2,7 +2,7 @@
 //! others have too much of. Who gives sockets away closes its own only when it has heard which were taken.
 
 use super::fault::Fault;
-use super::link::{Deadline, Link};
+use super::link::{Link, LinkDeadline};
 use super::message::{ADDRESSES_MAX, Announced, Malformed, Message, SOCKETS_PER_MESSAGE_MAX};
 use super::socket::{Handed, Lent, Rejected, examine};
 use super::{OFFERED_MAX, PATIENCE, SOCKETS_MAX};
@@ -26,7 +26,7 @@ impl Offer {
     /// Keeps the sockets that are wanted and closes the others. Fails when the offerer has gone meanwhile; then nothing is kept,
     /// because it may have offered them to somebody else.
     pub fn take(self, wanted: impl FnMut(&Announced) -> bool) -> Result<Adopted, Fault> {
-        self.arrived.take(&self.link, wanted, Deadline::after(PATIENCE))
+        self.arrived.take(&self.link, wanted, LinkDeadline::after(PATIENCE))
     }
 }
 
@@ -50,7 +50,7 @@ impl SpareWanted {
 
     /// Gives at most [`OFFERED_MAX`] sockets away. Says which of `lent` the asker has now, in ascending order: these are to be closed here.
     pub fn give(self, lent: &[Lent<'_>], patience: Duration) -> Result<Vec<usize>, Fault> {
-        lend(&self.link, Exchange::Spare, lent, Deadline::after(patience))
+        lend(&self.link, Exchange::Spare, lent, LinkDeadline::after(patience))
     }
 }
 
@@ -90,12 +90,12 @@ impl Exchange {
 }
 
 /// The side that leaves. Says which of `lent` the peer has now.
-pub(super) fn offer(link: &Link, lent: &[Lent<'_>], deadline: Deadline) -> Result<Vec<usize>, Fault> {
+pub(super) fn offer(link: &Link, lent: &[Lent<'_>], deadline: LinkDeadline) -> Result<Vec<usize>, Fault> {
     lend(link, Exchange::Offer, lent, deadline)
 }
 
 /// The side that starts.
-pub(super) fn ask_spare(link: &Link, addresses: &[SocketAddr], deadline: Deadline) -> Result<Adopted, Fault> {
+pub(super) fn ask_spare(link: &Link, addresses: &[SocketAddr], deadline: LinkDeadline) -> Result<Adopted, Fault> {
     if addresses.len() > ADDRESSES_MAX {
         return Err(Fault::TooMuch { what: "addresses", max: ADDRESSES_MAX });
     }
@@ -112,7 +112,7 @@ pub(super) fn offered(
     sockets: Vec<Announced>,
     more: bool,
     descriptors: Vec<OwnedFd>,
-    deadline: Deadline,
+    deadline: LinkDeadline,
 ) -> Result<Offer, Fault> {
     let arrived = Arrived::collect(&link, Exchange::Offer, sockets, more, descriptors, deadline)?;
     Ok(Offer { link, arrived })
@@ -123,7 +123,7 @@ pub(super) fn spare_wanted(link: Link, addresses: Vec<SocketAddr>) -> SpareWante
 }
 
 /// Sends all sockets in as many packets as it takes, at least one.
-pub(super) fn send_all(link: &Link, exchange: Exchange, lent: &[Lent<'_>], deadline: Deadline) -> Result<(), Fault> {
+pub(super) fn send_all(link: &Link, exchange: Exchange, lent: &[Lent<'_>], deadline: LinkDeadline) -> Result<(), Fault> {
     let max = exchange.sockets_max();
     if lent.len() > max {
         return Err(Fault::TooMuch { what: "sockets", max });
@@ -142,7 +142,7 @@ pub(super) fn send_all(link: &Link, exchange: Exchange, lent: &[Lent<'_>], deadl
     }
 }
 
-fn lend(link: &Link, exchange: Exchange, lent: &[Lent<'_>], deadline: Deadline) -> Result<Vec<usize>, Fault> {
+fn lend(link: &Link, exchange: Exchange, lent: &[Lent<'_>], deadline: LinkDeadline) -> Result<Vec<usize>, Fault> {
     send_all(link, exchange, lent, deadline)?;
     match link.receive_bare(deadline)? {
         Message::Taken { indices } => Ok(checked_indices(indices, lent.len())?),
@@ -197,7 +197,7 @@ impl Arrived {
         sockets: Vec<Announced>,
         more: bool,
         descriptors: Vec<OwnedFd>,
-        deadline: Deadline,
+        deadline: LinkDeadline,
     ) -> Result<Arrived, Fault> {
         let mut arrived = Arrived::default();
         arrived.add(sockets, descriptors, exchange.sockets_max())?;
@@ -232,7 +232,7 @@ impl Arrived {
         Ok(())
     }
 
-    fn take(self, link: &Link, mut wanted: impl FnMut(&Announced) -> bool, deadline: Deadline) -> Result<Adopted, Fault> {
+    fn take(self, link: &Link, mut wanted: impl FnMut(&Announced) -> bool, deadline: LinkDeadline) -> Result<Adopted, Fault> {
         let kept: Vec<(usize, Handed)> = self.fit.into_iter().filter(|(_, handed)| wanted(&handed.announced)).collect();
         // What is answered is at most `OFFERED_MAX`.
         let indices = kept.iter().map(|(index, _)| *index as u16).collect();

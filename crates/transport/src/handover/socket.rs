@@ -66,7 +66,7 @@ pub enum Unfit {
     NotStream,
     /// A stream, but nobody can connect to it.
     NotListening,
-    /// It listens elsewhere.
+    /// The socket listens elsewhere.
     Elsewhere(Place),
 }
 

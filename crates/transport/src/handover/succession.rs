@@ -2,7 +2,7 @@
 //! sockets until the successor says that it is ready; if it never does, the predecessor goes on as if nothing had happened.
 
 use super::fault::Fault;
-use super::link::{Deadline, Link, Witness};
+use super::link::{Link, LinkDeadline, Witness};
 use super::message::{Malformed, Message, STATE_PIECE_BYTES_MAX, bounded_reason};
 use super::sharing::{Arrived, Exchange, send_all, unexpected};
 use super::socket::{Handed, Lent, Rejected};
@@ -29,7 +29,7 @@ pub struct Succession {
 
 /// The successor asks its predecessor, whose rendezvous is called `name`, for everything.
 pub fn take_over(name: &str, patience: Duration) -> Result<(Inherited, Succession), Fault> {
-    let deadline = Deadline::after(patience);
+    let deadline = LinkDeadline::after(patience);
     let link = Link::connect(name, deadline, &Witness::new()?)?;
     link.send(&Message::Upgrade, &[], deadline)?;
     let (message, descriptors) = link.receive(deadline)?;
@@ -42,12 +42,12 @@ pub fn take_over(name: &str, patience: Duration) -> Result<(Inherited, Successio
 impl Succession {
     /// We accept connections: the predecessor may leave. A fault means that it is gone already, and changes nothing.
     pub fn ready(self) -> Result<(), Fault> {
-        self.link.send(&Message::Ready, &[], Deadline::after(PATIENCE))
+        self.link.send(&Message::Ready, &[], LinkDeadline::after(PATIENCE))
     }
 
     /// We end, and the predecessor stays. What is beyond 4 KiB of the reason is cut off.
     pub fn failed(self, reason: &str) -> Result<(), Fault> {
-        self.link.send(&Message::Failed { reason: bounded_reason(reason) }, &[], Deadline::after(PATIENCE))
+        self.link.send(&Message::Failed { reason: bounded_reason(reason) }, &[], LinkDeadline::after(PATIENCE))
     }
 }
 
@@ -73,7 +73,7 @@ impl Upgrade {
         if state.len() > STATE_BYTES_MAX {
             return Err(Fault::TooMuch { what: "bytes of state", max: STATE_BYTES_MAX });
         }
-        let deadline = Deadline::after(patience);
+        let deadline = LinkDeadline::after(patience);
         send_all(&self.link, Exchange::Upgrade, lent, deadline)?;
         send_state(&self.link, state, deadline)?;
         Ok(Verdict { link: self.link })
@@ -81,7 +81,7 @@ impl Upgrade {
 
     /// Not now, and why. What is beyond 4 KiB of the reason is cut off.
     pub fn refuse(self, reason: &str) -> Result<(), Fault> {
-        self.link.send(&Message::Failed { reason: bounded_reason(reason) }, &[], Deadline::after(PATIENCE))
+        self.link.send(&Message::Failed { reason: bounded_reason(reason) }, &[], LinkDeadline::after(PATIENCE))
     }
 }
 
@@ -98,11 +98,11 @@ pub struct Verdict {
 /// What became of the successor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It accepts connections: drain and leave.
+    /// The successor accepts connections: drain and leave.
     Ready,
-    /// It cannot: go on.
+    /// The successor cannot: go on.
     Failed { reason: String },
-    /// It ended without a word: go on.
+    /// The successor ended without a word: go on.
     Gone,
 }
 
@@ -110,7 +110,7 @@ impl Verdict {
     /// Waits for the successor's word; with no patience at all, says whether it is there. [`Fault::TimedOut`] may be asked again;
     /// after another fault the successor talks nonsense, and whoever spawned it should end it and go on.
     pub fn outcome(&self, patience: Duration) -> Result<Outcome, Fault> {
-        match self.link.receive_bare(Deadline::after(patience)) {
+        match self.link.receive_bare(LinkDeadline::after(patience)) {
             Ok(Message::Ready) => Ok(Outcome::Ready),
             Ok(Message::Failed { reason }) => Ok(Outcome::Failed { reason }),
             Ok(other) => Err(unexpected(other)),
@@ -126,7 +126,7 @@ impl AsFd for Verdict {
     }
 }
 
-fn send_state(link: &Link, state: &[u8], deadline: Deadline) -> Result<(), Fault> {
+fn send_state(link: &Link, state: &[u8], deadline: LinkDeadline) -> Result<(), Fault> {
     let mut rest = state;
     loop {
         let (now, later) = rest.split_at(rest.len().min(STATE_PIECE_BYTES_MAX));
@@ -139,7 +139,7 @@ fn send_state(link: &Link, state: &[u8], deadline: Deadline) -> Result<(), Fault
     }
 }
 
-fn receive_state(link: &Link, deadline: Deadline) -> Result<Vec<u8>, Fault> {
+fn receive_state(link: &Link, deadline: LinkDeadline) -> Result<Vec<u8>, Fault> {
     let mut state = Vec::new();
     loop {
         match link.receive_bare(deadline)? {

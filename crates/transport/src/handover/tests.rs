@@ -1,7 +1,7 @@
 //! Handovers between two parties of this process, over real sockets: what waits in an accept queue is accepted by whoever has the
 //! socket afterwards, and whatever a peer does, nobody hangs, panics or keeps what it did not want.
 
-use super::link::{Deadline, Link, Witness};
+use super::link::{Link, LinkDeadline, Witness};
 use super::message::{Malformed, Message, Place, Purpose, STATE_PIECE_BYTES_MAX};
 use super::rendezvous::{Peer, Rendezvous, Request, Serving, peers, peers_for};
 use super::socket::{Handed, Lent, Listener};
@@ -354,7 +354,7 @@ fn what_is_no_such_socket_is_closed_and_reported() {
 }
 
 fn connected(name: &str) -> Link {
-    Link::connect(name, Deadline::after(PATIENCE), &Witness::new().expect("a witness")).expect("a connection")
+    Link::connect(name, LinkDeadline::after(PATIENCE), &Witness::new().expect("a witness")).expect("a connection")
 }
 
 /// A connection of somebody who does not speak as we do.
@@ -390,7 +390,7 @@ fn garbage_is_turned_away_and_the_next_peer_is_heard() {
     let announced = lent(&site, 0).announced().clone();
     let offer = Message::Offer { sockets: vec![announced], more: false };
     for attached in [&[][..], &[site.as_fd(), site.as_fd()]] {
-        let deadline = Deadline::after(PATIENCE);
+        let deadline = LinkDeadline::after(PATIENCE);
         let link = connected(serving.name());
         link.send(&offer, attached, deadline).expect("a packet");
         assert_eq!(turned_away(&requests), format!("{NO_MESSAGE} 1 sockets and {} descriptors", attached.len()));
@@ -410,7 +410,7 @@ fn answering(name: &str, answers: Vec<Message>) -> JoinHandle<()> {
     rustix::net::bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name")).expect("a free name");
     rustix::net::listen(&listener, 1).expect("a listening socket");
     spawn(move || {
-        let deadline = Deadline::after(PATIENCE);
+        let deadline = LinkDeadline::after(PATIENCE);
         let witness = Witness::new().expect("a witness");
         let link = witness.trusted(rustix::net::accept(&listener).expect("a connection")).expect("our own user");
         let _heard = link.receive(deadline).expect("a question");

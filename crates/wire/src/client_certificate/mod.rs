@@ -36,7 +36,7 @@ pub struct Facts {
     pub serial: String,
     /// Each of one form only: nothing that is a URI here stood as anything else in the certificate.
     pub names: Vec<SubjectName>,
-    /// The same, joined by commas.
+    /// The names, joined by commas.
     pub names_joined: String,
     /// The end of the shortest validity in the chain, so that a session is not resumed beyond it.
     pub chain_not_after_unix: i64,

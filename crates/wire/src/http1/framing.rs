@@ -141,7 +141,7 @@ fn agreed_length(fields: &Fields) -> Result<u64, HeadError> {
     agreed.ok_or(HeadError::BadContentLength)
 }
 
-/// One to 18 digits and nothing else; more would not fit into what some programs count with.
+/// A number of one to 18 digits and nothing else; more would not fit into what some programs count with.
 fn decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 18 {
         return None;

@@ -28,16 +28,16 @@ pub enum Reading {
 /// What a header says of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// It is made for a client with these two ends.
+    /// The connection is made for a client with these two ends.
     Addresses { source: SocketAddr, destination: SocketAddr },
-    /// It is the sender's own (`LOCAL`, as health checks are), or of a kind without IP addresses: its real ends are the ones to go by.
+    /// The connection is the sender's own (`LOCAL`, as health checks are), or of a kind without IP addresses: its real ends are the ones to go by.
     Nothing,
 }
 
 /// Why bytes are no header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderFault {
-    /// They begin in another way.
+    /// The bytes begin in another way.
     Missing,
     TooLong,
     BadLine,
@@ -143,7 +143,7 @@ fn read_binary(input: &[u8]) -> Result<Reading, HeaderFault> {
     Ok(Reading::Whole { said, consumed: length })
 }
 
-/// Version 2, on the sender's own behalf.
+/// HeaderVersion 2, on the sender's own behalf.
 const COMMAND_LOCAL: u8 = 0x20;
 /// Family and transport of a TCP connection over IPv4 and over IPv6, and of a unix socket; and where nothing is said of either.
 const TCP4: u8 = 0x11;

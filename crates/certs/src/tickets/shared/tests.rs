@@ -25,7 +25,7 @@ fn hours(secs: u64) -> f64 {
 /// A host, and what it last saw of the storage.
 struct Host {
     tickets: Arc<TicketKeys>,
-    /// Its clock's error.
+    /// How far the host's clock is ahead.
     ahead_secs: i64,
 }
 

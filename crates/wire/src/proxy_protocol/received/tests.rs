@@ -2,7 +2,7 @@
 
 use super::{HeaderFault, RECEIVED_BYTES_MAX, Reading, Said, read};
 use crate::proxy_protocol::checksum::crc32c;
-use crate::proxy_protocol::{SIGNATURE, Version, encode};
+use crate::proxy_protocol::{HeaderVersion, SIGNATURE, encode};
 use std::net::SocketAddr;
 
 fn said(source: &str, destination: &str) -> Said {
@@ -157,7 +157,7 @@ fn what_is_written_is_read() {
         ("192.0.2.1:1", "[2001:db8::1]:2"),
         ("[2001:db8::1]:2", "192.0.2.1:1"),
     ] {
-        for version in [Version::V1, Version::V2] {
+        for version in [HeaderVersion::V1, HeaderVersion::V2] {
             check(encode(version, address(source), address(destination)).as_bytes(), said(source, destination));
         }
     }
