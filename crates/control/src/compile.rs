@@ -23,11 +23,9 @@ use tidegate_model::{
 };
 use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{UserFiles, UserList};
-use tidegate_proxy::snapshot::{
-    self, Before, CompiledPool, CompiledServer, Handshakes, Parts, PoolParts, ServerConfigs, ServerParts, Snapshot,
-    UpstreamTlsConfigs,
-};
+use tidegate_proxy::snapshot::{self, Before, Handshakes, Parts, ServerConfigs, Snapshot};
 use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_upstream::compiled::{CompiledPool, CompiledServer, PoolParts, ServerParts, UpstreamTlsConfigs};
 
 /// A compiled configuration and what must be looked after while it runs.
 pub struct Material {

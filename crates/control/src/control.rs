@@ -27,9 +27,10 @@ use std::time::Instant;
 use tidegate_certs::{CertError, Renewal, Renewed, TlsSurvivors};
 use tidegate_config::LoadMemory;
 use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
-use tidegate_proxy::snapshot::{CompiledServer, Snapshot};
+use tidegate_proxy::snapshot::Snapshot;
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
+use tidegate_upstream::compiled::CompiledServer;
 use tokio::sync::mpsc;
 
 pub struct Control {

@@ -361,8 +361,8 @@ fn changed_pools(
     before: &tidegate_proxy::snapshot::Snapshot,
     now: &tidegate_proxy::snapshot::Snapshot,
 ) -> Vec<(PoolName, Servers, Servers)> {
-    let servers = |pool: &tidegate_proxy::snapshot::CompiledPool| -> Servers {
-        let all = |server: &tidegate_proxy::snapshot::CompiledServer| {
+    let servers = |pool: &tidegate_upstream::compiled::CompiledPool| -> Servers {
+        let all = |server: &tidegate_upstream::compiled::CompiledServer| {
             let addresses: Vec<String> = server.addresses.iter().map(ToString::to_string).collect();
             match addresses.as_slice() {
                 [only] if **only == *server.authority => only.clone(),

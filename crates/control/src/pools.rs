@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use tidegate_balancing::outlier::Sample;
 use tidegate_health::{CheckState, Checker, ProbeFault, Report, Seen, Standing, Target, TlsTarget, Transition, probe};
 use tidegate_model::{Health, PoolName, Protocol};
-use tidegate_proxy::forward::verdict::log_ejection;
-use tidegate_proxy::snapshot::{CompiledPool, CompiledServer, Snapshot};
-use tidegate_proxy::standing::Checked;
-use tidegate_proxy::survivors::{PoolShared, ServerShared};
+use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{ServerStateMetrics, ServerTotals};
+use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
+use tidegate_upstream::shared::{PoolShared, ServerShared};
+use tidegate_upstream::standing::Checked;
+use tidegate_upstream::verdict::log_ejection;
 
 /// What a start or a change waits for the first answers of all new servers together; a server that takes longer gets requests only when no other
 /// can, until it is known how it is.

@@ -3,7 +3,7 @@
 
 use crate::cached::CacheTier;
 use crate::exchange::{BodyLength, BodyReader};
-use crate::failure::{ClientFault, Failure, Reach};
+use crate::failure::{ClientFault, Failure};
 use crate::forward::{unless_gone, upstream_body_fault};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
@@ -20,6 +20,7 @@ use tidegate_middleware::compress::settle;
 use tidegate_model::{Coding, CompressLevel};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, Sock, rt};
+use tidegate_upstream::fault::Reach;
 use tidegate_wire::head::Fields;
 
 /// How long a body of known length may pause before what was taken of it is sent: each flush costs some bytes, and it has an end that comes.

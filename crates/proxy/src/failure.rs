@@ -1,8 +1,8 @@
 //! What goes wrong with a request, and whose fault it is: that decides the answer's status, the reason code in log and metric, and
 //! whether another server may be tried.
 
-use std::io;
 use tidegate_telemetry::UpstreamError;
+use tidegate_upstream::fault::{Reach, UpstreamFault};
 use tidegate_wire::{BodyError, HeadError};
 
 /// An answer that the proxy makes itself because something is wrong.
@@ -203,37 +203,15 @@ pub enum Failure {
     Upstream(UpstreamFault),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UpstreamFault {
-    pub error: UpstreamError,
-    pub reach: Reach,
-}
-
-/// How far the request got; decides whether it may be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// Not a byte was sent, or the upstream said that it did not look at the request.
-    NothingSent,
-    /// Sent at least in part; not a byte of an answer came.
-    Sent,
-    /// The answer has begun.
-    Answering,
+impl From<UpstreamFault> for Failure {
+    fn from(fault: UpstreamFault) -> Failure {
+        Failure::Upstream(fault)
+    }
 }
 
 impl Failure {
     pub fn upstream(error: UpstreamError, reach: Reach) -> Failure {
-        Failure::Upstream(UpstreamFault { error, reach })
-    }
-}
-
-/// What an I/O error before the end of the answer's head means. The clock is that of the first byte to the end of the head: an upstream
-/// that drips it is as late as one that is silent.
-pub fn upstream_read_error(error: &io::Error) -> UpstreamError {
-    match error.kind() {
-        io::ErrorKind::TimedOut => UpstreamError::FirstByteTimeout,
-        io::ErrorKind::InvalidData => UpstreamError::TlsFailed,
-        io::ErrorKind::UnexpectedEof => UpstreamError::ClosedEarly,
-        _ => UpstreamError::Reset,
+        UpstreamFault::new(error, reach).into()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::coded::Coded;
 use crate::exchange::BodyLength;
-use crate::failure::{ClientFault, Failure, Reach, Refusal};
+use crate::failure::{ClientFault, Failure, Refusal};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use arc_swap::{ArcSwap, Guard};
@@ -20,6 +20,7 @@ use tidegate_middleware::errors::begin_answer;
 use tidegate_model::Files;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, FilePart, Sock, rt};
+use tidegate_upstream::fault::Reach;
 use tidegate_wire::head::{HeaderId, Method};
 
 /// How often it is looked whether the folder is still the one that was opened: deployments switch a link from one release to the next.

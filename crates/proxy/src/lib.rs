@@ -1,4 +1,4 @@
-//! The data plane: workers, their client connections, the life of a request, and the upstream pools.
+//! The data plane: workers, their client connections, the life of a request, and its way to an upstream.
 //! No configuration text, no certificates, no admin endpoint: it is handed an immutable `Snapshot` and hands back measurements.
 //! Read `request` first: it is the life of a request from top to bottom.
 
@@ -15,9 +15,6 @@ pub mod forward;
 mod passthrough;
 pub mod tunnel;
 
-pub mod pool;
-pub mod upstream;
-
 pub mod cached;
 pub mod challenges;
 mod coded;
@@ -25,11 +22,9 @@ pub mod command;
 mod decoded;
 mod early;
 pub mod inquiry;
-pub mod line;
 pub mod listening;
 pub mod recent;
 pub mod snapshot;
-pub mod standing;
 pub mod survivors;
 pub mod worker;
 

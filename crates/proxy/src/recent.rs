@@ -2,7 +2,6 @@
 //! copied in when it has ended, without an allocation. Failed ones have a ring of their own, because those are asked about and the others push
 //! them out.
 
-use crate::pool::WorkerPool;
 use crate::worker::WorkerSite;
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -12,6 +11,7 @@ pub use tidegate_middleware::RequestId;
 use tidegate_model::{PoolName, Scheme};
 use tidegate_routing::RouteId;
 use tidegate_transport::Sock;
+use tidegate_upstream::pool::WorkerPool;
 
 /// Requests that each ring holds.
 pub const RECENT_MAX: usize = 512;

@@ -15,7 +15,6 @@ use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
 use crate::forward::{Attempt, Copies};
 use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
-use crate::pool::WorkerPool;
 use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
 use crate::snapshot::{CompiledRoute, CompiledSplit, TlsIdentity};
@@ -36,6 +35,7 @@ use tidegate_model::{PathPolicy, PoolName, Scheme, Timeouts};
 use tidegate_routing::{RequestFacts, RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError};
 use tidegate_transport::{Buf, Sock, rt};
+use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, HeadLimits, Span, http1};
 

@@ -6,18 +6,15 @@ use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
 use crate::fastcgi::CompiledFastCgi;
 use crate::files::Folder;
-use crate::survivors::{PoolShared, ServerShared};
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
-use rustls::{ClientConfig, ServerConfig};
-use rustls_pki_types::ServerName;
+use rustls::ServerConfig;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_balancing::split::Shares;
-use tidegate_balancing::{hash_bytes, maglev};
 use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
@@ -29,12 +26,13 @@ use tidegate_model::listening::{
     trusted_proxies,
 };
 use tidegate_model::{
-    Balance, CipherName, ClientAuth, ClientCertificateForm, Configuration, Decompress, HostPattern, Limits, Mirror, PathPolicy,
-    Placeholder, Pool, PoolName, Retry, Route, RouteLog, RouteRetry, RouteTimeouts, Scheme, Server, Site, SiteAddress, Step,
-    Sticky, TcpTarget, Template, Terminal, TlsVersion,
+    CipherName, ClientAuth, ClientCertificateForm, Configuration, Decompress, HostPattern, Limits, Mirror, PathPolicy,
+    Placeholder, PoolName, Route, RouteLog, RouteRetry, RouteTimeouts, Scheme, Site, SiteAddress, Step, TcpTarget, Template,
+    Terminal, TlsVersion,
 };
 use tidegate_routing::{PassId, RouteId, Router, Routes, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
+use tidegate_upstream::compiled::{CompiledPool, PoolParts};
 use tidegate_wire::HeadLimits;
 
 pub struct Snapshot {
@@ -254,92 +252,6 @@ impl CompiledRoute {
     }
 }
 
-pub struct CompiledPool {
-    pub name: PoolName,
-    /// As it is written.
-    pub model: Pool,
-    /// Those that are written, and behind them those that were found.
-    pub servers: Vec<CompiledServer>,
-    /// For `balance "hash"`.
-    pub hash: Option<CompiledHash>,
-    pub sticky: Option<CompiledSticky>,
-    pub tls: Option<UpstreamTlsConfigs>,
-    pub shared: Arc<PoolShared>,
-}
-
-impl CompiledPool {
-    /// What the pool itself says of sending requests again, unless its route says otherwise.
-    pub fn retry<'a>(&'a self, route: &'a RouteRetry) -> Option<&'a Retry> {
-        match route {
-            RouteRetry::OfPool => self.model.retry.as_ref(),
-            RouteRetry::Off => None,
-            RouteRetry::Own(retry) => Some(retry),
-        }
-    }
-}
-
-pub struct CompiledHash {
-    pub key: CompiledTemplate,
-    pub table: maglev::Table,
-}
-
-/// Which server a cookie names: a table of all that would be right, so that a request costs a look-up and no cryptography.
-pub struct CompiledSticky {
-    pub cookie: Box<str>,
-    positions: HashMap<Arc<str>, usize>,
-    /// What follows the value when the cookie is set.
-    pub attributes: Box<str>,
-}
-
-impl CompiledSticky {
-    pub fn position(&self, value: &[u8]) -> Option<usize> {
-        std::str::from_utf8(value).ok().and_then(|value| self.positions.get(value).copied())
-    }
-}
-
-pub struct CompiledServer {
-    pub model: Server,
-    /// `host:port`, as logs and `{upstream.address}` have it.
-    pub authority: Arc<str>,
-    /// The same over reloads and restarts.
-    pub identity: u64,
-    pub addresses: Vec<SocketAddr>,
-    /// The name to ask for and to verify; `None` speaks plain text.
-    pub tls_name: Option<ServerName<'static>>,
-    /// It stands where this proxy stands, or nobody said where that is.
-    pub is_local: bool,
-    /// What a sticky cookie says that names it.
-    pub cookie_value: Option<Arc<str>>,
-    pub shared: Arc<ServerShared>,
-}
-
-/// Client configurations that differ in the protocols they offer.
-#[derive(Clone)]
-pub struct UpstreamTlsConfigs {
-    /// Offers nothing: what is spoken on it is not known here.
-    pub bare: Arc<ClientConfig>,
-    /// Offers `h2` and `http/1.1`.
-    pub any: Arc<ClientConfig>,
-    pub http1: Arc<ClientConfig>,
-    pub h2: Arc<ClientConfig>,
-}
-
-/// What the caller has found out about one pool.
-pub struct PoolParts {
-    pub servers: Vec<ServerParts>,
-    pub tls: Option<UpstreamTlsConfigs>,
-    pub shared: Arc<PoolShared>,
-}
-
-pub struct ServerParts {
-    pub model: Server,
-    /// Empty: the name has no address.
-    pub addresses: Vec<SocketAddr>,
-    pub tls_name: Option<ServerName<'static>>,
-    /// Signed, for a pool with a sticky cookie.
-    pub cookie_value: Option<Arc<str>>,
-}
-
 /// A configuration that passed every check and still cannot be compiled; says which part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileFault(pub String);
@@ -461,7 +373,7 @@ fn place_pools(
     for (pool, parts) in configuration.pools.iter().zip(parts) {
         let slot = slots.get(&pool.name).copied();
         let compiled = match (parts, slot.and_then(|slot| known[slot].as_ref())) {
-            (Some(parts), _) => Arc::new(compile_pool(pool, parts)),
+            (Some(parts), _) => Arc::new(CompiledPool::new(pool, parts)),
             (None, Some(same)) => same.clone(),
             (None, None) => return Err(CompileFault(format!("nothing is known of the pool {}", pool.name))),
         };
@@ -637,43 +549,6 @@ fn mirrors_of<'a>(
 fn log_of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Box<CompiledLog>> {
     let said = steps.filter_map(|step| if let Step::Log(log) = step { Some(log) } else { None });
     CompiledLog::new(&said.fold(RouteLog::default(), RouteLog::and)).map(Box::new)
-}
-
-fn compile_pool(pool: &Pool, parts: PoolParts) -> CompiledPool {
-    let PoolParts { servers, tls, shared } = parts;
-    let compile = |parts: ServerParts| {
-        let ServerParts { model, addresses, tls_name, cookie_value } = parts;
-        let authority = model.address.authority();
-        CompiledServer {
-            identity: hash_bytes(authority.as_bytes()),
-            shared: shared.server(&authority),
-            authority: authority.into(),
-            addresses,
-            tls_name,
-            is_local: pool.zone.is_none() || model.zone == pool.zone,
-            cookie_value,
-            model,
-        }
-    };
-    let servers: Vec<CompiledServer> = servers.into_iter().map(compile).collect();
-    let hash = match &pool.balance {
-        Balance::Hash { key, .. } => {
-            let members: Vec<_> = servers.iter().map(|server| (server.identity, server.model.weight)).collect();
-            Some(CompiledHash { key: CompiledTemplate::new(key, Target::Text), table: maglev::Table::new(&members) })
-        }
-        Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
-    };
-    let sticky = pool.sticky.as_ref().map(|sticky| compile_sticky(sticky, &servers));
-    CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash, sticky, tls, shared }
-}
-
-fn compile_sticky(sticky: &Sticky, servers: &[CompiledServer]) -> CompiledSticky {
-    let named = servers.iter().enumerate().filter_map(|(position, server)| Some((server.cookie_value.clone()?, position)));
-    let mut attributes = String::from("; Path=/; HttpOnly; SameSite=Lax");
-    if let Some(seconds) = sticky.max_age_seconds {
-        attributes.push_str(&format!("; Max-Age={seconds}"));
-    }
-    CompiledSticky { cookie: sticky.cookie.as_str().into(), positions: named.collect(), attributes: attributes.into() }
 }
 
 fn compile_listeners(

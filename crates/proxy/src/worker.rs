@@ -7,11 +7,9 @@ use crate::connection;
 use crate::date::DateClock;
 use crate::fastcgi::FastCgiServers;
 use crate::listening::ListenerState;
-use crate::pool::{Of, WorkerPool};
 use crate::recent::RecentRequests;
 use crate::snapshot::{CompiledSite, Snapshot};
 use crate::survivors::ProcessSurvivors;
-use crate::upstream::warm;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -25,6 +23,8 @@ use tidegate_middleware::{RequestId, Scratch};
 use tidegate_telemetry::{AccessLogSender, EventGate, SiteMetrics, WorkerMetrics};
 use tidegate_transport::rt::{self, Signal};
 use tidegate_transport::{Sock, TokioListener, TokioSock};
+use tidegate_upstream::connect::warm;
+use tidegate_upstream::pool::{Of, WorkerPool};
 
 /// How often idle upstream connections are looked through.
 const SWEEP_PERIOD: Duration = Duration::from_millis(100);

@@ -26,6 +26,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
     Layer { name: "middleware", may_use: &["model", "wire", "routing", "limiting"] },
+    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "middleware"] },
     Layer {
         name: "proxy",
         may_use: &[
@@ -42,6 +43,7 @@ const LAYERS: &[Layer] = &[
             "telemetry",
             "transport",
             "middleware",
+            "upstream",
         ],
     },
     Layer { name: "config", may_use: &["model", "parallel", "passwords", "routing"] },
@@ -64,6 +66,7 @@ const LAYERS: &[Layer] = &[
             "balancing",
             "cache",
             "config",
+            "upstream",
             "proxy",
             "certs",
             "ocsp",
@@ -112,7 +115,7 @@ const LAYERS: &[Layer] = &[
 const WITHOUT_RUNTIME: &[&str] =
     &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config", "ocsp"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
-const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["proxy", "telemetry", "certs"];
+const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["upstream", "proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
 /// Only these speak JSON or write files for other programs.

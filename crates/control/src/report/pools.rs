@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use tidegate_balancing::Candidate;
 use tidegate_health::Seen;
 use tidegate_model::PoolName;
-use tidegate_proxy::snapshot::{CompiledPool, CompiledServer};
-use tidegate_proxy::standing::Why;
 use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::{PoolTotals, ServerWord};
 use tidegate_transport::TokioSock;
+use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
+use tidegate_upstream::standing::Why;
 
 #[derive(Debug, Clone)]
 pub struct PoolReport {

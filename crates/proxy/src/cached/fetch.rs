@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::serve::OwnFields;
 use super::tier::CacheTier;
 use crate::exchange::{BodyReader, Responder};
-use crate::failure::{Failure, Reach};
+use crate::failure::Failure;
 use crate::forward::{join_both, upstream_body_fault};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
@@ -18,6 +18,7 @@ use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, StoredHead, Writer};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, Sock, rt};
+use tidegate_upstream::fault::Reach;
 
 /// Fields that name what an answer is purged by: for caches, not for clients.
 pub(super) const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];

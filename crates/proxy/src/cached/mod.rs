@@ -19,7 +19,6 @@ pub use self::tier::{CacheTier, TierSettings};
 use crate::failure::{Failure, Refusal};
 use crate::forward::unless_gone;
 use crate::forwarded::each_claim_of_url;
-use crate::pool::WorkerPool;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::borrow::Cow;
@@ -35,6 +34,7 @@ use tidegate_cache::store::Adopted;
 use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
 use tidegate_model::{Cache, MatchLine, Purging};
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, Method, RequestHead};
 

@@ -2,7 +2,6 @@
 //! library, by `wire::h2_guard`.
 
 use super::Connection;
-use crate::bounds::DATA_FRAME_BUDGET;
 use crate::exchange::{BodyReader, H2BodyReader, H2Responder, Responder};
 use crate::failure::Refusal;
 use crate::h2_head;
@@ -21,6 +20,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_transport::h2_io::{H2Io, H2Output, drive};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_upstream::connect::h2::DATA_FRAME_BUDGET;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::h2_guard::{Flood, goaway_enhance_your_calm};
 use tidegate_wire::head::{HeaderId, RequestHead};

@@ -7,7 +7,7 @@ use super::complaints::Complaints;
 use super::server::FastCgiServer;
 use crate::cached::Kept;
 use crate::exchange::{BodyReader, RequestWriter};
-use crate::failure::{Failure, Reach};
+use crate::failure::Failure;
 use crate::forward::body::{Pace, PumpFault, both, pump_body, unless_gone};
 use crate::forward::settle_content_length;
 use crate::request::Request;
@@ -21,6 +21,7 @@ use tidegate_fastcgi::{AnswerError, AnswerHead, Kind, ProtocolStatus, RecordErro
 use tidegate_middleware::errors::begin_answer;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_upstream::fault::Reach;
 use tidegate_wire::BodyFraming;
 
 /// What of a collected body goes out with the params. It is less than what sockets hold, so that it is taken although the script may

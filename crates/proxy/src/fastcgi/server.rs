@@ -2,7 +2,6 @@
 //! `reply` and `params`.
 
 use super::compiled::CompiledFastCgi;
-use crate::upstream::eyeballs;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -16,6 +15,7 @@ use tidegate_model::{FastCgiAddress, FastCgiKeepAlive};
 use tidegate_telemetry::{EventGate, PoolMetrics, Registry, UpstreamError};
 use tidegate_transport::rt::{self, Signal};
 use tidegate_transport::{Sock, Stream};
+use tidegate_upstream::connect::eyeballs;
 
 /// All params of a request: each byte of a path is in several of them, and heads may be 64 KiB and more.
 pub const PARAMS_BYTES_MAX: usize = 512 << 10;

@@ -3,17 +3,18 @@
 
 use super::Was;
 use super::reply::{H2Head, first_of_head, h2_error, h2_reach, next_h2_head};
-use super::retry::{first_byte_until, open_until};
 use crate::exchange::{RequestWriter, encode_request};
-use crate::failure::{ClientFault, Failure, Reach};
+use crate::failure::{ClientFault, Failure};
 use crate::h2_head;
-use crate::pool::{H1Connection, WorkerPool};
-use crate::upstream::{self, Need, Opener, h2 as upstream_h2};
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_upstream::connect::{self, Need, Opener, h2 as upstream_h2};
+use tidegate_upstream::fault::Reach;
+use tidegate_upstream::pool::{H1Connection, WorkerPool};
+use tidegate_upstream::retry::{first_byte_until, open_until};
 use tidegate_wire::head::RequestHead;
 
 /// A request that was sent, and whose answer has begun.
@@ -44,23 +45,21 @@ pub(crate) async fn begin<S: Sock>(
     whole: &Whole<'_>,
     try_until: Option<Instant>,
 ) -> Outcome<S> {
-    let connection = match upstream::take(pool, position, whole.need) {
+    let connection = match connect::take(pool, position, whole.need) {
         Some(connection) => connection,
         None => {
-            let opening = upstream::open(pool, position, whole.need, &whole.opener);
-            open_until(try_until, opening).await.map_err(|failure| (failure, Was::Fresh))?
+            let opening = connect::open(pool, position, whole.need, &whole.opener);
+            open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?
         }
     };
     pool.metrics.requests.increment();
     pool.servers[position].own_metrics.requests.increment();
     match connection {
-        upstream::Connection::H1(connection) => {
+        connect::Connection::H1(connection) => {
             let was = if connection.idle_before.is_some() { Was::Pooled } else { Was::Fresh };
             begin_h1(connection, whole, try_until).await.map_err(|failure| (failure, was))
         }
-        upstream::Connection::H2(lease) => {
-            begin_h2(pool, lease, whole, try_until).await.map_err(|failure| (failure, Was::Shared))
-        }
+        connect::Connection::H2(lease) => begin_h2(pool, lease, whole, try_until).await.map_err(|failure| (failure, Was::Shared)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bodies in motion: the request's body to the upstream at its least rate, the answer beside it, and the client watched meanwhile.
 
 use crate::exchange::{BodyFault, BodyReader, RequestWriter, Responder};
-use crate::failure::{ClientFault, Failure, Reach};
+use crate::failure::{ClientFault, Failure};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use tidegate_middleware::BodyAllowance;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_upstream::fault::Reach;
 use tidegate_wire::BodyFraming;
 
 /// A request body may be slow for so long before its rate counts, and after every byte of credit is used up.

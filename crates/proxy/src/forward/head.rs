@@ -2,9 +2,9 @@
 
 use crate::forwarded::tell_certificate;
 use crate::lease::Lease;
-use crate::pool::WorkerPool;
 use crate::request::Request;
 use tidegate_transport::Sock;
+use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::HeaderId;
 

@@ -3,15 +3,11 @@
 
 use super::begin::{Outcome, Whole, begin};
 use super::head::Plan;
-use super::retry::{Tries, has_another};
-use super::verdict::Trial;
 use super::{Was, body::unless_gone};
 use crate::failure::Failure;
 use crate::lease::Lease;
-use crate::pool::WorkerPool;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
-use crate::upstream::Need;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,6 +16,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_model::RouteRetry;
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::connect::Need;
+use tidegate_upstream::pool::WorkerPool;
+use tidegate_upstream::retry::{Tries, has_another};
+use tidegate_upstream::verdict::Trial;
 use tidegate_wire::head::RequestHead;
 
 /// Who won, or how the last of them failed.

@@ -10,29 +10,23 @@ mod mirror;
 mod reply;
 pub(crate) mod retry;
 mod total;
-pub mod verdict;
 
 use self::begin::Begun;
 use self::body::{Pace, both, client_fault, pump_body};
 pub(crate) use self::body::{join_both, unless_gone, upstream_body_fault};
-use self::choose::{Choice, NoChoice, unserved};
 use self::head::Plan;
 pub use self::mirror::Copies;
 pub(crate) use self::reply::settle_content_length;
 use self::reply::{Replied, Reply, h2_error};
 pub use self::retry::Attempt;
-use self::retry::{NextTry, Tries, first_byte_until, open_until};
-use self::verdict::Trial;
 use crate::exchange::{BodyReader, RequestWriter, encode_request};
-use crate::failure::{ClientFault, Failure, Reach, UpstreamFault};
+use crate::failure::{ClientFault, Failure};
 use crate::h2_head;
 use crate::lease::Lease;
-use crate::listening::ConnectionKind;
-use crate::pool::{H1Connection, WorkerPool};
+use crate::listening::{ConnectionFacts, ConnectionKind};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use crate::tunnel::{self, Farewell, Parting, TunnelBytes};
-use crate::upstream::{self, Need, Opener, h2 as upstream_h2};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -40,6 +34,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_upstream::choose::{Choice, NoChoice, unserved};
+use tidegate_upstream::connect::{self, Need, Opener, h2 as upstream_h2};
+use tidegate_upstream::fault::{Reach, UpstreamFault};
+use tidegate_upstream::pool::{H1Connection, WorkerPool};
+use tidegate_upstream::retry::{NextTry, Tries, first_byte_until, open_until};
+use tidegate_upstream::verdict::Trial;
 use tidegate_wire::http1::expects_continue;
 
 /// What is kept of a request's body while it may have to be sent again.
@@ -146,7 +146,7 @@ impl<S: Sock> Request<'_, S> {
     pub(crate) async fn forward(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
         self.pool = Some(pool.clone());
         if self.connection.worker.process.pressure.is_high() {
-            return Err(unserved(&pool, UpstreamError::Overloaded));
+            return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }
         let plan = self.prepare_head(&pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
@@ -160,7 +160,9 @@ impl<S: Sock> Request<'_, S> {
                 Some((position, room)) => Choice::again(&pool, position, room),
                 None => match self.choose_server(&pool, tries.tried()) {
                     Ok(choice) => choice,
-                    Err(NoChoice::NoServer) if tries.tried().is_empty() => return Err(unserved(&pool, UpstreamError::NoServer)),
+                    Err(NoChoice::NoServer) if tries.tried().is_empty() => {
+                        return Err(unserved(&pool, UpstreamError::NoServer).into());
+                    }
                     Err(NoChoice::NoServer) => return Err(failure),
                     Err(NoChoice::Full) => match Box::pin(self.wait_for_place(&mut pool, tries.tried())).await {
                         Ok(choice) => choice,
@@ -292,21 +294,21 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<(), (Failure, Was)> {
         let (pool, position) = (trial.pool(), trial.position());
         self.record.sent_to(position, false);
-        let connection = match upstream::take(pool, position, need) {
+        let connection = match connect::take(pool, position, need) {
             Some(connection) => connection,
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
         };
         pool.metrics.requests.increment();
         pool.servers[position].own_metrics.requests.increment();
         match connection {
-            upstream::Connection::H1(connection) => {
+            connect::Connection::H1(connection) => {
                 let reused = connection.idle_before.is_some();
                 self.record.sent_to(position, reused);
                 pin!(self.exchange_h1(route, trial, connection, plan, replay))
                     .await
                     .map_err(|failure| (failure, if reused { Was::Pooled } else { Was::Fresh }))
             }
-            upstream::Connection::H2(lease) => {
+            connect::Connection::H2(lease) => {
                 self.record.sent_to(position, true);
                 // Boxed, as every branch that the common request does not take: its size would be copied for all.
                 Box::pin(self.exchange_h2(route, trial, lease, plan, replay)).await.map_err(|failure| (failure, Was::Shared))
@@ -315,22 +317,22 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// A fresh connection, unless the client leaves while it is made.
-    async fn open(&mut self, pool: &Rc<WorkerPool<S>>, position: usize, need: Need) -> Result<upstream::Connection<S>, Failure> {
+    async fn open(&mut self, pool: &Rc<WorkerPool<S>>, position: usize, need: Need) -> Result<connect::Connection<S>, Failure> {
         // Nobody reads the request's body meanwhile.
         let request_done = Cell::new(true);
         let opener = self.opener();
-        let opening = open_until(self.try_until, upstream::open(pool, position, need, &opener));
-        unless_gone(&mut self.responder, &request_done, pin!(opening)).await?
+        let opening = open_until(self.try_until, connect::open(pool, position, need, &opener));
+        Ok(unless_gone(&mut self.responder, &request_done, pin!(opening)).await??)
     }
 
     fn opener(&self) -> Opener {
-        Opener { random: self.connection.worker.random(), client: Rc::downgrade(&self.connection.facts) }
+        Opener { random: self.connection.worker.random(), client: Rc::<ConnectionFacts>::downgrade(&self.connection.facts) }
     }
 
     /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.
-    fn client(&self) -> upstream::Client {
+    fn client(&self) -> connect::Client {
         let source = SocketAddr::new(self.client_ip, self.connection.client.port());
-        upstream::Client { source, destination: self.connection.local_address() }
+        connect::Client { source, destination: self.connection.local_address() }
     }
 
     /// The first piece of the body, from before or from the client; kept when the request may have to be sent again.

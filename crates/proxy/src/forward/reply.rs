@@ -2,11 +2,9 @@
 
 use super::Abreast;
 use super::body::{TURN_BYTES, gone, unless_gone, upstream_body_fault};
-use super::retry::retry_after;
-use super::verdict::Trial;
 use crate::cached::Kept;
 use crate::exchange::{BodyLength, BodyReader, H1BodyReader, H2BodyReader, Responder};
-use crate::failure::{Failure, Reach, upstream_read_error};
+use crate::failure::Failure;
 use crate::h2_head;
 use crate::lease::Lease;
 use crate::read_head::{HeadFault, read_rest_of_head};
@@ -21,6 +19,9 @@ use std::time::{Duration, Instant};
 use tidegate_model::Scheme;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_upstream::fault::{Reach, upstream_read_error};
+use tidegate_upstream::retry::retry_after;
+use tidegate_upstream::verdict::Trial;
 use tidegate_wire::head::{HeaderId, Method, ResponseHead};
 use tidegate_wire::http1::{keep_alive_response, keep_alive_timeout_seconds, parse_response, response_framing};
 use tidegate_wire::{BodyFraming, HeadError, Parsed};

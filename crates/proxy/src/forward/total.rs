@@ -1,6 +1,6 @@
 //! `timeout total`: the one clock that bounds a request as a whole, whatever it waits for. The clocks of single attempts are in `retry`.
 
-use crate::failure::{Failure, Reach};
+use crate::failure::Failure;
 use crate::listening::ConnectionKind;
 use crate::request::Request;
 use std::future::poll_fn;
@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::fault::Reach;
 
 impl<S: Sock> Request<'_, S> {
     /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A tunnel is no request any more.

@@ -8,15 +8,11 @@ use self::record::PassRecord;
 use crate::connection::Connection;
 use crate::failure::{ClientFault, Failure};
 use crate::forward::ActiveConnection;
-use crate::forward::choose::{NoChoice, choose_at, key_hash, unserved};
-use crate::forward::retry::is_retried;
-use crate::forward::verdict::Trial;
-use crate::listening::{ConnectionKind, Greeted};
-use crate::pool::{H1Connection, WorkerPool};
+use crate::forward::choose::key_hash;
+use crate::listening::{ConnectionFacts, ConnectionKind, Greeted};
 use crate::record::Record;
 use crate::request::context;
 use crate::tunnel::{self, CutBy, Farewell, Parting};
-use crate::upstream::{self, Client, Need, Opener};
 use crate::worker::GenerationMark;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -28,6 +24,11 @@ use tidegate_model::RouteRetry;
 use tidegate_routing::Taker;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_upstream::choose::{NoChoice, choose_at, unserved};
+use tidegate_upstream::connect::{self, Client, Need, Opener};
+use tidegate_upstream::pool::{H1Connection, WorkerPool};
+use tidegate_upstream::retry::is_retried;
+use tidegate_upstream::verdict::Trial;
 use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, Sniffed, sniff};
 use tidegate_wire::head::{RequestHead, Span};
 
@@ -142,7 +143,7 @@ async fn connect<S: Sock>(
     record: &mut PassRecord<'_, S>,
 ) -> Result<(Trial<S>, H1Connection<S>), Failure> {
     if connection.worker.process.pressure.is_high() {
-        return Err(unserved(pool, UpstreamError::Overloaded));
+        return Err(unserved(pool, UpstreamError::Overloaded).into());
     }
     let since_start = || connection.worker.process.since_start(rt::now());
     pool.budget.note_request(since_start());
@@ -153,9 +154,9 @@ async fn connect<S: Sock>(
         let choice = match choose_at(pool, None, draw) {
             Ok(choice) => choice,
             Err(NoChoice::NoServer) => {
-                return Err(record.last_failure().unwrap_or_else(|| unserved(pool, UpstreamError::NoServer)));
+                return Err(record.last_failure().unwrap_or_else(|| unserved(pool, UpstreamError::NoServer).into()));
             }
-            Err(NoChoice::Full) => return Err(unserved(pool, UpstreamError::PoolFull)),
+            Err(NoChoice::Full) => return Err(unserved(pool, UpstreamError::PoolFull).into()),
         };
         let position = choice.position;
         if !tried.is_empty() {
@@ -215,14 +216,14 @@ async fn open<S: Sock>(
         head_bytes_max: 0,
         client: model.send_proxy_protocol.map(|_| client()),
     };
-    let opener = Opener { random: connection.worker.random(), client: Rc::downgrade(&connection.facts) };
-    let mut opening = pin!(upstream::open_bare(pool, position, need, &opener));
+    let opener = Opener { random: connection.worker.random(), client: Rc::<ConnectionFacts>::downgrade(&connection.facts) };
+    let mut opening = pin!(connect::open_bare(pool, position, need, &opener));
     // The pool's own times bound this.
     connection.stream.sock.set_read_limit(ReadLimit::Never);
     let mut is_watched = true;
     poll_fn(|cx| {
         if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
-            return Poll::Ready(opened);
+            return Poll::Ready(opened.map_err(Failure::from));
         }
         if is_watched && let Poll::Ready(gone) = connection.stream.poll_gone(cx) {
             is_watched = false;

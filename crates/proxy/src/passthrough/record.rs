@@ -2,7 +2,6 @@
 
 use crate::connection::Connection;
 use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
-use crate::pool::WorkerPool;
 use crate::tunnel::{CutBy, TunnelBytes};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_middleware::RequestId;
 use tidegate_telemetry::{AccessRecord, RecordUpstream};
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::pool::WorkerPool;
 
 /// Said in the log in the place of a status, which these connections do not have: whether they were passed on or why they could not be.
 const STATUS_PASSED_ON: u16 = 200;

@@ -1,8 +1,9 @@
 //! What becomes of a server by how it does with requests: counted, remembered by how fast it was, left alone for a while when it fails, taken
-//! back when it does well. Which failures there are is in `failure`; how long a server is out, in `balancing::outlier`.
+//! back when it does well. Which failures there are is in `fault`; how long a server is out, in `balancing::outlier`.
 
+use crate::choose::Choice;
 use crate::pool::{Server, WorkerPool};
-use crate::survivors::Room;
+use crate::shared::Room;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ enum SoFar {
 }
 
 impl<S: Sock> Trial<S> {
-    pub(crate) fn new(pool: Rc<WorkerPool<S>>, choice: super::choose::Choice) -> Trial<S> {
+    pub fn new(pool: Rc<WorkerPool<S>>, choice: Choice) -> Trial<S> {
         let count = &pool.servers[choice.position].state().in_flight;
         count.set(count.get() + 1);
         Trial {
@@ -62,7 +63,7 @@ impl<S: Sock> Trial<S> {
     }
 
     /// Ends the trial; the request keeps its place.
-    pub(super) fn into_room(mut self) -> Option<Room> {
+    pub fn into_room(mut self) -> Option<Room> {
         self.room.take()
     }
 
@@ -71,7 +72,7 @@ impl<S: Sock> Trial<S> {
     }
 
     /// An answer began, so long after the request was sent. `rest`: it asks not to be asked again for so long.
-    pub(super) fn answered(&self, status: u16, waited: Duration, rest: Option<Duration>) {
+    pub fn answered(&self, status: u16, waited: Duration, rest: Option<Duration>) {
         let server = self.server();
         server.own_metrics.answered.increment();
         server.own_metrics.record_first_byte(waited);
@@ -98,7 +99,7 @@ impl<S: Sock> Trial<S> {
 
     /// A connection that is passed on has been taken, so long after it was asked for. That is all that is known of such a server, and it is known
     /// now: what follows may take days.
-    pub(crate) fn connected(&self, waited: Duration) {
+    pub fn connected(&self, waited: Duration) {
         self.answered(200, waited, None);
         if self.so_far.replace(SoFar::Nothing) == SoFar::Began {
             self.server().shared.standing.served_well();
@@ -135,7 +136,7 @@ impl<S: Sock> Trial<S> {
 
     /// The attempt failed by the server's fault or that of the way to it.
     #[cold]
-    pub(crate) fn failed_with(&self, error: UpstreamError) {
+    pub fn failed_with(&self, error: UpstreamError) {
         match error {
             UpstreamError::ResolveFailed
             | UpstreamError::ConnectFailed
@@ -166,7 +167,7 @@ impl<S: Sock> Trial<S> {
     /// It was asked first, and the server that was asked after it has answered. `silent` is how long it had said nothing by then, `other` what the
     /// other took. A server that hangs would never fail otherwise, since no request waits for its end; one that is only a little slower has done
     /// nothing wrong.
-    pub(super) fn overtaken(&self, silent: Duration, other: Duration) {
+    pub fn overtaken(&self, silent: Duration, other: Duration) {
         if silent >= other.saturating_mul(HANGS_FACTOR) {
             self.failed();
         }

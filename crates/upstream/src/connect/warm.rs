@@ -3,7 +3,7 @@
 
 use super::{Fresh, Lifespan, Need, Wanted, establish_in_time, wanted};
 use crate::pool::{H1Connection, IDLE_MAX, Server, WorkerPool};
-use crate::survivors::OpenSlot;
+use crate::shared::OpenSlot;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -1,11 +1,10 @@
 //! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, asked for a sign of life when they are silent, and
 //! left alone when they end.
 
-use crate::bounds::DATA_FRAME_BUDGET;
-use crate::survivors::ServerShared;
-use crate::upstream::lifespan::Lifespan;
-use crate::upstream::vitals::{Verdict, Vitals};
-use crate::upstream::{Client, Fresh, H2Sender, Owner, serves};
+use crate::connect::lifespan::Lifespan;
+use crate::connect::vitals::{Verdict, Vitals};
+use crate::connect::{Client, Fresh, H2Sender, Owner, serves};
+use crate::shared::ServerShared;
 use bytes::Bytes;
 use h2::{Ping, PingPong};
 use std::cell::{Cell, RefCell};
@@ -26,6 +25,10 @@ const STREAMS_MAX: usize = 100;
 /// their answers would use it up and starve everybody else's.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
+
+/// What small DATA frames that nobody has read yet may cost in h2's own account (256 bytes less their size each): some 65,000 of them.
+/// Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost memory many times its size.
+pub const DATA_FRAME_BUDGET: usize = 16 << 20;
 
 /// All HTTP/2 connections of one server.
 #[derive(Default)]

@@ -1,20 +1,20 @@
 //! Getting a connection to a server: the one used last, or a fresh one, over TLS where the server speaks it.
-//! What is sent on it is in `forward`; HTTP/2 connections, which many requests share, are in `h2`.
+//! HTTP/2 connections, which many requests share, are in `h2`.
 
-pub(crate) mod eyeballs;
+pub mod eyeballs;
 pub mod h2;
 pub mod lifespan;
 mod vitals;
 pub mod warm;
 
-use crate::failure::{Failure, Reach};
-use crate::listening::ConnectionFacts;
+use crate::compiled::{CompiledServer, UpstreamTlsConfigs};
+use crate::connect::lifespan::Lifespan;
+use crate::fault::UpstreamFault;
 use crate::pool::{H1Connection, Queued, Server, WorkerPool};
-use crate::snapshot::{CompiledServer, UpstreamTlsConfigs};
-use crate::survivors::OpenSlot;
-use crate::upstream::lifespan::Lifespan;
+use crate::shared::OpenSlot;
 use ::h2::client::SendRequest;
 use bytes::Bytes;
+use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -60,15 +60,16 @@ pub struct Client {
 pub struct Opener {
     /// Decides how long the connection may be used; uniform over all its bits.
     pub random: u64,
-    /// The client's connection, as long as there is one.
-    pub client: Weak<ConnectionFacts>,
+    /// Alive for as long as the client's connection.
+    pub client: Weak<dyn Any>,
 }
 
 /// Whose a connection is that is not shared by clients.
 #[derive(Debug)]
 pub struct Owner {
     client: Client,
-    connection: Weak<ConnectionFacts>,
+    /// Alive for as long as the client's connection.
+    connection: Weak<dyn Any>,
 }
 
 impl Owner {
@@ -124,7 +125,12 @@ pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Optio
 }
 
 /// Opens a connection to the server at `position`, or joins others that wait for the same one.
-pub async fn open<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need, opener: &Opener) -> Result<Connection<S>, Failure> {
+pub async fn open<S: Sock>(
+    pool: &WorkerPool<S>,
+    position: usize,
+    need: Need,
+    opener: &Opener,
+) -> Result<Connection<S>, UpstreamFault> {
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
     match wanted(pool, position, need) {
@@ -139,10 +145,10 @@ pub async fn open_bare<S: Sock>(
     position: usize,
     need: Need,
     opener: &Opener,
-) -> Result<H1Connection<S>, Failure> {
+) -> Result<H1Connection<S>, UpstreamFault> {
     match open_own(pool, &pool.servers[position], &pool.compiled.servers[position], Wanted::Bare, need, opener).await? {
         Connection::H1(connection) => Ok(connection),
-        Connection::H2(_) => Err(failed(UpstreamError::ConnectFailed)),
+        Connection::H2(_) => Err(UpstreamFault::unsent(UpstreamError::ConnectFailed)),
     }
 }
 
@@ -180,15 +186,15 @@ async fn open_shared<S: Sock>(
     want: Wanted,
     need: Need,
     opener: &Opener,
-) -> Result<Connection<S>, Failure> {
+) -> Result<Connection<S>, UpstreamFault> {
     let until = rt::now() + need.connect;
     // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
     while server.h2.is_expected(want == Wanted::H2)
         && let Some(attempt) = server.h2.opening(need.client.as_ref())
     {
         match rt::timeout(until.saturating_duration_since(rt::now()), attempt.wait()).await {
-            None => return Err(failed(UpstreamError::ConnectTimeout)),
-            Some(Some(error)) => return Err(failed(error)),
+            None => return Err(UpstreamFault::unsent(UpstreamError::ConnectTimeout)),
+            Some(Some(error)) => return Err(UpstreamFault::unsent(error)),
             Some(None) => {}
         }
         if let Some(lease) = server.h2.lease(need.client.as_ref()) {
@@ -198,7 +204,7 @@ async fn open_shared<S: Sock>(
     }
     let opening = server.h2.begin_opening(need.client);
     let outcome = open_own(pool, server, compiled, want, need, opener).await;
-    if let Err(Failure::Upstream(fault)) = &outcome {
+    if let Err(fault) = &outcome {
         opening.failed(fault.error);
     }
     outcome
@@ -212,7 +218,7 @@ async fn open_own<S: Sock>(
     want: Wanted,
     need: Need,
     opener: &Opener,
-) -> Result<Connection<S>, Failure> {
+) -> Result<Connection<S>, UpstreamFault> {
     let slot = match wait_for_slot(pool, server, compiled, want, need.client.as_ref()).await? {
         Slot::Free(slot) => slot,
         Slot::Connection(connection) => return Ok(connection),
@@ -226,19 +232,15 @@ async fn open_own<S: Sock>(
             if is_h2 {
                 let added = server.h2.add(fresh, server.worker(), need.head_bytes_max, &pool.metrics).await;
                 let lease = added.ok().and_then(|()| server.h2.lease_newest());
-                return lease.map(Connection::H2).ok_or(failed(UpstreamError::ConnectFailed));
+                return lease.map(Connection::H2).ok_or(UpstreamFault::unsent(UpstreamError::ConnectFailed));
             }
             if want != Wanted::Bare {
                 server.h2.learn_http1();
             }
             Ok(Connection::H1(H1Connection::fresh(fresh)))
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(UpstreamFault::unsent(error)),
     }
-}
-
-fn failed(error: UpstreamError) -> Failure {
-    Failure::upstream(error, Reach::NothingSent)
 }
 
 enum Slot<S: Sock> {
@@ -254,7 +256,7 @@ async fn wait_for_slot<S: Sock>(
     compiled: &CompiledServer,
     want: Wanted,
     client: Option<&Client>,
-) -> Result<Slot<S>, Failure> {
+) -> Result<Slot<S>, UpstreamFault> {
     let bounds = &pool.compiled.model.bounds;
     let line = &compiled.shared.line;
     if line.is_empty()
@@ -265,7 +267,7 @@ async fn wait_for_slot<S: Sock>(
     let until = rt::now() + bounds.queue_timeout;
     let Some(turn) = line.join(server.worker(), bounds.queue) else {
         pool.metrics.queue_refused.increment();
-        return Err(failed(UpstreamError::PoolFull));
+        return Err(UpstreamFault::unsent(UpstreamError::PoolFull));
     };
     let _queued = Queued::new(&pool.metrics);
     let mut is_called = false;
@@ -288,7 +290,7 @@ async fn wait_for_slot<S: Sock>(
         }
         let left = until.saturating_duration_since(rt::now());
         if left.is_zero() {
-            return Err(failed(UpstreamError::QueueTimeout));
+            return Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
         }
         // Streams of HTTP/2 connections that others of this worker opened are looked for.
         is_called = rt::timeout(left.min(LINE_POLL), turn.wait()).await.is_some();

@@ -1,18 +1,16 @@
 //! Connections to servers, against real sockets. Time is given where it decides, so nothing here depends on the machine's speed.
 
 use super::{Client, Connection, Need, Opener, open, take, warm};
-use crate::listening::{ConnectionFacts, ConnectionKind};
+use crate::compiled::{CompiledPool, CompiledServer};
 use crate::pool::{Of, WorkerPool};
-use crate::snapshot::{CompiledPool, CompiledServer};
-use crate::survivors::ProcessSurvivors;
-use std::cell::{Cell, RefCell};
+use crate::shared::PoolShared;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, UpstreamAddress};
 use tidegate_telemetry::{Registry, WorkerMetrics};
 use tidegate_transport::{TokioSock, rt};
@@ -25,7 +23,7 @@ struct World {
     pool: Rc<WorkerPool<TokioSock>>,
     worker: Arc<WorkerMetrics>,
     /// The connection that all requests come over.
-    client: Rc<ConnectionFacts>,
+    client: Rc<()>,
 }
 
 impl World {
@@ -35,9 +33,8 @@ impl World {
         let mut model = Pool::new(name.clone(), Vec::new());
         change(&mut model);
         let registry = Arc::new(Registry::new("test"));
-        let process = ProcessSurvivors::new(registry.clone());
         let authority: Arc<str> = address.to_string().into();
-        let shared = process.pool(&name);
+        let shared = Arc::new(PoolShared::new(Instant::now()));
         let server = CompiledServer {
             model: Server::new(UpstreamAddress::parse(&authority).expect("an address")),
             identity: 0,
@@ -51,11 +48,11 @@ impl World {
         let compiled = CompiledPool { name, model, servers: vec![server], hash: None, sticky: None, tls: None, shared };
         let of = Of { worker: 0, registry: &registry, random: 0 };
         let pool = Rc::new(WorkerPool::new(Arc::new(compiled), None, of));
-        World { pool, worker: registry.worker(0), client: connection() }
+        World { pool, worker: registry.worker(0), client: Rc::new(()) }
     }
 
     fn opener(&self) -> Opener {
-        Opener { random: 0, client: Rc::downgrade(&self.client) }
+        Opener { random: 0, client: Rc::<()>::downgrade(&self.client) }
     }
 
     fn take(&self, client: Option<Client>) -> Option<Connection<TokioSock>> {
@@ -86,19 +83,6 @@ impl World {
     fn warm(&self, now: Instant) {
         warm::fill(&self.pool, now, 16 << 10, &mut || 0);
     }
-}
-
-fn connection() -> Rc<ConnectionFacts> {
-    Rc::new(ConnectionFacts {
-        id: 1,
-        client: std::cell::Cell::new(client(1).source),
-        opened: SystemTime::UNIX_EPOCH,
-        kind: Cell::new(ConnectionKind::Http1),
-        requests: Cell::new(0),
-        site: RefCell::default(),
-        generation: Cell::new(0),
-        active: Cell::new(0),
-    })
 }
 
 fn need(client: Option<Client>) -> Need {
@@ -529,7 +513,7 @@ fn a_connection_ends_with_the_only_client_that_could_use_it() {
             world.sweep(now);
             rt::yield_now().await;
             assert_eq!(world.open_connections(), 1, "{protocol:?}: its client is there");
-            world.client = connection();
+            world.client = Rc::new(());
             world.sweep(now);
             until("it has ended", || world.open_connections() == 0).await;
         };

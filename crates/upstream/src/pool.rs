@@ -1,12 +1,12 @@
 //! A pool as one worker has it: its servers with their open connections, the last used first, and what was learnt about how long a
-//! server keeps an idle connection. Which server to take is decided in `balancing`; how a connection is opened, in `upstream`.
+//! server keeps an idle connection. Which server to take is decided in `balancing`; how a connection is opened, in `connect`.
 
-use crate::snapshot::{CompiledPool, CompiledServer, UpstreamTlsConfigs};
-use crate::survivors::{OpenSlot, PoolShared, ServerShared};
-use crate::upstream::h2::H2Connections;
-use crate::upstream::lifespan::Lifespan;
-use crate::upstream::warm::{self, Warming};
-use crate::upstream::{Client, Fresh, Owner, log_given_up, serves};
+use crate::compiled::{CompiledPool, CompiledServer, UpstreamTlsConfigs};
+use crate::connect::h2::H2Connections;
+use crate::connect::lifespan::Lifespan;
+use crate::connect::warm::{self, Warming};
+use crate::connect::{Client, Fresh, Owner, log_given_up, serves};
+use crate::shared::{OpenSlot, PoolShared, ServerShared};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;

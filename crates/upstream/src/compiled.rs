@@ -1,0 +1,136 @@
+//! A pool and its servers as one configuration has them: immutable tables that all workers share. Addresses and TLS settings are found by the
+//! caller; what outlives a configuration is in `shared`, and what a worker has open in `pool`.
+
+use crate::shared::{PoolShared, ServerShared};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tidegate_balancing::{hash_bytes, maglev};
+use tidegate_middleware::{CompiledTemplate, Target};
+use tidegate_model::{Balance, Pool, PoolName, Retry, RouteRetry, Server, Sticky};
+
+/// A pool as it is compiled for one configuration.
+pub struct CompiledPool {
+    pub name: PoolName,
+    /// As it is written.
+    pub model: Pool,
+    /// Those that are written, and behind them those that were found.
+    pub servers: Vec<CompiledServer>,
+    /// For `balance "hash"`.
+    pub hash: Option<CompiledHash>,
+    pub sticky: Option<CompiledSticky>,
+    pub tls: Option<UpstreamTlsConfigs>,
+    pub shared: Arc<PoolShared>,
+}
+
+impl CompiledPool {
+    pub fn new(pool: &Pool, parts: PoolParts) -> CompiledPool {
+        let PoolParts { servers, tls, shared } = parts;
+        let compile = |parts: ServerParts| {
+            let ServerParts { model, addresses, tls_name, cookie_value } = parts;
+            let authority = model.address.authority();
+            CompiledServer {
+                identity: hash_bytes(authority.as_bytes()),
+                shared: shared.server(&authority),
+                authority: authority.into(),
+                addresses,
+                tls_name,
+                is_local: pool.zone.is_none() || model.zone == pool.zone,
+                cookie_value,
+                model,
+            }
+        };
+        let servers: Vec<CompiledServer> = servers.into_iter().map(compile).collect();
+        let hash = match &pool.balance {
+            Balance::Hash { key, .. } => {
+                let members: Vec<_> = servers.iter().map(|server| (server.identity, server.model.weight)).collect();
+                Some(CompiledHash { key: CompiledTemplate::new(key, Target::Text), table: maglev::Table::new(&members) })
+            }
+            Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
+        };
+        let sticky = pool.sticky.as_ref().map(|sticky| compile_sticky(sticky, &servers));
+        CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash, sticky, tls, shared }
+    }
+
+    /// What the pool itself says of sending requests again, unless its route says otherwise.
+    pub fn retry<'a>(&'a self, route: &'a RouteRetry) -> Option<&'a Retry> {
+        match route {
+            RouteRetry::OfPool => self.model.retry.as_ref(),
+            RouteRetry::Off => None,
+            RouteRetry::Own(retry) => Some(retry),
+        }
+    }
+}
+
+pub struct CompiledHash {
+    pub key: CompiledTemplate,
+    pub table: maglev::Table,
+}
+
+/// Which server a cookie names: a table of all that would be right, so that a request costs a look-up and no cryptography.
+pub struct CompiledSticky {
+    pub cookie: Box<str>,
+    positions: HashMap<Arc<str>, usize>,
+    /// What follows the value when the cookie is set.
+    pub attributes: Box<str>,
+}
+
+impl CompiledSticky {
+    pub fn position(&self, value: &[u8]) -> Option<usize> {
+        std::str::from_utf8(value).ok().and_then(|value| self.positions.get(value).copied())
+    }
+}
+
+pub struct CompiledServer {
+    pub model: Server,
+    /// `host:port`, as logs and `{upstream.address}` have it.
+    pub authority: Arc<str>,
+    /// The same over reloads and restarts.
+    pub identity: u64,
+    pub addresses: Vec<SocketAddr>,
+    /// The name to ask for and to verify; `None` speaks plain text.
+    pub tls_name: Option<ServerName<'static>>,
+    /// It stands where this proxy stands, or nobody said where that is.
+    pub is_local: bool,
+    /// What a sticky cookie says that names it.
+    pub cookie_value: Option<Arc<str>>,
+    pub shared: Arc<ServerShared>,
+}
+
+/// Client configurations that differ in the protocols they offer.
+#[derive(Clone)]
+pub struct UpstreamTlsConfigs {
+    /// Offers nothing: what is spoken on it is not known here.
+    pub bare: Arc<ClientConfig>,
+    /// Offers `h2` and `http/1.1`.
+    pub any: Arc<ClientConfig>,
+    pub http1: Arc<ClientConfig>,
+    pub h2: Arc<ClientConfig>,
+}
+
+/// What the caller has found out about one pool.
+pub struct PoolParts {
+    pub servers: Vec<ServerParts>,
+    pub tls: Option<UpstreamTlsConfigs>,
+    pub shared: Arc<PoolShared>,
+}
+
+pub struct ServerParts {
+    pub model: Server,
+    /// Empty: the name has no address.
+    pub addresses: Vec<SocketAddr>,
+    pub tls_name: Option<ServerName<'static>>,
+    /// Signed, for a pool with a sticky cookie.
+    pub cookie_value: Option<Arc<str>>,
+}
+
+fn compile_sticky(sticky: &Sticky, servers: &[CompiledServer]) -> CompiledSticky {
+    let named = servers.iter().enumerate().filter_map(|(position, server)| Some((server.cookie_value.clone()?, position)));
+    let mut attributes = String::from("; Path=/; HttpOnly; SameSite=Lax");
+    if let Some(seconds) = sticky.max_age_seconds {
+        attributes.push_str(&format!("; Max-Age={seconds}"));
+    }
+    CompiledSticky { cookie: sticky.cookie.as_str().into(), positions: named.collect(), attributes: attributes.into() }
+}

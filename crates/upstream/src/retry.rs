@@ -1,0 +1,156 @@
+//! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an outage is multiplied.
+
+use crate::fault::UpstreamFault;
+use crate::pool::{Server, WorkerPool};
+use crate::shared::Room;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_balancing::{Candidate, Standing};
+use tidegate_model::Retry;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Sock, rt};
+
+/// Attempts at one request, the first included.
+const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX;
+/// Kept connections that end under one request before it counts as failed.
+pub const REPAIRS_MAX: usize = 2;
+
+/// Where a request has been.
+pub struct Tries {
+    positions: [usize; TRIES_MAX],
+    count: usize,
+    pub repairs: usize,
+    /// The same server once more, over a connection of its own and in the place that the request has.
+    pub again: Option<(usize, Option<Room>)>,
+    pub needs_fresh: Option<usize>,
+}
+
+impl Default for Tries {
+    fn default() -> Self {
+        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, again: None, needs_fresh: None }
+    }
+}
+
+impl Tries {
+    pub fn tried(&self) -> &[usize] {
+        &self.positions[..self.count]
+    }
+
+    pub fn begin(&mut self, position: usize) {
+        if let Some(place) = self.positions.get_mut(self.count) {
+            *place = position;
+            self.count += 1;
+        }
+    }
+
+    /// The connection that just failed had been kept; the server's others may be as old.
+    pub fn needs_fresh(&mut self, position: usize) -> bool {
+        self.needs_fresh.take() == Some(position)
+    }
+
+    /// Times that it was sent again because of a server.
+    pub fn retries(&self) -> usize {
+        self.count.saturating_sub(1 + self.repairs)
+    }
+}
+
+pub enum NextTry {
+    None,
+    /// The connection was at fault, not the server.
+    SameServer(usize),
+    Another,
+}
+
+/// Whether an attempt may be given up for another server's: one that is not believed to be down, has a place, and has not been tried. A slow or
+/// unhappy answer is better than none.
+pub fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
+    let now = rt::now();
+    untried(pool, tried).any(|server| matches!(server.standing(now), Standing::Serving | Standing::Unknown))
+}
+
+pub fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Iterator<Item = &'a Rc<Server<S>>> {
+    pool.servers.iter().enumerate().filter(|(position, _)| !tried.contains(position)).map(|(_, server)| server)
+}
+
+/// By when the answer has to begin.
+pub fn first_byte_until(sent_at: Instant, first_byte: Duration, try_until: Option<Instant>) -> Instant {
+    let until = sent_at + first_byte;
+    try_until.map_or(until, |try_until| until.min(try_until))
+}
+
+/// Opens a connection within what the attempt has left.
+pub async fn open_until<T>(
+    try_until: Option<Instant>,
+    opening: impl Future<Output = Result<T, UpstreamFault>>,
+) -> Result<T, UpstreamFault> {
+    let Some(until) = try_until else { return opening.await };
+    let opened = rt::timeout(until.saturating_duration_since(rt::now()), opening).await;
+    opened.unwrap_or(Err(UpstreamFault::unsent(UpstreamError::ConnectTimeout)))
+}
+
+pub fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
+    match fault.error {
+        UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => retry.on.connect,
+        UpstreamError::ConnectTimeout => retry.on.connect || is_late,
+        UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => retry.on.reset,
+        UpstreamError::FirstByteTimeout => retry.on.timeout || is_late,
+        UpstreamError::BadStatus => true,
+        // What waits in a full server's line may find another one.
+        UpstreamError::PoolFull | UpstreamError::QueueTimeout => false,
+        UpstreamError::IdleTimeout
+        | UpstreamError::TotalTimeout
+        | UpstreamError::BodyCut
+        | UpstreamError::BadResponse
+        | UpstreamError::HeadTooLarge
+        | UpstreamError::NoServer
+        | UpstreamError::Overloaded => false,
+    }
+}
+
+/// How long the server asks not to be asked again (RFC 9110 section 10.2.3), when it says so in seconds.
+pub fn retry_after(value: Option<&[u8]>) -> Option<Duration> {
+    let seconds: u64 = std::str::from_utf8(value?).ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_retried, retry_after};
+    use crate::fault::{Reach, UpstreamFault};
+    use std::time::Duration;
+    use tidegate_model::{Retry, RetryOn};
+    use tidegate_telemetry::UpstreamError;
+
+    #[test]
+    fn what_is_retried_is_what_is_written() {
+        let check = |on: &RetryOn, is_late: bool, expected: &[UpstreamError]| {
+            let retry = Retry { on: on.clone(), ..Retry::default() };
+            let is_retried =
+                |error: &UpstreamError| is_retried(&retry, UpstreamFault { error: *error, reach: Reach::Sent }, is_late);
+            let retried: Vec<_> = UpstreamError::ALL.into_iter().filter(is_retried).collect();
+            assert_eq!(retried, expected, "{on:?}");
+        };
+        use UpstreamError::{
+            BadStatus, ClosedEarly, ConnectFailed, ConnectTimeout, FirstByteTimeout, GoAway, Reset, ResolveFailed, TlsFailed,
+        };
+        let none = RetryOn { connect: false, reset: false, timeout: false, statuses: Vec::new() };
+        check(&none, false, &[BadStatus]);
+        check(&none, true, &[ConnectTimeout, FirstByteTimeout, BadStatus]);
+        let connect = RetryOn { connect: true, ..none.clone() };
+        check(&connect, false, &[ResolveFailed, ConnectFailed, ConnectTimeout, TlsFailed, BadStatus]);
+        check(&RetryOn { reset: true, ..none.clone() }, false, &[ClosedEarly, Reset, GoAway, BadStatus]);
+        check(&RetryOn { timeout: true, ..none }, false, &[FirstByteTimeout, BadStatus]);
+    }
+
+    #[test]
+    fn a_pause_is_asked_for_in_seconds() {
+        let check = |value: Option<&str>, expected: Option<u64>| {
+            assert_eq!(retry_after(value.map(str::as_bytes)), expected.map(Duration::from_secs), "{value:?}");
+        };
+        check(Some("120"), Some(120));
+        check(Some(" 0 "), Some(0));
+        check(Some("Fri, 31 Dec 1999 23:59:59 GMT"), None);
+        check(Some("-1"), None);
+        check(None, None);
+    }
+}

@@ -1,0 +1,225 @@
+//! What all workers and all generations of a process know of one pool and of its servers: health, queues, and what is counted where a bound asks
+//! for it. What one worker has of them is in `pool`.
+
+use crate::line::Line;
+use crate::standing::Standing;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tidegate_balancing::adaptive::Usual;
+use tidegate_balancing::outlier::{self, Ejection, Ejections, Sample};
+use tidegate_model::{Bounds, Outlier};
+
+/// What the workers share of one pool.
+#[derive(Debug)]
+pub struct PoolShared {
+    began: Instant,
+    servers: Mutex<HashMap<String, Weak<ServerShared>>>,
+    /// Who is out for its failures. Locked when something fails, or comes back.
+    ejections: Mutex<Ejections>,
+    /// Requests that wait for a place under `max-requests`.
+    pub line: Line,
+    in_flight: AtomicU32,
+}
+
+impl PoolShared {
+    /// Times that its servers' states hold are counted from `began`.
+    pub fn new(began: Instant) -> PoolShared {
+        PoolShared {
+            began,
+            servers: Mutex::default(),
+            ejections: Mutex::default(),
+            line: Line::default(),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
+    /// The shared state of a server, the same for every generation in which it appears.
+    pub fn server(&self, address: &str) -> Arc<ServerShared> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|_, server| server.strong_count() > 0);
+        let known = servers.entry(address.to_owned()).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let fresh = Arc::new(ServerShared::new(self.began));
+            *known = Arc::downgrade(&fresh);
+            fresh
+        })
+    }
+
+    /// Takes a server out that failed too often, unless too many of the pool's are out already.
+    pub fn eject(&self, settings: &Outlier, server: u64, why: outlier::Why, servers: usize, now: Duration) -> Option<Ejection> {
+        self.ejections().consider(settings, server, why, servers, now)
+    }
+
+    /// Servers whose share of good answers is far below that of the others.
+    pub fn judge(&self, settings: &Outlier, samples: &[Sample], now: Duration) -> Vec<(u64, Ejection)> {
+        self.ejections().judge(settings, samples, now)
+    }
+
+    pub fn returned(&self, server: u64, now: Duration) {
+        self.ejections().returned(server, now);
+    }
+
+    /// Forgets servers that the pool no longer has.
+    pub fn forget(&self, keep: impl Fn(u64) -> bool) {
+        self.ejections().forget(keep);
+    }
+
+    fn ejections(&self) -> MutexGuard<'_, Ejections> {
+        self.ejections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more request, where requests are counted: none when the pool or the server has as many as it may.
+    pub fn enter(self: &Arc<Self>, server: &Arc<ServerShared>, bounds: &Bounds) -> Option<Room> {
+        if !add_below(&self.in_flight, bounds.requests_per_pool) {
+            return None;
+        }
+        if !add_below(&server.in_flight, bounds.requests_per_server) {
+            self.in_flight.fetch_sub(1, Ordering::AcqRel);
+            self.line.call_next();
+            return None;
+        }
+        Some(Room { pool: self.clone(), server: server.clone() })
+    }
+
+    /// Whether another request finds no place at that server, as it is now.
+    pub fn is_full(&self, server: &ServerShared, bounds: &Bounds) -> bool {
+        let reached = |count: &AtomicU32, max: Option<u32>| max.is_some_and(|max| count.load(Ordering::Acquire) >= max);
+        reached(&self.in_flight, bounds.requests_per_pool) || reached(&server.in_flight, bounds.requests_per_server)
+    }
+
+    /// Requests of all workers, where they are counted.
+    pub fn requests_in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+}
+
+fn add_below(count: &AtomicU32, max: Option<u32>) -> bool {
+    let max = max.unwrap_or(u32::MAX);
+    count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| (count < max).then_some(count + 1)).is_ok()
+}
+
+/// One request's place in its pool and at its server, until it is dropped; then the next in line is called.
+#[derive(Debug)]
+pub struct Room {
+    pool: Arc<PoolShared>,
+    server: Arc<ServerShared>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.server.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.pool.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.pool.line.call_next();
+    }
+}
+
+/// What the workers share of one server. What is counted here is touched when a connection is opened or closed, and per request only where a
+/// bound on requests asks for it.
+#[derive(Debug)]
+pub struct ServerShared {
+    pub standing: Standing,
+    /// Requests that wait for a connection under `max-connections`.
+    pub line: Line,
+    /// How long its answers usually take, where that is learnt.
+    pub usual: Usual,
+    open: AtomicU32,
+    in_flight: AtomicU32,
+}
+
+impl ServerShared {
+    fn new(began: Instant) -> ServerShared {
+        ServerShared {
+            standing: Standing::new(began),
+            line: Line::default(),
+            usual: Usual::default(),
+            open: AtomicU32::new(0),
+            in_flight: AtomicU32::new(0),
+        }
+    }
+
+    /// A place for one more connection, when fewer than `max` are open. Counted without a bound too: a change may bring one.
+    pub fn try_open(self: &Arc<Self>, max: Option<u32>) -> Option<OpenSlot> {
+        add_below(&self.open, max).then(|| OpenSlot(self.clone()))
+    }
+
+    /// Connections of all workers.
+    pub fn open_connections(&self) -> u32 {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// One open connection of a server, until it is dropped; then the next in line is called.
+#[derive(Debug)]
+pub struct OpenSlot(Arc<ServerShared>);
+
+impl OpenSlot {
+    pub fn server(&self) -> &Arc<ServerShared> {
+        &self.0
+    }
+}
+
+impl Drop for OpenSlot {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.0.line.call_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PoolShared;
+    use std::sync::Arc;
+    use std::time::Instant;
+    use tidegate_model::Bounds;
+
+    fn shared() -> Arc<PoolShared> {
+        Arc::new(PoolShared::new(Instant::now()))
+    }
+
+    #[test]
+    fn connections_are_bounded_and_given_back() {
+        let server = shared().server("a:1");
+        let take = || server.try_open(Some(2));
+        let (first, second) = (take(), take());
+        assert!(first.is_some() && second.is_some() && take().is_none());
+        drop(first);
+        assert!(take().is_some());
+        let more: Vec<_> = (0..5).map(|_| server.try_open(None)).collect();
+        assert!(more.iter().all(Option::is_some), "without a bound there is always a place");
+        assert_eq!(server.open_connections(), 6);
+    }
+
+    #[test]
+    fn requests_are_bounded_by_server_and_by_pool() {
+        let pool = shared();
+        let (a, b) = (pool.server("a:1"), pool.server("b:1"));
+        let bounds = Bounds { requests_per_server: Some(2), requests_per_pool: Some(3), ..Bounds::default() };
+        let rooms = [pool.enter(&a, &bounds), pool.enter(&a, &bounds)];
+        assert!(rooms.iter().all(Option::is_some));
+        assert!(pool.is_full(&a, &bounds) && !pool.is_full(&b, &bounds));
+        assert!(pool.enter(&a, &bounds).is_none(), "the server is full");
+        let third = pool.enter(&b, &bounds);
+        assert!(third.is_some() && pool.is_full(&b, &bounds) && pool.enter(&b, &bounds).is_none(), "the pool is full");
+        drop(rooms);
+        assert_eq!(pool.requests_in_flight(), 1);
+        assert!(pool.enter(&a, &bounds).is_some());
+    }
+
+    #[test]
+    fn a_place_that_is_given_back_calls_the_next_in_line() {
+        let pool = shared();
+        let server = pool.server("a:1");
+        let bounds = Bounds { requests_per_server: Some(1), ..Bounds::default() };
+        let room = pool.enter(&server, &bounds);
+        let _turn = pool.line.join(3, 9).expect("a place");
+        assert_eq!(pool.line.next_worker(), Some(3));
+        drop(room);
+        assert_eq!(pool.line.next_worker(), None, "it was called");
+        let slot = server.try_open(Some(1));
+        let _turn = server.line.join(1, 9).expect("a place");
+        drop(slot);
+        assert_eq!(server.line.next_worker(), None, "it was called");
+    }
+}
