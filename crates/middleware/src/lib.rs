@@ -40,7 +40,7 @@ pub use errors::{error_answer, reason_phrase};
 pub use limited::{Limited, Trial};
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response,
-    compile_steps, has_limits,
+    After, CompiledStep, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response, compile_steps,
+    has_limits,
 };
 pub use template::{CompiledTemplate, Target};

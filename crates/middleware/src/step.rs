@@ -12,11 +12,9 @@ use crate::cors::CompiledCors;
 use crate::header::CompiledHeaderChanges;
 use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
-use crate::redirect::Redirect;
-use crate::respond::Respond;
 use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
 use tidegate_limiting::Tables;
-use tidegate_model::{PoolName, Step, Terminal};
+use tidegate_model::Step;
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 
 #[derive(Debug)]
@@ -36,23 +34,6 @@ pub enum CompiledStep {
     ClientAuth,
     RateLimit(Box<CompiledRateLimit>),
     ConcurrencyLimit(Box<CompiledConcurrencyLimit>),
-}
-
-#[derive(Debug)]
-pub enum CompiledTerminal {
-    Respond(Respond),
-    Redirect(Redirect),
-    Proxy {
-        pool: PoolName,
-    },
-    /// Each arm is a pool; which of them is chosen where requests are sent on.
-    Split,
-    /// The folder is opened by whoever serves it.
-    Files,
-    /// The server is asked by whoever has connections.
-    FastCgi,
-    /// Behind the steps of a site, for requests that none of its routes takes: they are refused, with 404.
-    NoRoute,
 }
 
 /// Where steps stand, for those that find what they have counted before: a limit of a site is one for all its routes.
@@ -303,24 +284,9 @@ impl Scope<'_> {
     }
 }
 
-impl CompiledTerminal {
-    pub fn compile(terminal: &Terminal) -> CompiledTerminal {
-        match terminal {
-            Terminal::Respond { status, body, content_type } => {
-                CompiledTerminal::Respond(Respond::new(*status, body, content_type.as_deref()))
-            }
-            Terminal::Redirect { to, status } => CompiledTerminal::Redirect(Redirect::new(to, *status)),
-            Terminal::Proxy { pool, .. } => CompiledTerminal::Proxy { pool: pool.clone() },
-            Terminal::Split(_) => CompiledTerminal::Split,
-            Terminal::Files(_) => CompiledTerminal::Files,
-            Terminal::FastCgi(_) => CompiledTerminal::FastCgi,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, CompiledTerminal, Halt, Scope, StepRefusal, Walk};
+    use super::{After, CompiledStep, Halt, Scope, StepRefusal, Walk};
     use crate::basic_auth::{basic_auth_of, compiled_basic_auth_of};
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
@@ -329,9 +295,7 @@ mod tests {
     use crate::limited::Limited;
     use crate::rewrite::RewriteError;
     use tidegate_limiting::Tables;
-    use tidegate_model::{
-        AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, PoolName, Rate, RateLimit, Step, Terminal,
-    };
+    use tidegate_model::{AuthUsers, BasicAuth, CountBy, HeaderChange, HeaderOperation, Rate, RateLimit, Step};
     use tidegate_wire::head::{RequestHead, ResponseHead};
 
     fn compile_steps(site: &[Step], route: &[Step]) -> Result<Box<[CompiledStep]>, CompileError> {
@@ -572,15 +536,5 @@ mod tests {
         assert_eq!(check(Step::RequestHeader(set("Connection", "x").into())), reserved);
         assert_eq!(check(Step::ResponseHeader(set("Connection", "x").into())), reserved);
         assert_eq!(check(Step::ResponseHeader(set("Host", "x").into())), None);
-    }
-
-    #[test]
-    fn each_terminal_step_is_compiled() {
-        let respond = Terminal::Respond { status: 200, body: template("x"), content_type: None };
-        assert!(matches!(CompiledTerminal::compile(&respond), CompiledTerminal::Respond(_)));
-        let redirect = Terminal::Redirect { to: template("/x"), status: 302 };
-        assert!(matches!(CompiledTerminal::compile(&redirect), CompiledTerminal::Redirect(_)));
-        let proxy = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
-        assert!(matches!(CompiledTerminal::compile(&proxy), CompiledTerminal::Proxy { pool } if &*pool.0 == "p"));
     }
 }

@@ -26,6 +26,7 @@ pub mod listening;
 pub mod recent;
 pub mod snapshot;
 pub mod survivors;
+pub mod terminal;
 pub mod worker;
 
 mod bounds;

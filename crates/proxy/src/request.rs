@@ -17,7 +17,8 @@ use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
 use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
-use crate::snapshot::{CompiledRoute, CompiledSplit, TlsIdentity};
+use crate::snapshot::{CompiledRoute, TlsIdentity};
+use crate::terminal::{CompiledSplit, CompiledTerminal, FixedAnswer};
 use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -28,8 +29,8 @@ use tidegate_balancing::hash_bytes;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{
-    BodyAllowance, CompiledLog, CompiledTerminal, Context, ErrorFacts, Limited, Origin as ErrorOrigin, View, Walk,
-    client_certificate_text, error_answer,
+    BodyAllowance, CompiledLog, Context, ErrorFacts, Limited, Origin as ErrorOrigin, View, Walk, client_certificate_text,
+    error_answer,
 };
 use tidegate_model::{PathPolicy, PoolName, Scheme, Timeouts};
 use tidegate_routing::{RequestFacts, RouteId, cookie_value};
@@ -304,22 +305,24 @@ impl<'c, S: Sock> Request<'c, S> {
             };
         }
         match (&route.terminal, pool, route.timeouts.total) {
-            (CompiledTerminal::Proxy { .. } | CompiledTerminal::Split, Some(pool), None) => pin!(self.forward(route, pool)).await,
-            (CompiledTerminal::Respond(_) | CompiledTerminal::Redirect(_) | CompiledTerminal::NoRoute, ..) => {
-                pin!(self.answer_here(route)).await
-            }
+            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), Some(pool), None) => pin!(self.forward(route, pool)).await,
+            (CompiledTerminal::Answer(answer), ..) => pin!(self.answer_here(route, answer)).await,
             (_, pool, None) => Box::pin(self.answer_from(route, pool)).await,
             (_, pool, Some(total)) => Box::pin(self.within(total, async |request| request.answer_from(route, pool).await)).await,
         }
     }
 
-    /// Answers with what is not at hand: from a pool, a script or a folder.
+    /// Answers as the route's end says. `pool` is where its requests go, if they go to one that is there.
     pub(crate) async fn answer_from(&mut self, route: &CompiledRoute, pool: Option<Rc<WorkerPool<S>>>) -> Result<(), Failure> {
-        match (pool, &route.script, &route.folder) {
-            (Some(pool), ..) => pin!(self.forward(route, pool)).await,
-            (None, Some(script), _) => self.run_script(route, script).await,
-            (None, None, Some(folder)) => self.serve_file(route, folder).await,
-            (None, None, None) => self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await,
+        match (&route.terminal, pool) {
+            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), Some(pool)) => pin!(self.forward(route, pool)).await,
+            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), None) => {
+                self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await
+            }
+            (CompiledTerminal::FastCgi(script), _) => self.run_script(route, script).await,
+            (CompiledTerminal::Files(folder), _) => self.serve_file(route, folder).await,
+            (CompiledTerminal::Answer(answer), _) => self.answer_here(route, answer).await,
+            (CompiledTerminal::NoRoute, _) => self.answer_refusal(Refusal::NO_ROUTE).await,
         }
     }
 
@@ -375,10 +378,10 @@ impl<'c, S: Sock> Request<'c, S> {
 
     /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.
     fn choose_pool(&mut self, route: &CompiledRoute, snapshot: &WorkerSnapshot<S>) -> Option<Rc<WorkerPool<S>>> {
-        if let Some(split) = &route.split {
+        if let CompiledTerminal::Split(split) = &route.terminal {
             self.upstream = self.choose_share(split);
         }
-        let slot = route.upstreams.get(self.upstream)?.pool;
+        let slot = route.terminal.upstream(self.upstream)?.pool;
         snapshot.pool(slot, &self.connection.worker).cloned()
     }
 
@@ -395,19 +398,12 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     /// `respond` and `redirect`.
-    async fn answer_here(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
+    async fn answer_here(&mut self, route: &CompiledRoute, answer: &FixedAnswer) -> Result<(), Failure> {
         let mut buffer: Lease<Vec<u8>> = Lease::take();
         let mut response: Lease<ResponseHead> = Lease::take();
         let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let view = View { context: &context, request: &self.head, response: None };
-        let body = match &route.terminal {
-            CompiledTerminal::Respond(respond) => respond.answer(view, &mut response, &mut buffer),
-            CompiledTerminal::Redirect(redirect) => redirect.answer(view, &mut response, &mut buffer),
-            CompiledTerminal::NoRoute => return self.answer_refusal(Refusal::NO_ROUTE).await,
-            CompiledTerminal::Proxy { .. } | CompiledTerminal::Split | CompiledTerminal::Files | CompiledTerminal::FastCgi => {
-                return self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await;
-            }
-        };
+        let body = answer.write(view, &mut response, &mut buffer);
         std::mem::swap(&mut *self.response, &mut *response);
         // What an administrator wrote as the body is meant as the page.
         if self.response.status >= 400

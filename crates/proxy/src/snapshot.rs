@@ -4,8 +4,7 @@
 
 use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
-use crate::fastcgi::CompiledFastCgi;
-use crate::files::Folder;
+use crate::terminal::{CompiledTerminal, RouteUpstream};
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use rustls::ServerConfig;
@@ -14,12 +13,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_balancing::split::Shares;
 use tidegate_limiting::Tables;
 use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
-    CompiledCompress, CompiledLog, CompiledStep, CompiledTemplate, CompiledTerminal, ErrorPages, Scope, Target, basic_auth_of,
-    changes_response, compile_steps, has_limits,
+    CompiledCompress, CompiledLog, CompiledStep, ErrorPages, Scope, basic_auth_of, changes_response, compile_steps, has_limits,
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passed_on_name, proxy_protocol_from, redirect_site, site_name,
@@ -194,40 +191,18 @@ pub struct CompiledRoute {
     /// How answers are compressed, if they are.
     pub compress: Option<Box<CompiledCompress>>,
     pub terminal: CompiledTerminal,
-    /// For a route that ends in `proxy` the pool, for one that ends in `split` each of them.
-    pub upstreams: Box<[RouteUpstream]>,
-    /// For a route that ends in `split`.
-    pub split: Option<Box<CompiledSplit>>,
     /// What its site and it say of how long requests may take.
     pub timeouts: RouteTimeouts,
     /// What its site and it say of the access log, when they do.
     pub log: Option<Box<CompiledLog>>,
     /// Who gets copies of its requests, in order. None where requests go to no upstream.
     pub mirrors: Box<[CompiledMirror]>,
-    /// For a route that ends in `files`.
-    pub folder: Option<Folder>,
     /// For a route that keeps answers of its upstream.
     pub cache: Option<Box<RouteCache>>,
-    /// For a route that ends in `fastcgi`.
-    pub(crate) script: Option<Box<CompiledFastCgi>>,
     /// Its own, and behind them the site's.
     pub error_pages: ErrorPages,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,
-}
-
-/// A pool that a route sends requests to.
-pub struct RouteUpstream {
-    /// Slot in `Snapshot::pools`.
-    pub pool: usize,
-    /// What the route says of sending requests again.
-    pub retry: RouteRetry,
-}
-
-/// Which of a route's upstreams gets a request.
-pub struct CompiledSplit {
-    pub by: Option<CompiledTemplate>,
-    pub shares: Shares,
 }
 
 /// A pool that gets copies of a route's requests.
@@ -248,7 +223,7 @@ impl CompiledMirror {
 impl CompiledRoute {
     /// What it says of sending requests again that go to the upstream at that position.
     pub fn retry(&self, upstream: usize) -> &RouteRetry {
-        self.upstreams.get(upstream).map_or(&RouteRetry::OfPool, |upstream| &upstream.retry)
+        self.terminal.upstream(upstream).map_or(&RouteRetry::OfPool, |upstream| &upstream.retry)
     }
 }
 
@@ -454,14 +429,12 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let scope = Scope { tables: limits, site: name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
     let both = || site.steps.iter().chain(&route.steps);
-    let upstreams = upstreams_of(&route.terminal, pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?;
-    let split = split_of(&route.terminal).map_err(|error| fault(&error))?;
-    let folder = folder_of(&route.terminal).map_err(|error| fault(&error))?;
-    let script = script_of(&route.terminal).map_err(|error| fault(&error))?;
-    // Files are in the kernel's cache already, and what is made here costs less than looking it up.
-    let asks = !upstreams.is_empty() || script.is_some();
+    let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
     let cache = last_of(both(), |step| if let Step::Cache(cache) = step { Some(cache.as_ref()) } else { None });
-    let cache = cache.flatten().filter(|_| asks).map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
+    let cache = cache
+        .flatten()
+        .filter(|_| terminal.asks_others())
+        .map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
     let compress = last_of(both(), |step| if let Step::Compress(compress) = step { Some(compress.as_ref()) } else { None });
     let decompress = last_of(both(), |step| if let Step::Decompress(decompress) = step { Some(*decompress) } else { None });
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
@@ -474,47 +447,12 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
-        terminal: CompiledTerminal::compile(&route.terminal),
-        upstreams,
-        split,
+        terminal,
         timeouts: timeouts_of(both()),
         mirrors: mirrors_of(both(), pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
         log: log_of(both()),
-        folder,
         cache,
-        script,
     })
-}
-
-fn folder_of(terminal: &Terminal) -> Result<Option<Folder>, String> {
-    let Terminal::Files(files) = terminal else { return Ok(None) };
-    let folder = Folder::open(files);
-    folder.map(Some).map_err(|error| format!("the folder {} cannot be served: {error}", files.root.display()))
-}
-
-fn script_of(terminal: &Terminal) -> Result<Option<Box<CompiledFastCgi>>, String> {
-    let Terminal::FastCgi(fastcgi) = terminal else { return Ok(None) };
-    let script = CompiledFastCgi::new(fastcgi);
-    let script = script.map_err(|error| format!("the scripts in {} cannot answer: {error}", fastcgi.root.display()))?;
-    Ok(Some(Box::new(script)))
-}
-
-/// Where the requests of a route go. `Err` is a pool that is not there.
-fn upstreams_of<'a>(terminal: &'a Terminal, pools: &HashMap<&PoolName, usize>) -> Result<Box<[RouteUpstream]>, &'a PoolName> {
-    let upstream =
-        |pool: &'a PoolName, retry: &RouteRetry| Ok(RouteUpstream { pool: *pools.get(pool).ok_or(pool)?, retry: retry.clone() });
-    match terminal {
-        Terminal::Proxy { pool, retry } => Ok(Box::new([upstream(pool, retry)?])),
-        Terminal::Split(split) => split.arms.iter().map(|arm| upstream(&arm.pool, &arm.retry)).collect(),
-        Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => Ok(Box::default()),
-    }
-}
-
-fn split_of(terminal: &Terminal) -> Result<Option<Box<CompiledSplit>>, &'static str> {
-    let Terminal::Split(split) = terminal else { return Ok(None) };
-    let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
-    let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
-    Ok(Some(Box::new(CompiledSplit { by, shares })))
 }
 
 /// Of steps that take each other's place: what the last one written says.
@@ -575,8 +513,9 @@ fn listener(
     let hosts: Vec<_> = listening.hosts.iter().map(|(answering, host)| (site(*answering), *host)).collect();
     let pass = |name: Option<&HostPattern>, to: &TcpTarget| {
         let name: Arc<str> = passed_on_name(name, address.port()).into();
-        let pool = *pools.get(&to.pool).ok_or_else(|| CompileFault(format!("{name}: there is no pool {}", to.pool)))?;
-        Ok(CompiledPass { name, upstream: RouteUpstream { pool, retry: to.retry.clone() } })
+        let upstream =
+            RouteUpstream::new(&to.pool, &to.retry, pools).map_err(|error| CompileFault(format!("{name}: {error}")))?;
+        Ok(CompiledPass { name, upstream })
     };
     let by_name = listening.by_name.iter().map(|(name, to)| pass(Some(*name), to));
     let passes: Vec<CompiledPass> = by_name.chain(listening.otherwise.map(|to| pass(None, to))).collect::<Result<_, _>>()?;

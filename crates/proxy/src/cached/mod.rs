@@ -21,6 +21,7 @@ use crate::forward::unless_gone;
 use crate::forwarded::each_claim_of_url;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
+use crate::terminal::CompiledTerminal;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -109,10 +110,10 @@ impl<S: Sock> Clone for Origin<S> {
 impl<S: Sock> Origin<S> {
     /// None where nothing is asked, as in a route whose pool is not there.
     pub(crate) fn of(route: &CompiledRoute, pool: Option<&Rc<WorkerPool<S>>>) -> Option<Origin<S>> {
-        match (pool, &route.script) {
-            (Some(pool), _) => Some(Origin::Pool(pool.clone())),
-            (None, Some(_)) => Some(Origin::Script),
-            (None, None) => None,
+        match &route.terminal {
+            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => pool.map(|pool| Origin::Pool(pool.clone())),
+            CompiledTerminal::FastCgi(_) => Some(Origin::Script),
+            CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => None,
         }
     }
 }
@@ -385,7 +386,7 @@ impl<S: Sock> Request<'_, S> {
     fn partition<'a>(&self, cache: &'a RouteCache, route: &CompiledRoute, origin: &Origin<S>) -> Cow<'a, [u8]> {
         let mut partition = Cow::Borrowed(&*cache.partition);
         let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| partition.to_mut().extend_from_slice(part));
-        if route.split.is_some()
+        if matches!(route.terminal, CompiledTerminal::Split(_))
             && let Origin::Pool(pool) = origin
         {
             // What one pool of several says is not what another would have said.

@@ -1,0 +1,165 @@
+//! How a route ends, compiled: an answer that is here, or where one comes from, each with all that it needs.
+//! Which route a request takes is found by `routing`; `request` carries out what stands here.
+
+use crate::fastcgi::CompiledFastCgi;
+use crate::files::Folder;
+use std::collections::HashMap;
+use tidegate_balancing::split::Shares;
+use tidegate_middleware::redirect::Redirect;
+use tidegate_middleware::respond::Respond;
+use tidegate_middleware::{CompiledTemplate, Target, View};
+use tidegate_model::{PoolName, RouteRetry, Split, Terminal};
+use tidegate_wire::head::ResponseHead;
+
+pub enum CompiledTerminal {
+    Answer(FixedAnswer),
+    Proxy(RouteUpstream),
+    Split(Box<CompiledSplit>),
+    Files(Box<Folder>),
+    FastCgi(Box<CompiledFastCgi>),
+    /// Behind the steps of a site, for requests that none of its routes takes: they are refused, with 404.
+    NoRoute,
+}
+
+/// What a configuration says in full: `respond` and `redirect`.
+pub enum FixedAnswer {
+    Respond(Respond),
+    Redirect(Redirect),
+}
+
+/// A pool that a route sends requests to.
+pub struct RouteUpstream {
+    /// Slot in `Snapshot::pools`.
+    pub pool: usize,
+    /// What the route says of sending requests again.
+    pub retry: RouteRetry,
+}
+
+/// Several pools, and which of them gets a request.
+pub struct CompiledSplit {
+    /// In the order written.
+    pub arms: Box<[RouteUpstream]>,
+    /// What clients stay together by; nothing: every request is drawn anew.
+    pub by: Option<CompiledTemplate>,
+    pub shares: Shares,
+}
+
+impl CompiledTerminal {
+    /// `slots` are those of the snapshot's pools. `Err` says what cannot be used.
+    pub fn compile(terminal: &Terminal, slots: &HashMap<&PoolName, usize>) -> Result<CompiledTerminal, String> {
+        Ok(match terminal {
+            Terminal::Respond { status, body, content_type } => {
+                CompiledTerminal::Answer(FixedAnswer::Respond(Respond::new(*status, body, content_type.as_deref())))
+            }
+            Terminal::Redirect { to, status } => CompiledTerminal::Answer(FixedAnswer::Redirect(Redirect::new(to, *status))),
+            Terminal::Proxy { pool, retry } => CompiledTerminal::Proxy(RouteUpstream::new(pool, retry, slots)?),
+            Terminal::Split(split) => CompiledTerminal::Split(Box::new(CompiledSplit::new(split, slots)?)),
+            Terminal::Files(files) => {
+                let folder = Folder::open(files);
+                let unusable = |error| format!("the folder {} cannot be served: {error}", files.root.display());
+                CompiledTerminal::Files(Box::new(folder.map_err(unusable)?))
+            }
+            Terminal::FastCgi(fastcgi) => {
+                let script = CompiledFastCgi::new(fastcgi);
+                let unusable = |error| format!("the scripts in {} cannot answer: {error}", fastcgi.root.display());
+                CompiledTerminal::FastCgi(Box::new(script.map_err(unusable)?))
+            }
+        })
+    }
+
+    /// The pool that requests go to; of a split, that of the arm at this position.
+    pub fn upstream(&self, arm: usize) -> Option<&RouteUpstream> {
+        match self {
+            CompiledTerminal::Proxy(upstream) => Some(upstream),
+            CompiledTerminal::Split(split) => split.arms.get(arm),
+            CompiledTerminal::Answer(_)
+            | CompiledTerminal::Files(_)
+            | CompiledTerminal::FastCgi(_)
+            | CompiledTerminal::NoRoute => None,
+        }
+    }
+
+    /// Whether another program makes the answer, so that keeping it saves something. Files are in the kernel's cache already.
+    pub fn asks_others(&self) -> bool {
+        match self {
+            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(_) => true,
+            CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => false,
+        }
+    }
+}
+
+impl FixedAnswer {
+    /// Writes the answer into `head` and gives its body: the configured text itself, or `buffer` with the rendered one.
+    pub fn write<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+        match self {
+            FixedAnswer::Respond(respond) => respond.answer(view, head, buffer),
+            FixedAnswer::Redirect(redirect) => redirect.answer(view, head, buffer),
+        }
+    }
+}
+
+impl RouteUpstream {
+    pub fn new(pool: &PoolName, retry: &RouteRetry, slots: &HashMap<&PoolName, usize>) -> Result<RouteUpstream, String> {
+        let slot = *slots.get(pool).ok_or_else(|| format!("there is no pool {pool}"))?;
+        Ok(RouteUpstream { pool: slot, retry: retry.clone() })
+    }
+}
+
+impl CompiledSplit {
+    fn new(split: &Split, slots: &HashMap<&PoolName, usize>) -> Result<CompiledSplit, String> {
+        let arms = split.arms.iter().map(|arm| RouteUpstream::new(&arm.pool, &arm.retry, slots)).collect::<Result<_, _>>()?;
+        let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
+        let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
+        Ok(CompiledSplit { arms, by, shares })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CompiledTerminal, FixedAnswer};
+    use std::collections::HashMap;
+    use tidegate_model::{PoolName, RouteRetry, Split, SplitArm, Template, Terminal};
+
+    fn compile(terminal: &Terminal) -> Result<CompiledTerminal, String> {
+        let (first, second) = (PoolName("first".into()), PoolName("second".into()));
+        CompiledTerminal::compile(terminal, &HashMap::from([(&first, 3), (&second, 5)]))
+    }
+
+    fn proxy(pool: &str) -> Terminal {
+        Terminal::Proxy { pool: PoolName(pool.into()), retry: RouteRetry::OfPool }
+    }
+
+    fn split(arms: &[(&str, u32)]) -> Terminal {
+        let arm = |(pool, weight): &(&str, u32)| SplitArm {
+            pool: PoolName((*pool).into()),
+            weight: *weight,
+            retry: RouteRetry::OfPool,
+        };
+        Terminal::Split(Split { arms: arms.iter().map(arm).collect(), by: None })
+    }
+
+    #[test]
+    fn an_end_has_what_it_needs() {
+        let slots = |terminal: &Terminal| {
+            let compiled = compile(terminal).expect("compiles");
+            let slots: Vec<usize> =
+                (0..3).map_while(|arm| compiled.upstream(arm)).map(|upstream| upstream.pool).take(2).collect();
+            (slots, compiled.asks_others())
+        };
+        assert_eq!(slots(&proxy("second")), (vec![5, 5], true), "an arm means nothing where there is one pool");
+        assert_eq!(slots(&split(&[("second", 1), ("first", 2)])), (vec![5, 3], true));
+        let respond = Terminal::Respond { status: 200, body: Template::literal("x"), content_type: None };
+        assert_eq!(slots(&respond), (vec![], false));
+        assert!(matches!(compile(&respond), Ok(CompiledTerminal::Answer(FixedAnswer::Respond(_)))));
+        let redirect = Terminal::Redirect { to: Template::literal("/x"), status: 302 };
+        assert!(matches!(compile(&redirect), Ok(CompiledTerminal::Answer(FixedAnswer::Redirect(_)))));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said() {
+        let check = |terminal: &Terminal, expected: &str| assert_eq!(compile(terminal).err().as_deref(), Some(expected));
+        check(&proxy("third"), "there is no pool third");
+        check(&split(&[("first", 1), ("third", 1)]), "there is no pool third");
+        check(&split(&[("first", 0)]), "nothing in its split has a weight");
+    }
+}
