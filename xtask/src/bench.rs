@@ -2,18 +2,13 @@
 //! Without arguments it is the experiment `targets`: what a change of Tidegate is held against. The lab finds the other proxies itself.
 
 use crate::process::{Invocation, cargo};
-use crate::repository::root;
-use cargo_metadata::MetadataCommand;
+use crate::repository::{root, target_directory};
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let root = root();
     cargo(&["build", "--locked", "--release", "--package", "tidegate", "--package", "lab"]).run(&root)?;
-    let metadata = MetadataCommand::new()
-        .manifest_path(root.join("Cargo.toml"))
-        .no_deps()
-        .exec()
-        .map_err(|error| format!("cargo metadata: {error}"))?;
-    benchmark(metadata.target_directory.join("release").as_str(), arguments).run(&root)
+    let release = target_directory(&root)?.join("release");
+    benchmark(&release.to_string_lossy(), arguments).run(&root)
 }
 
 fn benchmark(release: &str, arguments: &[String]) -> Invocation {

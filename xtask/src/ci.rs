@@ -42,6 +42,7 @@ fn gates() -> Vec<Gate> {
         gate("test", cargo(&["test", "--locked", "--workspace"]).with_environment("SOAK_SECONDS", SOAK_SECONDS)),
         gate("examples", cargo(&["xtask", "tidy", "--examples"])),
         gate("readme", cargo(&["xtask", "readme"])),
+        gate("instructions", cargo(&["xtask", "instructions"])),
     ]
 }
 
@@ -66,6 +67,7 @@ mod tests {
                 "test: SOAK_SECONDS=60 cargo test --locked --workspace",
                 "examples: cargo xtask tidy --examples",
                 "readme: cargo xtask readme",
+                "instructions: cargo xtask instructions",
             ]
         );
     }

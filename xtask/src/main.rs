@@ -1,12 +1,14 @@
 //! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see CONTRIBUTING.md.
 //! Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs every gate in order,
-//! `bench` builds and runs the lab, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
+//! `instructions` counts what a request costs, `bench` builds and runs the lab, `readme` holds README.md against its report.
+//! No task is needed to build or to use Tidegate.
 
 mod bench;
 mod ci;
 mod deny;
 mod finding;
 mod graph;
+mod instructions;
 mod process;
 mod readme;
 mod repository;
@@ -21,6 +23,8 @@ usage: cargo xtask <task>
   tidy --examples     `tidegate check` on every file in examples/
   deny                refused crates, duplicates, licences, reasons, advisories
   ci                  every gate, in the order the pipeline runs them
+  instructions [--accept REASON] [--program PATH]
+                      instructions per request, held against xtask/instructions.txt
   bench [args...]     builds the release binaries and runs the lab: `targets`, or the experiments that are named
   readme [--write]    the figures in README.md are those of the report that it names";
 
@@ -42,6 +46,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("tidy", [flag]) if flag == "--examples" => tidy::run_examples(),
         ("deny", []) => deny::run(),
         ("ci", []) => ci::run(),
+        ("instructions", rest) => instructions::run(rest),
         ("bench", rest) => bench::run(rest),
         ("readme", []) => readme::run(false),
         ("readme", [flag]) if flag == "--write" => readme::run(true),

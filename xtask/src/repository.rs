@@ -1,5 +1,6 @@
 //! The repository as text: every file a rule may look at, read once. Build output, version control and binary files are left out.
 
+use cargo_metadata::MetadataCommand;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,13 @@ impl Repository {
 pub fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     here.parent().map_or(here.clone(), Path::to_path_buf)
+}
+
+/// Where cargo puts what it builds of this workspace.
+pub fn target_directory(root: &Path) -> Result<PathBuf, String> {
+    let metadata = MetadataCommand::new().manifest_path(root.join("Cargo.toml")).no_deps().exec();
+    let metadata = metadata.map_err(|error| format!("cargo metadata: {error}"))?;
+    Ok(metadata.target_directory.into_std_path_buf())
 }
 
 /// Code of tests, which some rules leave alone: `tests.rs`, `*_tests.rs` and everything in a folder named `tests`.
