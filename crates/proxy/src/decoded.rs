@@ -1,11 +1,12 @@
 //! Bodies of requests that are decoded on their way: `decompress`. Whether one is, is decided in `middleware::decompress`, the codecs are in `coding`; here
 //! the body is read through them, and what a few bytes may become is bounded.
 
-use crate::exchange::{BodyFault, BodyReader};
+use crate::exchange::BodyReader;
 use crate::failure::Refusal;
 use crate::request::Request;
 use std::time::Duration;
 use tidegate_coding::{DecodedCoding, Decoder};
+use tidegate_message::body::BodyFault;
 use tidegate_middleware::decompress::{settle, sole_coding};
 use tidegate_model::Decompress;
 use tidegate_transport::{Buf, ReadLimit, Sock};

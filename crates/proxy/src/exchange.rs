@@ -1,54 +1,29 @@
-//! The two sides of an exchange, and the only place where HTTP versions differ: read a body, answer, send a request.
-//! Above this a body is a row of plain buffers; chunk lines, DATA frames and windows stay here. The flow itself is in `request` and `forward`.
+//! What a request is read from and answered to, and the only place above `message` where the HTTP versions of clients differ.
+//! A body is a row of plain buffers here. The flow itself is in `request` and `forward`; what goes to an upstream, in the crate `upstream`.
 
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::cached::StoredBody;
 use crate::decoded::DecodedBody;
-use crate::fastcgi::body::{FastCgiBody, ReplyFault};
+use crate::fastcgi::body::FastCgiBody;
 use crate::fastcgi::stdin::{send_stdin, send_stdin_end};
 use crate::forwarded::remove_claims;
-use crate::h2_head;
 use bytes::Bytes;
+use h2::SendStream;
 use h2::server::SendResponse;
-use h2::{RecvStream, SendStream};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tidegate_message::body::{BodyFault, H1BodyReader, H2BodyReader};
+use tidegate_message::h1::{chunk, encode_response, send_last_chunk};
+use tidegate_message::h2_data::{send_data, send_end};
+use tidegate_message::h2_head;
 use tidegate_transport::stream::{Gone, Write};
 use tidegate_transport::{Buf, FilePart, Sock, Stream, rt};
-use tidegate_wire::body::{CHUNK_HEAD_MAX, CHUNK_TAIL, LAST_CHUNK, chunk_head, encode_last_chunk};
-use tidegate_wire::chunked::drop_unsafe_trailers;
-use tidegate_wire::head::{Fields, RequestHead, ResponseHead, Version};
-use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
-
-/// Why no more of a body can be read.
-#[derive(Debug)]
-pub enum BodyFault {
-    Io(io::Error),
-    Framing(BodyError),
-    /// An HTTP/2 stream ended with an error.
-    Reset,
-    /// The body of a request is not what its coding says.
-    Coding,
-    /// It becomes far more than was sent.
-    Bomb,
-    /// What a FastCGI server sent is no answer.
-    FastCgi(Box<ReplyFault>),
-}
-
-impl From<io::Error> for BodyFault {
-    fn from(error: io::Error) -> BodyFault {
-        BodyFault::Io(error)
-    }
-}
-
-impl From<BodyError> for BodyFault {
-    fn from(error: BodyError) -> BodyFault {
-        BodyFault::Framing(error)
-    }
-}
+use tidegate_upstream::call::{AnswerBody, Call};
+use tidegate_wire::body::LAST_CHUNK;
+use tidegate_wire::head::{Fields, ResponseHead, Version};
 
 /// A message body being read, of a request or of an answer.
 pub enum BodyReader<'s, S> {
@@ -62,6 +37,17 @@ pub enum BodyReader<'s, S> {
     FastCgi(Box<FastCgiBody<'s, S>>),
     /// The message has none.
     Empty,
+}
+
+impl<'s, S> From<AnswerBody<'s, S>> for BodyReader<'s, S> {
+    #[inline]
+    fn from(body: AnswerBody<'s, S>) -> BodyReader<'s, S> {
+        match body {
+            AnswerBody::H1(body) => BodyReader::H1(body),
+            AnswerBody::H2(body) => BodyReader::H2(body),
+            AnswerBody::Empty => BodyReader::Empty,
+        }
+    }
 }
 
 impl<S: Sock> BodyReader<'_, S> {
@@ -137,99 +123,6 @@ impl<S: Sock> BodyReader<'_, S> {
             BodyReader::H1(reader) => Some(reader.stream),
             BodyReader::FastCgi(reader) => Some(reader.stream),
             BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => None,
-        }
-    }
-}
-
-pub struct H1BodyReader<'s, S> {
-    pub stream: &'s Stream<S>,
-    decoder: BodyDecoder,
-    /// What was read together with the head.
-    at_hand: Option<Buf>,
-}
-
-impl<'s, S: Sock> H1BodyReader<'s, S> {
-    /// `rest` is what followed the head. What is behind the message's end goes back to the stream.
-    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, rest: Buf) -> H1BodyReader<'s, S> {
-        let decoder = BodyDecoder::new(framing);
-        if decoder.is_finished() {
-            stream.unread(rest);
-            return H1BodyReader { stream, decoder, at_hand: None };
-        }
-        H1BodyReader { stream, decoder, at_hand: Some(rest).filter(|rest| !rest.is_empty()) }
-    }
-
-    async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
-        loop {
-            if let Some(piece) = self.at_hand()? {
-                return Ok(Some(piece));
-            }
-            if self.decoder.is_finished() {
-                return Ok(None);
-            }
-            let data = self.stream.read().await?;
-            if data.is_empty() {
-                self.decoder.finish_at_end_of_stream()?;
-                return Ok(None);
-            }
-            self.at_hand = Some(data);
-        }
-    }
-
-    fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
-        let Some(mut data) = self.at_hand.take() else { return Ok(None) };
-        let decoded = self.decoder.decode_in_place(&mut data)?;
-        if decoded.consumed < data.len() {
-            self.stream.unread(Buf::copy_of(&data[decoded.consumed..]));
-        }
-        data.narrow(decoded.payload);
-        Ok(Some(data).filter(|data| !data.is_empty()))
-    }
-}
-
-pub struct H2BodyReader {
-    stream: RecvStream,
-    /// Silence that ends it; `None` leaves that to whoever reads.
-    pub idle: Option<Duration>,
-    trailers: Option<Box<Fields>>,
-}
-
-impl H2BodyReader {
-    pub fn new(stream: RecvStream, idle: Option<Duration>) -> H2BodyReader {
-        H2BodyReader { stream, idle, trailers: None }
-    }
-
-    async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
-        match self.idle {
-            None => self.read_on().await,
-            Some(idle) => match rt::timeout(idle, self.read_on()).await {
-                Some(piece) => piece,
-                None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
-            },
-        }
-    }
-
-    async fn read_on(&mut self) -> Result<Option<Buf>, BodyFault> {
-        loop {
-            match self.stream.data().await {
-                Some(Ok(data)) => {
-                    // The window opens again at once: the next piece is asked for only when this one was passed on.
-                    let _ = self.stream.flow_control().release_capacity(data.len());
-                    if !data.is_empty() {
-                        return Ok(Some(Buf::copy_of(&data)));
-                    }
-                }
-                Some(Err(_)) => return Err(BodyFault::Reset),
-                None => {
-                    let trailers = self.stream.trailers().await.map_err(|_| BodyFault::Reset)?;
-                    self.trailers = trailers.map(|trailers| {
-                        let mut fields = Box::new(h2_head::fields(&trailers));
-                        drop_unsafe_trailers(&mut fields);
-                        fields
-                    });
-                    return Ok(None);
-                }
-            }
         }
     }
 }
@@ -503,49 +396,33 @@ impl<'s, S: Sock> H1Responder<'s, S> {
     }
 
     async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
-        let mut last = Vec::new();
-        encode_last_chunk(trailers, &mut last);
-        for part in last.chunks(tidegate_transport::buffer::CAPACITY) {
-            self.stream.write(Buf::copy_of(part)).await?;
+        send_last_chunk(self.stream, trailers).await
+    }
+}
+
+/// The upstream's side of a request's body.
+pub enum RequestWriter<'s, S: Sock> {
+    Call(&'s Call<S>),
+    /// The records of STDIN.
+    FastCgi {
+        stream: &'s Stream<S>,
+    },
+}
+
+impl<S: Sock> RequestWriter<'_, S> {
+    pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
+        match self {
+            RequestWriter::Call(call) => call.send_body(piece, finished).await,
+            RequestWriter::FastCgi { stream } => Box::pin(send_stdin(stream, piece, finished)).await,
         }
-        Ok(())
     }
-}
 
-/// Makes a piece of body a chunk, in place; the last one takes the end of the body along.
-fn chunk(mut piece: Buf, finished: bool) -> Buf {
-    let mut line = [0; CHUNK_HEAD_MAX];
-    let line_len = chunk_head(piece.len(), &mut line);
-    if piece.room() < CHUNK_TAIL.len() + LAST_CHUNK.len() {
-        // A piece that fills its buffer to the end: only one that was compacted behind a large head can.
-        let moved = piece.len();
-        let mut roomy = Buf::take_whole();
-        roomy.spare()[CHUNK_HEAD_MAX..CHUNK_HEAD_MAX + moved].copy_from_slice(&piece);
-        roomy.grow(CHUNK_HEAD_MAX + moved);
-        roomy.advance(CHUNK_HEAD_MAX);
-        piece = roomy;
+    pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
+        match self {
+            RequestWriter::Call(call) => call.finish(trailers).await,
+            RequestWriter::FastCgi { stream } => send_stdin_end(stream).await,
+        }
     }
-    piece.prepend(&line[..line_len]);
-    piece.extend(CHUNK_TAIL);
-    if finished {
-        piece.extend(LAST_CHUNK);
-    }
-    piece
-}
-
-/// The head in front of the body's first piece, which stays where it is.
-fn encode_response(head: &ResponseHead, body: Option<Buf>) -> io::Result<Buf> {
-    let mut message = body.unwrap_or_else(Buf::take);
-    let len = head.encoded_len();
-    head.encode(open_front(&mut message, len)?);
-    Ok(message)
-}
-
-fn open_front(message: &mut Buf, len: usize) -> io::Result<&mut [u8]> {
-    if !message.fits_in_front(len) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a head larger than the buffer"));
-    }
-    Ok(message.open_front(len))
 }
 
 pub struct H2Responder {
@@ -589,7 +466,7 @@ impl H2Responder {
 
     fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
         let Some(mut sending) = self.sending.take() else { return Ok(()) };
-        finish_h2(&mut sending, trailers)
+        send_end(&mut sending, trailers)
     }
 
     fn reset(&mut self, reason: h2::Reason) {
@@ -608,93 +485,5 @@ impl H2Responder {
             (None, Some(sending)) => sending.poll_reset(cx).map(|_| ()),
             (None, None) => Poll::Pending,
         }
-    }
-}
-
-/// The upstream's side of a request.
-pub enum RequestWriter<'s, S> {
-    H1 {
-        stream: &'s Stream<S>,
-        chunked: bool,
-    },
-    H2 {
-        sending: SendStream<Bytes>,
-        idle: Duration,
-    },
-    /// The records of STDIN.
-    FastCgi {
-        stream: &'s Stream<S>,
-    },
-}
-
-impl<S: Sock> RequestWriter<'_, S> {
-    pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
-        match self {
-            RequestWriter::H1 { stream, chunked: true } => stream.write(chunk(piece, finished)).await,
-            RequestWriter::H1 { stream, chunked: false } => stream.write(piece).await,
-            RequestWriter::H2 { sending, idle } => send_data(sending, piece, finished, *idle).await,
-            RequestWriter::FastCgi { stream } => Box::pin(send_stdin(stream, piece, finished)).await,
-        }
-    }
-
-    pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
-        match self {
-            RequestWriter::H1 { stream, chunked: true } => {
-                let mut last = Vec::new();
-                encode_last_chunk(trailers, &mut last);
-                for part in last.chunks(tidegate_transport::buffer::CAPACITY) {
-                    stream.write(Buf::copy_of(part)).await?;
-                }
-                Ok(())
-            }
-            RequestWriter::H1 { chunked: false, .. } => Ok(()),
-            RequestWriter::H2 { sending, .. } => finish_h2(sending, trailers),
-            RequestWriter::FastCgi { stream } => send_stdin_end(stream).await,
-        }
-    }
-}
-
-/// A request as HTTP/1.1, with the first piece of its body behind the head if there is one.
-pub fn encode_request(head: &RequestHead, first: Option<Buf>, chunked: bool, finished: bool) -> io::Result<Buf> {
-    let body = match first {
-        Some(piece) if chunked => Some(chunk(piece, finished)),
-        None if chunked && finished => Some(Buf::copy_of(LAST_CHUNK)),
-        first => first,
-    };
-    let mut message = body.unwrap_or_else(Buf::take);
-    let len = head.encoded_len();
-    head.encode(open_front(&mut message, len)?);
-    Ok(message)
-}
-
-/// Sends a piece as DATA frames as the peer's window opens; `idle` is how long it may stay shut.
-async fn send_data(sending: &mut SendStream<Bytes>, piece: Buf, finished: bool, idle: Duration) -> io::Result<()> {
-    // Copied, because a piece that waits for the peer's window must not pin a buffer many times its size.
-    let mut data = Bytes::copy_from_slice(&piece);
-    drop(piece);
-    loop {
-        sending.reserve_capacity(data.len());
-        if sending.capacity() == 0 {
-            match rt::timeout(idle, poll_fn(|cx| sending.poll_capacity(cx))).await {
-                Some(Some(Ok(_))) => {}
-                Some(Some(Err(error))) => return Err(io::Error::other(error)),
-                Some(None) => return Err(io::ErrorKind::BrokenPipe.into()),
-                None => return Err(io::ErrorKind::TimedOut.into()),
-            }
-        }
-        let count = sending.capacity().min(data.len());
-        let part = data.split_to(count);
-        let last = data.is_empty();
-        sending.send_data(part, last && finished).map_err(io::Error::other)?;
-        if last {
-            return Ok(());
-        }
-    }
-}
-
-fn finish_h2(sending: &mut SendStream<Bytes>, trailers: Option<&Fields>) -> io::Result<()> {
-    match trailers {
-        Some(trailers) => sending.send_trailers(h2_head::header_map(trailers)).map_err(io::Error::other),
-        None => sending.send_data(Bytes::new(), true).map_err(io::Error::other),
     }
 }

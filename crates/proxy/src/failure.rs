@@ -2,6 +2,7 @@
 //! whether another server may be tried.
 
 use tidegate_telemetry::UpstreamError;
+use tidegate_upstream::call::SendFault;
 use tidegate_upstream::fault::{Reach, UpstreamFault};
 use tidegate_wire::{BodyError, HeadError};
 
@@ -201,6 +202,15 @@ pub const STATUS_CLIENT_GONE: u16 = 499;
 pub enum Failure {
     Client(ClientFault),
     Upstream(UpstreamFault),
+}
+
+impl From<SendFault> for Failure {
+    fn from(fault: SendFault) -> Failure {
+        match fault {
+            SendFault::Upstream(fault) => Failure::Upstream(fault),
+            SendFault::Unsendable(error) => Failure::Client(ClientFault::BadBody(error)),
+        }
+    }
 }
 
 impl From<UpstreamFault> for Failure {

@@ -32,9 +32,7 @@ pub mod worker;
 mod bounds;
 mod date;
 mod forwarded;
-mod h2_head;
 mod lease;
-mod read_head;
 mod record;
 /// What is made of a path before a route is looked for, for who says where a request would go.
 pub use tidegate_middleware::path_policy;

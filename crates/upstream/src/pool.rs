@@ -94,6 +94,13 @@ impl<S: Sock> WorkerPool<S> {
         WorkerPool { compiled, servers, metrics, budget, copies }
     }
 
+    /// A request goes to the server at that position.
+    #[inline]
+    pub fn count_request(&self, position: usize) {
+        self.metrics.requests.increment();
+        self.servers[position].own_metrics.requests.increment();
+    }
+
     /// The pool is not in the configuration any more.
     pub fn leave(&self) {
         self.servers.iter().for_each(|server| server.leave());
@@ -350,7 +357,7 @@ impl<S: Sock> Server<S> {
 
     /// Keeps a connection for the next request, unless it has served long enough, or the next in line for one lives in another worker: then it is
     /// closed, to make room.
-    pub fn put_idle(&self, mut connection: H1Connection<S>, now: Instant, metrics: &PoolMetrics) {
+    pub fn put_idle(&self, mut connection: H1Connection<S>, now: Instant) {
         if let Some(age) = connection.idle_before {
             self.learn_reused_after(age);
         }
@@ -364,9 +371,9 @@ impl<S: Sock> Server<S> {
         if idle.len() >= IDLE_MAX {
             // Nobody but its client takes an older one, who may be gone for long.
             let Some(_) = connection.owner.as_ref().and_then(|_| idle.pop_front()) else { return };
-            metrics.connections_idle.decrement();
+            self.metrics.connections_idle.decrement();
         }
-        metrics.connections_idle.increment();
+        self.metrics.connections_idle.increment();
         idle.push_back(Idle { connection, since: now, is_unused: false });
         drop(idle);
         self.shared.line.call_next();

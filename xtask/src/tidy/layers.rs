@@ -26,7 +26,8 @@ const LAYERS: &[Layer] = &[
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
     Layer { name: "middleware", may_use: &["model", "wire", "routing", "limiting"] },
-    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "middleware"] },
+    Layer { name: "message", may_use: &["wire", "transport"] },
+    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "middleware", "message"] },
     Layer {
         name: "proxy",
         may_use: &[
@@ -43,6 +44,7 @@ const LAYERS: &[Layer] = &[
             "telemetry",
             "transport",
             "middleware",
+            "message",
             "upstream",
         ],
     },
@@ -115,7 +117,7 @@ const LAYERS: &[Layer] = &[
 const WITHOUT_RUNTIME: &[&str] =
     &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config", "ocsp"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
-const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["upstream", "proxy", "telemetry", "certs"];
+const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["message", "upstream", "proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
 /// Only these speak JSON or write files for other programs.

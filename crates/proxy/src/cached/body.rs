@@ -1,10 +1,10 @@
 //! A body from the cache, as pieces that an answer is sent in: whole and in memory, or read along while another request fetches it.
 
-use crate::exchange::BodyFault;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tidegate_cache::Reader;
+use tidegate_message::body::BodyFault;
 use tidegate_transport::Buf;
 
 pub struct StoredBody {

@@ -1,15 +1,16 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
 use super::Connection;
-use crate::exchange::{BodyReader, H1BodyReader, H1Responder, Responder};
+use crate::exchange::{BodyReader, H1Responder, Responder};
 use crate::failure::Refusal;
 use crate::lease::Lease;
-use crate::read_head::{HeadFault, read_rest_of_head};
 use crate::request::{self, Ending, Incoming};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
+use tidegate_message::body::H1BodyReader;
+use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_middleware::error_answer;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::head::{RequestHead, ResponseHead};

@@ -2,9 +2,8 @@
 //! library, by `wire::h2_guard`.
 
 use super::Connection;
-use crate::exchange::{BodyReader, H2BodyReader, H2Responder, Responder};
+use crate::exchange::{BodyReader, H2Responder, Responder};
 use crate::failure::Refusal;
-use crate::h2_head;
 use crate::lease::Lease;
 use crate::listening::ConnectionKind;
 use crate::request::{self, Incoming};
@@ -18,6 +17,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tidegate_message::body::H2BodyReader;
+use tidegate_message::h2_head;
 use tidegate_transport::h2_io::{H2Io, H2Output, drive};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::connect::h2::DATA_FRAME_BUDGET;

@@ -2,11 +2,11 @@
 //! `reply`.
 
 use super::complaints::{Complaints, TooMany};
-use crate::exchange::BodyFault;
 use std::fmt;
 use std::io;
 use tidegate_fastcgi::record::FIRST_REQUEST;
 use tidegate_fastcgi::{AnswerError, AnswerHead, AnswerParser, Decoder, Event, Progress, ProtocolStatus, RecordError};
+use tidegate_message::body::BodyFault;
 use tidegate_transport::{Buf, Sock, Stream};
 use tidegate_wire::BodyError;
 
@@ -188,9 +188,9 @@ impl<'s, S: Sock> FastCgiBody<'s, S> {
                 body.extend(piece);
                 Ok(())
             });
-            match ended.map_err(|fault| BodyFault::FastCgi(Box::new(fault)))? {
+            match ended.map_err(|_| BodyFault::BadRecord)? {
                 None | Some(ProtocolStatus::RequestComplete) => self.at_hand = body,
-                Some(refused) => return Err(BodyFault::FastCgi(Box::new(ReplyFault::Refused(refused)))),
+                Some(_) => return Err(BodyFault::BadRecord),
             }
         }
     }

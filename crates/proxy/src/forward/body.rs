@@ -1,6 +1,6 @@
 //! Bodies in motion: the request's body to the upstream at its least rate, the answer beside it, and the client watched meanwhile.
 
-use crate::exchange::{BodyFault, BodyReader, RequestWriter, Responder};
+use crate::exchange::{BodyReader, RequestWriter, Responder};
 use crate::failure::{ClientFault, Failure};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -8,6 +8,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
+use tidegate_message::body::BodyFault;
 use tidegate_middleware::BodyAllowance;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
@@ -27,7 +28,7 @@ pub(crate) fn gone(error: io::Error) -> Failure {
 pub(crate) fn client_fault(fault: BodyFault) -> Failure {
     Failure::Client(match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => ClientFault::BodyTooSlow,
-        BodyFault::Io(_) | BodyFault::Reset | BodyFault::FastCgi(_) | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => {
+        BodyFault::Io(_) | BodyFault::Reset | BodyFault::BadRecord | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => {
             ClientFault::Gone
         }
         BodyFault::Framing(error) => ClientFault::BadBody(error),
@@ -40,7 +41,7 @@ pub(crate) fn upstream_body_fault(fault: &BodyFault) -> Failure {
     let error = match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
         BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => UpstreamError::BodyCut,
-        BodyFault::Framing(_) | BodyFault::FastCgi(_) | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
+        BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
     };
     Failure::upstream(error, Reach::Answering)
 }

@@ -1,9 +1,8 @@
 //! A second server for a request that waits too long: it is sent there as well, and who answers first wins. The other's connection is given up,
 //! since nobody would read its answer. Only for idempotent requests without a body, and within the budget of retries.
 
-use super::begin::{Outcome, Whole, begin};
+use super::body::unless_gone;
 use super::head::Plan;
-use super::{Was, body::unless_gone};
 use crate::failure::Failure;
 use crate::lease::Lease;
 use crate::request::Request;
@@ -16,11 +15,17 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_model::RouteRetry;
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::attempt::{Begun, Whole, begin};
+use tidegate_upstream::call::SendFault;
 use tidegate_upstream::connect::Need;
 use tidegate_upstream::pool::WorkerPool;
+use tidegate_upstream::retry::Was;
 use tidegate_upstream::retry::{Tries, has_another};
 use tidegate_upstream::verdict::Trial;
 use tidegate_wire::head::RequestHead;
+
+/// How one of the attempts did.
+type Outcome<S> = Result<Begun<S>, (SendFault, Was)>;
 
 /// Who won, or how the last of them failed.
 pub(super) struct Race<S: Sock> {
@@ -55,8 +60,8 @@ impl<S: Sock> Request<'_, S> {
         let whole = Whole {
             head: &head,
             body: &[],
-            chunked: plan.chunked,
-            trailers_wanted: plan.trailers_wanted || plan.grpc,
+            is_chunked: plan.chunked,
+            wants_trailers: plan.trailers_wanted || plan.grpc,
             need,
             opener: self.opener(),
             timeouts: self.timeouts,
@@ -106,7 +111,7 @@ impl<S: Sock> Request<'_, S> {
         // One failed: all depends on the one that is left.
         let left_over: Pin<&mut dyn Future<Output = Outcome<S>>> = if is_second { first.as_mut() } else { second.as_mut() };
         let outcome = unless_gone(&mut self.responder, &request_done, pin!(left_over)).await?;
-        Ok(Race { trial: left, outcome, failed: Some((done, failure, was)) })
+        Ok(Race { trial: left, outcome, failed: Some((done, failure.into(), was)) })
     }
 
     /// Another server that could take it at once and is not believed to be down, if the budget allows.

@@ -1,14 +1,11 @@
 //! `mirror`: a copy of a request to another pool, whose answer goes to nobody. It begins when the whole request is there, in a task of its own, so nothing that
 //! happens to it reaches the request; what is held of it and how many there are is bounded. One attempt, no waiting in line.
 
-use super::begin::{Begun, Whole, begin};
 use super::body::{TURN_BYTES, upstream_body_fault};
 use super::choose::key_hash;
-use super::reply::{H2Head, first_of_head, next_h2_head};
-use crate::exchange::{BodyReader, H1BodyReader, H2BodyReader};
+use crate::exchange::BodyReader;
 use crate::failure::Failure;
 use crate::lease::Lease;
-use crate::read_head::read_rest_of_head;
 use crate::request::{Request, context};
 use crate::snapshot::{CompiledMirror, CompiledRoute};
 use crate::worker::{Worker, WorkerSnapshot};
@@ -17,23 +14,22 @@ use std::rc::Rc;
 use std::time::Duration;
 use tidegate_balancing::Draw;
 use tidegate_telemetry::{MirrorResult, UpstreamError};
-use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_upstream::attempt::{Begun, Whole, begin};
+use tidegate_upstream::call::HeadKind;
 use tidegate_upstream::choose::{choose_at, own_server};
 use tidegate_upstream::connect::{Need, Opener};
 use tidegate_upstream::fault::Reach;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::verdict::Trial;
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
-use tidegate_wire::http1::{keep_alive_response, parse_response, response_framing};
-use tidegate_wire::{BodyFraming, HeadLimits, Parsed};
+use tidegate_wire::{BodyFraming, HeadLimits};
 
 /// Says to the server that its answer goes to nobody, and to us that the request is a copy, of which there is none more: a pool that leads back here would
 /// otherwise keep a request going round for ever.
 const MARK: &[u8] = b"x-mirrored";
 /// What is read of an answer, so that its connection can be used again; one with more is ended. No more than one turn of the worker.
 const ANSWER_BYTES_MAX: usize = TURN_BYTES;
-/// Interim answers (1xx) of one copy.
-const INTERIM_MAX: usize = 16;
 
 /// A request that is being copied: who gets it, and what is there of it. Dropped before it was sent, it counts as incomplete.
 pub struct Copies<S: Sock> {
@@ -255,15 +251,15 @@ async fn send<S: Sock>(target: &Target<S>, head: &RequestHead, body: &[u8], fact
     let whole = Whole {
         head,
         body,
-        chunked: false,
-        trailers_wanted: facts.trailers_wanted || facts.is_grpc,
+        is_chunked: false,
+        wants_trailers: facts.trailers_wanted || facts.is_grpc,
         need: Need { prefers_h2: facts.is_grpc, ..target.need },
         opener: target.opener.clone(),
         timeouts: pool.compiled.model.timeouts,
     };
     let outcome = match begin(pool, trial.position(), &whole, None).await {
         Ok(begun) => discard(target, &trial, begun, head.method, facts.limits).await,
-        Err((failure, _)) => Err(failure),
+        Err((fault, _)) => Err(fault.into()),
     };
     if let Err(Failure::Upstream(fault)) = &outcome {
         trial.failed_with(fault.error);
@@ -279,66 +275,23 @@ async fn discard<S: Sock>(
     method: Method,
     limits: HeadLimits,
 ) -> Result<(), Failure> {
-    let pool = trial.pool();
-    let idle = pool.compiled.model.timeouts.idle;
-    match begun {
-        Begun::H1 { connection, mut first, sent_at } => {
-            let stream = &connection.stream;
-            let mut response: Lease<ResponseHead> = Lease::take();
-            let mut interim = 0;
-            loop {
-                if first.is_empty() {
-                    first = first_of_head(stream.read().await)?;
-                }
-                match parse_response(&first, &limits, &mut response) {
-                    Ok(Parsed::Complete { consumed }) => first.advance(consumed),
-                    Ok(Parsed::Partial) => {
-                        let rest = read_rest_of_head(stream, first, limits.head_bytes_max, None, |data| {
-                            parse_response(data, &limits, &mut response)
-                        });
-                        first = rest.await.map_err(|_| bad_response())?;
-                    }
-                    Err(_) => return Err(bad_response()),
-                }
-                interim += 1;
-                // A switch of protocols was not asked for.
-                if response.status == 101 || interim > INTERIM_MAX {
-                    return Err(bad_response());
-                }
-                if response.status >= 200 {
-                    break;
-                }
-            }
-            trial.answered(response.status, sent_at.elapsed(), None);
-            let framing = response_framing(&response, method).map_err(|_| bad_response())?;
-            stream.sock.set_read_limit(ReadLimit::Idle(idle));
-            let is_reusable = keep_alive_response(&response) && framing != BodyFraming::UntilClose;
-            let mut answer = BodyReader::H1(H1BodyReader::new(stream, framing, first));
-            let is_whole = throw_away(&mut answer).await?;
-            drop(answer);
-            target.account(stream);
-            if is_whole && is_reusable && connection.stream.is_clean() {
-                pool.servers[trial.position()].put_idle(connection, rt::now(), &pool.metrics);
-            }
-            Ok(())
-        }
-        Begun::H2 { lease: _lease, mut response, mut head, sent_at } => {
-            let mut interim = 0;
-            let answer = loop {
-                match head {
-                    H2Head::Final(answer) => break *answer,
-                    H2Head::Interim(_) if interim >= INTERIM_MAX => return Err(bad_response()),
-                    H2Head::Interim(_) => {
-                        interim += 1;
-                        head = next_h2_head(&mut response).await.map_err(|_| bad_response())?;
-                    }
-                }
-            };
-            trial.answered(answer.status().as_u16(), sent_at.elapsed(), None);
-            let mut body = BodyReader::<S>::H2(H2BodyReader::new(answer.into_body(), Some(idle)));
-            throw_away(&mut body).await.map(drop)
-        }
+    let Begun { call, sent_at } = begun;
+    let mut response: Lease<ResponseHead> = Lease::take();
+    while call.read_head(&limits, &mut response).await? == HeadKind::Interim {}
+    // A switch of protocols was not asked for.
+    if response.status == 101 {
+        return Err(bad_response());
     }
+    trial.answered(response.status, sent_at.elapsed(), None);
+    let pool = trial.pool();
+    let answer = call.answer(&response, method, pool.compiled.model.timeouts.idle)?;
+    let is_whole = throw_away(&mut BodyReader::from(answer.body)).await?;
+    let keeping = answer.keeping.only_if(is_whole);
+    if let Some(stream) = call.stream() {
+        target.account(stream);
+    }
+    call.give_back(&pool.servers[trial.position()], keeping);
+    Ok(())
 }
 
 /// Whether it came to its end within what is read of one.

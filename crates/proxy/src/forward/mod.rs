@@ -1,7 +1,6 @@
 //! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both bodies, and try again
 //! where that is safe. A part of `request`; split off because it is the longer half.
 
-mod begin;
 pub(crate) mod body;
 pub(crate) mod choose;
 mod head;
@@ -11,17 +10,15 @@ mod reply;
 pub(crate) mod retry;
 mod total;
 
-use self::begin::Begun;
 use self::body::{Pace, both, client_fault, pump_body};
 pub(crate) use self::body::{join_both, unless_gone, upstream_body_fault};
 use self::head::Plan;
 pub use self::mirror::Copies;
+use self::reply::Replied;
 pub(crate) use self::reply::settle_content_length;
-use self::reply::{Replied, Reply, h2_error};
 pub use self::retry::Attempt;
-use crate::exchange::{BodyReader, RequestWriter, encode_request};
+use crate::exchange::{BodyReader, RequestWriter};
 use crate::failure::{ClientFault, Failure};
-use crate::h2_head;
 use crate::lease::Lease;
 use crate::listening::{ConnectionFacts, ConnectionKind};
 use crate::request::Request;
@@ -34,11 +31,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_upstream::attempt::Begun;
+use tidegate_upstream::call::{Call, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
-use tidegate_upstream::connect::{self, Need, Opener, h2 as upstream_h2};
-use tidegate_upstream::fault::{Reach, UpstreamFault};
-use tidegate_upstream::pool::{H1Connection, WorkerPool};
-use tidegate_upstream::retry::{NextTry, Tries, first_byte_until, open_until};
+use tidegate_upstream::connect::{self, Need, Opener};
+use tidegate_upstream::fault::Reach;
+use tidegate_upstream::pool::WorkerPool;
+use tidegate_upstream::retry::{NextTry, Tries, Was, first_byte_until, open_until};
 use tidegate_upstream::verdict::Trial;
 use tidegate_wire::http1::expects_continue;
 
@@ -115,30 +114,6 @@ struct Failed {
     failure: Failure,
     was: Was,
     position: usize,
-}
-
-/// The connection of an attempt that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Was {
-    Fresh,
-    /// It had served a request before.
-    Pooled,
-    /// HTTP/2, with the requests of others.
-    Shared,
-}
-
-impl Was {
-    /// A kept connection ended under the request: the server closed it a moment before, as it may (RFC 9112 section 9.5), and did nothing wrong.
-    fn is_race(self, fault: UpstreamFault) -> bool {
-        let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
-        match self {
-            Was::Fresh => false,
-            Was::Pooled => is_end && fault.reach != Reach::Answering,
-            // A stream that is reset after it was taken is the server's answer.
-            Was::Shared if fault.error == UpstreamError::Reset => fault.reach == Reach::NothingSent,
-            Was::Shared => is_end && fault.reach != Reach::Answering,
-        }
-    }
 }
 
 impl<S: Sock> Request<'_, S> {
@@ -232,29 +207,18 @@ impl<S: Sock> Request<'_, S> {
         let trial = race.trial;
         let outcome = match race.outcome {
             Ok(begun) => self.exchange_begun(route, &trial, begun).await,
-            Err(failed) => Err(failed),
+            Err((fault, was)) => Err((fault.into(), was)),
         };
         self.note_outcome(&trial, outcome)
     }
 
     async fn exchange_begun(&mut self, route: &CompiledRoute, trial: &Trial<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
-        match begun {
-            Begun::H1 { connection, first, sent_at } => {
-                let was = if connection.idle_before.is_some() { Was::Pooled } else { Was::Fresh };
-                self.record.sent_to(trial.position(), was == Was::Pooled);
-                let _active = ActiveConnection::new(trial.pool().clone());
-                let reply = Reply::H1 { stream: &connection.stream, sent_at, first };
-                let outcome = self.stream_reply(route, trial, reply, &Cell::new(true), &Abreast::default()).await;
-                // A request that may be hedged asks for no tunnel.
-                self.finish_h1(trial, connection, outcome, true).map(drop).map_err(|failure| (failure, was))
-            }
-            Begun::H2 { lease, response, head, sent_at } => {
-                self.record.sent_to(trial.position(), true);
-                let reply = Reply::H2 { response, sent_at, head: Some(head) };
-                let outcome = self.stream_reply(route, trial, reply, &Cell::new(true), &Abreast::default()).await;
-                finish_h2(&lease, outcome).map_err(|failure| (failure, Was::Shared))
-            }
-        }
+        let Begun { call, sent_at } = begun;
+        let was = call.was();
+        self.record.sent_to(trial.position(), was != Was::Fresh);
+        let outcome = self.stream_reply(route, trial, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
+        // A request that may be hedged asks for no tunnel.
+        self.finish_call(trial, call, outcome).map(drop).map_err(|failure| (failure, was))
     }
 
     fn note_outcome(&self, trial: &Trial<S>, outcome: Result<(), (Failure, Was)>) -> Result<(), Failed> {
@@ -298,22 +262,16 @@ impl<S: Sock> Request<'_, S> {
             Some(connection) => connection,
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
         };
-        pool.metrics.requests.increment();
-        pool.servers[position].own_metrics.requests.increment();
-        match connection {
-            connect::Connection::H1(connection) => {
-                let reused = connection.idle_before.is_some();
-                self.record.sent_to(position, reused);
-                pin!(self.exchange_h1(route, trial, connection, plan, replay))
-                    .await
-                    .map_err(|failure| (failure, if reused { Was::Pooled } else { Was::Fresh }))
-            }
-            connect::Connection::H2(lease) => {
-                self.record.sent_to(position, true);
-                // Boxed, as every branch that the common request does not take: its size would be copied for all.
-                Box::pin(self.exchange_h2(route, trial, lease, plan, replay)).await.map_err(|failure| (failure, Was::Shared))
-            }
+        pool.count_request(position);
+        let call = Call::new(pool, connection);
+        let was = call.was();
+        self.record.sent_to(position, was != Was::Fresh);
+        let outcome = pin!(self.exchange(route, trial, &call, plan, replay)).await;
+        match self.finish_call(trial, call, outcome).map_err(|failure| (failure, was))? {
+            None => {}
+            Some((call, rest)) => Box::pin(self.tunnel(&call, rest)).await,
         }
+        Ok(())
     }
 
     /// A fresh connection, unless the client leaves while it is made.
@@ -361,119 +319,69 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    async fn exchange_h1(
+    /// Sends the request, and its answer to the client.
+    async fn exchange(
         &mut self,
         route: &CompiledRoute,
         trial: &Trial<S>,
-        connection: H1Connection<S>,
+        call: &Call<S>,
         plan: &Plan,
         replay: &mut Replay,
-    ) -> Result<(), Failure> {
-        let pool = trial.pool();
-        let _active = ActiveConnection::new(pool.clone());
+    ) -> Result<Replied, Failure> {
         let first = self.first_piece(replay)?;
         let all_sent = self.body.is_finished();
-        let has_body = first.is_some() || !all_sent;
-        let bad_head = |_| Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::TrailersTooLarge));
         let trailers = if all_sent { self.body.take_trailers() } else { None };
-        let message = encode_request(&self.head, first, plan.chunked, all_sent && trailers.is_none()).map_err(bad_head)?;
+        let start = Start {
+            head: &self.head,
+            first,
+            is_chunked: plan.chunked,
+            wants_trailers: plan.trailers_wanted || plan.grpc,
+            is_whole: all_sent && trailers.is_none(),
+        };
         let timeouts = self.timeouts;
-        let stream = &connection.stream;
-        stream.sock.set_write_idle(timeouts.idle);
-        // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to act all the same.
-        let reach = if has_body { Reach::Sent } else { Reach::NothingSent };
-        stream.write(message).await.map_err(|_| Failure::upstream(UpstreamError::Reset, reach))?;
+        call.send_head(start, &timeouts).await?;
         let sent_at = rt::now();
         // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may be silent.
         let limit = if all_sent { ReadLimit::Until(self.first_byte_until(sent_at)) } else { ReadLimit::Idle(timeouts.idle) };
-        stream.sock.set_read_limit(limit);
-        let mut writer = RequestWriter::H1 { stream, chunked: plan.chunked };
+        call.set_read_limit(limit);
         if all_sent && let Some(trailers) = &trailers {
             replay.note_trailers();
-            let _ = writer.finish(Some(trailers)).await;
+            let _ = Box::pin(call.finish(Some(trailers))).await;
         }
-        let reply = Reply::H1 { stream, sent_at, first: Buf::empty() };
         let pump_done = Cell::new(all_sent);
-        let outcome = if all_sent {
-            pin!(self.stream_reply(route, trial, reply, &pump_done, &Abreast::of(replay))).await
+        let replied = if all_sent {
+            pin!(self.stream_reply(route, trial, call, sent_at, &pump_done, &Abreast::of(replay))).await?
         } else {
-            Box::pin(self.stream_both(route, trial, reply, writer, &pump_done, replay)).await
+            Box::pin(self.stream_both(route, trial, call, sent_at, &pump_done, replay)).await?
         };
-        match self.finish_h1(trial, connection, outcome, pump_done.get())? {
-            None => {}
-            Some(switched) => Box::pin(self.tunnel(switched, timeouts.idle)).await,
-        }
-        Ok(())
+        Ok(if pump_done.get() { replied } else { replied.and_ends() })
     }
 
-    /// After the answer: the connection is kept or ends, or becomes a tunnel, and then it is given back with what came behind the head.
-    fn finish_h1(
+    /// After the answer: the connection is given back or ends, or it becomes a tunnel, with what came behind the head.
+    fn finish_call(
         &mut self,
         trial: &Trial<S>,
-        connection: H1Connection<S>,
+        call: Call<S>,
         outcome: Result<Replied, Failure>,
-        is_request_sent: bool,
-    ) -> Result<Option<(H1Connection<S>, Buf)>, Failure> {
-        let pool = trial.pool();
-        self.connection.account_upstream_bytes(&connection.stream);
-        match outcome? {
-            Replied::Switched(rest) => return Ok(Some((connection, rest))),
-            Replied::Whole { reusable, keep_alive_seconds } => {
-                let server = &pool.servers[trial.position()];
-                if let Some(seconds) = keep_alive_seconds {
-                    server.learn_announced(seconds);
-                }
-                if reusable && is_request_sent && connection.stream.is_clean() {
-                    let ended = rt::now();
+    ) -> Result<Option<(Call<S>, Buf)>, Failure> {
+        if let Some(stream) = call.stream() {
+            self.connection.account_upstream_bytes(stream);
+        }
+        match outcome {
+            Ok(Replied::Switched(rest)) => return Ok(Some((call, rest))),
+            Ok(Replied::Whole(keeping)) => {
+                if let Some(ended) = call.give_back(&trial.pool().servers[trial.position()], keeping) {
                     self.record.ended = Some(ended);
-                    server.put_idle(connection, ended, &pool.metrics);
                 }
+            }
+            Err(failure) => {
+                if let Failure::Upstream(fault) = failure {
+                    call.note_fault(fault);
+                }
+                return Err(failure);
             }
         }
         Ok(None)
-    }
-
-    async fn exchange_h2(
-        &mut self,
-        route: &CompiledRoute,
-        trial: &Trial<S>,
-        lease: upstream_h2::Lease,
-        plan: &Plan,
-        replay: &mut Replay,
-    ) -> Result<(), Failure> {
-        let pool = trial.pool();
-        let first = self.first_piece(replay)?;
-        let all_sent = self.body.is_finished();
-        let is_tls = pool.compiled.tls.is_some();
-        let request = h2_head::request(&self.head, if is_tls { "https" } else { "http" }, plan.trailers_wanted || plan.grpc)
-            .ok_or(Failure::Client(ClientFault::BadBody(tidegate_wire::BodyError::BadTrailer)))?;
-        let refused = |error: ::h2::Error| {
-            lease.retire();
-            Failure::upstream(h2_error(&error), Reach::NothingSent)
-        };
-        let ready = rt::timeout(self.timeouts.connect, lease.sender.clone().ready()).await;
-        let mut sender = ready.ok_or(Failure::upstream(UpstreamError::PoolFull, Reach::NothingSent))?.map_err(refused)?;
-        let trailers = if all_sent { self.body.take_trailers() } else { None };
-        let ends = all_sent && first.is_none() && trailers.is_none();
-        let (response, sending) = sender.send_request(request, ends).map_err(refused)?;
-        let idle = self.timeouts.idle;
-        let mut writer: RequestWriter<'_, S> = RequestWriter::H2 { sending, idle };
-        if let Some(piece) = first {
-            let sent = writer.send_body(piece, all_sent && trailers.is_none()).await;
-            sent.map_err(|_| Failure::upstream(UpstreamError::Reset, Reach::Sent))?;
-        }
-        if all_sent && let Some(trailers) = &trailers {
-            replay.note_trailers();
-            let _ = writer.finish(Some(trailers)).await;
-        }
-        let reply = Reply::H2 { response: Box::new(response), sent_at: rt::now(), head: None };
-        let pump_done = Cell::new(all_sent);
-        let outcome = if all_sent {
-            self.stream_reply(route, trial, reply, &pump_done, &Abreast::of(replay)).await
-        } else {
-            self.stream_both(route, trial, reply, writer, &pump_done, replay).await
-        };
-        finish_h2(&lease, outcome)
     }
 
     /// The answer to the client while the rest of the request goes to the upstream.
@@ -481,8 +389,8 @@ impl<S: Sock> Request<'_, S> {
         &mut self,
         route: &CompiledRoute,
         trial: &Trial<S>,
-        reply: Reply<'_, S>,
-        writer: RequestWriter<'_, S>,
+        call: &Call<S>,
+        sent_at: Instant,
         pump_done: &Cell<bool>,
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
@@ -500,13 +408,9 @@ impl<S: Sock> Request<'_, S> {
             let rate = self.settings.body_rate_bytes;
             let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);
             let connection = self.connection;
-            let upstream_stream = match &reply {
-                Reply::H1 { stream, .. } => Some(*stream),
-                Reply::H2 { .. } => None,
-            };
             let account = move || {
                 connection.account_bytes();
-                if let Some(stream) = upstream_stream {
+                if let Some(stream) = call.stream() {
                     connection.account_upstream_bytes(stream);
                 }
             };
@@ -522,21 +426,19 @@ impl<S: Sock> Request<'_, S> {
                     }
                     abreast.is_lost.set(!replay.is_whole());
                 };
-                let outcome = pump_body(&mut body, writer, pace, &mut allowance, note, &account).await;
+                let outcome = pump_body(&mut body, RequestWriter::Call(call), pace, &mut allowance, note, &account).await;
                 if outcome.is_ok()
                     && let Some(copies) = copies.take()
                 {
                     copies.send();
                 }
-                if let (Ok(()), Some(stream)) = (&outcome, upstream_stream)
-                    && !abreast.is_answering.get()
-                {
+                if outcome.is_ok() && !abreast.is_answering.get() {
                     // The request is complete: now the answer has to begin.
-                    stream.sock.set_read_limit(ReadLimit::Until(first_byte_until(rt::now(), timeouts.first_byte, try_until)));
+                    call.set_read_limit(ReadLimit::Until(first_byte_until(rt::now(), timeouts.first_byte, try_until)));
                 }
                 outcome
             };
-            let reply = self.stream_reply(route, trial, reply, pump_done, &abreast);
+            let reply = self.stream_reply(route, trial, call, sent_at, pump_done, &abreast);
             both(reply, pump, pump_done).await
         };
         self.body = body;
@@ -547,7 +449,10 @@ impl<S: Sock> Request<'_, S> {
         outcome
     }
 
-    async fn tunnel(&mut self, (connection, rest): (H1Connection<S>, Buf), idle: Duration) {
+    async fn tunnel(&mut self, call: &Call<S>, rest: Buf) {
+        // Only a connection of its own switches.
+        let Some(stream) = call.stream() else { return };
+        let idle = self.timeouts.idle;
         self.connection.facts.kind.set(ConnectionKind::Tunnel);
         let protocol = self.hop.upgrade.map_or(&b""[..], |span| span.of(&self.head.fields.bytes));
         let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
@@ -558,37 +463,12 @@ impl<S: Sock> Request<'_, S> {
             passed_on: None,
         };
         let bytes = TunnelBytes::default();
-        let cut_by = tunnel::run(&self.connection.stream, &connection.stream, rest, idle, farewell, &bytes).await;
-        self.connection.account_upstream_bytes(&connection.stream);
+        let cut_by = tunnel::run(&self.connection.stream, stream, rest, idle, farewell, &bytes).await;
+        self.connection.account_upstream_bytes(stream);
         self.record.request_bytes += bytes.client.get();
         self.responder.add_bytes_sent(bytes.upstream.get());
         if let Some(cut_by) = cut_by {
             self.record.reason = Some(cut_by.reason());
         }
-    }
-}
-
-fn finish_h2(lease: &upstream_h2::Lease, outcome: Result<Replied, Failure>) -> Result<(), Failure> {
-    if let Err(Failure::Upstream(fault)) = &outcome
-        && fault.error == UpstreamError::GoAway
-    {
-        lease.retire();
-    }
-    outcome.map(drop)
-}
-
-/// Counts a connection that is in use.
-pub(crate) struct ActiveConnection<S: Sock>(Rc<WorkerPool<S>>);
-
-impl<S: Sock> ActiveConnection<S> {
-    pub(crate) fn new(pool: Rc<WorkerPool<S>>) -> ActiveConnection<S> {
-        pool.metrics.connections_active.increment();
-        ActiveConnection(pool)
-    }
-}
-
-impl<S: Sock> Drop for ActiveConnection<S> {
-    fn drop(&mut self) {
-        self.0.metrics.connections_active.decrement();
     }
 }

@@ -65,7 +65,7 @@ impl World {
 
     fn put_idle(&self, connection: Connection<TokioSock>, now: Instant) {
         let Connection::H1(connection) = connection else { panic!("not HTTP/1.1") };
-        self.pool.servers[0].put_idle(connection, now, &self.pool.metrics);
+        self.pool.servers[0].put_idle(connection, now);
     }
 
     fn idle(&self) -> usize {

@@ -1,0 +1,135 @@
+//! Bodies being read, of requests and of answers. How they are written is in `h1` and `h2_data`.
+
+use crate::h2_head;
+use h2::RecvStream;
+use std::io;
+use std::time::Duration;
+use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_wire::chunked::drop_unsafe_trailers;
+use tidegate_wire::head::Fields;
+use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
+
+/// Why no more of a body can be read.
+#[derive(Debug)]
+pub enum BodyFault {
+    Io(io::Error),
+    Framing(BodyError),
+    /// An HTTP/2 stream ended with an error.
+    Reset,
+    /// The body of a request is not what its coding says.
+    Coding,
+    /// It becomes far more than was sent.
+    Bomb,
+    /// What a FastCGI server sent is no answer.
+    BadRecord,
+}
+
+impl From<io::Error> for BodyFault {
+    fn from(error: io::Error) -> BodyFault {
+        BodyFault::Io(error)
+    }
+}
+
+impl From<BodyError> for BodyFault {
+    fn from(error: BodyError) -> BodyFault {
+        BodyFault::Framing(error)
+    }
+}
+
+/// A body on a connection of HTTP/1.
+pub struct H1BodyReader<'s, S> {
+    pub stream: &'s Stream<S>,
+    pub decoder: BodyDecoder,
+    /// What was read together with the head.
+    pub at_hand: Option<Buf>,
+}
+
+impl<'s, S: Sock> H1BodyReader<'s, S> {
+    /// `rest` is what followed the head. What is behind the message's end goes back to the stream.
+    pub fn new(stream: &'s Stream<S>, framing: BodyFraming, rest: Buf) -> H1BodyReader<'s, S> {
+        let decoder = BodyDecoder::new(framing);
+        if decoder.is_finished() {
+            stream.unread(rest);
+            return H1BodyReader { stream, decoder, at_hand: None };
+        }
+        H1BodyReader { stream, decoder, at_hand: Some(rest).filter(|rest| !rest.is_empty()) }
+    }
+
+    /// The next piece; `None` at the end.
+    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        loop {
+            if let Some(piece) = self.at_hand()? {
+                return Ok(Some(piece));
+            }
+            if self.decoder.is_finished() {
+                return Ok(None);
+            }
+            let data = self.stream.read().await?;
+            if data.is_empty() {
+                self.decoder.finish_at_end_of_stream()?;
+                return Ok(None);
+            }
+            self.at_hand = Some(data);
+        }
+    }
+
+    /// A piece that came with the head, without waiting.
+    pub fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
+        let Some(mut data) = self.at_hand.take() else { return Ok(None) };
+        let decoded = self.decoder.decode_in_place(&mut data)?;
+        if decoded.consumed < data.len() {
+            self.stream.unread(Buf::copy_of(&data[decoded.consumed..]));
+        }
+        data.narrow(decoded.payload);
+        Ok(Some(data).filter(|data| !data.is_empty()))
+    }
+}
+
+/// A body on a stream of HTTP/2.
+pub struct H2BodyReader {
+    pub stream: RecvStream,
+    /// Silence that ends it; `None` leaves that to whoever reads.
+    pub idle: Option<Duration>,
+    pub trailers: Option<Box<Fields>>,
+}
+
+impl H2BodyReader {
+    pub fn new(stream: RecvStream, idle: Option<Duration>) -> H2BodyReader {
+        H2BodyReader { stream, idle, trailers: None }
+    }
+
+    /// The next piece; `None` at the end.
+    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        match self.idle {
+            None => self.read_on().await,
+            Some(idle) => match rt::timeout(idle, self.read_on()).await {
+                Some(piece) => piece,
+                None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
+            },
+        }
+    }
+
+    async fn read_on(&mut self) -> Result<Option<Buf>, BodyFault> {
+        loop {
+            match self.stream.data().await {
+                Some(Ok(data)) => {
+                    // The window opens again at once: the next piece is asked for only when this one was passed on.
+                    let _ = self.stream.flow_control().release_capacity(data.len());
+                    if !data.is_empty() {
+                        return Ok(Some(Buf::copy_of(&data)));
+                    }
+                }
+                Some(Err(_)) => return Err(BodyFault::Reset),
+                None => {
+                    let trailers = self.stream.trailers().await.map_err(|_| BodyFault::Reset)?;
+                    self.trailers = trailers.map(|trailers| {
+                        let mut fields = Box::new(h2_head::fields(&trailers));
+                        drop_unsafe_trailers(&mut fields);
+                        fields
+                    });
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}

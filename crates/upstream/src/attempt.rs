@@ -1,0 +1,75 @@
+//! A request that is all there, sent to one server until its answer begins: for `hedge`, which asks two, and for `mirror`, which asks on the side. A
+//! request whose body is still on its way goes another way, in `proxy::forward`.
+
+use crate::call::{Call, SendFault, Start};
+use crate::connect::{self, Need, Opener};
+use crate::fault::{Reach, UpstreamFault};
+use crate::pool::WorkerPool;
+use crate::retry::{Was, first_byte_until, open_until};
+use std::rc::Rc;
+use std::time::Instant;
+use tidegate_model::Timeouts;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::head::RequestHead;
+
+/// A request that was sent, and whose answer has begun.
+pub struct Begun<S: Sock> {
+    pub call: Call<S>,
+    pub sent_at: Instant,
+}
+
+/// A request that is all there.
+pub struct Whole<'r> {
+    pub head: &'r RequestHead,
+    pub body: &'r [u8],
+    /// Its head says so; then it has no body.
+    pub is_chunked: bool,
+    pub wants_trailers: bool,
+    pub need: Need,
+    pub opener: Opener,
+    pub timeouts: Timeouts,
+}
+
+/// Sends the request to one server and waits for the beginning of its answer.
+pub async fn begin<S: Sock>(
+    pool: &Rc<WorkerPool<S>>,
+    position: usize,
+    whole: &Whole<'_>,
+    try_until: Option<Instant>,
+) -> Result<Begun<S>, (SendFault, Was)> {
+    let connection = match connect::take(pool, position, whole.need) {
+        Some(connection) => connection,
+        None => {
+            let opening = connect::open(pool, position, whole.need, &whole.opener);
+            open_until(try_until, opening).await.map_err(|fault| (fault.into(), Was::Fresh))?
+        }
+    };
+    pool.count_request(position);
+    let call = Call::new(pool, connection);
+    match send(&call, whole, try_until).await {
+        Ok(sent_at) => Ok(Begun { call, sent_at }),
+        Err(fault) => Err((fault, call.was())),
+    }
+}
+
+async fn send<S: Sock>(call: &Call<S>, whole: &Whole<'_>, try_until: Option<Instant>) -> Result<Instant, SendFault> {
+    let mut pieces = whole.body.chunks(tidegate_transport::buffer::CAPACITY).peekable();
+    let first = pieces.next().map(Buf::copy_of);
+    let start = Start {
+        head: whole.head,
+        first,
+        is_chunked: whole.is_chunked,
+        wants_trailers: whole.wants_trailers,
+        is_whole: pieces.peek().is_none(),
+    };
+    call.send_head(start, &whole.timeouts).await?;
+    while let Some(piece) = pieces.next() {
+        let sent = call.send_body(Buf::copy_of(piece), pieces.peek().is_none()).await;
+        sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Reach::Sent))?;
+    }
+    let sent_at = rt::now();
+    call.set_read_limit(ReadLimit::Until(first_byte_until(sent_at, whole.timeouts.first_byte, try_until)));
+    call.begin_answer().await?;
+    Ok(sent_at)
+}

@@ -1,0 +1,134 @@
+//! A call over HTTP/1.1: the connection is the request's alone, and is kept after it where that is safe.
+
+use super::{ActiveConnection, Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
+use crate::fault::{Reach, UpstreamFault, upstream_read_error};
+use crate::pool::{H1Connection, Server, WorkerPool};
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_message::body::H1BodyReader;
+use tidegate_message::h1::{chunk, encode_request, send_last_chunk};
+use tidegate_message::read_head::{HeadFault, read_rest_of_head};
+use tidegate_model::Timeouts;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::head::{Fields, Method, ResponseHead};
+use tidegate_wire::http1::{keep_alive_response, keep_alive_timeout_seconds, parse_response, response_framing};
+use tidegate_wire::{BodyError, BodyFraming, HeadError, HeadLimits, Parsed};
+
+pub struct H1Call<S: Sock> {
+    pub connection: H1Connection<S>,
+    is_chunked: Cell<bool>,
+    /// What came of the answer and was not read on: behind an interim head, or behind the final one.
+    at_hand: Cell<Buf>,
+    interims: Cell<u8>,
+    active: ActiveConnection<S>,
+}
+
+impl<S: Sock> H1Call<S> {
+    pub(super) fn new(pool: &Rc<WorkerPool<S>>, connection: H1Connection<S>) -> H1Call<S> {
+        let active = ActiveConnection::new(pool.clone());
+        H1Call { connection, is_chunked: Cell::new(false), at_hand: Cell::new(Buf::empty()), interims: Cell::new(0), active }
+    }
+
+    #[inline]
+    pub(super) async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
+        let Start { head, first, is_chunked, is_whole, .. } = start;
+        // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to act all the same.
+        let reach = if first.is_some() || !is_whole { Reach::Sent } else { Reach::NothingSent };
+        let message = encode_request(head, first, is_chunked, is_whole);
+        let message = message.map_err(|_| SendFault::Unsendable(BodyError::TrailersTooLarge))?;
+        self.is_chunked.set(is_chunked);
+        let stream = &self.connection.stream;
+        stream.sock.set_write_idle(timeouts.idle);
+        stream.write(message).await.map_err(|_| UpstreamFault::new(UpstreamError::Reset, reach).into())
+    }
+
+    pub(super) async fn send_body(&self, piece: Buf, is_last: bool) -> io::Result<()> {
+        let piece = if self.is_chunked.get() { chunk(piece, is_last) } else { piece };
+        self.connection.stream.write(piece).await
+    }
+
+    pub(super) async fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
+        if self.is_chunked.get() { send_last_chunk(&self.connection.stream, trailers).await } else { Ok(()) }
+    }
+
+    pub(super) async fn begin_answer(&self) -> Result<(), UpstreamFault> {
+        self.at_hand.set(first_of_head(self.connection.stream.read().await)?);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) async fn read_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
+        let stream = &self.connection.stream;
+        let mut data = self.at_hand.replace(Buf::empty());
+        if data.is_empty() {
+            data = first_of_head(stream.read().await)?;
+        }
+        match parse_response(&data, limits, head) {
+            Ok(Parsed::Complete { consumed }) => data.advance(consumed),
+            Ok(Parsed::Partial) => {
+                let parse = |data: &[u8]| parse_response(data, limits, head);
+                // Boxed, as every branch that the common request does not take: its size would be copied for all.
+                let rest = Box::pin(read_rest_of_head(stream, data, limits.head_bytes_max, None, parse));
+                data = rest.await.map_err(head_fault)?;
+            }
+            Err(error) => return Err(head_fault(HeadFault::Bad(error))),
+        }
+        self.at_hand.set(data);
+        if head.status >= 200 || head.status == 101 {
+            return Ok(HeadKind::Final);
+        }
+        self.interims.set(self.interims.get() + 1);
+        if self.interims.get() > INTERIM_MAX { Err(bad_response()) } else { Ok(HeadKind::Interim) }
+    }
+
+    pub(super) fn answer(&self, head: &ResponseHead, method: Method, idle: Duration) -> Result<Answer<'_, S>, UpstreamFault> {
+        let stream = &self.connection.stream;
+        stream.sock.set_read_limit(ReadLimit::Idle(idle));
+        let rest = self.at_hand.replace(Buf::empty());
+        let framing = response_framing(head, method).map_err(|_| bad_response())?;
+        let keeping = Keeping {
+            is_reusable: keep_alive_response(head) && framing != BodyFraming::UntilClose,
+            announced_seconds: keep_alive_timeout_seconds(head),
+        };
+        if head.status == 101 {
+            return Ok(Answer { framing, body: AnswerBody::Empty, keeping, switched: Some(rest) });
+        }
+        Ok(Answer { framing, body: AnswerBody::H1(H1BodyReader::new(stream, framing, rest)), keeping, switched: None })
+    }
+
+    pub(super) fn give_back(self, server: &Server<S>, keeping: Keeping) -> Option<Instant> {
+        let H1Call { connection, active, .. } = self;
+        drop(active);
+        if let Some(seconds) = keeping.announced_seconds {
+            server.learn_announced(seconds);
+        }
+        if !keeping.is_reusable || !connection.stream.is_clean() {
+            return None;
+        }
+        let now = rt::now();
+        server.put_idle(connection, now);
+        Some(now)
+    }
+}
+
+/// The first piece of an answer, or why there is none.
+fn first_of_head(read: io::Result<Buf>) -> Result<Buf, UpstreamFault> {
+    match read {
+        Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Reach::Sent)),
+        Ok(data) => Ok(data),
+        Err(error) => Err(UpstreamFault::new(upstream_read_error(&error), Reach::Sent)),
+    }
+}
+
+fn head_fault(fault: HeadFault) -> UpstreamFault {
+    let error = match fault {
+        HeadFault::Io(error) => upstream_read_error(&error),
+        HeadFault::Cut => UpstreamError::ClosedEarly,
+        HeadFault::Bad(HeadError::HeadTooLarge | HeadError::TooManyFields) => UpstreamError::HeadTooLarge,
+        HeadFault::Bad(_) => UpstreamError::BadResponse,
+    };
+    UpstreamFault::new(error, Reach::Answering)
+}

@@ -1,0 +1,221 @@
+//! One request on one connection to a server, whatever is spoken there: send its head, its body and its end, read the head of the answer and its
+//! body, give the connection back. What is sent, and what becomes of the answer, is the caller's; how a server is chosen is in `choose`.
+
+mod h1;
+mod h2;
+
+pub use self::h1::H1Call;
+pub use self::h2::H2Call;
+
+use crate::connect::Connection;
+use crate::fault::{Reach, UpstreamFault};
+use crate::pool::{Server, WorkerPool};
+use crate::retry::Was;
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tidegate_message::body::{H1BodyReader, H2BodyReader};
+use tidegate_model::Timeouts;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
+use tidegate_wire::head::{Fields, Method, RequestHead, ResponseHead};
+use tidegate_wire::{BodyError, BodyFraming, HeadLimits};
+
+/// Interim answers (1xx) that one request may have.
+const INTERIM_MAX: u8 = 16;
+
+/// One request on one connection.
+pub enum Call<S: Sock> {
+    H1(H1Call<S>),
+    /// The connection has requests of others as well. Boxed: HTTP/1 futures are copied often, and must not carry its size.
+    H2(Box<H2Call>),
+}
+
+/// What goes out first: the head, and what is there of the body.
+pub struct Start<'r> {
+    pub head: &'r RequestHead,
+    /// The first piece of the body.
+    pub first: Option<Buf>,
+    /// The head says that the body comes in chunks.
+    pub is_chunked: bool,
+    /// The answer may have trailers.
+    pub wants_trailers: bool,
+    /// Nothing follows: no more of the body and no trailers.
+    pub is_whole: bool,
+}
+
+/// Why a request could not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendFault {
+    Upstream(UpstreamFault),
+    /// What the client sent has no form in the protocol of the connection.
+    Unsendable(BodyError),
+}
+
+impl From<UpstreamFault> for SendFault {
+    fn from(fault: UpstreamFault) -> SendFault {
+        SendFault::Upstream(fault)
+    }
+}
+
+/// Whether the head that was read is the one of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadKind {
+    /// 1xx: another head follows.
+    Interim,
+    Final,
+}
+
+/// What the final head says of what follows it.
+pub struct Answer<'c, S> {
+    pub framing: BodyFraming,
+    pub body: AnswerBody<'c, S>,
+    pub keeping: Keeping,
+    /// 101: the connection is a tunnel from here on, and this came behind the head.
+    pub switched: Option<Buf>,
+}
+
+/// The body of an answer, to be read.
+pub enum AnswerBody<'c, S> {
+    H1(H1BodyReader<'c, S>),
+    H2(H2BodyReader),
+    /// There is none. What a server sends behind the head all the same is nobody's.
+    Empty,
+}
+
+/// Whether the connection may have another request after this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keeping {
+    pub is_reusable: bool,
+    /// How long the server says that it keeps an idle connection.
+    pub announced_seconds: Option<u64>,
+}
+
+impl Keeping {
+    pub fn only_if(self, is_so: bool) -> Keeping {
+        Keeping { is_reusable: self.is_reusable && is_so, ..self }
+    }
+}
+
+impl<S: Sock> Call<S> {
+    /// A request on a connection of that pool.
+    #[inline]
+    pub fn new(pool: &Rc<WorkerPool<S>>, connection: Connection<S>) -> Call<S> {
+        match connection {
+            Connection::H1(connection) => Call::H1(H1Call::new(pool, connection)),
+            Connection::H2(lease) => Call::H2(Box::new(H2Call::new(lease, pool.compiled.tls.is_some()))),
+        }
+    }
+
+    /// What the connection was before this request.
+    pub fn was(&self) -> Was {
+        match self {
+            Call::H1(call) if call.connection.idle_before.is_some() => Was::Pooled,
+            Call::H1(_) => Was::Fresh,
+            Call::H2(_) => Was::Shared,
+        }
+    }
+
+    /// The connection, where it belongs to this request alone.
+    pub fn stream(&self) -> Option<&Stream<S>> {
+        match self {
+            Call::H1(call) => Some(&call.connection.stream),
+            Call::H2(_) => None,
+        }
+    }
+
+    /// Sends the head with the first piece of the body, in one piece where the protocol has one.
+    #[inline]
+    pub async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
+        match self {
+            Call::H1(call) => call.send_head(start, timeouts).await,
+            Call::H2(call) => Box::pin(call.send_head(start, timeouts)).await,
+        }
+    }
+
+    /// Sends a piece of the body. `is_last`: no more of it and no trailers follow.
+    pub async fn send_body(&self, piece: Buf, is_last: bool) -> io::Result<()> {
+        match self {
+            Call::H1(call) => call.send_body(piece, is_last).await,
+            Call::H2(call) => call.send_body(piece, is_last).await,
+        }
+    }
+
+    /// Ends a body that no piece was the last of.
+    pub async fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
+        match self {
+            Call::H1(call) => call.finish(trailers).await,
+            Call::H2(call) => call.finish(trailers),
+        }
+    }
+
+    /// How long the server may be silent from now on: until a moment at which its answer must have begun, or, as long as the request is on its way,
+    /// for a time.
+    pub fn set_read_limit(&self, limit: ReadLimit) {
+        match self {
+            Call::H1(call) => call.connection.stream.sock.set_read_limit(limit),
+            Call::H2(call) => call.set_read_limit(limit),
+        }
+    }
+
+    /// Waits for the first bytes of an answer, which [`read_head`](Self::read_head) finds then.
+    pub async fn begin_answer(&self) -> Result<(), UpstreamFault> {
+        match self {
+            Call::H1(call) => call.begin_answer().await,
+            Call::H2(call) => call.begin_answer().await,
+        }
+    }
+
+    /// The next head: that of an interim answer, or the final one.
+    #[inline]
+    pub async fn read_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
+        match self {
+            Call::H1(call) => call.read_head(limits, head).await,
+            Call::H2(call) => Box::pin(call.read_head(limits, head)).await,
+        }
+    }
+
+    /// What follows the final head. `idle` is how long the server may be silent in its body.
+    pub fn answer(&self, head: &ResponseHead, method: Method, idle: Duration) -> Result<Answer<'_, S>, UpstreamFault> {
+        match self {
+            Call::H1(call) => call.answer(head, method, idle),
+            Call::H2(call) => Ok(call.answer(head, method, idle)),
+        }
+    }
+
+    /// After a whole answer: the connection is kept where that is safe. Since when it is idle.
+    pub fn give_back(self, server: &Server<S>, keeping: Keeping) -> Option<Instant> {
+        match self {
+            Call::H1(call) => call.give_back(server, keeping),
+            Call::H2(_) => None,
+        }
+    }
+
+    /// The call failed: a connection that ends gets no more requests.
+    pub fn note_fault(&self, fault: UpstreamFault) {
+        match self {
+            Call::H2(call) if fault.error == UpstreamError::GoAway => call.retire(),
+            Call::H1(_) | Call::H2(_) => {}
+        }
+    }
+}
+
+/// Counts a connection that is in use.
+pub struct ActiveConnection<S: Sock>(Rc<WorkerPool<S>>);
+
+impl<S: Sock> ActiveConnection<S> {
+    pub fn new(pool: Rc<WorkerPool<S>>) -> ActiveConnection<S> {
+        pool.metrics.connections_active.increment();
+        ActiveConnection(pool)
+    }
+}
+
+impl<S: Sock> Drop for ActiveConnection<S> {
+    fn drop(&mut self) {
+        self.0.metrics.connections_active.decrement();
+    }
+}
+
+fn bad_response() -> UpstreamFault {
+    UpstreamFault::new(UpstreamError::BadResponse, Reach::Answering)
+}
