@@ -1,8 +1,8 @@
 //! Who may use the API. On a unix socket the permissions of its file decide; on TCP a token does, and what a browser could be made to send is
 //! refused before. `/metrics`, `/healthz` and `/readyz` are open to everyone who reaches them.
 
-use crate::api::Problem;
 use crate::ask::ask;
+use crate::problem::Problem;
 use crate::problem::forbidden;
 use crate::token::{self, Token};
 use axum::extract::{Request, State};
@@ -146,7 +146,7 @@ fn is_own_host(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{bearer, is_own_host, no_browser};
-    use crate::api::Problem;
+    use crate::problem::Problem;
     use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
     #[test]

@@ -1,6 +1,6 @@
 //! Questions to the control thread, bounded: a process that drains answers none any more, and the client is told so at once.
 
-use crate::api::Problem;
+use crate::problem::Problem;
 use crate::problem::draining;
 use std::time::Duration;
 use tidegate_control::{Control, ControlHandle};

@@ -1,16 +1,15 @@
 //! What can be asked of certificates: which there are, and that one that is obtained is renewed or revoked. Orders take seconds to minutes; who asks waits
 //! for a while only, and what is on its way then goes on.
 
-use crate::api::{CertificateChanged, Certificates, NoOptions, Problem, RevokeRequest};
 use crate::ask::ask;
-use crate::convert;
 use crate::extract::{Json, Parameters};
 use crate::handlers::{Answer, json};
-use crate::problem::{bad_request, not_found};
+use crate::problem::{Problem, bad_request, not_found};
 use axum::extract::State;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_api::{CertificateChanged, NoOptions, RevokeRequest};
 use tidegate_control::{ControlHandle, Issuing, IssuingRefusal, RevocationReason};
 use tokio::time::timeout;
 
@@ -26,11 +25,7 @@ const REASONS: [(&str, RevocationReason); 4] = [
 ];
 
 pub async fn list(State(handle): State<ControlHandle>) -> Answer {
-    let (certificates, on_demand) = ask(&handle, |control| (control.certificates(), control.on_demand_fault())).await?;
-    json(&Certificates {
-        certificates: certificates.into_iter().map(convert::certificate).collect(),
-        on_demand: on_demand.map(convert::certificate_fault),
-    })
+    json(&ask(&handle, |control| control.certificates()).await?)
 }
 
 pub async fn renew(State(handle): State<ControlHandle>, parameters: Parameters, _: Json<NoOptions>) -> Answer {

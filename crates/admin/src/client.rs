@@ -1,7 +1,7 @@
 //! The client of the endpoint: one request on one connection, over TCP or a unix socket. For commands, so it blocks; the types are those that the
 //! endpoint writes.
 
-use crate::api::{PROBLEM_TYPE, Problem};
+use crate::problem::{PROBLEM_TYPE, Problem};
 use crate::token::Token;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};

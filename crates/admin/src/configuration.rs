@@ -1,18 +1,17 @@
 //! The configuration as typed objects: read whole or in parts, and changed part by part. What is changed is applied and written back to its file by
 //! `control::edit`; how the objects look is said by the configuration's own JSON Schema, which is served beside them.
 
-use crate::api::schema::Components;
-use crate::api::{Edited, Problem};
 use crate::ask::ask;
-use crate::convert;
 use crate::extract::{Expected, Parameters, Part as Body, Query};
 use crate::handlers::{Answer, json, tagged};
-use crate::problem::{bad_request, of_change};
+use crate::problem::{Problem, bad_request, of_change};
 use crate::proposal;
 use crate::routes::{Endpoint, Parameter, Verb};
 use axum::extract::State;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde_json::{Value, json};
+use tidegate_api::Edited;
+use tidegate_api::schema::Components;
 use tidegate_config::{Edit, List, Target};
 use tidegate_control::{ApplyOptions, ChangeFault, ControlHandle};
 
@@ -149,7 +148,7 @@ fn endpoints_of(part_of: Part, [read, put, patch, remove]: [Handler; 4]) -> [End
 }
 
 fn changing(verb: Verb, path: &'static str, id: String, handler: Handler) -> Endpoint {
-    Endpoint { verb, needs_body: true, ..Endpoint::changing(path, "", part, crate::api::schema::of::<Edited>, handler) }
+    Endpoint { verb, needs_body: true, ..Endpoint::changing(path, "", part, tidegate_api::schema::of::<Edited>, handler) }
         .called(id)
         .asking(CONFIRMATION)
         .refusing(&[404, 409, 412, 422])
@@ -256,7 +255,7 @@ async fn edit(handle: &ControlHandle, edit: Edit, done: &str, Expected(expected)
         Ok((control.edit(&[edit], what, options)?, control.tag()))
     });
     let (edited, tag) = edited.await?.map_err(|fault: ChangeFault| of_change(&fault))?;
-    tagged(&convert::edited(&edited), tag)
+    tagged(&edited, tag)
 }
 
 fn subject(edit: &Edit) -> String {

@@ -1,6 +1,6 @@
 //! Reads requests: parameters of the path and the query, `If-Match`, and bodies, each with an error that says what is wrong with it.
 
-use crate::api::Problem;
+use crate::problem::Problem;
 use crate::problem::bad_request;
 use axum::RequestPartsExt;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -259,8 +259,8 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 #[cfg(test)]
 mod tests {
     use super::{JSON_TYPE, expected, is_of_type, parse, part, percent_decoded};
-    use crate::api::ApplyRequest;
     use axum::http::{HeaderMap, HeaderValue, header};
+    use tidegate_api::ApplyRequest;
     use tidegate_control::Tag;
 
     fn with(name: header::HeaderName, value: &'static str) -> HeaderMap {

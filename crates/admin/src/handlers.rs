@@ -1,25 +1,23 @@
 //! What each address of the API does: a question to the control thread, and its answer as JSON. The table of addresses is in `routes`.
 
-use crate::api::{
-    ApplyRequest, Confirmed, Connections, Difference, ExplainRequest, Generations, Listeners, NoOptions, PlanRequest, Pools,
-    Problem, PurgeRequest, Purged, UpgradeRequest, Upgraded,
-};
 use crate::ask::ask;
-use crate::convert;
 use crate::extract::{Expected, Json, Parameters, Query};
 use crate::openapi;
-use crate::problem::{bad_request, not_found, of_change, of_upgrade};
+use crate::problem::{Problem, bad_request, not_found, of_change, of_upgrade};
 use crate::proposal;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use tidegate_api::{
+    ApplyRequest, Confirmed, Connections, ExplainRequest, Listeners, NoOptions, PlanRequest, Pools, PurgeRequest, Purged, Server,
+    UpgradeRequest, Upgraded,
+};
 use tidegate_control::cache::PurgeRequest as CachePurge;
-use tidegate_control::explain::ExplainRequest as Question;
-use tidegate_control::explain::{Explanation, ServerLive};
-use tidegate_control::report::{CONNECTIONS_LISTED_MAX, PoolReport, ServerReport};
-use tidegate_control::{ApplyOptions, ChangeFault, Control, ControlHandle, Tag, explain as follow};
+use tidegate_control::explain::Question;
+use tidegate_control::report::CONNECTIONS_LISTED_MAX;
+use tidegate_control::{ApplyOptions, ChangeFault, Control, ControlHandle, Tag};
 use tokio::sync::oneshot;
 
 pub type Answer = Result<Response, Problem>;
@@ -59,12 +57,12 @@ async fn change<T: Send + 'static>(
 
 pub async fn status(State(handle): State<ControlHandle>) -> Answer {
     let (status, tag) = ask(&handle, |control| (control.status(), control.tag())).await?;
-    tagged(&convert::status(status), tag)
+    tagged(&status, tag)
 }
 
 pub async fn listeners(State(handle): State<ControlHandle>) -> Answer {
-    let status = convert::status(ask(&handle, |control| control.status()).await?);
-    json(&Listeners { listeners: status.listeners })
+    let listeners = ask(&handle, |control| control.listeners()).await?;
+    json(&Listeners { listeners })
 }
 
 pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> Answer {
@@ -80,8 +78,7 @@ pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> A
     let (all, total) = ask(&handle, |control| control.connections()).await?;
     let connections = all
         .into_iter()
-        .map(convert::connection)
-        .filter(|connection| query.text("listener").is_none_or(|listener| connection.listener == listener))
+        .filter(|connection| query.text("listener").is_none_or(|listener| connection.listener.to_string() == listener))
         .filter(|connection| query.text("kind").is_none_or(|kind| connection.kind == kind))
         .take(limit)
         .collect();
@@ -90,15 +87,15 @@ pub async fn connections(State(handle): State<ControlHandle>, query: Query) -> A
 
 pub async fn pools(State(handle): State<ControlHandle>) -> Answer {
     let (tag, pools) = ask(&handle, |control| (control.tag(), control.pools())).await?;
-    tagged(&Pools { generation: tag.generation, pools: pools.into_iter().map(convert::pool).collect() }, tag)
+    tagged(&pools, tag)
 }
 
 pub async fn pool(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let name = parameters.text("name");
-    let (tag, pools) = ask(&handle, |control| (control.tag(), control.pools())).await?;
+    let (tag, Pools { pools, .. }) = ask(&handle, |control| (control.tag(), control.pools())).await?;
     let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).take(20).collect();
     match pools.into_iter().find(|pool| pool.name == name) {
-        Some(pool) => tagged(&convert::pool(pool), tag),
+        Some(pool) => tagged(&pool, tag),
         None => Err(not_found(format!("there is no pool `{}`", name.escape_debug()))
             .with_help(format!("the pools are {}", names.join(", ")))),
     }
@@ -116,18 +113,17 @@ async fn set_drained(handle: &ControlHandle, parameters: &Parameters, Expected(e
     let (pool, server) = (parameters.text("name"), parameters.text("address"));
     let (report, tag) = change(handle, expected, move |control| {
         control.set_drained(&pool, &server, drained)?;
-        let is_meant = |report: &ServerReport| report.address == server || report.address.ends_with(&format!("://{server}"));
-        let pools = control.pools();
+        let is_meant = |report: &Server| report.address == server || report.address.ends_with(&format!("://{server}"));
+        let Pools { pools, .. } = control.pools();
         let servers = pools.into_iter().find(|report| report.name == pool).map(|report| report.servers).unwrap_or_default();
         servers.into_iter().find(is_meant).ok_or_else(|| ChangeFault::NotFound(format!("{server} is gone")))
     })
     .await?;
-    tagged(&convert::server(report), tag)
+    tagged(&report, tag)
 }
 
 pub async fn cache(State(handle): State<ControlHandle>) -> Answer {
-    let numbers = ask(&handle, |control| control.cache_numbers()).await?;
-    json(&convert::cache(numbers))
+    json(&ask(&handle, |control| control.cache_report()).await?)
 }
 
 pub async fn purge(State(handle): State<ControlHandle>, Json(request): Json<PurgeRequest>) -> Answer {
@@ -154,26 +150,22 @@ pub async fn purge(State(handle): State<ControlHandle>, Json(request): Json<Purg
 }
 
 pub async fn generations(State(handle): State<ControlHandle>) -> Answer {
-    let known = ask(&handle, |control| (control.tag(), control.previous_generation(), control.generations())).await?;
-    let (tag, previous, generations) = known;
-    let running = tag.generation;
-    let generations = generations.iter().map(|generation| convert::generation(generation, running)).collect();
-    tagged(&Generations { running, previous, generations }, tag)
+    let (tag, generations) = ask(&handle, |control| (control.tag(), control.generations())).await?;
+    tagged(&generations, tag)
 }
 
 pub async fn generation(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let number = parameters.number("n")?;
-    let (tag, generations) = ask(&handle, |control| (control.tag(), control.generations())).await?;
-    match generations.iter().find(|generation| generation.number == number) {
-        Some(generation) => tagged(&convert::generation(generation, tag.generation), tag),
+    let (tag, known) = ask(&handle, |control| (control.tag(), control.generations())).await?;
+    match known.generations.iter().find(|generation| generation.number == number) {
+        Some(generation) => tagged(generation, tag),
         None => Err(of_change(&ChangeFault::NoSuchGeneration(number))),
     }
 }
 
 pub async fn difference(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let (from, to) = (parameters.number("from")?, parameters.number("to")?);
-    let plan = ask(&handle, move |control| control.difference(from, to)).await?.map_err(|fault| of_change(&fault))?;
-    json(&Difference { from, to, plan: convert::plan(&plan) })
+    json(&ask(&handle, move |control| control.difference(from, to)).await?.map_err(|fault| of_change(&fault))?)
 }
 
 pub async fn roll_back(
@@ -184,16 +176,13 @@ pub async fn roll_back(
 ) -> Answer {
     let number = parameters.number("n")?;
     let (applied, tag) = change(&handle, expected, move |control| control.roll_back(Some(number), "asked for")).await?;
-    tagged(&convert::applied(&applied), tag)
+    tagged(&applied, tag)
 }
 
 pub async fn plan(State(handle): State<ControlHandle>, Json(request): Json<PlanRequest>) -> Answer {
     let PlanRequest { file, text, name, directory } = request;
     let (proposal, _) = proposal::read(file, text, name, directory)?;
-    let planned = move |control: &mut Control| {
-        let (tag, planned) = (control.tag(), control.plan(&proposal)?);
-        Ok((convert::planned(&planned, tag.generation), tag))
-    };
+    let planned = move |control: &mut Control| Ok((control.plan(&proposal)?, control.tag()));
     let (planned, tag) = ask(&handle, planned).await?.map_err(|fault: ChangeFault| of_change(&fault))?;
     tagged(&planned, tag)
 }
@@ -214,7 +203,7 @@ pub async fn apply(State(handle): State<ControlHandle>, Expected(tag): Expected,
     };
     let applied = move |control: &mut Control| Ok((control.apply(&proposal, origin, options)?, control.tag()));
     let (applied, tag) = ask(&handle, applied).await?.map_err(|fault: ChangeFault| of_change(&fault))?;
-    tagged(&convert::applied(&applied), tag)
+    tagged(&applied, tag)
 }
 
 pub async fn confirm(State(handle): State<ControlHandle>, Expected(expected): Expected, _: Json<NoOptions>) -> Answer {
@@ -228,34 +217,13 @@ pub async fn explain(State(handle): State<ControlHandle>, Json(request): Json<Ex
         let (detail, help) = text.split_once("\n  help: ").unwrap_or((&text, "/v1/openapi.json describes the body"));
         bad_request(detail).with_help(help)
     })?;
-    let explained = move |control: &mut Control| {
-        let mut explanation = follow(control.configuration(), &question)?;
-        add_what_runs(&mut explanation, control.pools());
-        Ok::<_, String>(explanation)
-    };
-    let explanation = ask(&handle, explained).await?.map_err(bad_request)?;
-    json(&convert::explanation(explanation))
-}
-
-fn add_what_runs(explanation: &mut Explanation, pools: Vec<PoolReport>) {
-    let Some(seen) = &mut explanation.pool else { return };
-    let Some(pool) = pools.into_iter().find(|pool| pool.name == seen.name) else { return };
-    for (server, running) in seen.servers.iter_mut().zip(pool.servers) {
-        let ServerReport { state, why, requests_in_flight, connections, .. } = running;
-        server.live = Some(ServerLive {
-            state,
-            why,
-            // Of HTTP/2 several requests share one, and fewer are idle than this says; none is then said to be.
-            idle_connections: u64::from(connections.saturating_sub(requests_in_flight)),
-            requests_in_flight: u64::from(requests_in_flight),
-        });
-    }
+    json(&ask(&handle, move |control| control.explain(&question)).await?.map_err(bad_request)?)
 }
 
 pub async fn past_request(State(handle): State<ControlHandle>, parameters: Parameters) -> Answer {
     let id = parameters.text("id");
     let past = ask(&handle, move |control| control.past_request(&id)).await?.map_err(|fault| of_change(&fault))?;
-    json(&convert::past_request(past))
+    json(&past)
 }
 
 pub async fn upgrade(

@@ -2,16 +2,14 @@
 //! a request of a client of the proxy. Start at `routes`, the table of addresses; `access` decides who may use them.
 
 mod access;
-pub mod api;
 mod ask;
 mod certificates;
 pub mod client;
 mod configuration;
-mod convert;
 mod extract;
 mod handlers;
 mod openapi;
-mod problem;
+pub mod problem;
 mod proposal;
 mod routes;
 mod serving;

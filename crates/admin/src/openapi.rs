@@ -1,10 +1,10 @@
 //! The API's own description (OpenAPI 3.1), made from the table of addresses and the schemas of their types.
 
-use crate::api::schema::{Components, Described};
-use crate::api::{PROBLEM_TYPE, Problem};
 use crate::extract::{JSON_TYPE, MERGE_PATCH_TYPE};
+use crate::problem::{PROBLEM_TYPE, Problem};
 use crate::routes::{Endpoint, Verb, endpoints};
 use serde_json::{Map, Value, json};
+use tidegate_api::schema::{Components, Described};
 
 /// Errors that every address has, and those of every address that takes a body.
 const REFUSALS_OF_ALL: &[u16] = &[400, 401, 403, 405, 409, 500];

@@ -1,10 +1,57 @@
-//! Which error there is when: every answer that is not a success is made here.
+//! Which error there is when: every answer that is not a success is made here, as RFC 9457 has it. The texts of a problem are boxed, because it is the
+//! other half of every result.
 
-use crate::api::{PROBLEM_TYPE, Problem};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use tidegate_api::schema::object;
 use tidegate_control::ChangeFault;
 use tidegate_control::succession::UpgradeFault;
+
+/// The media type of every answer that is an error.
+pub const PROBLEM_TYPE: &str = "application/problem+json";
+
+object! {
+    /// Why a request was not done.
+    pub struct Problem {
+        /// `urn:tidegate:problem:` and a word that does not change between versions.
+        pub r#type: Box<str>,
+        /// What `type` stands for, in words.
+        pub title: Box<str>,
+        /// The HTTP status of the answer.
+        pub status: u16,
+        /// What happened this time.
+        pub detail: Box<str>,
+        /// What to do about it.
+        pub help: Option<Box<str>>,
+        /// Everything that is wrong with a configuration, as text with its lines.
+        pub diagnostics: Option<Box<str>>,
+    }
+}
+
+impl Problem {
+    const PREFIX: &str = "urn:tidegate:problem:";
+
+    pub fn new(status: u16, kind: &str, title: &str, detail: impl Into<Box<str>>) -> Problem {
+        Problem {
+            r#type: format!("{}{kind}", Problem::PREFIX).into(),
+            title: title.into(),
+            status,
+            detail: detail.into(),
+            help: None,
+            diagnostics: None,
+        }
+    }
+
+    pub fn with_help(mut self, help: impl Into<Box<str>>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The last word of `type`.
+    pub fn kind(&self) -> &str {
+        self.r#type.strip_prefix(Problem::PREFIX).unwrap_or(&self.r#type)
+    }
+}
 
 pub fn bad_request(detail: impl Into<Box<str>>) -> Problem {
     Problem::new(400, "bad-request", "The request cannot be read", detail)

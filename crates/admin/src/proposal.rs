@@ -1,6 +1,6 @@
 //! What a body of `plan` or `apply` proposes to run, and within which bounds.
 
-use crate::api::Problem;
+use crate::problem::Problem;
 use crate::problem::bad_request;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,21 +1,21 @@
 //! The addresses of the API, in one table: the router and the OpenAPI document are both made from it. What they do is in `handlers`.
 
 use crate::access::{self, Access};
-use crate::api::schema::{Components, Described};
-use crate::api::{
-    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, Confirmed, Connections, Difference, ExplainRequest,
-    Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, Problem,
-    PurgeRequest, Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
-};
 use crate::certificates;
 use crate::configuration;
 use crate::handlers;
-use crate::problem::not_found;
+use crate::problem::{Problem, not_found};
 use axum::Router;
 use axum::http::{Method, Uri};
 use axum::routing::{MethodRouter, get, post};
 use serde_json::Value;
 use std::borrow::Cow;
+use tidegate_api::schema::{Components, Described};
+use tidegate_api::{
+    Applied, ApplyRequest, Cache, CertificateChanged, Certificates, Confirmed, Connections, Difference, ExplainRequest,
+    Explanation, Generation, Generations, Listeners, NoOptions, PastRequest, PlanRequest, Planned, Pool, Pools, PurgeRequest,
+    Purged, RevokeRequest, Server, Status, UpgradeRequest, Upgraded,
+};
 use tidegate_control::ControlHandle;
 
 /// An address and what is said of it.

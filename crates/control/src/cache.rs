@@ -90,6 +90,17 @@ impl Control {
         }
     }
 
+    /// Numbers of the cache as the API has them.
+    pub fn cache_report(&self) -> tidegate_api::Cache {
+        let numbers = self.cache_numbers();
+        let CacheNumbers { hits, stale_hits, misses, collapsed, stored, evicted, purged, objects, bytes, disk } = numbers;
+        let disk = disk.map(|disk| {
+            let CacheDiskNumbers { objects, bytes, read, written, evicted, damaged, errors } = disk;
+            tidegate_api::CacheDisk { objects, bytes, read, written, evicted, damaged, errors }
+        });
+        tidegate_api::Cache { objects, bytes, hits, stale_hits, misses, collapsed, stored, evicted, purged, disk }
+    }
+
     /// Removes what is named, or marks it as stale, in the background. `answer` is told how many there were.
     ///
     /// Fails with what is wrong with the request, or when too many are under way.

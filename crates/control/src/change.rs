@@ -5,11 +5,11 @@ use crate::background::in_background;
 use crate::bind::BindFault;
 use crate::compile::{Material, Numbers, gather};
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
-use crate::control::{Control, Refused};
+use crate::control::Control;
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
-use crate::plan::{Effect, Plan, plan};
+use crate::plan::plan;
 use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
 use crate::source::{Proposal, Read, Source, read};
@@ -17,9 +17,9 @@ use crate::tag::Tag;
 use crate::workers::{ChangeParts, worker_count};
 use jiff::Timestamp;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tidegate_api::{Applied, DrainedConnections, Effect, Planned, Refused};
 use tidegate_config::LoadMemory;
 use tidegate_model::{Admin, Configuration};
 use tidegate_proxy::command::OldSocket;
@@ -33,27 +33,6 @@ pub struct ApplyOptions {
     pub rise_max: Option<f64>,
     /// Refused unless this runs.
     pub expected: Option<Tag>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Applied {
-    pub generation: u64,
-    /// False when it said what the running one says.
-    pub changed: bool,
-    pub plan: Plan,
-    /// Rendered; empty when there are none.
-    pub warnings: String,
-    pub confirm_within: Option<Duration>,
-}
-
-/// What a proposal would do.
-#[derive(Debug, Clone)]
-pub struct Planned {
-    pub plan: Plan,
-    /// Rendered; empty when there are none.
-    pub warnings: String,
-    /// Open connections that would be drained, by the listening address that they came in on.
-    pub connections_drained: Vec<(SocketAddr, usize)>,
 }
 
 /// Why the configuration did not change.
@@ -135,16 +114,15 @@ impl Control {
         let read = self.read(proposal)?;
         let running = self.configuration();
         let plan = in_background(|| plan(running, &read.configuration));
-        let open = if plan.listeners.is_empty() { Vec::new() } else { self.status().listeners };
-        let connections_of = |address| {
-            open.iter()
-                .filter(|listener| listener.address == address)
-                .map(|listener| listener.connections.iter().sum::<usize>())
-                .sum()
-        };
+        let open = if plan.listeners.is_empty() { Vec::new() } else { self.listeners() };
         let drained = plan.listeners.iter().filter(|listener| listener.effect == Effect::ClientConnectionsDrained);
-        let connections_drained = drained.map(|listener| (listener.address, connections_of(listener.address))).collect();
-        Ok(Planned { plan, warnings: read.warnings, connections_drained })
+        let connections_drained = drained.map(|drained| {
+            let of_address = open.iter().filter(|listener| listener.address == drained.address);
+            let connections = of_address.map(|listener| listener.connections.sum()).sum();
+            DrainedConnections { listener: drained.address, connections }
+        });
+        let connections_drained = connections_drained.collect();
+        Ok(Planned { generation: self.generation(), plan, warnings: read.warnings, connections_drained })
     }
 
     fn read(&self, proposal: &Proposal) -> Result<Read, ChangeFault> {
@@ -211,7 +189,7 @@ impl Control {
             if let Some(newest) = self.generations.newest_mut() {
                 newest.files = files;
             }
-            return Ok(Applied { generation, changed: false, plan, warnings, confirm_within: None });
+            return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
         let (at_change, normal) = (self.registry().traffic(), self.baseline.until(self.registry().traffic()));
         if let Err(fault) = self.take_on(Arc::new(configuration), generation + 1) {
@@ -223,7 +201,7 @@ impl Control {
         let watched = if is_of_source { watched } else { self.watch.configuration.clone() };
         self.watch_files(watched);
         let number = self.generation();
-        let summary = plan.summary();
+        let summary = plan.summary.clone();
         tracing::info!(generation = number, by = %origin, summary, took = ?began.elapsed(), "configuration applied");
         self.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
         self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
@@ -235,7 +213,8 @@ impl Control {
             before: normal,
             at_change,
         });
-        Ok(Applied { generation: number, changed: true, plan, warnings, confirm_within: options.confirm_within })
+        let confirm_within_seconds = options.confirm_within.map(|within| within.as_secs());
+        Ok(Applied { generation: number, changed: true, plan, warnings, confirm_within_seconds })
     }
 
     fn may_change(&self, options: &ApplyOptions) -> Result<(), ChangeFault> {

@@ -52,7 +52,7 @@ pub struct Control {
     pub(crate) baseline: Baseline,
     pub(crate) pending: Option<Pending>,
     /// Why the last attempt to change was refused, unless one went well since.
-    pub(crate) refused: Option<Refused>,
+    pub(crate) refused: Option<tidegate_api::Refused>,
     /// Snapshots that workers may still hold. The last holder frees them, and that should be this thread: it takes milliseconds when there
     /// are ten thousand sites.
     pub(crate) superseded: Vec<Arc<Snapshot>>,
@@ -82,13 +82,6 @@ pub(crate) struct AdminPlace {
     /// Ours, so that it can be handed on.
     pub listener: AdminListener,
     pub serve: mpsc::UnboundedSender<AdminListener>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Refused {
-    pub at: Timestamp,
-    pub by: String,
-    pub why: String,
 }
 
 /// Files that the running configuration depends on.

@@ -3,7 +3,7 @@
 //! all the same, and says so as drift.
 
 use crate::background::in_background;
-use crate::change::{Applied, ApplyOptions, ChangeFault};
+use crate::change::{ApplyOptions, ChangeFault};
 use crate::control::Control;
 use crate::generations::{Generation, Origin, WrittenFile};
 use crate::rewrite::write_whole;
@@ -11,18 +11,9 @@ use crate::source::{Proposal, load_files};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use tidegate_api::{Edited, UnwrittenFile};
 use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json};
 use tidegate_config::{Json, LoadMemory, Loaded, read_regular};
-
-/// What became of an edit that was applied.
-#[derive(Debug, Clone)]
-pub struct Edited {
-    pub applied: Applied,
-    /// Files that have the change now.
-    pub written: Vec<String>,
-    /// Files that could not be written, and why: a restart would lose the change.
-    pub unwritten: Vec<(String, String)>,
-}
 
 impl Control {
     /// The configuration as it is written, includes in their place; of secrets nothing.
@@ -59,7 +50,7 @@ impl Control {
                 Ok(()) => edited.written.push(file.name),
                 Err(why) => {
                     tracing::warn!(file = file.name, why, "a change that runs could not be written: a restart would lose it");
-                    edited.unwritten.push((file.name, why));
+                    edited.unwritten.push(UnwrittenFile { name: file.name, reason: why });
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate_api::GenerationFile;
 
 /// Generations that can be looked at and gone back to.
 pub const GENERATIONS_MAX: usize = 20;
@@ -72,6 +73,20 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// As the API has it. `running`: the number of the one that runs.
+    pub fn report(&self, running: u64) -> tidegate_api::Generation {
+        let Generation { number, applied, origin, summary, files } = self;
+        let file = |file: &WrittenFile| GenerationFile { name: file.name.clone(), bytes: file.text.len() };
+        tidegate_api::Generation {
+            number: *number,
+            applied: *applied,
+            origin: origin.to_string(),
+            summary: summary.clone(),
+            running: *number == running,
+            files: files.iter().map(file).collect(),
+        }
+    }
+
     fn text_bytes(&self) -> usize {
         self.files.iter().map(|file| file.text.len()).sum()
     }

@@ -3,7 +3,7 @@
 //! (`proxy::challenges`). What an operator sees of it is in `report`.
 
 use crate::control::Control;
-use crate::report::CertificateSource;
+
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use tidegate_acme::{
     Certificate, ChallengeChange, Fault, Issuing, Listens, NameStatus, News, OnDemandSite, Parts, Refusal, Timing, Wanted,
 };
+use tidegate_api::CertificateSource;
 use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, challenge_config};
 use tidegate_model::listening::{ListenerProtocol, listening, site_name};
 use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};

@@ -45,17 +45,13 @@ pub mod workers;
 mod wording;
 
 pub use bind::BindFault;
-pub use change::{Applied, ApplyOptions, ChangeFault};
+pub use change::{ApplyOptions, ChangeFault};
 pub use check::{Finding, Place, check};
 pub use control::Control;
-pub use edit::Edited;
 pub use endpoint::AdminListener;
-pub use explain::{ExplainRequest, Explanation, explain};
 pub use fault::StartFault;
 pub use handle::{ControlHandle, Stopped};
 pub use issuing::{CertificateUse, CertificateUses};
-pub use past::PastRequest;
-pub use plan::{Effect, Plan, plan};
 pub use run::{Prepared, StartOptions, prepare};
 pub use source::{Proposal, Source};
 pub use tag::Tag;

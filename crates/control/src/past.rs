@@ -2,47 +2,19 @@
 
 use crate::change::ChangeFault;
 use crate::control::Control;
-use crate::explain::{ExplainRequest, Explanation, explain};
+use crate::explain::{Question, explain};
 use crate::source::{Proposal, read};
 use jiff::Timestamp;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_model::{Configuration, Scheme};
+use tidegate_api::{Explanation, PastRequest, Word};
+use tidegate_model::Configuration;
 use tidegate_proxy::recent::{RECENT_MAX, RecentRequest, RequestId};
 use tidegate_proxy::worker::Worker;
 use tidegate_transport::{Sock, TokioSock};
 
 /// 128 bits.
 const ID_CHARS: usize = 32;
-
-#[derive(Debug, Clone)]
-pub struct PastRequest {
-    pub id: String,
-    pub answered: Timestamp,
-    pub duration: Duration,
-    pub status: u16,
-    pub retries: u32,
-    pub client_ip: IpAddr,
-    pub scheme: Scheme,
-    pub listen_port: u16,
-    pub method: String,
-    pub host: String,
-    pub path_and_query: String,
-    /// Its host or path was longer than what is kept.
-    pub is_cut: bool,
-    pub generation: u64,
-    pub site: Option<String>,
-    /// From 1, in file order.
-    pub route: Option<usize>,
-    pub pool: Option<String>,
-    pub server: Option<String>,
-    /// Why the proxy itself answered, or the exchange ended early.
-    pub reason: Option<&'static str>,
-    pub setting: Option<&'static str>,
-    /// What that generation says to a request like it, without its header fields; `Err` says why that is not known.
-    pub explanation: Result<Explanation, String>,
-}
 
 impl Control {
     /// Looks for a request among the last ones of every worker.
@@ -67,18 +39,19 @@ impl Control {
                 "the request {id} is not known\n  help: each worker keeps the last {RECENT_MAX} requests that failed, and as many that did not"
             ))
         })?;
-        found.explanation = self.explain_again(&found);
+        match found.unexplained.take().map_or_else(|| self.explain_again(&found), Err) {
+            Ok(explanation) => found.explanation = Some(explanation),
+            Err(why) => found.unexplained = Some(why),
+        }
+        found.text = render(&found);
         Ok(found)
     }
 
     fn explain_again(&self, past: &PastRequest) -> Result<Explanation, String> {
-        if past.is_cut {
-            return Err("its host or path is longer than what is kept of it".into());
-        }
         let configuration = self.configuration_of(past.generation)?;
-        let url = format!("{}://{}{}", past.scheme.as_str(), with_port(&past.host, past.listen_port), past.path_and_query);
+        let url = format!("{}://{}{}", past.scheme, with_port(&past.host, past.port), past.path_and_query);
         let headers: [&str; 0] = [];
-        let request = ExplainRequest::parse(&past.method, &url, &headers, Some(&past.client_ip.to_string()))?;
+        let request = Question::parse(&past.method, &url, &headers, Some(&past.client_ip.to_string()))?;
         explain(&configuration, &request)
     }
 
@@ -111,28 +84,66 @@ fn read_back<S: Sock>(id: &[u8], request: &RecentRequest<S>) -> PastRequest {
         (None, Some(past)) => (Some(&past.0), past.1.as_ref()),
         (None, None) => (None, None),
     };
+    let is_cut = request.host.is_cut() || request.target.is_cut();
     PastRequest {
         id: text(id),
         answered: Timestamp::from_second(request.answered_unix_seconds.cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH),
-        duration: Duration::from_micros(request.duration_us),
+        text: String::new(),
+        duration_us: request.duration_us,
         status: request.status,
         retries: request.retries,
         client_ip: request.client_ip,
-        scheme: request.scheme,
-        listen_port: request.listen_port,
+        scheme: request.scheme.as_str().into(),
+        port: request.listen_port,
         method: text(request.method.bytes()),
         host: text(request.host.bytes()),
         path_and_query: text(request.target.bytes()),
-        is_cut: request.host.is_cut() || request.target.is_cut(),
         generation: request.generation,
         site: request.site.as_ref().map(|site| site.compiled.name.to_string()),
         route: request.route.map(|route| route.0 as usize + 1),
         pool: name.map(ToString::to_string),
         server: server.map(ToString::to_string),
-        reason: request.reason,
-        setting: request.setting,
-        explanation: Err(String::new()),
+        reason: request.reason.map(Word::from),
+        setting: request.setting.map(Word::from),
+        explanation: None,
+        unexplained: is_cut.then(|| "its host or path is longer than what is kept of it".to_owned()),
     }
+}
+
+fn render(past: &PastRequest) -> String {
+    let mut text = format!(
+        "{} {}://{}{}\n  from {} on port {}, answered {} with {} after {:?}\n  by generation {}\n",
+        past.method,
+        past.scheme,
+        past.host,
+        past.path_and_query,
+        past.client_ip,
+        past.port,
+        past.answered,
+        past.status,
+        Duration::from_micros(past.duration_us),
+        past.generation
+    );
+    let mut line = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            text.push_str(&format!("  {name}: {value}\n"));
+        }
+    };
+    line("site", past.site.as_deref());
+    line("route", past.route.map(|rank| format!("number {rank} of the site")).as_deref());
+    line("pool", past.pool.as_deref());
+    line("server", past.server.as_deref());
+    line("tried again", (past.retries > 0).then(|| format!("{} times", past.retries)).as_deref());
+    line("reason", past.reason.as_deref());
+    line("setting", past.setting.as_deref());
+    if let Some(explanation) = &past.explanation {
+        text.push_str("\nA request like it, by that configuration, without its header fields:\n\n");
+        text.push_str(&explanation.text);
+    }
+    if let Some(why) = &past.unexplained {
+        text.push_str(&format!("\nIt cannot be explained further: {why}\n"));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,93 +1,36 @@
-//! What can be asked of a running process: its state as plain data, gathered on the control thread and from the workers. `admin` turns it into
-//! JSON; nothing here decides anything.
+//! What can be asked of a running process: its state, gathered on the control thread and from the workers, in the types of the JSON API.
+//! Nothing here decides anything.
 
 mod certificates;
 mod pools;
 mod staples;
 
-pub use self::certificates::{CertificateReport, CertificateSource, CertificateState, ObtainedReport};
 pub(crate) use self::pools::word;
-pub use self::pools::{PoolReport, ServerReport, SourceReport};
-pub use self::staples::{StapleReport, StapleState};
-pub use tidegate_acme::Fault as CertificateFault;
 
 use crate::change::ChangeFault;
-use crate::control::{Control, Refused};
-use crate::generations::{Generation, Origin};
-use crate::plan::{Plan, plan};
-pub use crate::shared_tickets::TicketSharingReport;
+use crate::control::Control;
+use crate::explain::{Question, add_running, explain};
+use crate::generations::Origin;
+use crate::plan::plan;
 use crate::source::{Proposal, Source, read};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
+use tidegate_api::{
+    AwaitsConfirmation, Connection, ConnectionCounts, Difference, Explanation, GenerationRequests, Generations, Listener,
+    Readiness, Status, Traffic,
+};
 use tidegate_config::read_regular;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;
-use tidegate_telemetry::{ReadinessState, Traffic};
+use tidegate_telemetry::ReadinessState;
 use tidegate_transport::TokioSock;
 
 /// Connections that one answer lists; the counts are of all.
 pub const CONNECTIONS_LISTED_MAX: usize = 10_000;
-
-#[derive(Debug, Clone)]
-pub struct Status {
-    pub process_id: u32,
-    pub started: Timestamp,
-    pub readiness: ReadinessState,
-    pub generation: u64,
-    pub applied: Timestamp,
-    pub origin: String,
-    /// What a restart would read.
-    pub source: String,
-    pub workers: usize,
-    /// Workers that end with their last connection.
-    pub workers_leaving: usize,
-    pub awaits_confirmation: Option<AwaitsConfirmation>,
-    pub refused: Option<Refused>,
-    /// Why a restart would bring another configuration than the one that runs.
-    pub drift: Vec<String>,
-    /// Where keys of session tickets are shared with other hosts.
-    pub ticket_sharing: Option<TicketSharingReport>,
-    pub listeners: Vec<ListenerStatus>,
-    /// Requests on their way by the generation with which they began, the newest last.
-    pub requests_by_generation: Vec<(u64, usize)>,
-    pub traffic: Traffic,
-}
-
-#[derive(Debug, Clone)]
-pub struct AwaitsConfirmation {
-    pub generation: u64,
-    pub back_to: u64,
-    pub left: Duration,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerStatus {
-    pub address: SocketAddr,
-    pub protocol: ListenerProtocol,
-    pub sockets: usize,
-    pub is_draining: bool,
-    /// Open connections by kind, in the order of `ConnectionKind::ALL`.
-    pub connections: [usize; ConnectionKind::ALL.len()],
-}
-
-#[derive(Debug, Clone)]
-pub struct ConnectionReport {
-    pub id: u64,
-    pub client: SocketAddr,
-    pub listener: SocketAddr,
-    pub kind: ConnectionKind,
-    pub opened: SystemTime,
-    pub requests: u64,
-    pub active: u32,
-    pub site: Option<String>,
-    /// Of its last request.
-    pub generation: u64,
-    pub is_draining: bool,
-}
 
 impl Control {
     pub fn status(&self) -> Status {
@@ -96,10 +39,16 @@ impl Control {
         for (generation, count) in self.workers.ask(Worker::requests_by_generation).into_iter().flatten() {
             *by_generation.entry(generation).or_default() += count;
         }
+        let traffic = self.registry().traffic();
         Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             process_id: std::process::id(),
             started: self.started,
-            readiness: self.readiness.state(),
+            readiness: match self.readiness.state() {
+                ReadinessState::Starting => Readiness::Starting,
+                ReadinessState::Ready => Readiness::Ready,
+                ReadinessState::Draining => Readiness::Draining,
+            },
             generation: self.generation(),
             applied: newest.map_or(self.started, |generation| generation.applied),
             origin: newest.map_or_else(String::new, |generation| generation.origin.to_string()),
@@ -109,36 +58,45 @@ impl Control {
             awaits_confirmation: self.pending.as_ref().map(|pending| AwaitsConfirmation {
                 generation: pending.generation,
                 back_to: pending.back_to,
-                left: pending.until.saturating_duration_since(Instant::now()),
+                seconds_left: pending.until.saturating_duration_since(Instant::now()).as_secs(),
             }),
             refused: self.refused.clone(),
             drift: self.drift(),
-            ticket_sharing: self.ticket_sharing.as_ref().map(|sharing| sharing.report(&self.tls.tickets)),
+            ticket_keys: self.ticket_sharing.as_ref().map(|sharing| sharing.report(&self.tls.tickets)),
             listeners: self.listeners(),
-            requests_by_generation: by_generation.into_iter().collect(),
-            traffic: self.registry().traffic(),
+            requests_by_generation: by_generation
+                .into_iter()
+                .map(|(generation, requests)| GenerationRequests { generation, requests })
+                .collect(),
+            traffic: Traffic {
+                requests: traffic.requests,
+                server_errors: traffic.server_errors,
+                handshakes: traffic.handshakes,
+                handshake_failures: traffic.handshake_failures,
+            },
         }
     }
 
-    fn listeners(&self) -> Vec<ListenerStatus> {
-        let mut listeners: BTreeMap<(SocketAddr, ListenerProtocol, bool), ListenerStatus> = BTreeMap::new();
-        for seen in self.workers.ask(listeners_of).into_iter().flatten() {
-            let key = (seen.address, seen.protocol, seen.is_draining);
-            let known =
-                listeners.entry(key).or_insert_with(|| ListenerStatus { connections: Default::default(), ..seen.clone() });
-            known.connections.iter_mut().zip(seen.connections).for_each(|(sum, count)| *sum += count);
+    pub fn listeners(&self) -> Vec<Listener> {
+        let mut listeners: BTreeMap<(SocketAddr, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]> = BTreeMap::new();
+        for (key, connections) in self.workers.ask(listeners_of).into_iter().flatten() {
+            let known = listeners.entry(key).or_default();
+            known.iter_mut().zip(connections).for_each(|(sum, count)| *sum += count);
         }
-        for listener in listeners.values_mut() {
-            listener.sockets = if listener.is_draining { 0 } else { self.sockets.count(listener.address) };
-        }
-        listeners
-            .into_values()
-            .filter(|listener| !listener.is_draining || listener.connections.iter().any(|count| *count > 0))
-            .collect()
+        // In the order of `ConnectionKind::ALL`.
+        let listener = |((address, protocol, draining), [handshake, http1, http2, tunnel]): CountsOfListener| Listener {
+            address,
+            scheme: protocol.as_str().into(),
+            sockets: if draining { 0 } else { self.sockets.count(address) },
+            draining,
+            connections: ConnectionCounts { handshake, http1, http2, tunnel },
+        };
+        let listeners = listeners.into_iter().map(listener);
+        listeners.filter(|listener| !listener.draining || listener.connections.sum() > 0).collect()
     }
 
     /// Open connections, the oldest first, at most [`CONNECTIONS_LISTED_MAX`]; and how many there are.
-    pub fn connections(&self) -> (Vec<ConnectionReport>, usize) {
+    pub fn connections(&self) -> (Vec<Connection>, usize) {
         let mut all: Vec<_> = self.workers.ask(connections_of).into_iter().flatten().collect();
         let count = all.len();
         all.sort_by_key(|connection| (connection.opened, connection.id));
@@ -147,8 +105,20 @@ impl Control {
     }
 
     /// The newest last.
-    pub fn generations(&self) -> Vec<Generation> {
-        self.generations.all().cloned().collect()
+    pub fn generations(&self) -> Generations {
+        let running = self.generation();
+        let generations = self.generations.all().map(|generation| generation.report(running)).collect();
+        Generations { running, previous: self.previous_generation(), generations }
+    }
+
+    /// Where a request would go, and how the servers are that it could go to.
+    pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
+        let mut explanation = explain(self.configuration(), question)?;
+        if let Some(explained) = &explanation.pool {
+            let running = self.pools().pools.into_iter().find(|pool| pool.name == explained.name);
+            add_running(&mut explanation, running.map(|pool| pool.servers).unwrap_or_default());
+        }
+        Ok(explanation)
     }
 
     /// What a roll-back without a number goes to.
@@ -157,7 +127,7 @@ impl Control {
     }
 
     /// What changed from one generation to another.
-    pub fn difference(&self, from: u64, to: u64) -> Result<Plan, ChangeFault> {
+    pub fn difference(&self, from: u64, to: u64) -> Result<Difference, ChangeFault> {
         let configuration = |number: u64| {
             let generation = self.generations.of_number(number).ok_or(ChangeFault::NoSuchGeneration(number))?;
             let written = Proposal::Written(generation.files.clone());
@@ -165,7 +135,7 @@ impl Control {
                 .map(|read| read.configuration)
                 .map_err(ChangeFault::Configuration)
         };
-        Ok(plan(&configuration(from)?, &configuration(to)?))
+        Ok(Difference { from, to, plan: plan(&configuration(from)?, &configuration(to)?) })
     }
 
     /// Why a restart would bring another configuration than the one that runs; empty when it would not. One sentence each.
@@ -200,37 +170,34 @@ impl Control {
     }
 }
 
-fn listeners_of(worker: &Worker<TokioSock>) -> Vec<ListenerStatus> {
+type CountsOfListener = ((SocketAddr, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]);
+
+/// Address, protocol and whether it drains; and open connections by kind.
+fn listeners_of(worker: &Worker<TokioSock>) -> Vec<CountsOfListener> {
     let mut listeners = Vec::new();
     worker.each_listener(|listener| {
         let mut connections = [0; ConnectionKind::ALL.len()];
         listener.each_connection(|facts| connections[facts.kind.get() as usize] += 1);
-        listeners.push(ListenerStatus {
-            address: listener.address,
-            protocol: listener.protocol(),
-            sockets: 0,
-            is_draining: listener.is_draining(),
-            connections,
-        });
+        listeners.push(((listener.address, listener.protocol(), listener.is_draining()), connections));
     });
     listeners
 }
 
-fn connections_of(worker: &Worker<TokioSock>) -> Vec<ConnectionReport> {
+fn connections_of(worker: &Worker<TokioSock>) -> Vec<Connection> {
     let mut connections = Vec::new();
     worker.each_listener(|listener| {
         listener.each_connection(|facts: &ConnectionFacts| {
-            connections.push(ConnectionReport {
+            connections.push(Connection {
                 id: facts.id,
                 client: facts.client.get(),
                 listener: listener.address,
-                kind: facts.kind.get(),
-                opened: facts.opened,
+                kind: facts.kind.get().as_str().into(),
+                opened: Timestamp::try_from(facts.opened).unwrap_or_default(),
                 requests: facts.requests.get(),
                 active: facts.active.get(),
                 site: facts.site.borrow().as_ref().map(ToString::to_string),
                 generation: facts.generation.get(),
-                is_draining: listener.is_draining(),
+                draining: listener.is_draining(),
             });
         });
     });

@@ -41,17 +41,6 @@ struct Seen {
     had_keys: bool,
 }
 
-/// As an operator sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TicketSharingReport {
-    pub storage: String,
-    /// When storage last answered without a fault.
-    pub read: Option<Timestamp>,
-    /// `None`: tickets are made with own keys.
-    pub shared_until: Option<Timestamp>,
-    pub fault: Option<String>,
-}
-
 impl Control {
     /// Begins, goes on or ends as the configuration that runs wants it.
     pub(crate) fn look_after_ticket_sharing(&mut self) {
@@ -77,10 +66,10 @@ impl Control {
 }
 
 impl TicketSharing {
-    pub fn report(&self, tickets: &TicketKeys) -> TicketSharingReport {
+    pub fn report(&self, tickets: &TicketKeys) -> tidegate_api::TicketKeys {
         let seen = locked(&self.seen);
         let until = tickets.shared_until_secs(now_secs());
-        TicketSharingReport {
+        tidegate_api::TicketKeys {
             storage: seen.place.clone(),
             read: seen.read,
             shared_until: until.and_then(|until| Timestamp::from_second(i64::try_from(until).ok()?).ok()),

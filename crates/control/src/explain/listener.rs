@@ -1,10 +1,11 @@
 //! The listening address that a request comes to, and what happens to its head there before anything is matched.
 
-use super::{ExplainRequest, ListenerSeen};
+use super::Question;
 use crate::wording;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use tidegate_api::ExplainedListener;
 use tidegate_model::listening::{Answering, ListenerProtocol, Listening, proxy_protocol_from, shown_address, trusted_proxies};
 use tidegate_model::{Configuration, HostPattern, Scheme, TcpTarget};
 use tidegate_routing::{Greeting, PassId, Router, SiteId, Taker};
@@ -38,7 +39,7 @@ impl<'a> Place<'a> {
     pub fn find(
         configuration: &Configuration,
         listening: &'a BTreeMap<SocketAddr, Listening<'a>>,
-        request: &ExplainRequest,
+        request: &Question,
     ) -> Option<Place<'a>> {
         let places = listening.iter().filter(|(address, _)| address.port() == request.port).map(|(address, listening)| {
             let sites = configuration.sites.len();
@@ -69,10 +70,10 @@ impl<'a> Place<'a> {
         (chosen < places.len()).then(|| Place { is_guess: true, ..places.swap_remove(chosen) })
     }
 
-    pub fn seen(&self) -> ListenerSeen {
-        ListenerSeen {
+    pub fn seen(&self) -> ExplainedListener {
+        ExplainedListener {
             address: self.address,
-            protocol: self.listening.protocol,
+            scheme: self.listening.protocol.as_str().into(),
             implied: self.listening.implied,
             trusted_proxies: self.trusted_proxies.iter().map(|network| wording::networks(&[*network])).collect(),
             proxy_protocol_from: self.proxy_protocol_from.iter().map(|network| wording::networks(&[*network])).collect(),
@@ -93,7 +94,7 @@ impl<'a> Place<'a> {
     }
 
     /// What passes the connection on before anybody looks at a request, and where to.
-    pub fn passed_on(&self, request: &ExplainRequest) -> Option<(String, &'a TcpTarget)> {
+    pub fn passed_on(&self, request: &Question) -> Option<(String, &'a TcpTarget)> {
         let greeting = match (request.scheme, request.host_ip()) {
             (Scheme::Http, _) => Greeting::NotTls,
             (Scheme::Https, Some(_)) => Greeting::NoName,
@@ -107,7 +108,7 @@ impl<'a> Place<'a> {
     }
 
     /// The site of the name in the handshake; without a name that of the address or the catch-all, else the first.
-    pub fn tls_site(&self, request: &ExplainRequest) -> Option<SiteId> {
+    pub fn tls_site(&self, request: &Question) -> Option<SiteId> {
         if self.listening.protocol != ListenerProtocol::Https {
             return None;
         }

@@ -8,7 +8,7 @@ use tidegate_wire::{HeadError, HeadLimits, Parsed, http1, parse_authority};
 
 /// A request that nobody sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExplainRequest {
+pub struct Question {
     /// In any case; methods are case sensitive.
     pub method: String,
     pub scheme: Scheme,
@@ -26,10 +26,10 @@ pub struct ExplainRequest {
 /// Whose request it is when nobody says.
 const DEFAULT_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-impl ExplainRequest {
+impl Question {
     /// `url` is `http[s]://host[:port][/path][?query]`, `headers` are lines `Name: value`, `from` is the client's IP address (127.0.0.1 when
     /// it is left out). `Err` says what is wrong and how to write it.
-    pub fn parse<H: AsRef<str>>(method: &str, url: &str, headers: &[H], from: Option<&str>) -> Result<ExplainRequest, String> {
+    pub fn parse<H: AsRef<str>>(method: &str, url: &str, headers: &[H], from: Option<&str>) -> Result<Question, String> {
         if !is_token(method) {
             return Err(format!("`{}` is not a method\n  help: for example `GET`", method.escape_debug()));
         }
@@ -44,7 +44,7 @@ impl ExplainRequest {
                 format!("`{}` is not an IP address\n  help: for example `192.0.2.7` or `2001:db8::1`", text.escape_debug())
             })?,
         };
-        let request = ExplainRequest {
+        let request = Question {
             method: method.to_owned(),
             scheme,
             host: String::from_utf8_lossy(parsed.host).into_owned(),
@@ -176,10 +176,10 @@ fn is_token(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::ExplainRequest;
+    use super::Question;
 
     fn check(method: &str, url: &str, headers: &[&str], from: Option<&str>, expected: &str) {
-        let seen = match ExplainRequest::parse(method, url, headers, from) {
+        let seen = match Question::parse(method, url, headers, from) {
             Ok(request) => format!("{} {} {:?} from {}", request.method, request.url(), request.headers, request.client_ip),
             Err(message) => message.lines().next().unwrap_or_default().to_owned(),
         };

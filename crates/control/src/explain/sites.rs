@@ -1,9 +1,9 @@
 //! Sites beyond the one that answers: whose certificate the handshake gets, and why the others are not asked.
 
 use super::listener::Place;
-use super::{CertificateSeen, CertificateSource, SitePassed, WhyNotSite};
 use crate::wording;
 use std::collections::BTreeMap;
+use tidegate_api::{ExplainedCertificate, PassedSite, WhyNotSite};
 use tidegate_model::listening::{redirect_site, site_name};
 use tidegate_model::{Configuration, HostPattern, Site, TlsSource};
 use tidegate_routing::{Router, SiteId};
@@ -12,15 +12,16 @@ use tidegate_routing::{Router, SiteId};
 const OTHER_SITES_MAX: usize = 30;
 
 /// `None`: it has no TLS.
-pub fn certificate(site: &Site) -> Option<CertificateSeen> {
-    let source = match &site.tls.source {
+pub fn certificate(site: &Site) -> Option<ExplainedCertificate> {
+    let (internal_ca, files) = match &site.tls.source {
         TlsSource::Off => return None,
-        TlsSource::Automatic | TlsSource::Internal => CertificateSource::InternalCa,
+        TlsSource::Automatic | TlsSource::Internal => (true, Vec::new()),
         TlsSource::Files(certificates) => {
-            CertificateSource::Files(certificates.iter().map(|certificate| certificate.cert.display().to_string()).collect())
+            (false, certificates.iter().map(|certificate| certificate.cert.display().to_string()).collect())
         }
     };
-    Some(CertificateSeen { site: site_name(site), source, min_version: site.tls.min_version, alpn: wording::alpn(&site.tls) })
+    let (site_name, min_version) = (site_name(site), wording::tls_version(site.tls.min_version).to_owned());
+    Some(ExplainedCertificate { site: site_name, internal_ca, files, min_version, alpn: wording::alpn(&site.tls) })
 }
 
 /// A connection made for one site may carry requests for another only then.
@@ -37,7 +38,7 @@ fn clients_are_known_alike(a: &Site, b: &Site) -> bool {
 }
 
 /// The sites of the listening address but the one that was found, in file order, and how many more there are.
-pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, found: Option<SiteId>) -> (Vec<SitePassed>, usize) {
+pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, found: Option<SiteId>) -> (Vec<PassedSite>, usize) {
     let mut hosts_of: BTreeMap<SiteId, Vec<&HostPattern>> = BTreeMap::new();
     for (answering, pattern) in &place.listening.hosts {
         hosts_of.entry(place.site_id(*answering)).or_default().push(pattern);
@@ -49,7 +50,7 @@ pub fn passed(configuration: &Configuration, place: &Place<'_>, host: &str, foun
         let site = configuration.sites.get(id.0 as usize).map_or(&redirect, |site| &**site);
         let fits = |pattern: &&HostPattern| Router::new([(id, *pattern)]).find_site(host.as_bytes(), place.local_ip).is_some();
         let why = if patterns.iter().any(fits) { WhyNotSite::LessSpecific } else { WhyNotSite::Host };
-        SitePassed { site: site_name(site), hosts: patterns.iter().map(|pattern| shown_host(pattern)).collect(), why }
+        PassedSite { site: site_name(site), hosts: patterns.iter().map(|pattern| shown_host(pattern)).collect(), why }
     };
     (hosts_of.into_iter().take(OTHER_SITES_MAX).map(entry).collect(), left_out)
 }

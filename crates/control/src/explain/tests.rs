@@ -1,7 +1,8 @@
 //! Questions and the lines of their answers that matter.
 
-use super::{ExplainRequest, Explanation, explain};
+use super::{Question, explain};
 use std::path::Path;
+use tidegate_api::Explanation;
 use tidegate_config::load_text;
 use tidegate_model::Configuration;
 
@@ -20,13 +21,13 @@ fn explained(text: &str, question: &str) -> Explanation {
             header => headers.push(header.replace(':', ": ")),
         }
     }
-    let request = ExplainRequest::parse(method, url, &headers, from).unwrap_or_else(|error| panic!("{question}: {error}"));
+    let request = Question::parse(method, url, &headers, from).unwrap_or_else(|error| panic!("{question}: {error}"));
     explain(&configuration(text), &request).unwrap_or_else(|error| panic!("{question}: {error}"))
 }
 
 /// A question is `METHOD URL [Name:value]… [from IP]`. Each expected line stands in the answer, in this order.
 fn check(text: &str, question: &str, expected: &[&str]) {
-    let rendered = explained(text, question).render();
+    let rendered = explained(text, question).text;
     let mut lines = rendered.lines();
     for line in expected {
         assert!(lines.any(|seen| seen == *line), "no line {line:?} for {question} in\n{rendered}");
@@ -35,7 +36,7 @@ fn check(text: &str, question: &str, expected: &[&str]) {
 }
 
 fn check_without(text: &str, question: &str, absent: &str) {
-    let rendered = explained(text, question).render();
+    let rendered = explained(text, question).text;
     assert!(!rendered.contains(absent), "{absent:?} for {question} in\n{rendered}");
 }
 
@@ -70,7 +71,7 @@ site "https://other.example" { tls "internal"; respond 200 }
 
 #[test]
 fn the_whole_of_an_answer() {
-    let rendered = explained(SHOP, "GET https://shop.test/api/./v1?x=1 from 192.0.2.9").render();
+    let rendered = explained(SHOP, "GET https://shop.test/api/./v1?x=1 from 192.0.2.9").text;
     let expected = r#"request      GET https://shop.test/api/./v1?x=1 from 192.0.2.9
 outcome      handed to the pool api
 listener     :443, https
@@ -230,7 +231,7 @@ fn heads_that_the_proxy_refuses() {
         &["outcome      refused with 400 path_escapes_root: the path leads above the root"],
     );
     let outcome = |question: &str, expected: &str| {
-        let seen = explained(text, question).render();
+        let seen = explained(text, question).text;
         assert!(seen.contains(&format!("outcome      refused with {expected}")), "{question}: {seen}");
     };
     outcome(&format!("GET http://a.test:8080/{}", "a".repeat(300)), "414 request_line_too_long");

@@ -1,10 +1,10 @@
 //! Listening addresses that come, go or change: derived from sites and from what is passed on, so that a site alone can open or close one.
 
 use super::settings::change;
-use super::{Change, Effect, ListenerChange, SettingChange};
 use crate::wording::{self, networks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies,
 };
@@ -19,12 +19,12 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerCha
     let mut changes = Vec::new();
     for (address, listening) in &old {
         if !new.contains_key(address) {
-            changes.push(entry(*address, listening, Change::Removed, Effect::ClientConnectionsDrained));
+            changes.push(entry(*address, listening, ChangeKind::Removed, Effect::ClientConnectionsDrained));
         }
     }
     for (address, listening) in &new {
         let Some(known) = old.get(address) else {
-            changes.push(entry(*address, listening, Change::Added, Effect::Untouched));
+            changes.push(entry(*address, listening, ChangeKind::Added, Effect::Untouched));
             continue;
         };
         let settings = setting_changes(*address, (before, known), (after, listening));
@@ -32,15 +32,16 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerCha
             // A connection in plain text cannot become one with TLS, nor the other way round.
             let touched = !known.protocol.is_akin(listening.protocol);
             let effect = if touched { Effect::ClientConnectionsDrained } else { Effect::Untouched };
-            changes.push(entry(*address, listening, Change::Changed(settings), effect));
+            changes.push(ListenerChange { settings, ..entry(*address, listening, ChangeKind::Changed, effect) });
         }
     }
     changes.sort_by_key(|change| change.address);
     changes
 }
 
-fn entry(address: SocketAddr, listening: &Listening<'_>, change: Change<Vec<SettingChange>>, effect: Effect) -> ListenerChange {
-    ListenerChange { address, protocol: listening.protocol, implied: listening.implied, change, effect }
+fn entry(address: SocketAddr, listening: &Listening<'_>, change: ChangeKind, effect: Effect) -> ListenerChange {
+    let (scheme, implied) = (listening.protocol.as_str().into(), listening.implied);
+    ListenerChange { address, scheme, implied, change, effect, settings: Vec::new() }
 }
 
 fn setting_changes(

@@ -12,137 +12,11 @@ mod sites;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use tidegate_api::Plan;
 use tidegate_model::Configuration;
-use tidegate_model::listening::ListenerProtocol;
-
-/// The difference of two configurations, in a stable order. Equal things are not in it, nor is an order that decides nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Plan {
-    /// Settings of the process.
-    pub settings: Vec<SettingChange>,
-    /// By address.
-    pub listeners: Vec<ListenerChange>,
-    /// Removed ones in their old order, then the others in their new order.
-    pub sites: Vec<SiteChange>,
-    /// As `sites`.
-    pub pools: Vec<PoolChange>,
-}
-
-/// What happens to a thing that is in both configurations, or only in one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change<D> {
-    Added,
-    Removed,
-    Changed(D),
-}
-
-/// What an item does to connections that are open when it is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Effect {
-    /// No connection is touched; requests from then on see the change.
-    Untouched,
-    /// Client connections of the address finish the requests in flight, for as long as `drain` lets them, and close.
-    ClientConnectionsDrained,
-    /// Requests in flight on the server finish, its idle connections close.
-    ServerConnectionsClose,
-    /// Workers end; client connections of theirs are kept until they end by themselves. Where the count comes from the machine
-    /// (`auto`), only if that is more than the new one.
-    WorkersLeave,
-}
-
-/// A setting that has another value. Both values are text as the file would have it, or [`HIDDEN_VALUE`]; one that is not set is empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingChange {
-    pub name: String,
-    pub before: String,
-    pub after: String,
-    pub effect: Effect,
-}
 
 /// Stands for both values of a setting that is a secret by its name.
-pub const HIDDEN_VALUE: &str = "(changed)";
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenerChange {
-    pub address: SocketAddr,
-    /// After the change, unless the address is removed.
-    pub protocol: ListenerProtocol,
-    /// Nobody wrote it: it redirects to HTTPS.
-    pub implied: bool,
-    pub change: Change<Vec<SettingChange>>,
-    pub effect: Effect,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SiteChange {
-    /// Its first address, which is what it is recognised by.
-    pub site: String,
-    pub change: Change<SiteDifference>,
-    pub effect: Effect,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SiteDifference {
-    pub addresses_added: Vec<String>,
-    pub addresses_removed: Vec<String>,
-    /// Of `tls`, and whether an address is redirected to from port 80.
-    pub settings: Vec<SettingChange>,
-    /// Steps that the site itself has.
-    pub steps: Vec<LineChange>,
-    /// Removed ones by their old rank, then the others by their new rank.
-    pub routes: Vec<RouteChange>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteChange {
-    /// Its place in the site, from 1: in the old configuration for a removed route, in the new one otherwise.
-    pub rank: usize,
-    /// `route "/api/*" → pool api`
-    pub title: String,
-    pub change: Change<RouteDifference>,
-}
-
-/// A route that is in both. One that only has another rank because others came or went is not in the plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RouteDifference {
-    /// Its old rank, from 1, when routes that were behind it are in front of it now, or the other way round.
-    pub moved_from: Option<usize>,
-    /// Its `match` lines, steps and answer.
-    pub lines: Vec<LineChange>,
-}
-
-/// A line of a block that came or went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LineChange {
-    Added(String),
-    Removed(String),
-    /// It reads the same, because what is different is not shown.
-    Hidden(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolChange {
-    pub pool: String,
-    pub change: Change<PoolDifference>,
-    /// Of a removed pool on the connections to its servers; those of a changed pool are with its servers.
-    pub effect: Effect,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PoolDifference {
-    pub settings: Vec<SettingChange>,
-    /// Removed ones in their old order, then the others in their new order.
-    pub servers: Vec<ServerChange>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerChange {
-    /// Its address, which is what it is recognised by.
-    pub server: String,
-    pub change: Change<Vec<SettingChange>>,
-    pub effect: Effect,
-}
+const HIDDEN_VALUE: &str = "(changed)";
 
 /// What applying `after` in the place of `before` would change. Linear in the size of both; what is equal is compared and not looked at
 /// further.
@@ -167,20 +41,20 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         drain: _,
         limits: _,
     } = before;
-    Plan {
+    let mut plan = Plan {
+        empty: false,
+        summary: String::new(),
+        text: String::new(),
         settings: settings::changes(before, after),
         listeners: listeners::changes(before, after),
         sites: sites::changes(sites, &after.sites),
         pools: pools::changes(pools, &after.pools),
-    }
-}
-
-impl Plan {
-    /// Nothing that anybody could notice changes.
-    pub fn is_empty(&self) -> bool {
-        let Plan { settings, listeners, sites, pools } = self;
-        settings.is_empty() && listeners.is_empty() && sites.is_empty() && pools.is_empty()
-    }
+    };
+    let Plan { empty: _, summary: _, text: _, settings, listeners, sites, pools } = &plan;
+    plan.empty = settings.is_empty() && listeners.is_empty() && sites.is_empty() && pools.is_empty();
+    plan.summary = render::summary(&plan);
+    plan.text = render::text(&plan);
+    plan
 }
 
 /// Positions in both lists of what two keys have in common, found without looking at equal neighbours twice: the equal start and end are

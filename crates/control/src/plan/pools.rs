@@ -1,32 +1,30 @@
 //! Pools and their servers: a pool is recognised by its name, a server by its address within the pool.
 
+use super::matched;
 use super::settings::{change, different_lists, hidden};
-use super::{Change, Effect, PoolChange, PoolDifference, ServerChange, SettingChange, matched};
 use crate::wording;
+use tidegate_api::{ChangeKind, Effect, PoolChange, ServerChange, SettingChange};
 use tidegate_model::{Pool, Server};
 
 pub fn changes(before: &[Pool], after: &[Pool]) -> Vec<PoolChange> {
     let found = matched(before, after, |pool| &*pool.name.0);
-    let mut changes: Vec<PoolChange> =
-        found.removed.iter().map(|pool| entry(pool, Change::Removed, Effect::ServerConnectionsClose)).collect();
-    for (old, new) in found.others {
-        let Some(old) = old else {
-            changes.push(entry(new, Change::Added, Effect::Untouched));
-            continue;
-        };
-        let difference = difference(old, new);
-        if difference != PoolDifference::default() {
-            changes.push(entry(new, Change::Changed(difference), Effect::Untouched));
+    let removed = found.removed.iter().map(|pool| entry(pool, ChangeKind::Removed, Effect::ServerConnectionsClose));
+    let others = found.others.into_iter().filter_map(|(old, new)| match old {
+        None => Some(entry(new, ChangeKind::Added, Effect::Untouched)),
+        Some(old) => {
+            let (settings, servers) = (settings(old, new), server_changes(&old.servers, &new.servers));
+            let differs = !settings.is_empty() || !servers.is_empty();
+            differs.then(|| PoolChange { settings, servers, ..entry(new, ChangeKind::Changed, Effect::Untouched) })
         }
-    }
-    changes
+    });
+    removed.chain(others).collect()
 }
 
-fn entry(pool: &Pool, change: Change<PoolDifference>, effect: Effect) -> PoolChange {
-    PoolChange { pool: pool.name.to_string(), change, effect }
+fn entry(pool: &Pool, change: ChangeKind, effect: Effect) -> PoolChange {
+    PoolChange { pool: pool.name.to_string(), change, effect, settings: Vec::new(), servers: Vec::new() }
 }
 
-fn difference(old: &Pool, new: &Pool) -> PoolDifference {
+fn settings(old: &Pool, new: &Pool) -> Vec<SettingChange> {
     let mut settings = different_lists(&wording::pool_settings(old), &wording::pool_settings(new));
     let secrets = wording::pool_secrets(old).into_iter().zip(wording::pool_secrets(new));
     for ((name, old_secrets), (_, new_secrets)) in secrets {
@@ -35,21 +33,22 @@ fn difference(old: &Pool, new: &Pool) -> PoolDifference {
             settings.push(hidden(name));
         }
     }
-    PoolDifference { settings, servers: server_changes(&old.servers, &new.servers) }
+    settings
 }
 
 fn server_changes(before: &[Server], after: &[Server]) -> Vec<ServerChange> {
-    let entry = |server: &Server, change, effect| ServerChange { server: server.address.to_string(), change, effect };
+    let entry = |server: &Server, change, effect, settings| {
+        let server = server.address.to_string();
+        ServerChange { server, change, effect, settings }
+    };
     let found = matched(before, after, |server| &server.address);
-    let mut changes: Vec<ServerChange> =
-        found.removed.iter().map(|server| entry(server, Change::Removed, Effect::ServerConnectionsClose)).collect();
-    for (old, new) in found.others {
-        changes.push(match old {
-            None => entry(new, Change::Added, Effect::Untouched),
-            Some(old) => entry(new, Change::Changed(server_settings(old, new)), Effect::Untouched),
-        });
-    }
-    changes
+    let removed = found.removed.iter();
+    let removed = removed.map(|server| entry(server, ChangeKind::Removed, Effect::ServerConnectionsClose, Vec::new()));
+    let others = found.others.into_iter().map(|(old, new)| match old {
+        None => entry(new, ChangeKind::Added, Effect::Untouched, Vec::new()),
+        Some(old) => entry(new, ChangeKind::Changed, Effect::Untouched, server_settings(old, new)),
+    });
+    removed.chain(others).collect()
 }
 
 fn server_settings(old: &Server, new: &Server) -> Vec<SettingChange> {

@@ -2,10 +2,11 @@
 //! it takes: first those that are equal in everything, then those with equal paths and conditions, then those with equal paths.
 
 use super::sites::{BlockLine, line_changes, step_lines};
-use super::{Change, RouteChange, RouteDifference, without_common_ends};
+use super::without_common_ends;
 use crate::wording;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
+use tidegate_api::{ChangeKind, RouteChange};
 use tidegate_model::Route;
 
 /// A new route and the old one that it was, by positions in the lists.
@@ -27,19 +28,21 @@ pub fn changes(before: &[Route], after: &[Route]) -> Vec<RouteChange> {
         pair_of_after[pair.after] = Some((pair.before, stays));
     }
     let rank = |position: usize| start + position + 1;
-    let entry =
-        |position: usize, route: &Route, change| RouteChange { rank: rank(position), title: wording::route_title(route), change };
+    let entry = |position: usize, route: &Route, change| {
+        let title = wording::route_title(route);
+        RouteChange { rank: rank(position), title, change, moved_from: None, lines: Vec::new() }
+    };
     let removed = before.iter().enumerate().filter(|(position, _)| !is_paired_before[*position]);
-    let mut changes: Vec<RouteChange> = removed.map(|(position, route)| entry(position, route, Change::Removed)).collect();
+    let mut changes: Vec<RouteChange> = removed.map(|(position, route)| entry(position, route, ChangeKind::Removed)).collect();
     for (position, new) in after.iter().enumerate() {
         let Some((old_position, stays)) = pair_of_after[position] else {
-            changes.push(entry(position, new, Change::Added));
+            changes.push(entry(position, new, ChangeKind::Added));
             continue;
         };
         let lines = line_changes(&lines(&before[old_position]), &lines(new));
         let moved_from = (!stays).then(|| rank(old_position));
         if moved_from.is_some() || !lines.is_empty() {
-            changes.push(entry(position, new, Change::Changed(RouteDifference { moved_from, lines })));
+            changes.push(RouteChange { moved_from, lines, ..entry(position, new, ChangeKind::Changed) });
         }
     }
     changes

@@ -1,7 +1,8 @@
 //! Settings with a name and a value: those of the process here, and how any of them are compared.
 
-use super::{Effect, HIDDEN_VALUE, SettingChange};
-use crate::wording::{self, Setting};
+use super::HIDDEN_VALUE;
+use crate::wording;
+use tidegate_api::{Effect, Setting, SettingChange};
 use tidegate_model::{Configuration, Log, Threads};
 
 /// Settings of the process that differ, in the order in which they are documented.
@@ -67,7 +68,7 @@ fn effect_of_threads(before: Threads, after: Threads) -> Effect {
 /// Those of two lists of the same settings that have another value.
 pub fn different<const N: usize>(before: [Setting; N], after: [Setting; N]) -> Vec<SettingChange> {
     let pairs = before.into_iter().zip(after).filter(|(old, new)| old.value != new.value);
-    pairs.map(|(old, new)| change(new.name, &old.value, &new.value)).collect()
+    pairs.map(|(old, new)| change(&new.name, &old.value, &new.value)).collect()
 }
 
 /// Those of two lists that have another value, or are in one of them only: their value in the other is empty.
@@ -75,9 +76,9 @@ pub fn different_lists(before: &[Setting], after: &[Setting]) -> Vec<SettingChan
     fn value_in<'s>(list: &'s [Setting], name: &str) -> Option<&'s str> {
         list.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
     }
-    let of_before = before.iter().map(|old| (old.name, old.value.as_str(), value_in(after, old.name).unwrap_or_default()));
-    let is_new = |setting: &&Setting| value_in(before, setting.name).is_none();
-    let of_after = after.iter().filter(is_new).map(|new| (new.name, "", new.value.as_str()));
+    let of_before = before.iter().map(|old| (&*old.name, old.value.as_str(), value_in(after, &old.name).unwrap_or_default()));
+    let is_new = |setting: &&Setting| value_in(before, &setting.name).is_none();
+    let of_after = after.iter().filter(is_new).map(|new| (&*new.name, "", new.value.as_str()));
     let changed = of_before.chain(of_after).filter(|(_, old, new)| old != new);
     changed.map(|(name, old, new)| change(name, old, new)).collect()
 }

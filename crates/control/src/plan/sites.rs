@@ -1,31 +1,38 @@
 //! Sites: recognised by their first address. Their addresses, TLS and steps are compared here, their routes in `routes`.
 
 use super::settings::{change, different, hidden};
-use super::{Change, Effect, LineChange, SettingChange, SiteChange, SiteDifference, matched, routes, without_common_ends};
+use super::{matched, routes, without_common_ends};
 use crate::wording;
 use std::sync::Arc;
+use tidegate_api::{ChangeKind, Effect, LineChange, LineKind, SettingChange, SiteChange};
 use tidegate_model::listening::site_name;
 use tidegate_model::{HostPattern, Scheme, Site, SiteAddress, Step};
 
 pub fn changes(before: &[Arc<Site>], after: &[Arc<Site>]) -> Vec<SiteChange> {
     let found = matched(before, after, |site| site.addresses.first().map(place));
-    let mut changes: Vec<SiteChange> = found.removed.iter().map(|site| entry(site, Change::Removed)).collect();
-    for (old, new) in found.others {
-        let Some(old) = old else {
-            changes.push(entry(new, Change::Added));
-            continue;
-        };
-        let difference = difference(old, new);
-        if difference != SiteDifference::default() {
-            changes.push(entry(new, Change::Changed(difference)));
+    let removed = found.removed.iter().map(|site| entry(site, ChangeKind::Removed));
+    let others = found.others.into_iter().filter_map(|(old, new)| match old {
+        None => Some(entry(new, ChangeKind::Added)),
+        Some(old) => {
+            let change = difference(old, new);
+            (change != entry(new, ChangeKind::Changed)).then_some(change)
         }
-    }
-    changes
+    });
+    removed.chain(others).collect()
 }
 
 /// What a site does to connections it does through its listening address, which has an entry of its own.
-fn entry(site: &Site, change: Change<SiteDifference>) -> SiteChange {
-    SiteChange { site: site_name(site), change, effect: Effect::Untouched }
+fn entry(site: &Site, change: ChangeKind) -> SiteChange {
+    SiteChange {
+        site: site_name(site),
+        change,
+        effect: Effect::Untouched,
+        addresses_added: Vec::new(),
+        addresses_removed: Vec::new(),
+        settings: Vec::new(),
+        steps: Vec::new(),
+        routes: Vec::new(),
+    }
 }
 
 /// What no two addresses have in common; whether port 80 redirects there is a setting.
@@ -33,7 +40,7 @@ fn place(address: &SiteAddress) -> (Scheme, &HostPattern, u16) {
     (address.scheme, &address.host, address.port)
 }
 
-fn difference(old: &Site, new: &Site) -> SiteDifference {
+fn difference(old: &Site, new: &Site) -> SiteChange {
     let Site { addresses, tls, steps, routes } = old;
     let mut settings = Vec::new();
     let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
@@ -42,12 +49,13 @@ fn difference(old: &Site, new: &Site) -> SiteDifference {
         // What is not shown of it are secrets of its `acme`.
         settings.extend(if different.is_empty() { vec![hidden("tls acme")] } else { different });
     }
-    SiteDifference {
+    SiteChange {
         addresses_added,
         addresses_removed,
         settings,
         steps: line_changes(&step_lines(steps), &step_lines(&new.steps)),
         routes: routes::changes(routes, &new.routes),
+        ..entry(new, ChangeKind::Changed)
     }
 }
 
@@ -102,10 +110,14 @@ pub fn line_changes(before: &[BlockLine], after: &[BlockLine]) -> Vec<LineChange
         let reads_the_same = |old: &BlockLine| new.is_some_and(|new| new.text == old.text && new.content != old.content);
         if let Some(old) = went.iter_mut().find(|old| old.is_some_and(reads_the_same)) {
             *old = None;
-            hidden.extend(new.take().map(|line| LineChange::Hidden(line.text.clone())));
+            hidden.extend(new.take().map(|line| said(LineKind::Hidden, line)));
         }
     }
-    let went = went.into_iter().flatten().map(|line| LineChange::Removed(line.text.clone()));
-    let came = came.into_iter().flatten().map(|line| LineChange::Added(line.text.clone()));
+    let went = went.into_iter().flatten().map(|line| said(LineKind::Removed, line));
+    let came = came.into_iter().flatten().map(|line| said(LineKind::Added, line));
     went.chain(hidden).chain(came).collect()
+}
+
+fn said(change: LineKind, line: &BlockLine) -> LineChange {
+    LineChange { change, text: line.text.clone() }
 }

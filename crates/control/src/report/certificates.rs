@@ -1,119 +1,49 @@
 //! Certificates as an operator sees them: those that sites answer with, and names whose certificates are obtained, with what is in the way of it.
 
-use super::staples::{StapleReport, is_revoked, staple_report};
+use super::staples::{is_revoked, staple_report};
 use crate::control::Control;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_acme::{Fault, Issuing, NameStatus, State};
-use tidegate_model::{Certificate, HostPattern, Scheme, TlsSource};
+use tidegate_api::{Certificate, CertificateFault, CertificateSource, CertificateState, Certificates, Obtained};
+use tidegate_model::{HostPattern, Scheme, TlsSource};
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct CertificateReport {
-    /// The first address of the site; of a name that nobody wrote it is empty.
-    pub site: String,
-    pub source: CertificateSource,
-    pub files: Vec<String>,
-    pub names: Vec<String>,
-    pub state: CertificateState,
-    pub not_before: Option<Timestamp>,
-    pub not_after: Option<Timestamp>,
-    pub key: Option<String>,
-    /// Of one that is obtained.
-    pub obtained: Option<ObtainedReport>,
-    /// Of one that names an OCSP responder, or demands a staple.
-    pub staple: Option<StapleReport>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CertificateSource {
-    Files,
-    InternalCa,
-    Acme,
-}
-
-impl CertificateSource {
-    /// As the API has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CertificateSource::Files => "files",
-            CertificateSource::InternalCa => "internal CA",
-            CertificateSource::Acme => "acme",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CertificateState {
-    Ready,
-    /// There is one, and it should have been renewed by now.
-    Late,
-    /// By us, or so says the OCSP responder. It is served until there is another.
-    Revoked,
-    /// Its time is over, and it is served all the same.
-    Expired,
-    /// There is none; the internal CA stands in.
-    Missing,
-    /// An order is on its way, or in line.
-    Ordering,
-    /// Storage was not read yet.
-    Reading,
-}
-
-impl CertificateState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CertificateState::Ready => "ready",
-            CertificateState::Late => "late",
-            CertificateState::Revoked => "revoked",
-            CertificateState::Expired => "expired",
-            CertificateState::Missing => "missing",
-            CertificateState::Ordering => "ordering",
-            CertificateState::Reading => "reading",
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct ObtainedReport {
-    pub serial: Option<String>,
-    /// The CA's directory.
-    pub directory: Option<String>,
-    pub renew_at: Option<Timestamp>,
-    pub failures_in_a_row: u32,
-    pub fault: Option<Fault>,
-    pub next_attempt_at: Option<Timestamp>,
+/// As the API has it.
+fn certificate_fault(Fault { at, cause, remedy }: Fault) -> CertificateFault {
+    CertificateFault { at, cause, remedy }
 }
 
 impl Control {
-    /// Those of sites, then names whose certificates are obtained.
-    pub fn certificates(&self) -> Vec<CertificateReport> {
-        let mut reports = self.certificates_of_sites();
+    /// Certificates of sites, then names whose certificates are obtained.
+    pub fn certificates(&self) -> Certificates {
+        let mut certificates = self.certificates_of_sites();
         let statuses = self.issuance.status();
-        if statuses.is_empty() {
-            return reports;
+        if !statuses.is_empty() {
+            let sites = self.sites_by_name();
+            certificates.extend(statuses.into_iter().map(|status| {
+                let site = sites.get(&status.name).cloned().unwrap_or_default();
+                self.obtained_report(site, status)
+            }));
         }
-        let sites = self.sites_by_name();
-        reports.extend(statuses.into_iter().map(|status| {
-            let site = sites.get(&status.name).cloned().unwrap_or_default();
-            self.obtained_report(site, status)
-        }));
-        reports
+        // What was reached within the hour that `names-per-hour` is for.
+        let on_demand = self.issuance.on_demand_fault(Timestamp::now()).map(certificate_fault);
+        Certificates { certificates, on_demand }
     }
 
-    pub(crate) fn certificates_of_sites(&self) -> Vec<CertificateReport> {
+    pub(crate) fn certificates_of_sites(&self) -> Vec<Certificate> {
         let mut reports = Vec::new();
         let now = Timestamp::now();
         for (site, tls) in self.configuration().sites.iter().zip(&self.running.certificates) {
             let Some(tls) = tls else { continue };
-            let (source, files): (_, &[Certificate]) = match &site.tls.source {
+            let (source, files): (_, &[tidegate_model::Certificate]) = match &site.tls.source {
                 TlsSource::Files(files) => (CertificateSource::Files, files),
                 TlsSource::Automatic | TlsSource::Internal | TlsSource::Off => (CertificateSource::InternalCa, &[]),
             };
             let paths = files.iter().flat_map(|file| std::iter::once(&file.cert).chain(&file.key));
             let files: Vec<String> = paths.map(|path| path.display().to_string()).collect();
             let are_stapled = tls.certificates.are_stapled();
-            reports.extend(tls.certificates.current().all().iter().map(|loaded| CertificateReport {
+            reports.extend(tls.certificates.current().all().iter().map(|loaded| Certificate {
                 site: site.addresses[0].to_string(),
                 source,
                 files: files.clone(),
@@ -135,7 +65,7 @@ impl Control {
         reports
     }
 
-    fn obtained_report(&self, site: String, status: NameStatus) -> CertificateReport {
+    fn obtained_report(&self, site: String, status: NameStatus) -> Certificate {
         let now = Timestamp::now();
         let loaded = self.tls.obtained.get(&status.name);
         let are_stapled = self.tls.obtained.are_stapled();
@@ -152,7 +82,7 @@ impl Control {
             State::Ready if status.is_late => CertificateState::Late,
             State::Ready => CertificateState::Ready,
         };
-        CertificateReport {
+        Certificate {
             site,
             source: CertificateSource::Acme,
             files: Vec::new(),
@@ -162,12 +92,12 @@ impl Control {
             not_after: status.not_after,
             staple: loaded.as_ref().and_then(|loaded| staple_report(loaded, are_stapled, now)),
             key: loaded.map(|loaded| loaded.facts.key_algorithm.to_string()),
-            obtained: Some(ObtainedReport {
+            obtained: Some(Obtained {
                 serial: status.serial,
                 directory: status.directory,
                 renew_at: status.renew_at,
                 failures_in_a_row: status.failures_in_a_row,
-                fault: status.last_fault,
+                fault: status.last_fault.map(certificate_fault),
                 next_attempt_at: status.next_attempt_at,
             }),
         }
@@ -186,11 +116,6 @@ impl Control {
             }
         }
         sites
-    }
-
-    /// Why names are not ordered on demand: what was reached within the hour that the bound is for.
-    pub fn on_demand_fault(&self) -> Option<Fault> {
-        self.issuance.on_demand_fault(Timestamp::now())
     }
 
     /// Who obtains certificates, to be asked for one without holding up this thread. `None`: no site has any obtained.

@@ -5,56 +5,16 @@ use crate::control::Control;
 use crate::discovery::SourceSeen;
 use crate::wording;
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use tidegate_api::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 use tidegate_balancing::Candidate;
 use tidegate_health::Seen;
-use tidegate_model::PoolName;
+use tidegate_model::{Discover, PoolName};
 use tidegate_proxy::worker::Worker;
-use tidegate_telemetry::{PoolTotals, ServerWord};
+use tidegate_telemetry::{ServerWord, UpstreamError};
 use tidegate_transport::TokioSock;
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tidegate_upstream::standing::Why;
-
-#[derive(Debug, Clone)]
-pub struct PoolReport {
-    pub name: String,
-    pub balance: &'static str,
-    pub servers: Vec<ServerReport>,
-    /// Where more of them come from.
-    pub sources: Vec<SourceReport>,
-    pub totals: PoolTotals,
-}
-
-#[derive(Debug, Clone)]
-pub struct SourceReport {
-    /// As it is written: `dns api.internal:8080`.
-    pub name: String,
-    pub seen: SourceSeen,
-}
-
-#[derive(Debug, Clone)]
-pub struct ServerReport {
-    pub address: String,
-    pub addresses: Vec<SocketAddr>,
-    pub weight: u32,
-    pub priority: u8,
-    pub zone: Option<String>,
-    /// Nobody wrote it: a source named it.
-    pub is_discovered: bool,
-    pub state: ServerWord,
-    /// Why it gets no requests, or fewer than its share; one line.
-    pub why: Option<String>,
-    /// When it is tried again.
-    pub tried_again_in: Option<Duration>,
-    /// How its checks went, where it has any; one line.
-    pub checks: Option<String>,
-    pub requests_in_flight: u32,
-    pub connections: u32,
-    /// Since the process began.
-    pub requests: u64,
-    pub failures: u64,
-}
 
 /// How a server stands, in the word that metrics, status and `explain` share.
 pub(crate) fn word(why: Option<&Why>) -> ServerWord {
@@ -70,52 +30,73 @@ pub(crate) fn word(why: Option<&Why>) -> ServerWord {
     }
 }
 
+fn state(word: ServerWord) -> ServerState {
+    match word {
+        ServerWord::Serving => ServerState::Serving,
+        ServerWord::Unknown => ServerState::Unknown,
+        ServerWord::Starting => ServerState::Starting,
+        ServerWord::Draining => ServerState::Draining,
+        ServerWord::Leaving => ServerState::Leaving,
+        ServerWord::Down => ServerState::Down,
+        ServerWord::Ejected => ServerState::Ejected,
+        ServerWord::Resting => ServerState::Resting,
+    }
+}
+
 impl Control {
-    pub fn pools(&self) -> Vec<PoolReport> {
+    pub fn pools(&self) -> Pools {
         let mut in_flight: HashMap<(PoolName, usize), u32> = HashMap::new();
         for (pool, server, count) in self.workers.ask(servers_of).into_iter().flatten() {
             *in_flight.entry((pool, server)).or_default() += count;
         }
-        let report = |pool: &CompiledPool| PoolReport {
-            name: pool.name.to_string(),
-            balance: pool.model.balance.name(),
-            totals: self.registry().pool_totals(&pool.name.0),
-            sources: pool
-                .model
-                .discover
-                .iter()
-                .map(|source| SourceReport { name: wording::discover(source), seen: self.followers.seen(source) })
-                .collect(),
-            servers: pool
-                .servers
-                .iter()
-                .enumerate()
-                .map(|(position, server)| {
-                    let requests = in_flight.get(&(pool.name.clone(), position)).copied().unwrap_or_default();
-                    self.server(pool, server, position, requests)
-                })
-                .collect(),
-        };
-        let mut pools: Vec<_> = self.running.snapshot.pools.iter().flatten().map(|pool| report(pool)).collect();
+        let pools = self.running.snapshot.pools.iter().flatten();
+        let mut pools: Vec<_> = pools.map(|pool| self.pool(pool, &in_flight)).collect();
         pools.sort_by(|a, b| a.name.cmp(&b.name));
-        pools
+        Pools { generation: self.generation(), pools }
     }
 
-    fn server(&self, pool: &CompiledPool, server: &CompiledServer, position: usize, requests_in_flight: u32) -> ServerReport {
+    fn pool(&self, pool: &CompiledPool, in_flight: &HashMap<(PoolName, usize), u32>) -> Pool {
+        let totals = self.registry().pool_totals(&pool.name.0);
+        let errors = UpstreamError::ALL.iter().zip(totals.errors).filter(|(_, count)| *count > 0);
+        let source = |source: &Discover| {
+            let SourceSeen { servers, fault } = self.followers.seen(source);
+            Source { name: wording::discover(source), servers, fault }
+        };
+        let server = |(position, server): (usize, &CompiledServer)| {
+            let requests = in_flight.get(&(pool.name.clone(), position)).copied().unwrap_or_default();
+            self.server(pool, server, position, requests)
+        };
+        Pool {
+            name: pool.name.to_string(),
+            balance: pool.model.balance.name().into(),
+            servers: pool.servers.iter().enumerate().map(server).collect(),
+            sources: pool.model.discover.iter().map(source).collect(),
+            requests: totals.requests,
+            retries: totals.retries,
+            errors: totals.errors.iter().sum(),
+            errors_by_reason: errors.map(|(error, count)| ErrorCount { reason: error.reason().into(), count }).collect(),
+            connections_opened: totals.connections_opened,
+            connections_reused: totals.connections_reused,
+            connections_active: totals.connections_active,
+            connections_idle: totals.connections_idle,
+        }
+    }
+
+    fn server(&self, pool: &CompiledPool, server: &CompiledServer, position: usize, requests_in_flight: u32) -> Server {
         let standing = &server.shared.standing;
         let why = standing.why(pool.model.slow_start, Instant::now());
         let totals = self.registry().server_totals(&pool.name.0, &server.authority);
         let seen = self.checkers.seen(&pool.name, &server.authority);
-        let mut report = ServerReport {
+        let mut report = Server {
             address: server.model.address.to_string(),
             addresses: server.addresses.clone(),
             weight: server.model.weight,
-            priority: server.model.priority,
+            priority: server.model.priority.into(),
             zone: server.model.zone.as_ref().map(ToString::to_string),
-            is_discovered: position >= pool.model.servers.len(),
-            state: word(why.as_ref()),
+            discovered: position >= pool.model.servers.len(),
+            state: state(word(why.as_ref())),
             why: None,
-            tried_again_in: None,
+            tried_again_in_seconds: None,
             checks: seen.as_ref().map(|seen| checks(seen, Instant::now())),
             requests_in_flight,
             connections: server.shared.open_connections(),
@@ -140,16 +121,17 @@ impl Control {
             Why::Starting(share) => format!("it came into use a while ago and gets {} % of its share", share * 100 / 256),
         });
         if why.is_none() && server.addresses.is_empty() {
-            report.state = ServerWord::Down;
+            report.state = ServerState::Down;
             report.why = Some("its name has no address".to_owned());
         }
-        report.tried_again_in = match why {
+        let tried_again_in = match why {
             Some(Why::Ejected(left) | Why::Unreachable(left) | Why::Paused(left)) => Some(left).filter(|left| !left.is_zero()),
             Some(Why::Down | Why::Unknown) => {
                 seen.and_then(|seen| seen.next_check).map(|at| at.saturating_duration_since(Instant::now()))
             }
             Some(Why::Drained | Why::Leaving | Why::Probed | Why::Starting(_)) | None => None,
         };
+        report.tried_again_in_seconds = tried_again_in.map(|left| left.as_secs_f64().ceil() as u64);
         report
     }
 

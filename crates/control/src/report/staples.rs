@@ -1,48 +1,9 @@
 //! What an operator sees of stapling for one certificate: what handshakes send, and what is in the way of it.
 
 use jiff::Timestamp;
-use tidegate_acme::Fault;
+use tidegate_api::{CertificateFault, Staple, StapleState};
 use tidegate_certs::{LoadedCertificate, StapleSlot};
 use tidegate_ocsp::Standing;
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct StapleReport {
-    pub state: StapleState,
-    /// Clients refuse the certificate without.
-    pub is_required: bool,
-    pub responder: Option<String>,
-    pub until: Option<Timestamp>,
-    pub revoked_at: Option<Timestamp>,
-    pub next_question_at: Option<Timestamp>,
-    pub failures_in_a_row: u32,
-    pub fault: Option<Fault>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StapleState {
-    Stapled,
-    /// The responder was not heard yet, and has not failed.
-    Waiting,
-    Failing,
-    Revoked,
-    /// Nobody can be asked.
-    Impossible,
-    /// By the configuration.
-    Off,
-}
-
-impl StapleState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StapleState::Stapled => "stapled",
-            StapleState::Waiting => "waiting",
-            StapleState::Failing => "failing",
-            StapleState::Revoked => "revoked",
-            StapleState::Impossible => "impossible",
-            StapleState::Off => "off",
-        }
-    }
-}
 
 /// By the responder's word. `is_on`: the site staples.
 pub(super) fn is_revoked(certificate: &LoadedCertificate, is_on: bool) -> bool {
@@ -51,7 +12,7 @@ pub(super) fn is_revoked(certificate: &LoadedCertificate, is_on: bool) -> bool {
 }
 
 /// `None` where there is nothing to be said. `is_on`: the site staples.
-pub(super) fn staple_report(certificate: &LoadedCertificate, is_on: bool, now: Timestamp) -> Option<StapleReport> {
+pub(super) fn staple_report(certificate: &LoadedCertificate, is_on: bool, now: Timestamp) -> Option<Staple> {
     let facts = certificate.facts.ocsp.as_deref()?;
     if let Some(slot) = certificate.staple.as_ref().filter(|_| is_on) {
         return Some(report_of(slot, now));
@@ -67,19 +28,19 @@ pub(super) fn staple_report(certificate: &LoadedCertificate, is_on: bool, now: T
             "the chain does not have the certificate that issued the first one, and answers cannot be verified without it";
         (StapleState::Impossible, Some((alone, "put the issuer's certificate behind the site's own in the same file")))
     };
-    Some(StapleReport {
+    Some(Staple {
         state,
-        is_required: facts.must_staple,
+        required: facts.must_staple,
         responder: facts.responder.clone(),
         until: None,
         revoked_at: None,
         next_question_at: None,
         failures_in_a_row: 0,
-        fault: problem.map(|(cause, remedy)| Fault { at: now, cause: cause.to_owned(), remedy: remedy.to_owned() }),
+        fault: problem.map(|(cause, remedy)| CertificateFault { at: now, cause: cause.to_owned(), remedy: remedy.to_owned() }),
     })
 }
 
-fn report_of(slot: &StapleSlot, now: Timestamp) -> StapleReport {
+fn report_of(slot: &StapleSlot, now: Timestamp) -> Staple {
     let course = slot.course();
     let until = course.stapled_until(now);
     let (state, revoked_at) = match course.standing() {
@@ -88,16 +49,16 @@ fn report_of(slot: &StapleSlot, now: Timestamp) -> StapleReport {
         Standing::Unheard | Standing::Good { .. } if course.failures_in_a_row() > 0 => (StapleState::Failing, None),
         Standing::Unheard | Standing::Good { .. } => (StapleState::Waiting, None),
     };
-    StapleReport {
+    Staple {
         state,
-        is_required: slot.is_required(),
+        required: slot.is_required(),
         responder: Some(slot.responder().to_owned()),
         until,
         revoked_at,
         // Before the first question it lies before all times.
         next_question_at: Some(course.next_at()).filter(|at| *at > Timestamp::MIN),
         failures_in_a_row: course.failures_in_a_row(),
-        fault: course.failure().map(|failure| Fault {
+        fault: course.failure().map(|failure| CertificateFault {
             at: failure.at,
             cause: failure.cause.clone(),
             remedy: failure.remedy.clone(),

@@ -1,6 +1,7 @@
 //! How certificates are obtained and where they are kept, in words. Secrets are never part of them.
 
-use super::{Setting, duration, joined, setting, yes_or_no};
+use super::{duration, joined, setting, yes_or_no};
+use tidegate_api::Setting;
 use tidegate_model::{Acme, AcmeAuthority, AcmeChanges, AcmeDns, AcmeKeyType, OnDemand, RedisAddress, Storage, Tls};
 
 /// `acme` of the process, spelled out.

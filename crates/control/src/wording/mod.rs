@@ -13,6 +13,7 @@ pub use pool::{discover, pool_secrets, pool_settings};
 use ipnet::IpNet;
 use std::path::PathBuf;
 use std::time::Duration;
+use tidegate_api::Setting;
 use tidegate_model::{
     AccessLog, AccessLogFormat, Admin, Cache, CacheStore, CipherName, ClientAuth, Compress, CompressLevel, Condition,
     ConditionKind, Cors, EncodedSlashes, Field, Files, HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Limits,
@@ -44,15 +45,8 @@ const SECRET_WORDS: [&str; 13] = [
     "signature",
 ];
 
-/// A setting with its value, as the file would have it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    pub name: &'static str,
-    pub value: String,
-}
-
 fn setting(name: &'static str, value: impl Into<String>) -> Setting {
-    Setting { name, value: value.into() }
+    Setting { name: name.into(), value: value.into() }
 }
 
 /// Whether values of that name stay unsaid. What comes from `{env.X}` and `{file.X}` is plain text in the model, so the name decides.

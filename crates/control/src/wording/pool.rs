@@ -1,7 +1,8 @@
 //! The settings of a pool in the words of its block, for `plan` and `explain`: one list, so that what one shows the other compares.
 //! Its servers are not among them.
 
-use super::{HIDDEN, Setting, duration, is_secret, name_of, setting, status_ranges, text_pattern, yes_or_no};
+use super::{HIDDEN, duration, is_secret, name_of, setting, status_ranges, text_pattern, yes_or_no};
+use tidegate_api::Setting;
 use tidegate_model::{
     Adaptive, Balance, Bounds, ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, Health, HttpProbe, KeepAlive,
     Outlier, Pool, Probe, Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Sticky, Timeouts, UpstreamTls,

@@ -6,8 +6,8 @@ use crate::cli::{Reach, Running};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use tidegate_admin::api::{Applied, ApplyRequest, Confirmed, DrainedConnections, Generations, NoOptions, PlanRequest, Planned};
 use tidegate_admin::client::Client;
+use tidegate_api::{Applied, ApplyRequest, Confirmed, DrainedConnections, Generations, NoOptions, PlanRequest, Planned};
 use tidegate_config::{load_path, load_text};
 
 /// What standard input is called in messages and in the history.

@@ -3,8 +3,8 @@
 use super::reach;
 use crate::cli::Running;
 use std::process::ExitCode;
-use tidegate_admin::api::{NoOptions, Pools, Server};
 use tidegate_admin::client::path_segment;
+use tidegate_api::{NoOptions, Pools, Server};
 
 /// `word` is `drain` or `undrain`, as the API has it.
 pub fn run(server: &str, word: &str, running: &Running) -> ExitCode {
@@ -41,13 +41,13 @@ fn split(word: &str, pools: &Pools) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::split;
-    use tidegate_admin::api::{Pool, Pools};
+    use tidegate_api::{Pool, Pools};
 
     #[test]
     fn the_pool_ends_where_its_name_does() {
         let pool = |name: &str| Pool {
             name: name.to_owned(),
-            balance: String::new(),
+            balance: "p2c".into(),
             servers: Vec::new(),
             sources: Vec::new(),
             requests: 0,

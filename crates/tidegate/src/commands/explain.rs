@@ -3,13 +3,13 @@
 use super::{fail, load, report};
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_control::{ExplainRequest, explain};
+use tidegate_control::explain::{Question, explain};
 
 /// Exit code of a request that no site or no route takes.
 const NOBODY: u8 = 2;
 
 pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Option<&str>) -> ExitCode {
-    let request = match ExplainRequest::parse(method, url, headers, from) {
+    let request = match Question::parse(method, url, headers, from) {
         Ok(request) => request,
         Err(message) => return fail(&message),
     };
@@ -18,8 +18,8 @@ pub fn run(config: &Path, method: &str, url: &str, headers: &[String], from: Opt
     let Some(configuration) = loaded.configuration else { return ExitCode::from(super::FAILED) };
     match explain(&configuration, &request) {
         Ok(explanation) => {
-            print!("{}", explanation.render());
-            if explanation.has_route() { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }
+            print!("{}", explanation.text);
+            if explanation.has_route { ExitCode::SUCCESS } else { ExitCode::from(NOBODY) }
         }
         Err(message) => fail(&message),
     }

@@ -4,8 +4,8 @@ use super::{fail, reach};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_admin::api::{ExplainRequest, Explanation, PastRequest};
 use tidegate_admin::client::Client;
+use tidegate_api::{ExplainRequest, Explanation, PastRequest};
 
 /// Exit code of a request that no site or no route takes, as `explain` has it.
 const NOBODY: u8 = 2;

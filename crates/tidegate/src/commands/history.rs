@@ -5,7 +5,7 @@ use super::status::time;
 use super::table::{COLUMNS, cut, table};
 use crate::cli::Running;
 use std::process::ExitCode;
-use tidegate_admin::api::{Difference, Generations};
+use tidegate_api::{Difference, Generations};
 
 pub fn run(from: Option<u64>, to: Option<u64>, running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
@@ -32,7 +32,7 @@ fn list(generations: &Generations) -> String {
         .rev()
         .map(|generation| {
             let number = format!("{}{}", generation.number, if generation.running { " *" } else { "" });
-            vec![number, time(&generation.applied), generation.origin.clone(), generation.summary.clone()]
+            vec![number, time(generation.applied), generation.origin.clone(), generation.summary.clone()]
         })
         .collect();
     let page = table(&["GENERATION", "APPLIED (UTC)", "BY", "WHAT"], &rows);
@@ -43,13 +43,13 @@ fn list(generations: &Generations) -> String {
 #[cfg(test)]
 mod tests {
     use super::list;
-    use tidegate_admin::api::{Generation, Generations};
+    use tidegate_api::{Generation, Generations};
 
     #[test]
     fn the_newest_is_first_and_the_running_one_marked() {
         let generation = |number: u64, origin: &str| Generation {
             number,
-            applied: "2026-11-20T10:00:00Z".into(),
+            applied: "2026-11-20T10:00:00Z".parse().unwrap(),
             origin: origin.into(),
             summary: "1 route changed".into(),
             running: number == 2,

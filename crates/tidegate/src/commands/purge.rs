@@ -3,7 +3,7 @@
 use super::reach;
 use crate::cli::Running;
 use std::process::ExitCode;
-use tidegate_admin::api::{PurgeRequest, Purged};
+use tidegate_api::{PurgeRequest, Purged};
 
 /// What to remove, as it was written.
 pub struct PurgeWanted {

@@ -6,7 +6,7 @@ use super::table::{labelled, table};
 use crate::cli::Running;
 use jiff::Timestamp;
 use std::process::ExitCode;
-use tidegate_admin::api::{Certificate, Certificates, Pools, ServerState, Status, TicketKeys};
+use tidegate_api::{Certificate, CertificateState, Certificates, Pools, ServerState, Status, TicketKeys};
 
 /// Certificates that end sooner are pointed out: renewals are done long before.
 const DAYS_WARNED: i64 = 14;
@@ -36,8 +36,8 @@ fn process(status: &Status) -> String {
     let mut page = String::new();
     let mut row = |label: &str, text: String| page.push_str(&labelled(label, &text));
     let readiness = status.readiness.as_str();
-    row("process", format!("{}, tidegate {}, {readiness}, started {}", status.process_id, status.version, time(&status.started)));
-    row("configuration", format!("generation {}, by {}, since {}", status.generation, status.origin, time(&status.applied)));
+    row("process", format!("{}, tidegate {}, {readiness}, started {}", status.process_id, status.version, time(status.started)));
+    row("configuration", format!("generation {}, by {}, since {}", status.generation, status.origin, time(status.applied)));
     if let Some(awaits) = &status.awaits_confirmation {
         let (generation, back_to, left) = (awaits.generation, awaits.back_to, awaits.seconds_left);
         row("confirm", format!("generation {generation} goes back to {back_to} in {left} s; `tidegate confirm` keeps it"));
@@ -46,7 +46,7 @@ fn process(status: &Status) -> String {
         row("drift", format!("after a restart: {drift}"));
     }
     if let Some(refused) = &status.refused {
-        row("refused", format!("{} by {}: {}", time(&refused.at), refused.by, refused.why));
+        row("refused", format!("{} by {}: {}", time(refused.at), refused.by, refused.why));
     }
     if let Some(keys) = &status.ticket_keys {
         row("ticket keys", ticket_keys(keys));
@@ -74,7 +74,7 @@ fn process(status: &Status) -> String {
 fn ticket_keys(keys: &TicketKeys) -> String {
     let TicketKeys { storage, read, shared_until, fault } = keys;
     let at_hand = match (shared_until, read) {
-        (Some(until), _) => format!("shared by {storage}, at hand until {}", time(until)),
+        (Some(until), _) => format!("shared by {storage}, at hand until {}", time(*until)),
         (None, None) => format!("OWN, until {storage} has been read"),
         (None, Some(_)) => format!("OWN, since {storage} gives none for this time"),
     };
@@ -82,10 +82,10 @@ fn ticket_keys(keys: &TicketKeys) -> String {
 }
 
 fn listeners(status: &Status) -> String {
-    let row = |listener: &tidegate_admin::api::Listener| {
+    let row = |listener: &tidegate_api::Listener| {
         let connections = &listener.connections;
         let counts = [connections.handshake, connections.http1, connections.http2, connections.tunnel];
-        let mut row = vec![listener.address.clone(), listener.scheme.clone()];
+        let mut row = vec![listener.address.to_string(), listener.scheme.to_string()];
         row.extend(counts.map(|count| count.to_string()));
         row.push(if listener.draining { "ends" } else { "" }.to_owned());
         row
@@ -125,7 +125,7 @@ fn servers(pools: &Pools) -> String {
 }
 
 /// A source that gives a pool no server, or cannot be asked.
-fn missing(pool: &str, source: &tidegate_admin::api::Source) -> Option<String> {
+fn missing(pool: &str, source: &tidegate_api::Source) -> Option<String> {
     let found = match source.servers {
         None => "has named no server yet",
         Some(0) => "names no server",
@@ -139,7 +139,7 @@ fn missing(pool: &str, source: &tidegate_admin::api::Source) -> Option<String> {
 }
 
 /// Why a server gets no requests, and when it is tried again.
-fn why(pool: &str, server: &tidegate_admin::api::Server) -> Option<String> {
+fn why(pool: &str, server: &tidegate_api::Server) -> Option<String> {
     let why = server.why.as_ref()?;
     let again = server.tried_again_in_seconds.map(|seconds| format!("; tried again in {seconds} s")).unwrap_or_default();
     let checks = server.checks.as_ref().filter(|_| matches!(server.state, ServerState::Down | ServerState::Unknown));
@@ -163,18 +163,17 @@ pub fn state(state: ServerState) -> &'static str {
 
 fn expiries(certificates: &Certificates, now: Timestamp) -> String {
     let row = |certificate: &Certificate| {
-        let end = certificate.not_after.as_deref();
         vec![
             certificate.names.join(" "),
-            certificate.source.clone(),
-            end.map_or_else(|| "none yet".to_owned(), time),
+            certificate.source.as_str().to_owned(),
+            certificate.not_after.map_or_else(|| "none yet".to_owned(), time),
             expiry(certificate, now),
         ]
     };
     let rows: Vec<Vec<String>> = certificates.certificates.iter().map(row).collect();
     let mut page = section(&["CERTIFICATE", "FROM", "VALID UNTIL (UTC)", ""], &rows);
     let on_demand = certificates.on_demand.as_ref();
-    let on_demand = on_demand.map(|fault| format!("on-demand: {}; {} (at {})\n", fault.cause, fault.remedy, time(&fault.at)));
+    let on_demand = on_demand.map(|fault| format!("on-demand: {}; {} (at {})\n", fault.cause, fault.remedy, time(fault.at)));
     let faults: Vec<String> = certificates.certificates.iter().filter_map(fault).chain(on_demand).collect();
     if !faults.is_empty() {
         page.push('\n');
@@ -185,21 +184,20 @@ fn expiries(certificates: &Certificates, now: Timestamp) -> String {
 
 /// How long a certificate is good for, or what is the matter with it.
 pub fn expiry(certificate: &Certificate, now: Timestamp) -> String {
-    let Some(end) = certificate.not_after.as_deref() else { return certificate.state.to_uppercase() };
-    match end.parse::<Timestamp>() {
-        Err(_) => String::new(),
-        Ok(_) if certificate.state == "revoked" => "REVOKED".to_owned(),
-        Ok(end) if end <= now => "EXPIRED".to_owned(),
-        Ok(end) => {
-            let hours = (end.as_second() - now.as_second()) / 3_600;
-            let days = hours / 24;
-            let (count, unit) = if days < 2 { (hours, "hour") } else { (days, "day") };
-            // What is obtained may live for six days, and says itself when it is late.
-            let is_soon = if certificate.obtained.is_some() { certificate.state == "late" } else { days < DAYS_WARNED };
-            let warning = if is_soon { "EXPIRES " } else { "" };
-            format!("{warning}in {count} {unit}{}", plural(count as usize))
-        }
+    let Some(end) = certificate.not_after else { return certificate.state.as_str().to_uppercase() };
+    if certificate.state == CertificateState::Revoked {
+        return "REVOKED".to_owned();
     }
+    if end <= now {
+        return "EXPIRED".to_owned();
+    }
+    let hours = (end.as_second() - now.as_second()) / 3_600;
+    let days = hours / 24;
+    let (count, unit) = if days < 2 { (hours, "hour") } else { (days, "day") };
+    // What is obtained may live for six days, and says itself when it is late.
+    let is_soon = if certificate.obtained.is_some() { certificate.state == CertificateState::Late } else { days < DAYS_WARNED };
+    let warning = if is_soon { "EXPIRES " } else { "" };
+    format!("{warning}in {count} {unit}{}", plural(count as usize))
 }
 
 /// What is the matter with a certificate, a line for each.
@@ -212,7 +210,7 @@ pub fn fault(certificate: &Certificate) -> Option<String> {
 fn not_stapled(certificate: &Certificate) -> Option<String> {
     let staple = certificate.staple.as_ref()?;
     let names = certificate.names.join(" ");
-    if let Some(at) = &staple.revoked_at {
+    if let Some(at) = staple.revoked_at {
         // What is done about it, or is in the way, is told as of every other that is obtained.
         if certificate.obtained.as_ref().is_some_and(|obtained| obtained.fault.is_some()) {
             return None;
@@ -234,7 +232,7 @@ fn not_stapled(certificate: &Certificate) -> Option<String> {
 fn not_obtained(certificate: &Certificate) -> Option<String> {
     let obtained = certificate.obtained.as_ref()?;
     let fault = obtained.fault.as_ref()?;
-    let again = obtained.next_attempt_at.as_deref().map(|at| format!("; tried again at {}", time(at))).unwrap_or_default();
+    let again = obtained.next_attempt_at.map(|at| format!("; tried again at {}", time(at))).unwrap_or_default();
     Some(format!("{}: {}; {}{again}\n", certificate.names.join(" "), fault.cause, fault.remedy))
 }
 
@@ -242,28 +240,29 @@ fn section(headings: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() { String::new() } else { format!("\n{}", table(headings, rows)) }
 }
 
-/// Seconds are enough for people. What is no time stays as it is.
-pub fn time(text: &str) -> String {
-    text.parse::<Timestamp>().map_or_else(|_| text.to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+/// Seconds are enough for people.
+pub fn time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::render;
     use jiff::Timestamp;
-    use tidegate_admin::api::{
-        AwaitsConfirmation, Certificate, CertificateFault, Certificates, ConnectionCounts, GenerationRequests, Listener,
-        Obtained, Pool, Pools, Readiness, Refused, Server, ServerState, Status, TicketKeys, Traffic,
+    use tidegate_api::{
+        AwaitsConfirmation, Certificate, CertificateFault, CertificateSource, CertificateState, Certificates, ConnectionCounts,
+        GenerationRequests, Listener, Obtained, Pool, Pools, Readiness, Refused, Server, ServerState, Status, TicketKeys,
+        Traffic,
     };
 
     pub fn status() -> Status {
         Status {
             version: "0.1.0".into(),
             process_id: 4711,
-            started: "2026-11-20T10:00:00.123Z".into(),
+            started: "2026-11-20T10:00:00.123Z".parse().unwrap(),
             readiness: Readiness::Ready,
             generation: 5,
-            applied: "2026-11-20T11:00:00Z".into(),
+            applied: "2026-11-20T11:00:00Z".parse().unwrap(),
             origin: "apply /etc/tidegate/tidegate.kdl".into(),
             source: "/etc/tidegate/tidegate.kdl".into(),
             workers: 2,
@@ -273,7 +272,7 @@ pub mod tests {
             drift: Vec::new(),
             ticket_keys: None,
             listeners: vec![Listener {
-                address: "0.0.0.0:443".into(),
+                address: "0.0.0.0:443".parse().unwrap(),
                 scheme: "https".into(),
                 sockets: 2,
                 draining: false,
@@ -287,7 +286,7 @@ pub mod tests {
     pub fn pools() -> Pools {
         let server = |address: &str, state: ServerState, requests_in_flight: u32| Server {
             address: address.into(),
-            addresses: vec![address.into()],
+            addresses: vec![address.parse().unwrap()],
             weight: 1,
             priority: u32::from(state == ServerState::Draining),
             zone: None,
@@ -312,7 +311,7 @@ pub mod tests {
                 name: "app".into(),
                 balance: "p2c".into(),
                 servers,
-                sources: vec![tidegate_admin::api::Source {
+                sources: vec![tidegate_api::Source {
                     name: "dns api.internal:8080".into(),
                     servers: None,
                     fault: Some("the resolver is silent".into()),
@@ -332,32 +331,32 @@ pub mod tests {
     fn certificate(name: &str, not_after: &str) -> Certificate {
         Certificate {
             site: format!("https://{name}"),
-            source: "files".into(),
+            source: CertificateSource::Files,
             files: Vec::new(),
             names: vec![name.into(), format!("www.{name}")],
-            state: "ready".into(),
-            not_before: Some("2026-01-01T00:00:00Z".into()),
-            not_after: Some(not_after.into()),
+            state: CertificateState::Ready,
+            not_before: Some("2026-01-01T00:00:00Z".parse().unwrap()),
+            not_after: Some(not_after.parse().unwrap()),
             key: Some("ECDSA P-256".into()),
             obtained: None,
             staple: None,
         }
     }
 
-    fn obtained(name: &str, state: &str, not_after: Option<&str>, cause: Option<&str>) -> Certificate {
+    fn obtained(name: &str, state: CertificateState, not_after: Option<&str>, cause: Option<&str>) -> Certificate {
         let fault = |cause: &str| CertificateFault {
-            at: "2026-11-20T11:00:00Z".into(),
+            at: "2026-11-20T11:00:00Z".parse().unwrap(),
             cause: cause.into(),
             remedy: "point its A record to this machine".into(),
         };
         Certificate {
             site: format!("https://{name}"),
-            source: "acme".into(),
+            source: CertificateSource::Acme,
             files: Vec::new(),
             names: vec![name.into()],
-            state: state.into(),
+            state,
             not_before: None,
-            not_after: not_after.map(Into::into),
+            not_after: not_after.map(|end| end.parse().unwrap()),
             key: None,
             obtained: Some(Obtained {
                 serial: None,
@@ -365,7 +364,7 @@ pub mod tests {
                 renew_at: None,
                 failures_in_a_row: u32::from(cause.is_some()),
                 fault: cause.map(fault),
-                next_attempt_at: cause.map(|_| "2026-11-20T13:00:00Z".into()),
+                next_attempt_at: cause.map(|_| "2026-11-20T13:00:00Z".parse().unwrap()),
             }),
             staple: None,
         }
@@ -376,8 +375,8 @@ pub mod tests {
             certificate("a.example", "2027-03-01T12:00:00Z"),
             certificate("b.example", "2026-11-29T12:00:00Z"),
             certificate("c.example", "2026-11-01T00:00:00Z"),
-            obtained("d.example", "missing", None, Some("the name does not exist")),
-            obtained("e.example", "ready", Some("2026-11-25T00:00:00Z"), None),
+            obtained("d.example", CertificateState::Missing, None, Some("the name does not exist")),
+            obtained("e.example", CertificateState::Ready, Some("2026-11-25T00:00:00Z"), None),
         ];
         let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
         let page = render(status, &pools(), &Certificates { certificates, on_demand: None }, now);
@@ -425,12 +424,12 @@ d.example: the name does not exist; point its A record to this machine; tried ag
         status.awaits_confirmation = Some(AwaitsConfirmation { generation: 5, back_to: 4, seconds_left: 43 });
         status.drift = vec!["/etc/tidegate/tidegate.kdl has another text than generation 5 that runs ".repeat(2)];
         let why = "error: the site has no address\n  help: give it one".to_owned();
-        status.refused = Some(Refused { at: "2026-11-20T11:30:00Z".into(), by: "SIGHUP".into(), why });
+        status.refused = Some(Refused { at: "2026-11-20T11:30:00Z".parse().unwrap(), by: "SIGHUP".into(), why });
         status.requests_by_generation.insert(0, GenerationRequests { generation: 3, requests: 1 });
         status.workers_leaving = 1;
         status.ticket_keys = Some(TicketKeys {
             storage: "redis://10.0.0.5:6379/0 prefix=edge:".into(),
-            read: Some("2026-11-20T02:00:00Z".into()),
+            read: Some("2026-11-20T02:00:00Z".parse().unwrap()),
             shared_until: None,
             fault: Some("it is away".into()),
         });

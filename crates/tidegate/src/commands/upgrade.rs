@@ -4,7 +4,7 @@ use super::reach;
 use crate::cli::Running;
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_admin::api::{UpgradeRequest, Upgraded};
+use tidegate_api::{UpgradeRequest, Upgraded};
 
 pub fn run(binary: Option<&Path>, running: &Running) -> ExitCode {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();

@@ -6,8 +6,8 @@ use crate::commands::status::{expiry, fault, time};
 use crate::commands::table::{labelled, table};
 use jiff::Timestamp;
 use std::process::ExitCode;
-use tidegate_admin::api::{Certificate, CertificateChanged, Certificates, NoOptions, RevokeRequest, Staple};
 use tidegate_admin::client::{Client, ClientFault, path_segment};
+use tidegate_api::{Certificate, CertificateChanged, Certificates, NoOptions, RevokeRequest, Staple};
 
 pub fn list(json: bool, running: &Running) -> ExitCode {
     reach::with(reach::running(running), |client| {
@@ -84,8 +84,8 @@ fn page_of_all(certificates: &[Certificate], now: Timestamp) -> String {
         return "no site has a certificate\n".to_owned();
     }
     let row = |one: &Certificate| {
-        let renewed = one.obtained.as_ref().and_then(|obtained| obtained.renew_at.as_deref()).map_or_else(String::new, time);
-        vec![one.names.join(" "), one.source.clone(), one.state.clone(), expiry(one, now), renewed]
+        let renewed = one.obtained.as_ref().and_then(|obtained| obtained.renew_at).map_or_else(String::new, time);
+        vec![one.names.join(" "), one.source.as_str().to_owned(), one.state.as_str().to_owned(), expiry(one, now), renewed]
     };
     let rows: Vec<Vec<String>> = certificates.iter().map(row).collect();
     let mut page = table(&["NAME", "FROM", "STATE", "ENDS", "RENEWAL (UTC)"], &rows);
@@ -106,45 +106,45 @@ fn page_of_one(one: &Certificate, now: Timestamp) -> String {
     };
     row("names", &one.names.join(" "));
     row("site", &one.site);
-    row("from", &one.source);
+    row("from", one.source.as_str());
     row("files", &one.files.join(" "));
-    row("state", &one.state);
+    row("state", one.state.as_str());
     row("key", one.key.as_deref().unwrap_or_default());
-    row("valid from", &one.not_before.as_deref().map(time).unwrap_or_default());
-    if let Some(end) = &one.not_after {
+    row("valid from", &one.not_before.map(time).unwrap_or_default());
+    if let Some(end) = one.not_after {
         row("valid until", &format!("{}, {}", time(end), expiry(one, now)));
     }
     if let Some(obtained) = &one.obtained {
         row("issued by", obtained.directory.as_deref().unwrap_or_default());
         row("serial", obtained.serial.as_deref().unwrap_or_default());
-        row("renewed at", &obtained.renew_at.as_deref().map(time).unwrap_or_default());
+        row("renewed at", &obtained.renew_at.map(time).unwrap_or_default());
         if let Some(fault) = &obtained.fault {
-            row("fault", &format!("{}: {}", time(&fault.at), fault.cause));
+            row("fault", &format!("{}: {}", time(fault.at), fault.cause));
             row("remedy", &fault.remedy);
         }
         if obtained.failures_in_a_row > 0 {
             row("failures", &format!("{} in a row", obtained.failures_in_a_row));
         }
-        row("tried again", &obtained.next_attempt_at.as_deref().map(time).unwrap_or_default());
+        row("tried again", &obtained.next_attempt_at.map(time).unwrap_or_default());
     }
     if let Some(staple) = &one.staple {
         row("OCSP staple", &staple_text(staple));
         row("  responder", staple.responder.as_deref().unwrap_or_default());
         if let Some(fault) = &staple.fault {
-            row("  fault", &format!("{}: {}", time(&fault.at), fault.cause));
+            row("  fault", &format!("{}: {}", time(fault.at), fault.cause));
             row("  remedy", &fault.remedy);
         }
-        row("  asked again", &staple.next_question_at.as_deref().map(time).unwrap_or_default());
+        row("  asked again", &staple.next_question_at.map(time).unwrap_or_default());
     }
     page
 }
 
 /// `stapled until …`, or why not.
 fn staple_text(staple: &Staple) -> String {
-    let state = match (&staple.until, &staple.revoked_at) {
+    let state = match (staple.until, staple.revoked_at) {
         (_, Some(at)) => format!("none: the certificate was revoked at {}", time(at)),
-        (Some(until), None) => format!("{} until {}", staple.state, time(until)),
-        (None, None) => format!("none: {}", staple.state),
+        (Some(until), None) => format!("{} until {}", staple.state.as_str(), time(until)),
+        (None, None) => format!("none: {}", staple.state.as_str()),
     };
     if staple.required && staple.until.is_none() { state + "; browsers refuse the certificate without one" } else { state }
 }
@@ -153,15 +153,15 @@ fn staple_text(staple: &Staple) -> String {
 mod tests {
     use super::{is_of, page_of_all, page_of_one};
     use jiff::Timestamp;
-    use tidegate_admin::api::{Certificate, CertificateFault, Obtained, Staple};
+    use tidegate_api::{Certificate, CertificateFault, CertificateSource, CertificateState, Obtained, Staple, StapleState};
 
     fn failing() -> Certificate {
         Certificate {
             site: "https://a.example".into(),
-            source: "acme".into(),
+            source: CertificateSource::Acme,
             files: Vec::new(),
             names: vec!["a.example".into()],
-            state: "missing".into(),
+            state: CertificateState::Missing,
             not_before: None,
             not_after: None,
             key: None,
@@ -171,11 +171,11 @@ mod tests {
                 renew_at: None,
                 failures_in_a_row: 2,
                 fault: Some(CertificateFault {
-                    at: "2026-11-20T11:00:00Z".into(),
+                    at: "2026-11-20T11:00:00Z".parse().unwrap(),
                     cause: "a.example has no address".into(),
                     remedy: "add an A or AAAA record".into(),
                 }),
-                next_attempt_at: Some("2026-11-20T13:00:00Z".into()),
+                next_attempt_at: Some("2026-11-20T13:00:00Z".parse().unwrap()),
             }),
             staple: None,
         }
@@ -211,24 +211,29 @@ tried again   2026-11-20 13:00:00
     #[test]
     fn what_is_stapled_is_shown_and_a_fault_only_where_browsers_insist_on_it() {
         let stapled = Staple {
-            state: "stapled".into(),
+            state: StapleState::Stapled,
             required: true,
             responder: Some("http://ocsp.example/".into()),
-            until: Some("2026-11-27T12:00:00Z".into()),
+            until: Some("2026-11-27T12:00:00Z".parse().unwrap()),
             revoked_at: None,
-            next_question_at: Some("2026-11-24T12:00:00Z".into()),
+            next_question_at: Some("2026-11-24T12:00:00Z".parse().unwrap()),
             failures_in_a_row: 0,
             fault: None,
         };
         let refused = Staple {
-            state: "failing".into(),
+            state: StapleState::Failing,
             until: None,
             failures_in_a_row: 1,
-            fault: Some(CertificateFault { at: "2026-11-20T11:00:00Z".into(), cause: "it hangs".into(), remedy: "wait".into() }),
+            fault: Some(CertificateFault {
+                at: "2026-11-20T11:00:00Z".parse().unwrap(),
+                cause: "it hangs".into(),
+                remedy: "wait".into(),
+            }),
             ..stapled.clone()
         };
         let optional = Staple { required: false, ..refused.clone() };
-        let revoked = Staple { state: "revoked".into(), revoked_at: Some("2026-11-19T00:00:00Z".into()), ..optional.clone() };
+        let revoked =
+            Staple { state: StapleState::Revoked, revoked_at: Some("2026-11-19T00:00:00Z".parse().unwrap()), ..optional.clone() };
         let now: Timestamp = "2026-11-20T12:00:00Z".parse().unwrap();
         let check = |staple: Staple, shown: &str, listed: &str| {
             let certificate = Certificate { obtained: None, staple: Some(staple), ..failing() };

@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
-use tidegate_admin::api::ServerState;
+use tidegate_api::ServerState;
 
 /// Listeners that are shown; the others are counted.
 const LISTENERS_SHOWN: usize = 6;

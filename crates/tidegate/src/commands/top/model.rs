@@ -1,7 +1,7 @@
 //! Two looks at a process in, rates and rows out. Pure: no clock, no terminal.
 
 use std::cmp::Ordering;
-use tidegate_admin::api::{Pools, ServerState, Status};
+use tidegate_api::{Pools, ServerState, Status};
 
 /// One look.
 #[derive(Debug, Clone)]
@@ -114,11 +114,11 @@ fn warnings(status: &Status) -> Vec<String> {
     warnings
 }
 
-fn listener(listener: &tidegate_admin::api::Listener) -> ListenerRow {
+fn listener(listener: &tidegate_api::Listener) -> ListenerRow {
     let connections = &listener.connections;
     ListenerRow {
-        address: listener.address.clone(),
-        scheme: listener.scheme.clone(),
+        address: listener.address.to_string(),
+        scheme: listener.scheme.to_string(),
         connections: [connections.handshake, connections.http1, connections.http2, connections.tunnel],
         is_draining: listener.draining,
     }
@@ -174,7 +174,7 @@ fn order(a: &ServerRow, b: &ServerRow, sort: Sort) -> Ordering {
 mod tests {
     use super::{Rates, Sample, Sort, view};
     use crate::commands::status::tests::{pools, status};
-    use tidegate_admin::api::AwaitsConfirmation;
+    use tidegate_api::AwaitsConfirmation;
 
     fn sample(seconds: f64, requests: u64, errors: u64) -> Sample {
         let mut sample = Sample { seconds, status: status(), pools: pools() };

@@ -1,6 +1,7 @@
 //! The certificates that sites answer with. No key is ever in them, only where it was read from.
 
-use super::schema::object;
+use crate::schema::{object, words};
+use jiff::Timestamp;
 
 object! {
     /// The certificates that sites answer with.
@@ -17,14 +18,14 @@ object! {
         /// The site's first address; empty for a name that nobody wrote.
         pub site: String,
         /// `files`, `internal CA` or `acme`.
-        pub source: String,
+        pub source: CertificateSource,
         pub files: Vec<String>,
         pub names: Vec<String>,
         /// `ready`, `late` (it ends soon and was not renewed), `revoked` (by the word of its OCSP responder), `expired`, `missing` (the internal CA stands in), `ordering` or `reading` (storage was not read yet).
-        pub state: String,
+        pub state: CertificateState,
         /// Absent while there is none.
-        pub not_before: Option<String>,
-        pub not_after: Option<String>,
+        pub not_before: Option<Timestamp>,
+        pub not_after: Option<Timestamp>,
         /// The algorithm of its key.
         pub key: Option<String>,
         /// Only with `acme`.
@@ -34,20 +35,60 @@ object! {
     }
 }
 
+words! {
+    pub text CertificateSource {
+        Files = "files",
+        InternalCa = "internal CA",
+        Acme = "acme",
+    }
+}
+
+words! {
+    pub text CertificateState {
+        Ready = "ready",
+        /// There is one, and it should have been renewed by now.
+        Late = "late",
+        /// By us, or so says the OCSP responder. It is served until there is another.
+        Revoked = "revoked",
+        /// Its time is over, and it is served all the same.
+        Expired = "expired",
+        /// There is none; the internal CA stands in.
+        Missing = "missing",
+        /// An order is on its way, or in line.
+        Ordering = "ordering",
+        /// Storage was not read yet.
+        Reading = "reading",
+    }
+}
+
+words! {
+    pub text StapleState {
+        Stapled = "stapled",
+        /// The responder was not heard yet, and has not failed.
+        Waiting = "waiting",
+        Failing = "failing",
+        Revoked = "revoked",
+        /// Nobody can be asked.
+        Impossible = "impossible",
+        /// By the configuration.
+        Off = "off",
+    }
+}
+
 object! {
     /// What is sent along in handshakes about the standing of a certificate (OCSP).
     pub struct Staple {
         /// `stapled`, `waiting` (there is no answer yet), `failing` (there is none that can be sent), `revoked`, `impossible` (nobody can be asked) or `off`.
-        pub state: String,
+        pub state: StapleState,
         /// Clients refuse the certificate without a staple.
         pub required: bool,
         /// The one in the certificate.
         pub responder: Option<String>,
         /// When what is sent ends.
-        pub until: Option<String>,
-        pub revoked_at: Option<String>,
+        pub until: Option<Timestamp>,
+        pub revoked_at: Option<Timestamp>,
         /// When the responder is asked next.
-        pub next_question_at: Option<String>,
+        pub next_question_at: Option<Timestamp>,
         pub failures_in_a_row: u32,
         /// Why there is none, or why there will be none soon.
         pub fault: Option<CertificateFault>,
@@ -60,18 +101,18 @@ object! {
         pub serial: Option<String>,
         /// The directory of the CA that issued it.
         pub directory: Option<String>,
-        pub renew_at: Option<String>,
+        pub renew_at: Option<Timestamp>,
         pub failures_in_a_row: u32,
         /// Why the last attempt failed.
         pub fault: Option<CertificateFault>,
-        pub next_attempt_at: Option<String>,
+        pub next_attempt_at: Option<Timestamp>,
     }
 }
 
 object! {
     /// Why an attempt failed, and what to do.
     pub struct CertificateFault {
-        pub at: String,
+        pub at: Timestamp,
         pub cause: String,
         pub remedy: String,
     }

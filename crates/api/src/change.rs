@@ -1,7 +1,8 @@
 //! Requests that change something, and what they answer.
 
-use super::plan::Plan;
-use super::schema::object;
+use crate::Plan;
+use crate::schema::object;
+use std::net::SocketAddr;
 
 object! {
     /// A configuration: a file, a text, or without either what the process was started with, read again.
@@ -53,7 +54,7 @@ object! {
 object! {
     /// Connections of a listener that a change would end, gently.
     pub struct DrainedConnections {
-        pub listener: String,
+        pub listener: SocketAddr,
         pub connections: usize,
     }
 }

@@ -1,7 +1,10 @@
 //! JSON Schema of what the API takes and gives. The macros make a type and its description from one text, so that neither can have a member
 //! that the other lacks. The document that they end up in is made by `openapi`.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 
 /// Schemas by the names of their types.
 pub type Components = Map<String, Value>;
@@ -13,6 +16,9 @@ pub trait Described {
     /// The schema of a value; types with a name are put into `known` and referred to.
     fn schema(known: &mut Components) -> Value;
 }
+
+/// A word of a set that other crates know, such as a scheme; clients see a string.
+pub type Word = Cow<'static, str>;
 
 macro_rules! described_as {
     ($($kind:ty: $schema:tt;)*) => { $(
@@ -27,6 +33,10 @@ macro_rules! described_as {
 described_as! {
     String: { "type": "string" };
     Box<str>: { "type": "string" };
+    Word: { "type": "string" };
+    Timestamp: { "type": "string" };
+    SocketAddr: { "type": "string" };
+    IpAddr: { "type": "string" };
     bool: { "type": "boolean" };
     f64: { "type": "number" };
     u16: { "type": "integer", "minimum": 0 };
@@ -86,6 +96,7 @@ pub fn object_schema(about: &str, is_closed: bool, members: Vec<Member>) -> Valu
 }
 
 /// A struct with serde's derives and its schema.
+#[macro_export]
 macro_rules! object {
     (
         $(#[doc = $about:literal])*
@@ -101,9 +112,9 @@ macro_rules! object {
             $( $(#[doc = $doc])* pub $field: $kind, )*
         }
 
-        impl $crate::api::schema::Described for $name {
-            fn schema(known: &mut $crate::api::schema::Components) -> serde_json::Value {
-                use $crate::api::schema;
+        impl $crate::schema::Described for $name {
+            fn schema(known: &mut $crate::schema::Components) -> serde_json::Value {
+                use $crate::schema;
                 const NAME: &str = stringify!($name);
                 if !known.contains_key(NAME) {
                     // A type may contain itself: its name is known before its members are looked at.
@@ -123,11 +134,33 @@ macro_rules! object {
     };
 }
 
-/// A closed set of words with its schema.
+/// A closed set of words. The schema of an `enum` lists them; that of a `text` is any string, so that a later version may have more.
+#[macro_export]
 macro_rules! words {
+    ($(#[doc = $about:literal])* pub enum $name:ident { $($variants:tt)* }) => {
+        $crate::words! { @type $(#[doc = $about])* $name { $($variants)* } }
+
+        impl $crate::schema::Described for $name {
+            fn schema(known: &mut $crate::schema::Components) -> serde_json::Value {
+                let words: Vec<&str> = $name::ALL.iter().map(|word| word.as_str()).collect();
+                let about = concat!("", $($about),*).trim();
+                let schema = serde_json::json!({ "type": "string", "description": about, "enum": words });
+                known.insert(stringify!($name).to_owned(), schema);
+                $crate::schema::reference(stringify!($name))
+            }
+        }
+    };
+    ($(#[doc = $about:literal])* pub text $name:ident { $($variants:tt)* }) => {
+        $crate::words! { @type $(#[doc = $about])* $name { $($variants)* } }
+
+        impl $crate::schema::Described for $name {
+            fn schema(known: &mut $crate::schema::Components) -> serde_json::Value {
+                $crate::schema::of::<String>(known)
+            }
+        }
+    };
     (
-        $(#[doc = $about:literal])*
-        pub enum $name:ident {
+        @type $(#[doc = $about:literal])* $name:ident {
             $( $(#[doc = $doc:literal])* $variant:ident = $word:literal, )*
         }
     ) => {
@@ -138,28 +171,18 @@ macro_rules! words {
         }
 
         impl $name {
+            pub const ALL: &[$name] = &[ $( $name::$variant ),* ];
+
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $( $name::$variant => $word, )*
                 }
             }
         }
-
-        impl $crate::api::schema::Described for $name {
-            fn schema(known: &mut $crate::api::schema::Components) -> serde_json::Value {
-                let schema = serde_json::json!({
-                    "type": "string",
-                    "description": concat!("", $($about),*).trim(),
-                    "enum": [$($word),*],
-                });
-                known.insert(stringify!($name).to_owned(), schema);
-                $crate::api::schema::reference(stringify!($name))
-            }
-        }
     };
 }
 
-pub(crate) use {object, words};
+pub use {object, words};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,9 @@
 //! The state of the process, its listening addresses and open connections.
 
-use super::schema::{object, words};
+use crate::schema::Word;
+use crate::schema::{object, words};
+use jiff::Timestamp;
+use std::net::SocketAddr;
 
 object! {
     /// The state of the process.
@@ -8,12 +11,12 @@ object! {
         pub version: String,
         pub process_id: u32,
         /// RFC 3339, as all times here.
-        pub started: String,
+        pub started: Timestamp,
         pub readiness: Readiness,
         /// The number of the configuration that runs; it grows with every change.
         pub generation: u64,
         /// Since when it runs.
-        pub applied: String,
+        pub applied: Timestamp,
         /// What it came by: `start`, `SIGHUP`, `apply FILE` and so on.
         pub origin: String,
         /// What a restart would read.
@@ -41,9 +44,9 @@ object! {
     pub struct TicketKeys {
         pub storage: String,
         /// When the storage was last read or written without a fault.
-        pub read: Option<String>,
+        pub read: Option<Timestamp>,
         /// Until when there are shared keys to make tickets with. Without it tickets are made with own keys, which other hosts do not know.
-        pub shared_until: Option<String>,
+        pub shared_until: Option<Timestamp>,
         /// Why the storage gives or takes no keys, and what to do.
         pub fault: Option<String>,
     }
@@ -71,7 +74,7 @@ object! {
 object! {
     /// A change that was refused.
     pub struct Refused {
-        pub at: String,
+        pub at: Timestamp,
         /// What it came by.
         pub by: String,
         pub why: String,
@@ -107,9 +110,9 @@ object! {
 object! {
     /// A listening address.
     pub struct Listener {
-        pub address: String,
+        pub address: SocketAddr,
         /// `http` or `https`.
-        pub scheme: String,
+        pub scheme: Word,
         /// Listening sockets: one for each worker.
         pub sockets: usize,
         /// No configuration has it any more; its connections end.
@@ -149,11 +152,11 @@ object! {
     /// An open connection of a client.
     pub struct Connection {
         pub id: u64,
-        pub client: String,
-        pub listener: String,
+        pub client: SocketAddr,
+        pub listener: SocketAddr,
         /// `handshake`, `http/1`, `http/2` or `tunnel`.
-        pub kind: String,
-        pub opened: String,
+        pub kind: Word,
+        pub opened: Timestamp,
         /// Requests that began on it.
         pub requests: u64,
         /// Requests on their way.

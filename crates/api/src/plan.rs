@@ -1,6 +1,8 @@
 //! What a change does, as data and as text. Parts that do not apply to a kind of change are empty.
 
-use super::schema::{object, words};
+use crate::schema::Word;
+use crate::schema::{object, words};
+use std::net::SocketAddr;
 
 object! {
     /// What a change does to what runs.
@@ -48,8 +50,8 @@ object! {
 
 object! {
     pub struct ListenerChange {
-        pub address: String,
-        pub scheme: String,
+        pub address: SocketAddr,
+        pub scheme: Word,
         /// Nobody wrote it: it redirects to HTTPS.
         pub implied: bool,
         pub change: ChangeKind,

@@ -1,7 +1,10 @@
 //! A request that has ended, by its id.
 
-use super::explain::Explanation;
-use super::schema::object;
+use crate::Explanation;
+use crate::schema::Word;
+use crate::schema::object;
+use jiff::Timestamp;
+use std::net::IpAddr;
 
 object! {
     /// What was decided about a request, and what the configuration of that time says to one like it.
@@ -10,14 +13,14 @@ object! {
         /// Everything as text for a terminal.
         pub text: String,
         /// When its answer began, RFC 3339; a fraction of a second is not kept.
-        pub answered: String,
+        pub answered: Timestamp,
         pub duration_us: u64,
         pub status: u16,
         /// Attempts after the first.
         pub retries: u32,
-        pub client_ip: String,
+        pub client_ip: IpAddr,
         pub method: String,
-        pub scheme: String,
+        pub scheme: Word,
         pub host: String,
         pub path_and_query: String,
         /// The port that it came in on.
@@ -30,8 +33,8 @@ object! {
         pub pool: Option<String>,
         pub server: Option<String>,
         /// Why the proxy itself answered, or the exchange ended early; as in the access log.
-        pub reason: Option<String>,
-        pub setting: Option<String>,
+        pub reason: Option<Word>,
+        pub setting: Option<Word>,
         /// Without its header fields, which are not kept.
         pub explanation: Option<Explanation>,
         /// Why there is no explanation.

@@ -1,6 +1,6 @@
 //! What the cache holds, and what is to be removed from it.
 
-use super::schema::object;
+use crate::schema::object;
 
 object! {
     /// What the cache holds and has done since the process began.

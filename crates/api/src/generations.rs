@@ -1,7 +1,8 @@
 //! The configurations that ran. Their texts may hold secrets and are not given out.
 
-use super::plan::Plan;
-use super::schema::object;
+use crate::Plan;
+use crate::schema::object;
+use jiff::Timestamp;
 
 object! {
     /// The configurations that ran, the newest last.
@@ -18,7 +19,7 @@ object! {
     /// A configuration that ran.
     pub struct Generation {
         pub number: u64,
-        pub applied: String,
+        pub applied: Timestamp,
         /// What it came by.
         pub origin: String,
         /// What it changed, in one line.

@@ -1,5 +1,5 @@
-//! What the API takes and gives, as plain data that both sides share: the endpoint writes it, the client reads it. Members that are absent are
-//! `null`, and later versions only add members. How an answer is gathered is in `handlers`, which addresses there are in `routes`.
+//! What the JSON API takes and gives, as plain data: `control` and `explain` fill it, `admin` writes it, the command line reads it. Members that
+//! are absent are `null`, and later versions only add members. Nothing is gathered or decided here; which addresses there are is in `admin`.
 
 mod cache;
 mod certificates;
@@ -9,12 +9,14 @@ mod generations;
 mod past;
 mod plan;
 mod pools;
-mod problem;
 pub mod schema;
 mod status;
 
 pub use cache::{Cache, CacheDisk, PurgeRequest, Purged};
-pub use certificates::{Certificate, CertificateChanged, CertificateFault, Certificates, Obtained, RevokeRequest, Staple};
+pub use certificates::{
+    Certificate, CertificateChanged, CertificateFault, CertificateSource, CertificateState, Certificates, Obtained,
+    RevokeRequest, Staple, StapleState,
+};
 pub use change::{
     Applied, ApplyRequest, Confirmed, DrainedConnections, Edited, NoOptions, PlanRequest, Planned, UnwrittenFile, UpgradeRequest,
     Upgraded,
@@ -30,7 +32,7 @@ pub use plan::{
     SiteChange,
 };
 pub use pools::{ErrorCount, Pool, Pools, Server, ServerState, Source};
-pub use problem::{PROBLEM_TYPE, Problem};
+pub use schema::Word;
 pub use status::{
     AwaitsConfirmation, Connection, ConnectionCounts, Connections, GenerationRequests, Listener, Listeners, Readiness, Refused,
     Status, TicketKeys, Traffic,

@@ -1,7 +1,9 @@
 //! Where a request would go. Nothing is sent.
 
-use super::pools::ServerState;
-use super::schema::{object, words};
+use crate::ServerState;
+use crate::schema::Word;
+use crate::schema::{object, words};
+use std::net::{IpAddr, SocketAddr};
 
 object! {
     /// A request that nobody sends.
@@ -49,7 +51,7 @@ object! {
         /// Normalised; empty when the head was refused.
         pub path: String,
         pub query: Option<String>,
-        pub client: String,
+        pub client: IpAddr,
     }
 }
 
@@ -92,8 +94,8 @@ words! {
 
 object! {
     pub struct ExplainedListener {
-        pub address: String,
-        pub scheme: String,
+        pub address: SocketAddr,
+        pub scheme: Word,
         /// Nobody wrote it: it redirects to HTTPS.
         pub implied: bool,
         pub trusted_proxies: Vec<String>,
@@ -155,7 +157,7 @@ object! {
 
 object! {
     pub struct Setting {
-        pub name: String,
+        pub name: Word,
         pub value: String,
     }
 }

@@ -1,6 +1,8 @@
 //! Pools and their servers as they are now.
 
-use super::schema::{object, words};
+use crate::schema::Word;
+use crate::schema::{object, words};
+use std::net::SocketAddr;
 
 object! {
     /// Every pool.
@@ -15,7 +17,7 @@ object! {
     /// A pool, with counts since the process began.
     pub struct Pool {
         pub name: String,
-        pub balance: String,
+        pub balance: Word,
         pub servers: Vec<Server>,
         /// Where more of them come from.
         pub sources: Vec<Source>,
@@ -49,7 +51,7 @@ object! {
     /// How often upstream requests failed for a reason.
     pub struct ErrorCount {
         /// As in metrics and the access log.
-        pub reason: String,
+        pub reason: Word,
         pub count: u64,
     }
 }
@@ -60,7 +62,7 @@ object! {
         /// As configured, or as a source of servers names it.
         pub address: String,
         /// What it was looked up to.
-        pub addresses: Vec<String>,
+        pub addresses: Vec<SocketAddr>,
         pub weight: u32,
         /// Servers of a higher number are used only when none of a lower one can be; a backup is 1.
         pub priority: u32,
