@@ -15,9 +15,9 @@ use tidegate_api::{
     UpgradeRequest, Upgraded,
 };
 use tidegate_control::cache::PurgeRequest as CachePurge;
-use tidegate_control::explain::Question;
 use tidegate_control::report::CONNECTIONS_LISTED_MAX;
 use tidegate_control::{ApplyOptions, ChangeFault, Control, ControlHandle, Tag};
+use tidegate_explain::Question;
 use tokio::sync::oneshot;
 
 pub type Answer = Result<Response, Problem>;

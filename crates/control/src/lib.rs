@@ -1,6 +1,6 @@
 //! From a configuration to working threads, and from one configuration to the next: find certificates and addresses, compile, bind, publish,
-//! drain. Beside that, what can be said of configurations without running them: what one needs (`check`), what a change would do (`plan`),
-//! where a request goes (`explain`). No text is parsed here (`config` does), and no request is served (`proxy` does).
+//! drain. Beside that, what a configuration needs of the machine (`check`). No text is parsed here (`config` does), no request is served
+//! (`proxy` does), and what a change would do or where a request would go is said by `explain`.
 //! Start at `run`, the life of the process, and `change`, the life of a change.
 
 pub mod background;
@@ -14,7 +14,6 @@ pub mod control;
 pub mod discovery;
 pub mod edit;
 pub mod endpoint;
-pub mod explain;
 pub mod fault;
 pub mod generations;
 pub mod handle;
@@ -23,7 +22,6 @@ mod issuing;
 pub mod memory;
 pub mod names;
 pub mod past;
-pub mod plan;
 pub mod pools;
 pub mod report;
 mod rewrite;
@@ -41,8 +39,6 @@ pub mod tag;
 mod tickets;
 pub mod watch;
 pub mod workers;
-
-mod wording;
 
 pub use bind::BindFault;
 pub use change::{ApplyOptions, ChangeFault};

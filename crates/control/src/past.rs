@@ -2,12 +2,12 @@
 
 use crate::change::ChangeFault;
 use crate::control::Control;
-use crate::explain::{Question, explain};
 use crate::source::{Proposal, read};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_api::{Explanation, PastRequest, Word};
+use tidegate_explain::{Question, explain};
 use tidegate_model::Configuration;
 use tidegate_proxy::recent::{RECENT_MAX, RecentRequest, RequestId};
 use tidegate_proxy::worker::Worker;

@@ -9,9 +9,7 @@ pub(crate) use self::pools::word;
 
 use crate::change::ChangeFault;
 use crate::control::Control;
-use crate::explain::{Question, add_running, explain};
 use crate::generations::Origin;
-use crate::plan::plan;
 use crate::source::{Proposal, Source, read};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -23,6 +21,8 @@ use tidegate_api::{
     Readiness, Status, Traffic,
 };
 use tidegate_config::read_regular;
+use tidegate_explain::plan;
+use tidegate_explain::{Question, add_running, explain};
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_proxy::listening::{ConnectionFacts, ConnectionKind};
 use tidegate_proxy::worker::Worker;

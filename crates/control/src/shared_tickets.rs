@@ -2,7 +2,6 @@
 //! When that is, and which key is used, is decided by `certs::SharedKeys`; where keys come from otherwise is in `tickets`.
 
 use crate::control::Control;
-use crate::wording;
 use jiff::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +52,7 @@ impl Control {
             return;
         }
         let storage = configuration.storage.clone();
-        let seen = Arc::new(Mutex::new(Seen { place: wording::storage(&storage), ..Seen::default() }));
+        let seen = Arc::new(Mutex::new(Seen { place: tidegate_explain::storage(&storage), ..Seen::default() }));
         let sharing = Sharing {
             storage: storage.clone(),
             state_dir: self.state_dir().to_owned(),

@@ -35,7 +35,6 @@ mod forwarded;
 mod lease;
 mod record;
 /// What is made of a path before a route is looked for, for who says where a request would go.
-pub use tidegate_middleware::path_policy;
 
 #[cfg(test)]
 mod tests {

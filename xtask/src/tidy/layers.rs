@@ -50,6 +50,7 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "config", may_use: &["model", "parallel", "passwords", "routing"] },
+    Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "middleware", "config"] },
     Layer { name: "ocsp", may_use: &[] },
     Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "transport", "telemetry"] },
     Layer { name: "cert-import", may_use: &["model", "certs"] },
@@ -65,12 +66,11 @@ const LAYERS: &[Layer] = &[
             "model",
             "api",
             "parallel",
-            "wire",
-            "routing",
             "balancing",
             "cache",
             "config",
             "upstream",
+            "explain",
             "proxy",
             "certs",
             "ocsp",
@@ -83,7 +83,7 @@ const LAYERS: &[Layer] = &[
             "transport",
         ],
     },
-    Layer { name: "admin", may_use: &["model", "api", "config", "control", "telemetry"] },
+    Layer { name: "admin", may_use: &["model", "api", "config", "explain", "control", "telemetry"] },
     Layer {
         name: "tidegate",
         may_use: &[
@@ -101,6 +101,7 @@ const LAYERS: &[Layer] = &[
             "middleware",
             "proxy",
             "config",
+            "explain",
             "certs",
             "cert-import",
             "health",
@@ -118,12 +119,12 @@ const LAYERS: &[Layer] = &[
 
 /// Pure cores: data and `now` in, decisions out. A runtime anywhere beneath them would be a clock and a socket.
 const WITHOUT_RUNTIME: &[&str] =
-    &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config", "ocsp"];
+    &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config", "explain", "ocsp"];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["message", "upstream", "proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
-/// Only these speak JSON or write files for other programs. `control` fills the types of `api`, and never sees them as text.
+/// Only these speak JSON or write files for other programs. `explain` and `control` fill the types of `api`, and never see them as text.
 const MAY_SERIALISE: &[&str] = &[
     "api",
     "cert-import",

@@ -3,7 +3,6 @@
 use crate::change::ChangeFault;
 use crate::control::Control;
 use crate::discovery::SourceSeen;
-use crate::wording;
 use std::collections::HashMap;
 use std::time::Instant;
 use tidegate_api::{ErrorCount, Pool, Pools, Server, ServerState, Source};
@@ -60,7 +59,7 @@ impl Control {
         let errors = UpstreamError::ALL.iter().zip(totals.errors).filter(|(_, count)| *count > 0);
         let source = |source: &Discover| {
             let SourceSeen { servers, fault } = self.followers.seen(source);
-            Source { name: wording::discover(source), servers, fault }
+            Source { name: tidegate_explain::discover(source), servers, fault }
         };
         let server = |(position, server): (usize, &CompiledServer)| {
             let requests = in_flight.get(&(pool.name.clone(), position)).copied().unwrap_or_default();

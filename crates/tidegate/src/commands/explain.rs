@@ -3,7 +3,7 @@
 use super::{fail, load, report};
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_control::explain::{Question, explain};
+use tidegate_explain::{Question, explain};
 
 /// Exit code of a request that no site or no route takes.
 const NOBODY: u8 = 2;
