@@ -1,8 +1,9 @@
-//! Charts as inline SVG: lines over an axis, and horizontal bars. Colours are classes of the page's style sheet, one for each peer.
+//! Charts: lines over an axis, and horizontal bars. Where everything stands is computed here; `page/charts.html` draws it as inline SVG.
+//! Colours are classes of the page's style sheet, one for each peer.
 //! A chart repeats what a table beside it says; it holds no figure of its own.
 
-use crate::report::html::escape;
 use crate::report::number;
+use serde::{Serialize, Serializer};
 
 #[derive(Debug, Clone)]
 pub enum Chart {
@@ -70,14 +71,15 @@ const BAR_ROW: f64 = 26.0;
 const CHARACTER: f64 = 7.4;
 
 /// What distinguishes a participant besides its colour: dashes and the shape of its marks. The class names the colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 struct Identity {
     class: &'static str,
     dashes: &'static str,
     mark: Mark,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Mark {
     Circle,
     Square,
@@ -87,10 +89,10 @@ enum Mark {
 }
 
 const PEERS: [(&str, Identity); 9] = [
-    ("tidegate", Identity { class: "p-tidegate", dashes: "", mark: Mark::Circle }),
-    ("haproxy", Identity { class: "p-haproxy", dashes: "", mark: Mark::Square }),
+    ("tidegate", Identity { class: "p-tidegate", dashes: "none", mark: Mark::Circle }),
+    ("haproxy", Identity { class: "p-haproxy", dashes: "none", mark: Mark::Square }),
     ("envoy", Identity { class: "p-envoy", dashes: "7 3", mark: Mark::Diamond }),
-    ("nginx", Identity { class: "p-nginx", dashes: "", mark: Mark::Up }),
+    ("nginx", Identity { class: "p-nginx", dashes: "none", mark: Mark::Up }),
     ("caddy", Identity { class: "p-caddy", dashes: "7 3", mark: Mark::Down }),
     ("traefik", Identity { class: "p-traefik", dashes: "2 3", mark: Mark::Square }),
     ("angie", Identity { class: "p-angie", dashes: "2 3", mark: Mark::Diamond }),
@@ -113,62 +115,117 @@ fn identities<'a>(names: impl Iterator<Item = &'a str>) -> Vec<Identity> {
     names.map(|name| known(name).unwrap_or_else(|| *others.next().expect("a cycle has no end"))).collect()
 }
 
-impl Chart {
-    /// `number` makes its ids unique on the page.
-    pub fn svg(&self, number: usize) -> String {
-        match self {
-            Chart::Lines(lines) => lines.svg(number),
-            Chart::Bars(bars) => bars.svg(number),
-        }
-    }
-
-    pub fn title(&self) -> &str {
-        match self {
-            Chart::Lines(lines) => &lines.title,
-            Chart::Bars(bars) => &bars.title,
-        }
-    }
+/// What the template is given of a chart.
+#[derive(Serialize)]
+struct Drawing<'a> {
+    kind: &'static str,
+    title: &'a str,
+    description: String,
+    width: u32,
+    height: u32,
+    plot: Option<Plot<'a>>,
+    /// Nothing where no line has a point.
+    series: Vec<DrawnSeries>,
+    bars: Vec<DrawnBar<'a>>,
 }
 
-fn open(number: usize, (kind, width, height): (&str, f64, f64), title: &str, description: &str) -> String {
-    format!(
-        "<svg class=\"{kind}\" viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-labelledby=\"chart-{number}-title chart-{number}-text\">\n\
-         <title id=\"chart-{number}-title\">{}</title>\n<desc id=\"chart-{number}-text\">{}</desc>\n",
-        escape(title),
-        escape(description)
-    )
+#[derive(Serialize)]
+struct Plot<'a> {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    x_label: &'a str,
+    x_ticks: Vec<Tick>,
+    y_label: &'a str,
+    y_ticks: Vec<Tick>,
+}
+
+#[derive(Serialize)]
+struct Tick {
+    at: f64,
+    label: String,
+}
+
+#[derive(Serialize)]
+struct DrawnSeries {
+    #[serde(flatten)]
+    identity: Identity,
+    name: String,
+    places: Vec<(f64, f64)>,
+    /// Where its name begins under the plot.
+    legend: (f64, f64),
+}
+
+#[derive(Serialize)]
+struct DrawnBar<'a> {
+    #[serde(flatten)]
+    identity: Identity,
+    name: &'a str,
+    text: &'a str,
+    left: f64,
+    top: f64,
+    middle: f64,
+    height: f64,
+    /// `None` where there is no value.
+    width: Option<f64>,
+    /// Lowest and highest round, where they are apart.
+    whisker: Option<(f64, f64)>,
+    end: f64,
+}
+
+impl Serialize for Chart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let drawing = match self {
+            Chart::Lines(lines) => lines.drawing(),
+            Chart::Bars(bars) => bars.drawing(),
+        };
+        drawing.serialize(serializer)
+    }
 }
 
 impl Lines {
-    fn svg(&self, number: usize) -> String {
+    fn drawing(&self) -> Drawing<'_> {
         let shown: Vec<Series> = self.series.iter().map(|series| self.drawable(series)).collect();
         let names: Vec<_> = shown.iter().map(|series| series.name.as_str()).collect();
         let identities = identities(names.iter().copied());
-        let legend = Legend::of(&names);
         let bottom = TOP + PLOT_HEIGHT;
-        let height = bottom + 48.0 + legend.height();
-        let description = format!(
-            "{} over {}, a line each for {}. The values are in the tables of this section.",
-            self.y.label,
-            self.x.label,
-            names.join(", ")
-        );
-        let mut svg = open(number, ("lines", WIDTH, height), &self.title, &description);
+        let (legend, height) = legend(&names, bottom + 48.0);
         let points = || shown.iter().flat_map(|series| &series.points);
-        if points().next().is_none() {
-            svg +=
-                &format!("<text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">no figures</text>\n</svg>\n", WIDTH / 2.0, height / 2.0);
-            return svg;
-        }
         let x = Span::of(&self.x.scale, points().map(|point| point.0), (LEFT + 8.0, WIDTH - RIGHT - 8.0));
         let y = Span::of(&self.y.scale, points().map(|point| point.1), (bottom, TOP));
-        svg += &self.frame(&x, &y, bottom);
-        // Who stands first is drawn last, on top of the others.
-        for (series, identity) in shown.iter().zip(&identities).rev() {
-            svg += &draw(series, *identity, &x, &y);
+        let drawn = |((series, identity), legend): ((&Series, Identity), (f64, f64))| DrawnSeries {
+            identity,
+            name: series.name.clone(),
+            places: series.points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect(),
+            legend,
+        };
+        let is_empty = points().next().is_none();
+        let series = if is_empty { Vec::new() } else { shown.iter().zip(identities).zip(legend).map(drawn).collect() };
+        Drawing {
+            kind: "lines",
+            title: &self.title,
+            description: format!(
+                "{} over {}, a line each for {}. The values are in the tables of this section.",
+                self.y.label,
+                self.x.label,
+                names.join(", ")
+            ),
+            width: WIDTH as u32,
+            height: height.round() as u32,
+            plot: Some(Plot {
+                left: LEFT,
+                right: WIDTH - RIGHT,
+                top: TOP,
+                bottom,
+                x_label: &self.x.label,
+                x_ticks: x.ticks(),
+                y_label: &self.y.label,
+                y_ticks: y.ticks(),
+            }),
+            series,
+            bars: Vec::new(),
         }
-        svg += &legend.svg(&names, &identities, bottom + 48.0);
-        svg + "</svg>\n"
     }
 
     /// Without what the scales cannot show: no coordinate of a path is ever not a number.
@@ -181,108 +238,27 @@ impl Lines {
         let points = series.points.iter().copied().filter(|(x, y)| fits(&self.x.scale, *x) && fits(&self.y.scale, *y));
         Series { name: series.name.clone(), points: points.collect() }
     }
-
-    fn frame(&self, x: &Span, y: &Span, bottom: f64) -> String {
-        let mut svg = String::new();
-        for (value, label) in y.ticks() {
-            let at = y.place(value);
-            let end = WIDTH - RIGHT;
-            svg += &format!("<path class=\"grid\" d=\"M{LEFT:.1} {at:.1}H{end:.1}\"/>");
-            svg += &format!("<text class=\"tick end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n", LEFT - 7.0, at + 4.0, escape(&label));
-        }
-        for (value, label) in x.ticks() {
-            let at = x.place(value);
-            svg += &format!("<path class=\"grid\" d=\"M{at:.1} {TOP:.1}V{:.1}\"/>", bottom + 4.0);
-            svg += &format!("<text class=\"tick mid\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>\n", bottom + 18.0, escape(&label));
-        }
-        svg += &format!(
-            "<text class=\"label mid\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
-            f64::midpoint(LEFT, WIDTH - RIGHT),
-            bottom + 36.0,
-            escape(&self.x.label)
-        );
-        let middle = f64::midpoint(TOP, bottom);
-        svg + &format!(
-            "<text class=\"label mid\" x=\"13\" y=\"{middle:.1}\" transform=\"rotate(-90 13 {middle:.1})\">{}</text>\n",
-            escape(&self.y.label)
-        )
-    }
 }
 
-fn draw(series: &Series, identity: Identity, x: &Span, y: &Span) -> String {
-    let places: Vec<(f64, f64)> = series.points.iter().map(|point| (x.place(point.0), y.place(point.1))).collect();
-    let path: Vec<String> =
-        places.iter().enumerate().map(|(index, (x, y))| format!("{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' })).collect();
-    let mut svg = format!("<g class=\"series {}\">", identity.class);
-    if places.len() > 1 {
-        svg += &format!("<path class=\"line\" stroke-dasharray=\"{}\" d=\"{}\"/>", dashes(identity), path.concat());
-    }
-    for (x, y) in places {
-        svg += &identity.mark.svg(x, y);
-    }
-    svg + "</g>\n"
-}
-
-fn dashes(identity: Identity) -> &'static str {
-    if identity.dashes.is_empty() { "none" } else { identity.dashes }
-}
-
-impl Mark {
-    fn svg(self, x: f64, y: f64) -> String {
-        match self {
-            Mark::Circle => format!("<circle class=\"mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.6\"/>"),
-            Mark::Square => format!("<path class=\"mark\" d=\"M{:.1} {:.1}h6.4v6.4h-6.4z\"/>", x - 3.2, y - 3.2),
-            Mark::Diamond => format!("<path class=\"mark\" d=\"M{x:.1} {:.1}l4.4 4.4l-4.4 4.4l-4.4 -4.4z\"/>", y - 4.4),
-            Mark::Up => format!("<path class=\"mark\" d=\"M{x:.1} {:.1}l4.4 7.6h-8.8z\"/>", y - 4.6),
-            Mark::Down => format!("<path class=\"mark\" d=\"M{x:.1} {:.1}l4.4 -7.6h-8.8z\"/>", y + 4.6),
+/// Where each name begins under the plot, in as many rows as they take, and where the last row ends.
+fn legend(names: &[&str], top: f64) -> (Vec<(f64, f64)>, f64) {
+    let (mut x, mut y) = (LEFT - 30.0, top + 8.0);
+    let mut places = Vec::new();
+    for name in names {
+        let width = 34.0 + name.chars().count() as f64 * CHARACTER + 10.0;
+        if x + width > WIDTH && !places.is_empty() {
+            (x, y) = (LEFT - 30.0, y + LEGEND_ROW);
         }
+        places.push((x, y));
+        x += width;
     }
-}
-
-/// Names under the plot, in as many rows as they take.
-struct Legend {
-    /// Left edge and row of each name.
-    places: Vec<(f64, usize)>,
-}
-
-impl Legend {
-    fn of(names: &[&str]) -> Legend {
-        let (mut x, mut row) = (LEFT - 30.0, 0);
-        let mut places = Vec::new();
-        for name in names {
-            let width = 34.0 + name.chars().count() as f64 * CHARACTER + 10.0;
-            if x + width > WIDTH && !places.is_empty() {
-                (x, row) = (LEFT - 30.0, row + 1);
-            }
-            places.push((x, row));
-            x += width;
-        }
-        Legend { places }
-    }
-
-    fn height(&self) -> f64 {
-        self.places.last().map_or(0.0, |(_, row)| (row + 1) as f64 * LEGEND_ROW + 4.0)
-    }
-
-    fn svg(&self, names: &[&str], identities: &[Identity], top: f64) -> String {
-        let mut svg = String::new();
-        for ((name, identity), (x, row)) in names.iter().zip(identities).zip(&self.places) {
-            let y = top + *row as f64 * LEGEND_ROW + 8.0;
-            svg += &format!("<g class=\"series {}\">", identity.class);
-            svg += &format!("<path class=\"line\" stroke-dasharray=\"{}\" d=\"M{x:.1} {y:.1}h26\"/>", dashes(*identity));
-            svg += &identity.mark.svg(x + 13.0, y);
-            svg += &format!("</g><text class=\"name\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n", x + 32.0, y + 4.5, escape(name));
-        }
-        svg
-    }
+    let end = if names.is_empty() { top } else { y + LEGEND_ROW - 4.0 };
+    (places, end)
 }
 
 impl Bars {
-    fn svg(&self, number: usize) -> String {
-        let height = self.bars.len().max(1) as f64 * BAR_ROW + 6.0;
+    fn drawing(&self) -> Drawing<'_> {
         let values: Vec<_> = self.bars.iter().map(|bar| format!("{} {}", bar.name, bar.text)).collect();
-        let description = format!("Bars of {}: {}.", self.unit, values.join(", "));
-        let mut svg = open(number, ("bars", BARS_WIDTH, height), &self.title, &description);
         let longest = |of: fn(&Bar) -> &str| self.bars.iter().map(|bar| of(bar).chars().count()).max().unwrap_or(0) as f64;
         // A very long name would leave no room for the bars.
         let left = (longest(|bar| &bar.name) * CHARACTER + 14.0).clamp(60.0, 170.0);
@@ -290,44 +266,43 @@ impl Bars {
         let ends = self.bars.iter().filter_map(|bar| bar.value).map(|(_, _, high)| high).filter(|high| high.is_finite());
         let span = Span::of(&Scale::Linear, ends, (left, right));
         let identities = identities(self.bars.iter().map(|bar| bar.name.as_str()));
-        for (index, (bar, identity)) in self.bars.iter().zip(identities).enumerate() {
-            svg += &bar.svg(identity, left, index as f64 * BAR_ROW + 4.0, &span);
+        let tops = (0..).map(|index| f64::from(index) * BAR_ROW + 4.0);
+        let bars = self.bars.iter().zip(identities).zip(tops).map(|((bar, identity), top)| bar.drawn(identity, top, &span));
+        Drawing {
+            kind: "bars",
+            title: &self.title,
+            description: format!("Bars of {}: {}.", self.unit, values.join(", ")),
+            width: BARS_WIDTH as u32,
+            height: (self.bars.len().max(1) as f64 * BAR_ROW + 6.0).round() as u32,
+            plot: None,
+            series: Vec::new(),
+            bars: bars.collect(),
         }
-        if self.bars.is_empty() {
-            svg += "<text class=\"label\" x=\"10\" y=\"20\">no figures</text>\n";
-        }
-        svg + "</svg>\n"
     }
 }
 
 impl Bar {
-    fn svg(&self, identity: Identity, left: f64, top: f64, span: &Span) -> String {
-        let middle = top + BAR_ROW / 2.0 - 2.0;
-        let mut svg = format!("<g class=\"series {}\">", identity.class);
-        svg +=
-            &format!("<text class=\"name end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", left - 8.0, middle + 4.5, escape(&self.name));
-        let mut end = left;
-        let value = self
-            .value
-            .filter(|(median, low, high)| [median, low, high].into_iter().all(|value| value.is_finite() && *value >= 0.0));
-        if let Some((median, low, high)) = value {
+    fn drawn(&self, identity: Identity, top: f64, span: &Span) -> DrawnBar<'_> {
+        let left = span.from;
+        let is_drawable = |(median, low, high): &(f64, f64, f64)| {
+            [median, low, high].into_iter().all(|value| value.is_finite() && *value >= 0.0)
+        };
+        let places = self.value.filter(is_drawable).map(|(median, low, high)| {
             let (low, high) = (span.place(low), span.place(high));
-            let width = (span.place(median) - left).max(1.0);
-            svg += &format!(
-                "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{:.1}\"/>",
-                BAR_ROW - 8.0
-            );
-            if high - low > 1.5 {
-                let (above, below) = (middle - 4.0, middle + 4.0);
-                svg += &format!(
-                    "<path class=\"whisker\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {above:.1}V{below:.1}M{high:.1} {above:.1}V{below:.1}\"/>"
-                );
-            }
-            end = high.max(left + width);
+            ((span.place(median) - left).max(1.0), low, high)
+        });
+        DrawnBar {
+            identity,
+            name: &self.name,
+            text: &self.text,
+            left,
+            top,
+            middle: top + BAR_ROW / 2.0 - 2.0,
+            height: BAR_ROW - 8.0,
+            width: places.map(|(width, _, _)| width),
+            whisker: places.filter(|(_, low, high)| high - low > 1.5).map(|(_, low, high)| (low, high)),
+            end: places.map_or(left, |(width, _, high)| high.max(left + width)),
         }
-        let class = if value.is_some() { "value" } else { "value none" };
-        svg += &format!("<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", end + 7.0, middle + 4.5, escape(&self.text));
-        svg + "</g>\n"
     }
 }
 
@@ -364,7 +339,7 @@ impl Span {
         self.from + share * (self.to - self.from)
     }
 
-    fn ticks(&self) -> Vec<(f64, String)> {
+    fn ticks(&self) -> Vec<Tick> {
         let values: Vec<f64> = match &self.scale {
             Scale::Linear => {
                 let step = nice_step(self.high / 5.0);
@@ -372,10 +347,11 @@ impl Span {
             }
             Scale::Log => log_ticks(self.low, self.high),
             Scale::Steps(labels) => {
-                return labels.iter().enumerate().map(|(index, label)| (index as f64, label.clone())).collect();
+                let labels = labels.iter().enumerate();
+                return labels.map(|(index, label)| Tick { at: self.place(index as f64), label: label.clone() }).collect();
             }
         };
-        values.into_iter().map(|value| (value, number::tick(value))).collect()
+        values.into_iter().map(|value| Tick { at: self.place(value), label: number::tick(value) }).collect()
     }
 }
 
@@ -413,17 +389,23 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    fn svg(chart: Chart) -> String {
+        let source = "{% from 'charts.html' import drawing %}{{ drawing(chart, 1) }}";
+        let environment = crate::report::page::environment();
+        environment.render_named_str("test.html", source, minijinja::context! { chart }).unwrap()
+    }
+
     fn lines(scale: Scale, points: &[(f64, f64)]) -> String {
         let axis = |scale| Axis { label: "axis".into(), scale };
         let series = vec![Series { name: "tidegate".into(), points: points.to_vec() }];
-        Chart::Lines(Lines { title: "t".into(), x: axis(Scale::Linear), y: axis(scale), series }).svg(1)
+        svg(Chart::Lines(Lines { title: "t".into(), x: axis(Scale::Linear), y: axis(scale), series }))
     }
 
     #[test]
     fn axes_have_round_ticks() {
         let ticks = |scale: Scale, values: &[f64]| {
             let span = Span::of(&scale, values.iter().copied(), (0.0, 100.0));
-            span.ticks().into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(" ")
+            span.ticks().into_iter().map(|tick| tick.label).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(ticks(Scale::Linear, &[3.0, 47.0]), "0 10 20 30 40");
         assert_eq!(ticks(Scale::Linear, &[0.0]), "0 0.2 0.4 0.6 0.8 1");
@@ -475,10 +457,11 @@ mod tests {
             bar("a<b", None, "failed"),
             bar("nginx", Some((f64::NAN, 1.0, 1.0)), "–"),
         ];
-        let svg = Chart::Bars(Bars { title: "t".into(), unit: "µs".into(), bars }).svg(3);
+        let svg_of_bars = |bars| svg(Chart::Bars(Bars { title: "t".into(), unit: "µs".into(), bars }));
+        let svg = svg_of_bars(bars);
         assert_eq!((svg.matches("<rect").count(), svg.matches("whisker").count()), (1, 1), "{svg}");
         assert!(svg.contains("a&lt;b") && svg.contains(">failed<") && !svg.contains("NaN"), "{svg}");
-        let empty = Chart::Bars(Bars { title: "t".into(), unit: "µs".into(), bars: Vec::new() }).svg(4);
+        let empty = svg_of_bars(Vec::new());
         assert!(empty.contains("no figures") && !empty.contains("NaN"), "{empty}");
     }
 

@@ -1,12 +1,14 @@
 //! What a report says, before it is HTML or Markdown: headings, tables, charts. The layouts of the experiments build it.
-//! No text here is escaped; each renderer does that itself, for everything.
+//! No text here is escaped; the templates in `page/` do that, for everything (`page.rs`).
 
 use crate::report::chart::Chart;
 use crate::report::number;
 use crate::results::figure::{Better, Figure};
 use crate::results::{Cell, Outcome};
+use serde::Serialize;
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", content = "content", rename_all = "lowercase")]
 pub enum Block {
     /// Headings of level 2 have an anchor and stand in the table of contents.
     Heading {
@@ -32,7 +34,7 @@ pub enum Block {
     Beside(Vec<Block>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Table {
     pub caption: String,
     pub head: Vec<Column>,
@@ -41,19 +43,20 @@ pub struct Table {
     pub notes: Notes,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Column {
     pub title: String,
     pub kind: ColumnKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ColumnKind {
     Text,
     Number,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
     pub text: String,
     /// Smaller, after or below the text.
@@ -63,7 +66,8 @@ pub struct Entry {
     pub tone: Tone,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Tone {
     Plain,
     Best,
@@ -73,7 +77,7 @@ pub enum Tone {
 }
 
 /// The footnotes of one table. The same text is one note.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Notes(pub Vec<String>);
 
 impl Block {

@@ -1,5 +1,5 @@
 //! What people read of a run: one HTML page, the same as Markdown, the table of the README. Figures come from `results` and are not
-//! changed here. `section` says which experiment has which layout, `document` what both renderers are given.
+//! changed here. `section` says which experiment has which layout, `document` what both templates are given, `page` renders them.
 
 mod change;
 mod chart;
@@ -9,11 +9,10 @@ mod equalised;
 pub mod fixture;
 mod grid;
 mod head;
-mod html;
 mod json;
 mod ladder;
-mod markdown;
 pub mod number;
+mod page;
 pub mod published;
 mod readme;
 mod section;
@@ -51,12 +50,12 @@ pub struct RenderOptions {
 
 /// One page that loads nothing.
 pub fn html(report: &Report) -> String {
-    html::page(&title(report), &document(report))
+    page::html(&title(report), &document(report))
 }
 
 /// The same without charts, configurations and commands.
 pub fn markdown(report: &Report) -> String {
-    markdown::text(&title(report), &document(report))
+    page::markdown(&title(report), &document(report))
 }
 
 /// `<base>/<date>-<short name of the machine>`, with the time of day where that day has a report already: a run overwrites no other.

@@ -1,7 +1,7 @@
 //! The table of the project's README, made of one report: the main cases, the best in bold, and where Tidegate loses.
 //! The same report always gives the same text.
 
-use crate::report::markdown::{cell, escape};
+use crate::report::page::{cell, escape};
 use crate::report::standing::{OURS, Place, Standing, standings};
 use crate::report::{grid, head, under_change};
 use crate::results::figure::Better;
