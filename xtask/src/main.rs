@@ -19,7 +19,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  tidy                layers, lengths, names, comments, unsafe, documents, the five places of a step
+  tidy                layers, rooms, lengths, names, comments, unsafe, documents, the five places of a step
+  tidy --rooms [x]    the circles of modules in each crate; with a crate's name, what closes them
   tidy --examples     `tidegate check` on every file in examples/
   deny                refused crates, duplicates, licences, reasons, advisories
   ci                  every gate, in the order the pipeline runs them
@@ -44,6 +45,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
     match (task.as_str(), rest) {
         ("tidy", []) => tidy::run(),
         ("tidy", [flag]) if flag == "--examples" => tidy::run_examples(),
+        ("tidy", [flag]) if flag == "--rooms" => tidy::run_rooms(None),
+        ("tidy", [flag, name]) if flag == "--rooms" => tidy::run_rooms(Some(name)),
         ("deny", []) => deny::run(),
         ("ci", []) => ci::run(),
         ("instructions", rest) => instructions::run(rest),

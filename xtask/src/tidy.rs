@@ -8,14 +8,16 @@ mod layers;
 mod length;
 mod names;
 mod places;
+mod rooms;
 mod source;
 mod text;
 mod unsafety;
 
 use crate::finding::{Finding, conclude};
 use crate::graph::Graph;
-use crate::repository::Repository;
+use crate::repository::{Repository, TextFile};
 use allow::AllowList;
+use rooms::{CrateRooms, FileFacts};
 use source::Source;
 
 const ALLOW_LIST: &str = "xtask/tidy-allow.txt";
@@ -35,6 +37,20 @@ pub fn run_examples() -> Result<(), String> {
     examples::run(&Repository::open()?)
 }
 
+/// The circles of each crate; with a name those of one crate, and what closes them.
+pub fn run_rooms(name: Option<&str>) -> Result<(), String> {
+    let repository = Repository::open()?;
+    let facts: Vec<FileFacts> = parsed(&repository, FileFacts::of).into_iter().flatten().collect();
+    let crates = rooms::crates(&facts);
+    let Some(name) = name else {
+        print!("{}", crates.iter().map(CrateRooms::summary).collect::<String>());
+        return Ok(());
+    };
+    let found = crates.iter().find(|rooms| rooms.is_named(name)).ok_or_else(|| format!("there is no crate `{name}`"))?;
+    print!("{}", found.detailed());
+    Ok(())
+}
+
 struct Outcome {
     findings: Vec<Finding>,
     /// Worth a look, but no reason to stop.
@@ -52,24 +68,50 @@ fn check_repository(repository: &Repository) -> Result<Outcome, String> {
     for file in &repository.files {
         findings.extend(text::check(&file.path, &file.text, &banned_paths, &allow));
     }
-    for file in repository.with_extension("rs") {
-        let source = match Source::parse(&file.path, &file.text) {
-            Ok(source) => source,
-            Err(finding) => {
-                findings.push(finding);
-                continue;
+    let mut facts = Vec::new();
+    for of_file in parsed(repository, |source| check_source(source, &allow)) {
+        match of_file {
+            Ok(of_file) => {
+                findings.extend(of_file.findings);
+                warnings.extend(of_file.warnings);
+                facts.push(of_file.facts);
             }
-        };
-        findings.extend(text::check_opening(&source));
-        findings.extend(text::check_comments(&source));
-        findings.extend(length::check_file(&source, &allow));
-        findings.extend(length::check_functions(&source, &allow));
-        findings.extend(names::check(&source, &allow));
-        findings.extend(unsafety::check(&source, &allow));
-        warnings.extend(length::warn_file(&source, &allow));
+            Err(finding) => findings.push(finding),
+        }
     }
+    findings.extend(rooms::check(&rooms::crates(&facts), &allow));
     findings.extend(allow.unused());
     Ok(Outcome { findings, warnings })
+}
+
+/// What the rules find in one file of Rust, and what it says of modules.
+struct OfFile {
+    findings: Vec<Finding>,
+    warnings: Vec<Finding>,
+    facts: FileFacts,
+}
+
+fn check_source(source: &Source, allow: &AllowList) -> OfFile {
+    let mut findings = text::check_comments(source);
+    findings.extend(text::check_opening(source));
+    findings.extend(length::check_file(source, allow));
+    findings.extend(length::check_functions(source, allow));
+    findings.extend(names::check(source, allow));
+    findings.extend(unsafety::check(source, allow));
+    OfFile { findings, warnings: length::warn_file(source, allow).into_iter().collect(), facts: FileFacts::of(source) }
+}
+
+/// Each file of Rust parsed and looked at, in order. Parsing is nearly all of the time of tidy, so each core gets a part of the files.
+fn parsed<T: Send>(repository: &Repository, look: impl Fn(&Source) -> T + Sync) -> Vec<Result<T, Finding>> {
+    let files: Vec<&TextFile> = repository.with_extension("rs").collect();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let part = files.len().div_ceil(threads).max(1);
+    let of_file = |file: &&TextFile| Source::parse(&file.path, &file.text).map(|source| look(&source));
+    std::thread::scope(|scope| {
+        let parts: Vec<_> =
+            files.chunks(part).map(|files| scope.spawn(|| files.iter().map(of_file).collect::<Vec<_>>())).collect();
+        parts.into_iter().flat_map(|part| part.join().expect("a rule does not panic")).collect()
+    })
 }
 
 #[cfg(test)]

@@ -1,16 +1,20 @@
 //! The list of reasoned exceptions: one a line, `<rule> <place> <why, in words>`. A place is a path, or `path::function`.
+//! Some rules have exceptions up to a figure, which then stands between the place and the reason.
 
 use crate::finding::Finding;
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The rules that know exceptions. The others have none.
 pub const FILE_LENGTH: &str = "file-length";
 pub const FUNCTION_LENGTH: &str = "function-length";
 pub const MACHINE_PATH: &str = "machine-path";
 pub const NAME: &str = "name";
+pub const ROOM: &str = "room";
 pub const UNSAFE: &str = "unsafe";
 
-const RULES: &[&str] = &[FILE_LENGTH, FUNCTION_LENGTH, MACHINE_PATH, NAME, UNSAFE];
+const RULES: &[&str] = &[FILE_LENGTH, FUNCTION_LENGTH, MACHINE_PATH, NAME, ROOM, UNSAFE];
+/// Rules whose exceptions are up to a figure, which stands behind the place.
+const WITH_FIGURE: &[&str] = &[ROOM];
 
 /// A reason shorter than this says nothing.
 const REASON_WORDS_MIN: usize = 4;
@@ -26,7 +30,9 @@ struct Entry {
     line: usize,
     rule: String,
     place: String,
-    used: Cell<bool>,
+    /// Of the rules that have one.
+    figure: usize,
+    used: AtomicBool,
 }
 
 impl AllowList {
@@ -44,15 +50,22 @@ impl AllowList {
                 findings.push(Finding::at(path, index + 1, "allow-list", "expected `<rule> <place> <why>`"));
                 continue;
             };
+            let figure = if WITH_FIGURE.contains(&rule) { words.next().and_then(|word| word.parse().ok()) } else { Some(0) };
             if !RULES.contains(&rule) {
                 let known = RULES.join(", ");
                 findings.push(Finding::at(path, index + 1, "allow-list", format!("no rule `{rule}`; there are {known}")));
-            } else if words.count() < REASON_WORDS_MIN {
-                findings.push(Finding::at(path, index + 1, "allow-list", format!("say why `{place}` is an exception")));
-            } else {
-                let entry = Entry { line: index + 1, rule: rule.into(), place: place.into(), used: Cell::new(false) };
-                list.entries.push(entry);
+                continue;
             }
+            let Some(figure) = figure else {
+                findings.push(Finding::at(path, index + 1, "allow-list", format!("say up to which figure `{place}` is allowed")));
+                continue;
+            };
+            if words.count() < REASON_WORDS_MIN {
+                findings.push(Finding::at(path, index + 1, "allow-list", format!("say why `{place}` is an exception")));
+                continue;
+            }
+            let entry = Entry { line: index + 1, rule: rule.into(), place: place.into(), figure, used: AtomicBool::new(false) };
+            list.entries.push(entry);
         }
         (list, findings)
     }
@@ -61,15 +74,22 @@ impl AllowList {
     pub fn permits(&self, rule: &str, place: &str) -> bool {
         let mut permitted = false;
         for entry in self.entries.iter().filter(|entry| entry.rule == rule && entry.place == place) {
-            entry.used.set(true);
+            entry.used.store(true, Ordering::Relaxed);
             permitted = true;
         }
         permitted
     }
 
+    /// Up to which figure the place is an exception to the rule; remembers that the entry was needed.
+    pub fn figure(&self, rule: &str, place: &str) -> Option<usize> {
+        let entry = self.entries.iter().find(|entry| entry.rule == rule && entry.place == place)?;
+        entry.used.store(true, Ordering::Relaxed);
+        Some(entry.figure)
+    }
+
     /// Entries that nothing asked for: the exception is gone, so its line must go as well.
     pub fn unused(&self) -> Vec<Finding> {
-        let stale = self.entries.iter().filter(|entry| !entry.used.get());
+        let stale = self.entries.iter().filter(|entry| !entry.used.load(Ordering::Relaxed));
         stale
             .map(|entry| {
                 Finding::at(&self.path, entry.line, "allow-list", format!("`{} {}` is not needed", entry.rule, entry.place))
@@ -98,8 +118,15 @@ mod tests {
         check("unsafe a.rs because reasons", &["allow.txt:1: allow-list: say why `a.rs` is an exception"]);
         check(
             "speed a.rs it is so very slow",
-            &["allow.txt:1: allow-list: no rule `speed`; there are file-length, function-length, machine-path, name, unsafe"],
+            &[
+                "allow.txt:1: allow-list: no rule `speed`; there are file-length, function-length, machine-path, name, room, unsafe",
+            ],
         );
+        check(
+            "room crates/a they are rebuilt next week",
+            &["allow.txt:1: allow-list: say up to which figure `crates/a` is allowed"],
+        );
+        check("room crates/a 900 because", &["allow.txt:1: allow-list: say why `crates/a` is an exception"]);
         check("unsafe b.rs once it was needed here", &["allow.txt:1: allow-list: `unsafe b.rs` is not needed"]);
     }
 
@@ -109,5 +136,7 @@ mod tests {
         assert!(list.permits("unsafe", "a.rs"));
         assert!(!list.permits("unsafe", "b.rs"));
         assert!(!list.permits("file-length", "a.rs"));
+        let (list, _) = AllowList::parse("allow.txt", "room crates/a 900 they are rebuilt next week");
+        assert_eq!((list.figure("room", "crates/a"), list.figure("room", "crates/b")), (Some(900), None));
     }
 }

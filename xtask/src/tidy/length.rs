@@ -1,7 +1,7 @@
 //! How long files and functions may be. A file has at most 1,000 lines, a function 70 lines of code; tests may have longer functions.
 
 use super::allow::{AllowList, FILE_LENGTH, FUNCTION_LENGTH};
-use super::source::Source;
+use super::source::{Source, is_test_only};
 use crate::finding::Finding;
 use crate::repository::is_test;
 use syn::spanned::Spanned;
@@ -78,17 +78,6 @@ impl<'ast> Visit<'ast> for Measure<'_> {
         }
         visit::visit_trait_item_fn(self, function);
     }
-}
-
-/// `#[cfg(test)]` alone or among other conditions, `#[test]`, and the test attributes of libraries, which end in `test`.
-fn is_test_only(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let is_test_attribute = attribute.path().segments.last().is_some_and(|segment| segment.ident == "test");
-        let conditions = attribute.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"));
-        let words = conditions.map(|list| list.tokens.to_string()).unwrap_or_default();
-        let has = |wanted: &str| words.split(|c: char| !c.is_alphanumeric()).any(|word| word == wanted);
-        is_test_attribute || (has("test") && !has("not") && !has("any"))
-    })
 }
 
 #[cfg(test)]

@@ -111,6 +111,17 @@ fn comments(text: &str, lines: &Lines, covered: &[Range<usize>]) -> Vec<Comment>
     found
 }
 
+/// `#[cfg(test)]` alone or among other conditions, `#[test]`, and the test attributes of libraries, which end in `test`.
+pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let is_test_attribute = attribute.path().segments.last().is_some_and(|segment| segment.ident == "test");
+        let conditions = attribute.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"));
+        let words = conditions.map(|list| list.tokens.to_string()).unwrap_or_default();
+        let has = |wanted: &str| words.split(|c: char| !c.is_alphanumeric()).any(|word| word == wanted);
+        is_test_attribute || (has("test") && !has("not") && !has("any"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::Source;
