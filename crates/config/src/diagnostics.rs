@@ -5,6 +5,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Render
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
+pub use tidegate_kdl::{FileId, Location};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
@@ -13,10 +14,6 @@ pub enum Severity {
     /// The configuration is taken, and probably does not do what was meant.
     Warning,
 }
-
-/// A file of one load; only valid for the [`Sources`] it came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileId(usize);
 
 /// The texts that were read, for rendering and for turning offsets into lines.
 #[derive(Debug, Clone, Default)]
@@ -108,18 +105,6 @@ impl Sources {
         let line_start = before.rfind('\n').map_or(0, |position| position + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
-}
-
-/// A piece of one file, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
-    pub file: FileId,
-    pub span: Range<usize>,
-}
-
-impl Location {
-    /// For what was never written.
-    pub(crate) const NOWHERE: Location = Location { file: FileId(usize::MAX), span: 0..0 };
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

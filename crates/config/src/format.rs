@@ -1,10 +1,11 @@
 //! The canonical layout of a configuration: four spaces a level, one node a line, at most one blank line. It works on tokens, so
-//! comments and what `/-` switches off stay as they are. It changes blanks and line breaks only, and checks that it did.
+//! comments and what `/-` switches off stay as they are. It changes blanks and line breaks only.
 
 use crate::diagnostics::{Diagnostic, SourceFile, Sources};
-use crate::lexer::{self, Token, TokenKind};
-use crate::syntax::{self, Literal, Node};
+
+use crate::syntax;
 use std::path::PathBuf;
+use tidegate_kdl::{Token, TokenKind, Tokens};
 
 const INDENT: &str = "    ";
 /// A block of one node that was written on one line stays there up to this column.
@@ -12,41 +13,10 @@ const LINE_CHARS_MAX: usize = 120;
 
 /// The text in canonical layout, or why it cannot be read. Only the syntax has to be right.
 pub fn format_text(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
-    let before = nodes_of(name, text)?;
-    let formatted = Layout::new(text).run();
-    // The layout relies on splitting tokens as the parser does. Should they ever disagree, the text is better than its layout.
-    match nodes_of(name, &formatted) {
-        Ok(after) if same_meaning(&before, &after) => Ok(formatted),
-        Ok(_) | Err(_) => Ok(text.to_string()),
-    }
-}
-
-fn nodes_of(name: &str, text: &str) -> Result<Vec<Node>, Vec<Diagnostic>> {
     let mut sources = Sources::default();
     let file = sources.add(SourceFile { name: name.into(), text: text.into(), directory: PathBuf::new() });
-    syntax::parse(&sources, file)
-}
-
-/// Equal but for the places.
-fn same_meaning(left: &[Node], right: &[Node]) -> bool {
-    let same_literal = |left: &Literal, right: &Literal| match (left, right) {
-        (Literal::Float(left), Literal::Float(right)) => left.to_bits() == right.to_bits(),
-        (left, right) => left == right,
-    };
-    left.len() == right.len()
-        && left.iter().zip(right).all(|(left, right)| {
-            let same_entries = left.entries.len() == right.entries.len()
-                && left.entries.iter().zip(&right.entries).all(|(left, right)| {
-                    let name_of = |entry: &syntax::Entry| entry.name.as_ref().map(|name| name.text.clone());
-                    name_of(left) == name_of(right) && same_literal(&left.value.literal, &right.value.literal)
-                });
-            let same_children = match (&left.children, &right.children) {
-                (None, None) => true,
-                (Some(left), Some(right)) => same_meaning(left, right),
-                (None, Some(_)) | (Some(_), None) => false,
-            };
-            left.name.text == right.name.text && same_entries && same_children
-        })
+    syntax::parse(&sources, file)?;
+    Ok(Layout::new(text).run())
 }
 
 struct Layout<'t> {
@@ -76,7 +46,7 @@ struct Layout<'t> {
 
 impl<'t> Layout<'t> {
     fn new(text: &'t str) -> Layout<'t> {
-        let tokens = lexer::tokens(text).into_iter().filter(|token| token.kind != TokenKind::Space).collect();
+        let tokens = Tokens::of(text).filter(|token| token.kind != TokenKind::Space).collect();
         Layout {
             text,
             tokens,

@@ -2,23 +2,49 @@
 //! The parser speaks of such a slip at the outermost block around it; this names the word and what to write in its place.
 
 use crate::diagnostics::shortened;
-use crate::lexer::{self, Token, TokenKind};
 use std::ops::Range;
+use tidegate_kdl::{Fault, Token, TokenKind, Tokens, is_closed_comment, read_text, read_word};
 use tidegate_model::Placeholder;
 
 /// One slip a line, since what follows it is misread.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slip {
-    pub span: Range<usize>,
-    pub message: String,
-    pub help: String,
+    pub fault: Fault,
     /// It is KDL, and cannot be meant: `proxy http://host` hands the request to `http:`, with a comment behind.
     pub is_kdl: bool,
 }
 
+impl Slip {
+    fn new(span: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> Slip {
+        Slip { fault: Fault { span, message: message.into(), help: Some(help.into()) }, is_kdl: false }
+    }
+
+    fn in_kdl(self) -> Slip {
+        Slip { is_kdl: true, ..self }
+    }
+}
+
+/// Whether a text may have slips that are KDL; a quick look for those that have none.
+pub fn may_be_kdl(text: &str) -> bool {
+    let mut before: [Option<Token>; 2] = [None, None];
+    Tokens::of(text).any(|token| {
+        let written = &text[token.span.clone()];
+        let [first, second] = &before;
+        let is_kind = |token: &Option<Token>, kind| token.as_ref().is_some_and(|token| token.kind == kind);
+        let may_be = match token.kind {
+            TokenKind::Bare => written.starts_with(OTHER_QUOTES) || written.starts_with(',') || written.ends_with(','),
+            TokenKind::LineComment => is_kind(second, TokenKind::Bare) && text[..token.span.start].ends_with(':'),
+            TokenKind::Close => is_kind(first, TokenKind::Open) && is_kind(second, TokenKind::Bare),
+            _ => false,
+        };
+        before = [before[1].take(), Some(token)];
+        may_be
+    })
+}
+
 /// The slips of a text, at most `count_max`. Unless it `is_kdl`, a slip only means something when the parser refuses the text.
 pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
-    let tokens = lexer::tokens(text);
+    let tokens: Vec<Token> = Tokens::of(text).collect();
     let mut slips = Vec::new();
     let mut line = LineState { place: Place::Start, is_continued: false };
     let mut index = 0;
@@ -35,37 +61,6 @@ pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
         index += 1;
     }
     slips
-}
-
-/// The `{` whose `}` is missing, if one is. By the indentation where that tells, else the first that is left open.
-pub fn unclosed_block(text: &str) -> Option<Range<usize>> {
-    let mut open: Vec<(Range<usize>, usize)> = Vec::new();
-    let mut closed_by_another = None;
-    let mut indentation = 0;
-    let mut begins_line = true;
-    for token in lexer::tokens(text) {
-        let was_line_start = std::mem::replace(&mut begins_line, token.kind == TokenKind::Newline);
-        match token.kind {
-            TokenKind::Newline => indentation = 0,
-            TokenKind::Space if was_line_start => {
-                indentation = token.span.len();
-                begins_line = true;
-            }
-            TokenKind::Open => open.push((token.span, indentation)),
-            TokenKind::Close => {
-                // A brace further to the left than the line of its block was meant for a block around it.
-                if let Some((block, block_indentation)) = open.pop()
-                    && was_line_start
-                    && indentation < block_indentation
-                {
-                    closed_by_another.get_or_insert(block);
-                }
-            }
-            _ => {}
-        }
-    }
-    let (first_open, _) = open.into_iter().next()?;
-    Some(closed_by_another.unwrap_or(first_open))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,16 +103,20 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
     let token = &tokens[index];
     let written = &text[token.span.clone()];
     let next = tokens.get(index + 1);
-    let slip = |message: String, help: &str| Some(Slip { span: token.span.clone(), message, help: help.into(), is_kdl: false });
+    let slip = |message: String, help: &str| Some(Slip::new(token.span.clone(), message, help));
     match token.kind {
-        TokenKind::Bare if written.starts_with('#') => (line.place == Place::Start || written.trim_matches('#').is_empty())
-            .then(|| slip("a comment does not begin with `#`".into(), "a comment begins with `//`"))?,
+        TokenKind::Bare if written.starts_with('#') && (line.place == Place::Start || written.trim_matches('#').is_empty()) => {
+            slip("a comment does not begin with `#`".into(), "a comment begins with `//`")
+        }
         TokenKind::Bare | TokenKind::Text if line.place == Place::Closed && !written.starts_with(',') => slip(
             format!("`{}` begins a directive on the line of another", shortened(written)),
             "put a `;` in front of it, or begin a new line",
         ),
         TokenKind::Bare => word_slip(text, token, next),
-        TokenKind::Text => text_slip(token, written).or_else(|| adjoining_slip(text, token, next?)),
+        TokenKind::Text => match read_text(written) {
+            Ok(_) => adjoining_slip(text, token, next?),
+            Err(fault) => Some(Slip { fault: fault.behind(token.span.start), is_kdl: false }),
+        },
         TokenKind::ParenOpen | TokenKind::ParenClose => {
             slip(format!("`{written}` can only stand in quotes"), "write the whole text in quotes, as in `path=\"~^/(a|b)/\"`")
         }
@@ -129,8 +128,7 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
             slip("a value is missing behind this `=`".into(), "a property is `name=\"value\"`")
         }
         TokenKind::Open if is_placeholder(text, tokens, index) => {
-            let slip = quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes"));
-            Some(Slip { is_kdl: true, ..slip })
+            Some(quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes")).in_kdl())
         }
         TokenKind::Continuation => {
             let follows_directly = next.is_some_and(|next| matches!(next.kind, TokenKind::Bare | TokenKind::Text));
@@ -139,12 +137,11 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
         TokenKind::Open if line.place == Place::Start && !line.is_continued => {
             slip("this `{` belongs to no directive".into(), "it has to stand on the line of its directive")
         }
-        TokenKind::BlockComment if line.place != Place::Start && is_unclosed(written) => Some(Slip {
-            span: token.span.start..token.span.start + 2,
-            message: "this comment is never closed".into(),
-            help: "`/*` begins a comment; a path with a `*` stands in quotes, as in `\"/api/*\"`".into(),
-            is_kdl: false,
-        }),
+        TokenKind::BlockComment if line.place != Place::Start && !is_closed_comment(written) => Some(Slip::new(
+            token.span.start..token.span.start + 2,
+            "this comment is never closed",
+            "`/*` begins a comment; a path with a `*` stands in quotes, as in `\"/api/*\"`",
+        )),
         _ => None,
     }
 }
@@ -159,7 +156,7 @@ fn adjoining_slip(text: &str, token: &Token, next: &Token) -> Option<Slip> {
         TokenKind::Bare | TokenKind::Text => ("a blank is missing behind this text", "a blank stands between two values"),
         _ => return None,
     };
-    Some(Slip { span: token.span.clone(), message: message.into(), help: help.into(), is_kdl: false })
+    Some(Slip::new(token.span.clone(), message, help))
 }
 
 fn has_value(behind: &[Token]) -> bool {
@@ -191,26 +188,25 @@ fn word_slip(text: &str, token: &Token, next: Option<&Token>) -> Option<Slip> {
             None if written == "~" => "the `~` stands inside the quotes, as in `\"~^/api\"`".into(),
             None => "a blank stands between two values, and a text with a `\"` in it stands as `#\"…\"#`".into(),
         };
-        let message = "a `\"` cannot stand in a word".into();
-        return Some(Slip { span: token.span.end..token.span.end + 1, message, help, is_kdl: false });
+        return Some(Slip::new(token.span.end..token.span.end + 1, "a `\"` cannot stand in a word", help));
     }
     if written.starts_with(',') || written.ends_with(',') {
         let comma = written.find(',').map_or(token.span.start, |position| token.span.start + position);
-        return Some(Slip {
-            span: comma..comma + 1,
-            message: "there are no commas between values".into(),
-            help: "a blank stands between two, as in `header \"Server\" \"tidegate\"`".into(),
-            is_kdl: true,
-        });
+        let help = "a blank stands between two, as in `header \"Server\" \"tidegate\"`";
+        return Some(Slip::new(comma..comma + 1, "there are no commas between values", help).in_kdl());
     }
     let comment = next.map(|next| (next.kind, &text[next.span.clone()]));
     if written.ends_with(':') && matches!(comment, Some((TokenKind::LineComment, _))) {
-        let slip = quotes_needed(text, token.span.start, |_| "`//` begins a comment; put the address in quotes".into());
-        return Some(Slip { is_kdl: true, ..slip });
+        let message = |_: &str| "`//` begins a comment; put the address in quotes".into();
+        return Some(quotes_needed(text, token.span.start, message).in_kdl());
     }
-    let runs_into_comment = matches!(comment, Some((TokenKind::BlockComment, comment)) if is_unclosed(comment));
-    let needs_quotes = written.contains(['/', '[', ']', '#']) || is_almost_number(written) || runs_into_comment;
-    needs_quotes.then(|| quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes")))
+    let runs_into_comment = matches!(comment, Some((TokenKind::BlockComment, comment)) if !is_closed_comment(comment));
+    match read_word(written) {
+        // What is wrong with a keyword is known better than that it needs quotes.
+        Err(fault) if fault.help.is_some() => Some(Slip { fault: fault.behind(token.span.start), is_kdl: false }),
+        Ok(_) if !runs_into_comment => None,
+        Ok(_) | Err(_) => Some(quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes"))),
+    }
 }
 
 /// All that was meant to be one text, which the lexer has split at a comment or a brace.
@@ -229,7 +225,7 @@ fn quotes_needed(text: &str, start: usize, message: impl Fn(&str) -> String) -> 
     } else {
         format!("write `\"{}\"`", shortened(word))
     };
-    Slip { span: start..start + word.len(), message: message(&shortened(word)), help, is_kdl: false }
+    Slip::new(start..start + word.len(), message(&shortened(word)), help)
 }
 
 /// What programs for letters make of a `"`, and what other languages take for it.
@@ -246,72 +242,7 @@ fn other_quotes(text: &str, start: usize) -> Slip {
         }
         None => (opening, "write `\"`".into()),
     };
-    Slip { span: start..start + length, message: "a text stands in double quotes".into(), help, is_kdl: true }
-}
-
-/// Begins as a number does and is none: `10s`, `127.0.0.1:9000`.
-fn is_almost_number(written: &str) -> bool {
-    let digits = written.trim_start_matches(['+', '-']);
-    digits.starts_with(|c: char| c.is_ascii_digit())
-        && !["0x", "0o", "0b"].iter().any(|prefix| digits.starts_with(prefix))
-        && digits.replace('_', "").parse::<f64>().is_err()
-}
-
-fn text_slip(token: &Token, written: &str) -> Option<Slip> {
-    let opened = written.trim_start_matches('#');
-    if let Some(lines) = opened.strip_prefix("\"\"\"") {
-        let help = "the text stands on lines of its own, and so does the `\"\"\"` behind it".to_string();
-        if !lines.starts_with(['\n', '\r']) {
-            let (span, message) = (token.span.clone(), "a line break has to follow the first `\"\"\"`".into());
-            return Some(Slip { span: first_line(span, written), message, help, is_kdl: false });
-        }
-        let last_line = lines.lines().last().unwrap_or_default().trim_end_matches('#');
-        if !last_line.trim_start().starts_with("\"\"\"") {
-            let message = if last_line.ends_with("\"\"\"") {
-                "the last `\"\"\"` has to stand on a line of its own"
-            } else {
-                "this text is never closed"
-            };
-            return Some(Slip { span: first_line(token.span.clone(), written), message: message.into(), help, is_kdl: false });
-        }
-    }
-    if written.starts_with('#') {
-        return None;
-    }
-    let mut chars = written.char_indices();
-    let mut is_closed = false;
-    chars.next();
-    while let Some((index, c)) = chars.next() {
-        is_closed = c == '"';
-        if c != '\\' {
-            continue;
-        }
-        let Some((_, escaped)) = chars.next() else { break };
-        if !matches!(escaped, 'n' | 'r' | 't' | '\\' | '"' | 'b' | 'f' | 's' | 'u') && !escaped.is_whitespace() {
-            let start = token.span.start + index;
-            return Some(Slip {
-                span: start..start + 1 + escaped.len_utf8(),
-                message: format!("there is no escape `\\{escaped}`"),
-                help: format!("write `\\\\{escaped}`, or the whole text as `#\"…\"#`, where a `\\` stands for itself"),
-                is_kdl: false,
-            });
-        }
-    }
-    (!is_closed && !written.starts_with("\"\"\"")).then(|| Slip {
-        span: token.span.clone(),
-        message: "this text is not closed on its line".into(),
-        help: "a `\"` is missing; a text over several lines stands in `\"\"\"`".into(),
-        is_kdl: false,
-    })
-}
-
-fn first_line(span: Range<usize>, written: &str) -> Range<usize> {
-    span.start..span.start + written.find(['\n', '\r']).unwrap_or(written.len())
-}
-
-/// A comment that is closed ends the depth it began.
-fn is_unclosed(comment: &str) -> bool {
-    !comment.ends_with("*/") || comment == "/*/"
+    Slip::new(start..start + length, "a text stands in double quotes", help).in_kdl()
 }
 
 #[cfg(test)]
@@ -320,7 +251,8 @@ mod tests {
 
     fn check(text: &str, expected: &[(&str, &str)]) {
         let slips = find(text, 5);
-        let seen: Vec<(&str, &str)> = slips.iter().map(|slip| (&text[slip.span.clone()], slip.message.as_str())).collect();
+        let seen: Vec<(&str, &str)> =
+            slips.iter().map(|slip| (&text[slip.fault.span.clone()], slip.fault.message.as_str())).collect();
         assert_eq!(seen, expected, "for {text:?}");
     }
 
@@ -366,19 +298,5 @@ mod tests {
         check(right, &[]);
         check("a \"b\\n\\u{41}\\\n  c\" { }\n/-b { c; }\n", &[]);
         check("200 5", &[]);
-    }
-
-    #[test]
-    fn the_block_without_an_end() {
-        let check = |text: &str, expected: Option<&str>| {
-            let seen = unclosed_block(text).map(|span| text[..span.start].lines().last().unwrap_or_default());
-            assert_eq!(seen, expected, "for {text:?}");
-        };
-        check("a { b \"{\" #\"}\"# // }\n}", None);
-        check("a { }\n}\n", None);
-        check("a {\n", Some("a "));
-        check("a {\n  b {\n}\n", Some("  b "));
-        check("a {\n  b {\n  }\n  c {\n    d 1\n}\n", Some("  c "));
-        check("a {\nb {\n}\n", Some("a "));
     }
 }

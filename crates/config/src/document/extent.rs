@@ -3,9 +3,10 @@
 
 use crate::document::write::Layout;
 use crate::format::format_text;
-use crate::lexer::{Token, TokenKind, Tokens};
+
 use crate::syntax::Node;
 use std::ops::Range;
+use tidegate_kdl::{Token, TokenKind, Tokens};
 
 /// From the first byte of its name to behind its last brace or value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Extent {
         let mut extent = Extent { span: start..node.location.span.end, block: None };
         let mut is_continued = false;
         let mut is_switched_off = false;
-        let mut tokens = tokens_from(text, node.location.span.end);
+        let mut tokens = Tokens::from(text, node.location.span.end);
         while let Some(token) = tokens.next() {
             match token.kind {
                 TokenKind::Space | TokenKind::BlockComment => {}
@@ -146,11 +147,6 @@ pub fn layout_at(text: &str, offset: usize) -> Layout {
     Layout { indentation, level, line_break: if is_windows { "\r\n" } else { "\n" } }
 }
 
-fn tokens_from(text: &str, offset: usize) -> impl Iterator<Item = Token> {
-    Tokens::of(&text[offset..])
-        .map(move |token| Token { kind: token.kind, span: token.span.start + offset..token.span.end + offset })
-}
-
 /// The end of a block whose `{` was taken.
 fn closing(tokens: &mut impl Iterator<Item = Token>) -> Option<usize> {
     let mut depth = 1_usize;
@@ -173,7 +169,7 @@ fn line_start(text: &str, offset: usize) -> usize {
 
 /// Behind the line break, when nothing but a comment stands before it.
 fn line_end(text: &str, offset: usize) -> Option<usize> {
-    for token in tokens_from(text, offset) {
+    for token in Tokens::from(text, offset) {
         match token.kind {
             TokenKind::Space | TokenKind::LineComment => {}
             TokenKind::BlockComment if !text[token.span.clone()].contains(['\n', '\r']) => {}

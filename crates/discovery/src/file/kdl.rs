@@ -1,13 +1,8 @@
-//! A list of servers in KDL: `server "10.0.0.1:80" weight=2` on each line. Read line by line, which gives faults their line and keeps what the
-//! parser costs in proportion to the text. What an entry means is in `list`.
+//! A list of servers in KDL: `server "10.0.0.1:80" weight=2` on each line. Read line by line, which gives faults their line. What an entry
+//! means is in `list`.
 
 use super::list::{Entry, List};
-use kdl::{KdlDocument, KdlEntry, KdlNode, KdlValue};
-
-/// The longest that means anything has about 400.
-const LINE_BYTES_MAX: usize = 2048;
-/// What starts parts that nest. The parser recurses, and no entry has a use for them.
-const REFUSED: &[&str] = &["{", "(", "/*", "/-"];
+use tidegate_kdl::{FileId, Literal, Node, TokenKind, Tokens};
 
 const NOT_KDL: &str = "it is not KDL; a line is like `server \"10.0.0.1:80\" weight=2 backup=#true`";
 
@@ -20,59 +15,40 @@ pub fn parse(text: &str, list: &mut List) -> Result<(), String> {
 }
 
 fn parse_line(line: &str, list: &mut List) -> Result<(), String> {
-    if line.len() > LINE_BYTES_MAX {
-        return Err(format!("it has more than {LINE_BYTES_MAX} bytes"));
-    }
-    let line = without_comment(line);
-    if line.trim().is_empty() {
-        return Ok(());
-    }
-    if let Some(refused) = REFUSED.iter().find(|refused| line.contains(**refused)) {
+    // No entry has a use for parts that nest, or that reach over several lines.
+    let is_refused =
+        |kind| matches!(kind, TokenKind::Open | TokenKind::ParenOpen | TokenKind::BlockComment | TokenKind::Slashdash);
+    if let Some(token) = Tokens::of(line).find(|token| is_refused(token.kind)) {
+        let written = &line[token.span];
+        let refused = if token.kind == TokenKind::BlockComment { "/*" } else { written };
         return Err(format!("`{refused}` has no place in a list of servers"));
     }
-    let document = KdlDocument::parse_v2(line).map_err(|_| NOT_KDL)?;
-    document.nodes().iter().try_for_each(|node| list.add(read(node)?))
+    let nodes = tidegate_kdl::parse(line, FileId(0)).map_err(|_| NOT_KDL)?;
+    nodes.iter().try_for_each(|node| list.add(read(node)?))
 }
 
-/// Up to `//` outside of a text. A text with quotes of its own, which no entry needs, may be cut within and is then no KDL any more.
-fn without_comment(line: &str) -> &str {
-    let bytes = line.as_bytes();
-    let mut is_text = false;
-    let mut position = 0;
-    while position < bytes.len() {
-        match bytes[position] {
-            b'"' => is_text = !is_text,
-            b'\\' if is_text => position += 1,
-            b'/' if !is_text && bytes.get(position + 1) == Some(&b'/') => return &line[..position],
-            _ => {}
-        }
-        position += 1;
-    }
-    line
-}
-
-fn read(node: &KdlNode) -> Result<Entry, String> {
-    let name = node.name().value();
+fn read(node: &Node) -> Result<Entry, String> {
+    let name = &node.name.text;
     if name != "server" {
         return Err(format!("`{name}` is not known; each line is a `server`"));
     }
-    let mut arguments = node.entries().iter().filter(|entry| entry.name().is_none());
-    let address = arguments.next().and_then(|argument| argument.value().as_string());
-    let Some(address) = address else { return Err("`server` needs an address, as in `server \"10.0.0.1:80\"`".into()) };
+    let mut arguments = node.entries.iter().filter(|entry| entry.name.is_none());
+    let Some(Literal::Text(address)) = arguments.next().map(|argument| &argument.value.literal) else {
+        return Err("`server` needs an address, as in `server \"10.0.0.1:80\"`".into());
+    };
     if arguments.next().is_some() {
         return Err("write each server on a line of its own".into());
     }
     let mut entry = Entry::of_address(address);
-    for property in node.entries() {
-        if let Some(name) = property.name() {
-            set(&mut entry, name.value(), property)?;
+    for property in &node.entries {
+        if let Some(name) = &property.name {
+            set(&mut entry, &name.text, &property.value.literal)?;
         }
     }
     Ok(entry)
 }
 
-fn set(entry: &mut Entry, name: &str, property: &KdlEntry) -> Result<(), String> {
-    let value = property.value();
+fn set(entry: &mut Entry, name: &str, value: &Literal) -> Result<(), String> {
     let is_new = match name {
         "weight" => entry.weight.replace(number(name, value)?).is_none(),
         "backup" => entry.backup.replace(switch(name, value)?).is_none(),
@@ -86,14 +62,25 @@ fn set(entry: &mut Entry, name: &str, property: &KdlEntry) -> Result<(), String>
     if is_new { Ok(()) } else { Err(format!("`{name}` is written twice")) }
 }
 
-fn number(name: &str, value: &KdlValue) -> Result<i128, String> {
-    value.as_integer().ok_or_else(|| format!("`{name}` must be a number"))
+fn number(name: &str, value: &Literal) -> Result<i128, String> {
+    match value {
+        Literal::Integer(number) => Ok(*number),
+        Literal::Text(_) | Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(format!("`{name}` must be a number")),
+    }
 }
 
-fn switch(name: &str, value: &KdlValue) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| format!("`{name}` must be #true or #false"))
+fn switch(name: &str, value: &Literal) -> Result<bool, String> {
+    match value {
+        Literal::Switch(switch) => Ok(*switch),
+        Literal::Text(_) | Literal::Integer(_) | Literal::Float(_) | Literal::Null => {
+            Err(format!("`{name}` must be #true or #false"))
+        }
+    }
 }
 
-fn text(name: &str, value: &KdlValue) -> Result<String, String> {
-    value.as_string().map(str::to_owned).ok_or_else(|| format!("`{name}` must be a text"))
+fn text(name: &str, value: &Literal) -> Result<String, String> {
+    match value {
+        Literal::Text(text) => Ok(text.clone()),
+        Literal::Integer(_) | Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(format!("`{name}` must be a text")),
+    }
 }
