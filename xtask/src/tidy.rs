@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the house rules that a machine can check. Each rule is one module with its own cases.
-//! Exceptions stand in `xtask/tidy-allow.txt`, each with its reason; an exception nobody needs any more is a finding too.
+//! `cargo xtask tidy`: the house rules that a machine can check. Each rule is one module with its own cases. Exceptions
+//! stand in `xtask/tidy-allow.txt`, each with its reason; an exception nobody needs any more is a finding too.
 
 mod allow;
 mod documents;
@@ -101,7 +101,8 @@ fn check_source(source: &Source, allow: &AllowList) -> OfFile {
     OfFile { findings, warnings: length::warn_file(source, allow).into_iter().collect(), facts: FileFacts::of(source) }
 }
 
-/// Each file of Rust parsed and looked at, in order. Parsing is nearly all of the time of tidy, so each core gets a part of the files.
+/// Each file of Rust parsed and looked at, in order. Parsing is nearly all of the time of tidy, so each core gets a
+/// part of the files.
 fn parsed<T: Send>(repository: &Repository, look: impl Fn(&Source) -> T + Sync) -> Vec<Result<T, Finding>> {
     let files: Vec<&TextFile> = repository.with_extension("rs").collect();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

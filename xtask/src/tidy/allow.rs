@@ -1,5 +1,5 @@
-//! The list of reasoned exceptions: one a line, `<rule> <place> <why, in words>`. A place is a path, or `path::function`.
-//! Some rules have exceptions up to a figure, which then stands between the place and the reason.
+//! The list of reasoned exceptions: one a line, `<rule> <place> <why, in words>`. A place is a path, or
+//! `path::function`. Some rules have exceptions up to a figure, which then stands between the place and the reason.
 
 use crate::finding::Finding;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! Circles of a module graph: sets of modules of which each uses each other one, directly or by way of others. Pure; knows no source text.
-//! A parent and what is beneath it may know each other: uses between the two do not count, neither up nor down. What is left are uses between
-//! siblings and across subtrees.
+//! Circles of a module graph: sets of modules of which each uses each other one, directly or by way of others. Pure;
+//! knows no source text. A parent and what is beneath it may know each other: uses between the two do not count,
+//! neither up nor down. What is left are uses between siblings and across subtrees.
 
 use std::collections::BTreeSet;
 

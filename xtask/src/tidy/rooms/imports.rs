@@ -1,5 +1,5 @@
-//! What one Rust file says of modules: those it declares, the names it imports, and the paths it uses. Facts only; `module_tree` says where
-//! they lead. What is compiled for tests alone does not count.
+//! What one Rust file says of modules: those it declares, the names it imports, and the paths it uses. Facts only;
+//! `module_tree` says where they lead. What is compiled for tests alone does not count.
 
 use crate::tidy::source::{Source, is_test_only};
 use proc_macro2::{TokenStream, TokenTree};

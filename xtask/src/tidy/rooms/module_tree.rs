@@ -1,5 +1,6 @@
-//! The modules of one crate and which of them uses which, from what its files say (`imports`). A module is a file; what stands inline in it
-//! belongs to it. A name that is passed on (`pub use`) leads to the module that defines it, so a re-export neither hides nor makes a circle.
+//! The modules of one crate and which of them uses which, from what its files say (`imports`). A module is a file; what
+//! stands inline in it belongs to it. A name that is passed on (`pub use`) leads to the module that defines it, so a
+//! re-export neither hides nor makes a circle.
 
 use super::circles::ModuleGraph;
 use super::imports::{FileFacts, Path, Scope};
@@ -88,7 +89,8 @@ struct Place<'a> {
 }
 
 impl Names<'_> {
-    /// The module that a path leads to, or that defines what the path names. `None` for what comes from another crate or is local.
+    /// The module that a path leads to, or that defines what the path names. `None` for what comes from another crate
+    /// or is local.
     fn resolve(&self, from: &Path, used: &[String], re_exports_left: usize) -> Option<usize> {
         let (first, rest) = used.split_first()?;
         let mut here = from.clone();
