@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The test that every file with such servers has.
+/// The test that every module with such servers has; in a binary with several of them, the first one to run is the process.
 pub const PROCESS_TEST: &str = "this_file_is_also_an_upstream_server";
 /// What the process is told by its parent.
 const ENVIRONMENT: &str = "TESTKIT_SERVER";
@@ -130,7 +130,7 @@ impl Server {
     pub fn start_again(&mut self) -> Result<(), String> {
         self.kill();
         let binary = std::env::current_exe().map_err(|error| error.to_string())?;
-        let arguments = ["--exact", PROCESS_TEST, "--nocapture", "--test-threads=1"].map(str::to_owned);
+        let arguments = [PROCESS_TEST, "--nocapture", "--test-threads=1"].map(str::to_owned);
         let environment = vec![(ENVIRONMENT, serve::told(self.address, &self.settings))];
         let surroundings = Surroundings { environment, ..Surroundings::default() };
         let process = self.process.insert(Program::start_in(&binary, &arguments, Path::new("/"), &surroundings)?);

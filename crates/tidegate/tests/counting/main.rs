@@ -1,0 +1,14 @@
+//! What a request costs, in counts that are exact: heap allocations and system calls. One test at a time, and nothing
+//! else in this process: its allocator counts what every thread does.
+
+mod allocations;
+mod syscalls;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static COUNT: Mutex<()> = Mutex::new(());
+
+/// While one test counts, no other one runs.
+fn only_count() -> MutexGuard<'static, ()> {
+    COUNT.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,8 @@
+//! `fastcgi` from the client's side: against a real PHP-FPM, where this machine has one, and against servers that are slow, broken or hostile.
+
+mod client;
+mod hostile;
+mod php;
+mod server;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");

@@ -1,0 +1,16 @@
+//! The real program between scripted clients and scripted servers, a module for each subject: what a case of
+//! `tests/cases` cannot say. Tests beside programs of others are in `others`, those that need the machine for
+//! themselves in `load`.
+
+mod admin;
+mod bad_certificates;
+mod basic_auth;
+mod cache;
+mod compress;
+mod early_data;
+mod fastcgi;
+mod files;
+mod pools;
+mod refused;
+mod systemd;
+mod tickets;

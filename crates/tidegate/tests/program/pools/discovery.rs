@@ -1,0 +1,126 @@
+//! Servers that are found while the proxy runs, from a name server, Docker and Consul, with processes behind them. What the sources may say, and how
+//! they fail, is tested beside them in the crate `discovery`.
+
+use crate::pools::asked::{Asked, config};
+use tidegate_testkit::consul::{Consul, Instance};
+use tidegate_testkit::dns::{NameServer, NameServerConduct, Service};
+use tidegate_testkit::docker::{Container, Docker};
+use tidegate_testkit::server::{Server, Settings};
+
+const NAME: &str = "api.test";
+
+fn start(name: &str) -> Server {
+    Server::start(Settings::new(name)).expect("it starts")
+}
+
+fn wait_for_members(asked: &Asked, kind: &str, count: usize) {
+    asked.wait_for_metric(&format!("tidegate_discovery_members{{kind=\"{kind}\"}}"), count as f64);
+}
+
+/// The lists that workers use follow what the source says within a moment, so they are asked for until they are used.
+fn wait_until_only(asked: &Asked, names: &[&str]) {
+    for name in names {
+        asked.wait_for(&format!("an answer of {name}"), |reply| reply.status == 200 && reply.text() == *name);
+    }
+    asked.expect_from(20, names);
+}
+
+fn dns(server: &NameServer, question: &str) -> String {
+    let discover = format!("balance \"round-robin\"; discover dns=\"{question}\" resolver=\"{}\" ttl-min=\"1s\"", server.address);
+    config(&[], &discover, "")
+}
+
+#[test]
+fn addresses_of_a_name_come_and_go() {
+    let names = NameServer::start().expect("a name server");
+    let first = start("first");
+    let second = Server::start_beside(Settings::new("second"), &first, [127, 0, 0, 2]).expect("it starts");
+    names.set_addresses(NAME, 1, &["127.0.0.1"]);
+    let asked = Asked::start(&dns(&names, &format!("{NAME}:{}", first.address().port())));
+    asked.expect_from(10, &["first"]);
+    names.set_addresses(NAME, 1, &["127.0.0.1", "127.0.0.2"]);
+    wait_for_members(&asked, "dns", 2);
+    wait_until_only(&asked, &["first", "second"]);
+    names.set_addresses(NAME, 1, &["127.0.0.2"]);
+    wait_for_members(&asked, "dns", 1);
+    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
+    asked.expect_from(10, &["second"]);
+    names.set_conduct(NAME, NameServerConduct::Fails);
+    let faults = "tidegate_discovery_faults_total{kind=\"dns\"}";
+    asked.proxy.wait_for_metric_from(faults, 1.0, f64::INFINITY).expect("it is counted");
+    asked.expect_from(10, &["second"]);
+    assert_eq!(asked.metric("tidegate_discovery_members{kind=\"dns\"}").to_string(), "1", "the last answer is kept");
+    assert!(asked.status().contains(&format!("app/{}", second.address())));
+}
+
+#[test]
+fn the_proxy_starts_before_a_name_can_be_looked_up() {
+    let names = NameServer::start().expect("a name server");
+    let server = start("late");
+    let asked = Asked::start(&dns(&names, &format!("{NAME}:{}", server.address().port())));
+    let reply = asked.get("/");
+    assert_eq!(reply.status, 503, "{}", reply.text());
+    assert!(reply.text().contains("no_server"), "{}", reply.text());
+    names.set_addresses(NAME, 1, &["127.0.0.1"]);
+    asked.wait_for("an answer", |reply| reply.status == 200 && reply.text() == "late");
+}
+
+#[test]
+fn service_records_bring_ports_and_priorities() {
+    let names = NameServer::start().expect("a name server");
+    let mut all = [start("a"), start("b"), start("spare")];
+    let port = |server: &Server| server.address().port();
+    let service = format!("_http._tcp.{NAME}");
+    names.set_addresses("node.test", 1, &["127.0.0.1"]);
+    let record = |priority, server: &Server| Service::new(priority, 1, port(server), "node.test");
+    names.set_services(&service, 1, &[record(0, &all[0]), record(0, &all[1]), record(1, &all[2])]);
+    let asked = Asked::start(&dns(&names, &format!("srv+{service}")));
+    wait_for_members(&asked, "dns", 3);
+    asked.expect_from(20, &["a", "b"]);
+    names.set_services(&service, 1, &[record(0, &all[1]), record(1, &all[2])]);
+    wait_for_members(&asked, "dns", 2);
+    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"node.test:{}\"}}", port(&all[0])), 0.0);
+    wait_until_only(&asked, &["b"]);
+    // The spare one is for when no other can be used.
+    all[1].kill();
+    asked.expect_from(10, &["spare"]);
+}
+
+#[test]
+fn containers_come_and_go() {
+    let docker = Docker::start().expect("a socket");
+    let (first, second) = (start("first"), start("second"));
+    docker.put(Container::new("one", "web", first.address().port()), "start");
+    let discover = format!("balance \"round-robin\"; discover docker=\"web\" socket=\"{}\"", docker.socket().display());
+    let asked = Asked::start(&config(&[], &discover, ""));
+    asked.expect_from(10, &["first"]);
+    docker.put(Container::new("two", "web", second.address().port()), "start");
+    wait_until_only(&asked, &["first", "second"]);
+    docker.remove("one");
+    wait_for_members(&asked, "docker", 1);
+    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
+    asked.expect_from(10, &["second"]);
+    docker.stop().expect("it ends");
+    asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");
+    asked.expect_from(10, &["second"]);
+}
+
+#[test]
+fn instances_of_consul_come_and_go() {
+    let consul = Consul::start("web").expect("a port is free");
+    let (first, second) = (start("first"), start("second"));
+    let instance = |id: &str, server: &Server| Instance::new(id, "127.0.0.1", server.address().port());
+    consul.set_instances(&[instance("one", &first)]);
+    let discover = format!("balance \"round-robin\"; discover consul=\"web\" agent=\"http://{}\"", consul.address);
+    let asked = Asked::start(&config(&[], &discover, ""));
+    asked.expect_from(10, &["first"]);
+    consul.set_instances(&[instance("one", &first), instance("two", &second)]);
+    wait_until_only(&asked, &["first", "second"]);
+    consul.set_instances(&[instance("two", &second)]);
+    wait_for_members(&asked, "consul", 1);
+    asked.wait_for_metric(&format!("tidegate_server_state{{server=\"{}\"}}", first.address()), 0.0);
+    asked.expect_from(10, &["second"]);
+    consul.set_refusal(Some((500, "no leader")));
+    asked.proxy.wait_for_metric_from("tidegate_discovery_faults_total", 1.0, f64::INFINITY).expect("it is counted");
+    asked.expect_from(10, &["second"]);
+}

@@ -1,0 +1,77 @@
+//! The memory budget: near it new requests are refused, and when what used the memory is gone they are taken again.
+
+use crate::pools::asked::{Asked, BOUND, HOST, config};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tidegate_testkit::bytes::Bytes;
+use tidegate_testkit::server::{Server, Settings};
+use tidegate_testkit::tokio::net::TcpStream;
+use tidegate_testkit::tokio::task::{LocalSet, spawn_local};
+use tidegate_testkit::tokio::time::sleep;
+use tidegate_testkit::{h2, http, http2, pattern};
+
+/// Requests on one connection.
+const STREAMS: usize = 50;
+/// The proxy keeps a body of this size for as long as the request may have to be sent again.
+const BODY_BYTES: usize = 64 << 10;
+/// Their bodies together are twice the budget.
+const CONNECTIONS: usize = 2 * (64 << 20) / (STREAMS * BODY_BYTES);
+const SHEDDING: &str = "tidegate_memory_shedding";
+const USED: &str = "tidegate_memory_used_bytes";
+
+/// Requests on a connection of their own, whose answers take longer than the test.
+async fn hold(address: SocketAddr) -> Result<(), String> {
+    let text = |error: h2::Error| error.to_string();
+    let socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+    let (sender, connection) = h2::client::handshake(socket).await.map_err(text)?;
+    spawn_local(async move { drop(connection.await) });
+    for _ in 0..STREAMS {
+        let mut sender = sender.clone().ready().await.map_err(text)?;
+        let request = http::Request::put(format!("http://{HOST}/")).body(()).map_err(|error| error.to_string())?;
+        spawn_local(async move {
+            let Ok((response, mut stream)) = sender.send_request(request, false) else { return };
+            let _ = http2::send_all(&mut stream, Bytes::from(pattern::pattern(0, BODY_BYTES)), true).await;
+            drop(response.await);
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn near_its_budget_the_proxy_refuses_and_recovers() {
+    let settings = Settings { h2c: true, delay: Duration::from_secs(3600), ..Settings::new("slow") };
+    let (slow, quick) = (Server::start(settings).expect("it starts"), Server::start(Settings::new("quick")).expect("it starts"));
+    let pool = config(&[&slow], "protocol \"h2c\"", "memory \"64MiB\"");
+    let site = format!("route {{ match method=\"GET\"; proxy \"{}\" }}\nproxy \"app\"", quick.address());
+    let asked = Asked::start(&pool.replace("proxy \"app\"", &site));
+    asked.expect_text("quick");
+    assert_eq!(asked.metric(SHEDDING).to_string(), "0", "a proxy without work is within its budget");
+    let begin = tidegate_testkit::tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let (runtime, clients) = (begin.expect("a runtime"), LocalSet::new());
+    // All at once, so that more is used than the budget before anybody looks.
+    clients.block_on(&runtime, async {
+        for _ in 0..CONNECTIONS {
+            hold(asked.proxy.address).await.expect("a connection");
+        }
+        let begin = Instant::now();
+        while asked.metric(SHEDDING) < 1.0 {
+            let used = asked.metric(USED);
+            assert!(begin.elapsed() < BOUND, "{used} bytes are used\n{}", asked.proxy.program.output());
+            sleep(Duration::from_millis(20)).await;
+        }
+        println!("{} bytes", asked.metric(USED));
+    });
+    let reply = asked.get("/");
+    assert_eq!(reply.status, 503);
+    assert!(reply.text().contains("overloaded"), "{}", reply.text());
+    // All of them leave.
+    drop((clients, runtime));
+    let begin = Instant::now();
+    while asked.get("/").status != 200 {
+        let used = asked.metric(USED);
+        assert!(begin.elapsed() < BOUND, "{used} bytes are used still\n{}", asked.proxy.program.output());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!("{} bytes after {:?}", asked.metric(USED), begin.elapsed());
+    asked.wait_for_metric(SHEDDING, 0.0);
+}
