@@ -3,18 +3,26 @@
 
 use crate::process::{Invocation, cargo};
 use crate::repository::root;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the soak runs in the pipeline, in seconds; by hand the test chooses a shorter time.
 const SOAK_SECONDS: &str = "60";
 
+/// What a reader of the code follows leads somewhere: private items included, because nobody reads the public ones alone.
+const DOCUMENT: &[&str] = &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
+
 pub fn run() -> Result<(), String> {
-    let root = root();
+    run_gates(&root(), gates())
+}
+
+/// Runs one after the other; `Err` with the first that fails, and how to repeat it.
+pub fn run_gates(root: &Path, gates: Vec<Gate>) -> Result<(), String> {
     let started = Instant::now();
-    for gate in gates() {
+    for gate in gates {
         println!("\n=== {}: {}", gate.name, gate.invocation.line());
         let gate_started = Instant::now();
-        let outcome = gate.invocation.run(&root);
+        let outcome = gate.invocation.run(root);
         let took = seconds(gate_started.elapsed());
         match outcome {
             Ok(()) => println!("=== {}: passed in {took}", gate.name),
@@ -27,18 +35,25 @@ pub fn run() -> Result<(), String> {
     Ok(())
 }
 
-struct Gate {
-    name: &'static str,
-    invocation: Invocation,
+pub struct Gate {
+    pub name: &'static str,
+    pub invocation: Invocation,
+}
+
+impl Gate {
+    pub fn new(name: &'static str, invocation: Invocation) -> Gate {
+        Gate { name, invocation }
+    }
 }
 
 fn gates() -> Vec<Gate> {
-    let gate = |name, invocation| Gate { name, invocation };
+    let gate = Gate::new;
     vec![
         gate("format", cargo(&["fmt", "--all", "--check"])),
         gate("tidy", cargo(&["xtask", "tidy"])),
         gate("deny", cargo(&["xtask", "deny"])),
         gate("clippy", cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+        gate("doc", cargo(DOCUMENT).with_environment("RUSTDOCFLAGS", "-D warnings")),
         gate("test", cargo(&["test", "--locked", "--workspace"]).with_environment("SOAK_SECONDS", SOAK_SECONDS)),
         gate("examples", cargo(&["xtask", "tidy", "--examples"])),
         gate("readme", cargo(&["xtask", "readme"])),
@@ -64,6 +79,7 @@ mod tests {
                 "tidy: cargo xtask tidy",
                 "deny: cargo xtask deny",
                 "clippy: cargo clippy --locked --workspace --all-targets -- -D warnings",
+                "doc: RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items",
                 "test: SOAK_SECONDS=60 cargo test --locked --workspace",
                 "examples: cargo xtask tidy --examples",
                 "readme: cargo xtask readme",

@@ -1,7 +1,7 @@
 //! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see CONTRIBUTING.md.
 //! Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs every gate in order,
-//! `instructions` counts what a request costs, `bench` builds and runs the lab, `readme` holds README.md against its report.
-//! No task is needed to build or to use Tidegate.
+//! `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds and runs the lab, `readme`
+//! holds README.md against its report. No task is needed to build or to use Tidegate.
 
 mod bench;
 mod ci;
@@ -10,6 +10,7 @@ mod finding;
 mod graph;
 mod instructions;
 mod process;
+mod quick;
 mod readme;
 mod repository;
 mod tidy;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
+  quick               after each change: format, tidy, lints and unit tests of what changed, some cases
   tidy                layers, rooms, lengths, names, comments, unsafe, documents, the five places of a step
   tidy --rooms [x]    the circles of modules in each crate; with a crate's name, what closes them
   tidy --examples     `tidegate check` on every file in examples/
@@ -47,6 +49,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         ("tidy", [flag]) if flag == "--examples" => tidy::run_examples(),
         ("tidy", [flag]) if flag == "--rooms" => tidy::run_rooms(None),
         ("tidy", [flag, name]) if flag == "--rooms" => tidy::run_rooms(Some(name)),
+        ("quick", []) => quick::run(),
         ("deny", []) => deny::run(),
         ("ci", []) => ci::run(),
         ("instructions", rest) => instructions::run(rest),

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 pub use apply::{apply_edits, read_target};
 
-/// The configuration as one JSON object that is valid by [`crate::schema`] when it was loaded without an error.
+/// The configuration as one JSON object that is valid by [`crate::schema()`] when it was loaded without an error.
 ///
 /// Included files are part of it. `{env.X}` and `{file.X}` stand as they are written, and secrets are `"***"`.
 pub fn to_json(loaded: &Loaded) -> Value {

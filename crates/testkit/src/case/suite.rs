@@ -11,11 +11,14 @@ use std::time::Instant;
 /// Cases mostly wait, so more of them than processors may run; not many more, because their bounds are in real time.
 const THREADS: usize = 4;
 
-/// Runs the cases under `folder` whose name contains the value of the variable `CASE`. `Err` holds the reports of those that failed.
+/// Runs the cases under `folder` whose name contains one of the parts, separated by commas, of the variable `CASE`; with
+/// `CASE_EVERY` only one of so many of them. `Err` holds the reports of those that failed.
 pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     let filter = std::env::var("CASE").unwrap_or_default();
     let cases = cases(folder)?;
-    let wanted: VecDeque<_> = cases.into_iter().filter(|(name, _)| name.contains(&filter)).collect();
+    let every = std::env::var("CASE_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1);
+    let is_wanted = |name: &str| filter.split(',').any(|part| name.contains(part));
+    let wanted: VecDeque<_> = cases.into_iter().filter(|(name, _)| is_wanted(name)).step_by(every).collect();
     let total = wanted.len();
     if total == 0 {
         return Err(format!("no case in {} has `{filter}` in its name", folder.display()));
