@@ -220,6 +220,14 @@ impl From<UpstreamFault> for Failure {
 }
 
 impl Failure {
+    /// What of it was the upstream's.
+    pub fn fault(&self) -> Option<UpstreamFault> {
+        match self {
+            Failure::Upstream(fault) => Some(*fault),
+            Failure::Client(_) => None,
+        }
+    }
+
     pub fn upstream(error: UpstreamError, reach: Reach) -> Failure {
         UpstreamFault::new(error, reach).into()
     }

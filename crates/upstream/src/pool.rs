@@ -94,6 +94,15 @@ impl<S: Sock> WorkerPool<S> {
         WorkerPool { compiled, servers, metrics, budget, copies }
     }
 
+    /// Whether the budget has one more retry; `since_start` is the time of the process.
+    pub fn take_from_budget(&self, percent: u8, since_start: Duration) -> bool {
+        let allowed = self.budget.try_retry(percent, since_start);
+        if !allowed {
+            self.metrics.retries_refused.increment();
+        }
+        allowed
+    }
+
     /// A request goes to the server at that position.
     #[inline]
     pub fn count_request(&self, position: usize) {

@@ -13,7 +13,7 @@ use tidegate_transport::{Sock, rt};
 /// Attempts at one request, the first included.
 const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX;
 /// Kept connections that end under one request before it counts as failed.
-pub const REPAIRS_MAX: usize = 2;
+const REPAIRS_MAX: usize = 2;
 
 /// The connection of an attempt that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,10 +43,10 @@ impl Was {
 pub struct Tries {
     positions: [usize; TRIES_MAX],
     count: usize,
-    pub repairs: usize,
+    repairs: usize,
     /// The same server once more, over a connection of its own and in the place that the request has.
     pub again: Option<(usize, Option<Room>)>,
-    pub needs_fresh: Option<usize>,
+    needs_fresh: Option<usize>,
 }
 
 impl Default for Tries {
@@ -76,6 +76,59 @@ impl Tries {
     pub fn retries(&self) -> usize {
         self.count.saturating_sub(1 + self.repairs)
     }
+
+    /// RFC 9110 section 9.2.2: again only what did not reach the server, or does the same when done twice.
+    pub fn judge<S: Sock>(
+        &mut self,
+        pool: &WorkerPool<S>,
+        fault: UpstreamFault,
+        was: Was,
+        position: usize,
+        terms: &Terms<'_>,
+    ) -> NextTry {
+        let is_safe = match fault.reach {
+            Reach::NothingSent => true,
+            Reach::Sent => terms.is_idempotent,
+            Reach::Answering => false,
+        };
+        if !terms.is_whole || !is_safe {
+            return NextTry::None;
+        }
+        if was.is_race(fault) && self.repairs < REPAIRS_MAX {
+            self.repairs += 1;
+            self.needs_fresh = (was == Was::Pooled).then_some(position);
+            return NextTry::SameServer(position);
+        }
+        let Some(retry) = terms.retry else { return NextTry::None };
+        let now = rt::now();
+        let is_late = terms.try_until.is_some_and(|until| now >= until);
+        if !is_retried(retry, fault, is_late) || self.retries() >= usize::from(retry.attempts) {
+            return NextTry::None;
+        }
+        // The budget is for requests that have somewhere to go; for one that is full they wait.
+        if !untried(pool, self.tried()).any(|server| server.shared.standing.tier(now) != Standing::Closed) {
+            return NextTry::None;
+        }
+        // An answer by status was counted when it was given up.
+        if fault.error != UpstreamError::BadStatus && !pool.take_from_budget(retry.budget_percent, terms.since_start) {
+            return NextTry::None;
+        }
+        NextTry::Another
+    }
+}
+
+/// What decides whether something that failed may be tried again.
+pub struct Terms<'a> {
+    /// None: at one server only.
+    pub retry: Option<&'a Retry>,
+    /// It does the same when done twice.
+    pub is_idempotent: bool,
+    /// All of it is still there, and nothing of an answer went anywhere.
+    pub is_whole: bool,
+    /// By when the attempt had to have an answer.
+    pub try_until: Option<Instant>,
+    /// The time of the process.
+    pub since_start: Duration,
 }
 
 pub enum NextTry {
@@ -92,7 +145,7 @@ pub fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
     untried(pool, tried).any(|server| matches!(server.standing(now), Standing::Serving | Standing::Unknown))
 }
 
-pub fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Iterator<Item = &'a Rc<Server<S>>> {
+fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Iterator<Item = &'a Rc<Server<S>>> {
     pool.servers.iter().enumerate().filter(|(position, _)| !tried.contains(position)).map(|(_, server)| server)
 }
 
@@ -112,7 +165,7 @@ pub async fn open_until<T>(
     opened.unwrap_or(Err(UpstreamFault::unsent(UpstreamError::ConnectTimeout)))
 }
 
-pub fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
+fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
     match fault.error {
         UpstreamError::ResolveFailed | UpstreamError::ConnectFailed | UpstreamError::TlsFailed => retry.on.connect,
         UpstreamError::ConnectTimeout => retry.on.connect || is_late,

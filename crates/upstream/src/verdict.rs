@@ -2,7 +2,9 @@
 //! back when it does well. Which failures there are is in `fault`; how long a server is out, in `balancing::outlier`.
 
 use crate::choose::Choice;
+use crate::fault::UpstreamFault;
 use crate::pool::{Server, WorkerPool};
+use crate::retry::Was;
 use crate::shared::Room;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -60,6 +62,14 @@ impl<S: Sock> Trial<S> {
 
     pub fn position(&self) -> usize {
         self.position
+    }
+
+    /// The attempt failed, on a connection that was such a one.
+    pub fn note(&self, fault: UpstreamFault, was: Was) {
+        self.pool.metrics.error(fault.error);
+        if !was.is_race(fault) {
+            self.failed_with(fault.error);
+        }
     }
 
     /// Ends the trial; the request keeps its place.
@@ -136,7 +146,7 @@ impl<S: Sock> Trial<S> {
 
     /// The attempt failed by the server's fault or that of the way to it.
     #[cold]
-    pub fn failed_with(&self, error: UpstreamError) {
+    fn failed_with(&self, error: UpstreamError) {
         match error {
             UpstreamError::ResolveFailed
             | UpstreamError::ConnectFailed

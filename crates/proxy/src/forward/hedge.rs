@@ -121,7 +121,7 @@ impl<S: Sock> Request<'_, S> {
         }
         // A trial from here on: one that comes to nothing says so, where it was to find out how the server is.
         let trial = Trial::new(pool.clone(), self.choose_server(pool, tries.tried()).ok()?);
-        if !self.take_from_budget(pool, pool.compiled.retry(route.retry(self.upstream))?.budget_percent) {
+        if !pool.take_from_budget(pool.compiled.retry(route.retry(self.upstream))?.budget_percent, self.since_start(rt::now())) {
             return None;
         }
         tries.begin(trial.position());

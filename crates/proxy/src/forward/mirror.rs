@@ -17,10 +17,12 @@ use tidegate_telemetry::{MirrorResult, UpstreamError};
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_upstream::attempt::{Begun, Whole, begin};
 use tidegate_upstream::call::HeadKind;
-use tidegate_upstream::choose::{choose_at, own_server};
+use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
 use tidegate_upstream::connect::{Need, Opener};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::errand::{self, Errand, Failed};
+use tidegate_upstream::fault::{Reach, UpstreamFault};
 use tidegate_upstream::pool::WorkerPool;
+use tidegate_upstream::retry::{Terms, Tries, Was};
 use tidegate_upstream::verdict::Trial;
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, HeadLimits};
@@ -211,7 +213,7 @@ impl<S: Sock> Copies<S> {
         let (head, body) = (Rc::new(head), Rc::new(std::mem::take(&mut self.body)));
         for mut target in self.targets.drain(..) {
             if target.place.arrive() {
-                rt::spawn(carry_out(target, head.clone(), body.clone(), facts));
+                rt::spawn(send(target, head.clone(), body.clone(), facts));
             }
         }
     }
@@ -226,45 +228,74 @@ impl<S: Sock> Drop for Copies<S> {
     }
 }
 
-async fn carry_out<S: Sock>(target: Target<S>, head: Rc<Lease<RequestHead>>, body: Rc<Vec<u8>>, facts: Facts) {
-    let sending = Box::pin(send(&target, &head, &body, facts));
-    let outcome = rt::timeout(target.total, sending).await;
-    let late = Err(Failure::upstream(UpstreamError::TotalTimeout, Reach::Sent));
+async fn send<S: Sock>(target: Target<S>, head: Rc<Lease<RequestHead>>, body: Rc<Vec<u8>>, facts: Facts) {
     let pool = &target.place.pool;
-    match outcome.unwrap_or(late) {
-        Ok(()) => pool.metrics.mirrored(MirrorResult::Sent),
-        Err(failure) => {
+    let mut copying = Copying { target: &target, head: &head, body: &body, facts };
+    let sending = Box::pin(errand::carry_out(&mut copying, pool.clone()));
+    match rt::timeout(target.total, sending).await {
+        Some(Ok(())) => pool.metrics.mirrored(MirrorResult::Sent),
+        Some(Err(_)) => pool.metrics.mirrored(MirrorResult::Failed),
+        None => {
             pool.metrics.mirrored(MirrorResult::Failed);
-            if let Failure::Upstream(fault) = failure {
-                pool.metrics.error(fault.error);
-            }
+            pool.metrics.error(UpstreamError::TotalTimeout);
         }
     }
 }
 
-async fn send<S: Sock>(target: &Target<S>, head: &RequestHead, body: &[u8], facts: Facts) -> Result<(), Failure> {
-    let pool = &target.place.pool;
-    let draw = Draw { key_hash: target.key_hash, random: target.opener.random, now: rt::now(), tried: &[] };
-    let choice = choose_at(pool, own_server(pool, head), draw);
-    let choice = choice.map_err(|_| Failure::upstream(UpstreamError::NoServer, Reach::NothingSent))?;
-    let trial = Trial::new(pool.clone(), choice);
-    let whole = Whole {
-        head,
-        body,
-        is_chunked: false,
-        wants_trailers: facts.trailers_wanted || facts.is_grpc,
-        need: Need { prefers_h2: facts.is_grpc, ..target.need },
-        opener: target.opener.clone(),
-        timeouts: pool.compiled.model.timeouts,
-    };
-    let outcome = match begin(pool, trial.position(), &whole, None).await {
-        Ok(begun) => discard(target, &trial, begun, head.method, facts.limits).await,
-        Err((fault, _)) => Err(fault.into()),
-    };
-    if let Err(Failure::Upstream(fault)) = &outcome {
-        trial.failed_with(fault.error);
+/// A copy on its way to one server.
+struct Copying<'t, S: Sock> {
+    target: &'t Target<S>,
+    head: &'t RequestHead,
+    body: &'t [u8],
+    facts: Facts,
+}
+
+impl<S: Sock> Errand<S> for Copying<'_, S> {
+    type Done = ();
+    type Failure = Failure;
+
+    fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
+        let draw = Draw { key_hash: self.target.key_hash, random: self.target.opener.random, now: rt::now(), tried };
+        choose_at(pool, own_server(pool, self.head), draw)
     }
-    outcome
+
+    async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, _: &[usize]) -> Result<Choice, Failure> {
+        Err(unserved(pool, UpstreamError::NoServer).into())
+    }
+
+    async fn attempt(&mut self, trial: Trial<S>, _: &mut Tries) -> Result<(), Failed<Failure>> {
+        let Copying { target, head, body, facts } = *self;
+        let pool = trial.pool();
+        let whole = Whole {
+            head,
+            body,
+            is_chunked: false,
+            wants_trailers: facts.trailers_wanted || facts.is_grpc,
+            need: Need { prefers_h2: facts.is_grpc, ..target.need },
+            opener: target.opener.clone(),
+            timeouts: pool.compiled.model.timeouts,
+        };
+        let outcome = match begin(pool, trial.position(), &whole, None).await {
+            Ok(begun) => discard(target, &trial, begun, head.method, facts.limits).await,
+            Err((fault, _)) => Err(fault.into()),
+        };
+        outcome.map_err(|failure| {
+            let was = Was::Fresh;
+            if let Failure::Upstream(fault) = failure {
+                trial.note(fault, was);
+            }
+            Failed { failure, was, position: trial.position(), room: None }
+        })
+    }
+
+    /// Nothing is sent twice.
+    fn terms<'a>(&'a self, _: &'a WorkerPool<S>) -> Terms<'a> {
+        Terms { retry: None, is_idempotent: false, is_whole: false, try_until: None, since_start: Duration::ZERO }
+    }
+
+    fn fault(failure: &Failure) -> Option<UpstreamFault> {
+        failure.fault()
+    }
 }
 
 /// Reads the answer to its end, or to what is read of one, and keeps its connection where that is safe.

@@ -35,9 +35,10 @@ use tidegate_upstream::attempt::Begun;
 use tidegate_upstream::call::{Call, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
 use tidegate_upstream::connect::{self, Need, Opener};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::errand::{Errand, Failed, carry_out};
+use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_upstream::retry::{NextTry, Tries, Was, first_byte_until, open_until};
+use tidegate_upstream::retry::{Terms, Tries, Was, first_byte_until, open_until};
 use tidegate_upstream::verdict::Trial;
 use tidegate_wire::http1::expects_continue;
 
@@ -108,17 +109,70 @@ impl Abreast {
     }
 }
 
-/// How an attempt failed, and at which server.
-#[derive(Clone, Copy)]
-struct Failed {
-    failure: Failure,
-    was: Was,
-    position: usize,
+/// A request on its way to some server of a pool.
+struct Forwarding<'r, 'c, S: Sock> {
+    request: &'r mut Request<'c, S>,
+    route: &'r CompiledRoute,
+    plan: Plan,
+    replay: Replay,
+}
+
+impl<S: Sock> Errand<S> for Forwarding<'_, '_, S> {
+    type Done = ();
+    type Failure = Failure;
+
+    fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
+        self.request.choose_server(pool, tried)
+    }
+
+    async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
+        self.request.wait_for_place(pool, tried).await
+    }
+
+    async fn attempt(&mut self, trial: Trial<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
+        let Forwarding { request, route, plan, replay } = self;
+        let model = &trial.pool().compiled.model;
+        let need = Need {
+            certain: !plan.idempotent,
+            http1_only: plan.upgrade,
+            prefers_h2: plan.grpc,
+            fresh: tries.needs_fresh(trial.position()),
+            connect: route.timeouts.over(&model.timeouts).connect,
+            head_bytes_max: request.settings.head_limits.head_bytes_max,
+            client: model.send_proxy_protocol.map(|_| request.client()),
+        };
+        if tries.tried().len() > 1 {
+            request.record.retries += 1;
+        }
+        request.begin_attempt(trial.pool(), route, plan, tries);
+        // A body that was taken for an attempt before is finished as well, and would not be sent.
+        let has_no_body = request.body.is_finished() && replay.is_untouched();
+        let may_hedge = plan.idempotent && !plan.upgrade && has_no_body;
+        if let Some(hedge) = model.hedge.filter(|_| may_hedge && request.is_hedged(route, &trial)) {
+            return Box::pin(request.attempt_hedged(route, trial, need, plan, hedge.after, tries)).await;
+        }
+        let outcome = pin!(request.attempt(route, &trial, need, plan, replay)).await;
+        outcome.map_err(|failed| request.note_failed(trial, failed))
+    }
+
+    fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
+        Terms {
+            retry: pool.compiled.retry(self.route.retry(self.request.upstream)),
+            is_idempotent: self.plan.idempotent,
+            is_whole: self.replay.is_whole() && !self.request.responder.has_started(),
+            try_until: self.request.try_until,
+            since_start: self.request.since_start(rt::now()),
+        }
+    }
+
+    fn fault(failure: &Failure) -> Option<UpstreamFault> {
+        failure.fault()
+    }
 }
 
 impl<S: Sock> Request<'_, S> {
     /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
-    pub(crate) async fn forward(&mut self, route: &CompiledRoute, mut pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
         self.pool = Some(pool.clone());
         if self.connection.worker.process.pressure.is_high() {
             return Err(unserved(&pool, UpstreamError::Overloaded).into());
@@ -126,64 +180,8 @@ impl<S: Sock> Request<'_, S> {
         let plan = self.prepare_head(&pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.since_start(self.record.started));
-        let mut replay = Replay::new(&plan);
-        let mut tries = Tries::default();
-        // What to say when nothing is left to try: why the last attempt failed.
-        let mut failure = Failure::upstream(UpstreamError::NoServer, Reach::NothingSent);
-        loop {
-            let choice = match tries.again.take() {
-                Some((position, room)) => Choice::again(&pool, position, room),
-                None => match self.choose_server(&pool, tries.tried()) {
-                    Ok(choice) => choice,
-                    Err(NoChoice::NoServer) if tries.tried().is_empty() => {
-                        return Err(unserved(&pool, UpstreamError::NoServer).into());
-                    }
-                    Err(NoChoice::NoServer) => return Err(failure),
-                    Err(NoChoice::Full) => match Box::pin(self.wait_for_place(&mut pool, tries.tried())).await {
-                        Ok(choice) => choice,
-                        // Of a request that was somewhere already, its own failure says more than that the others are full.
-                        Err(Failure::Upstream(_)) if !tries.tried().is_empty() => return Err(failure),
-                        Err(full) => return Err(full),
-                    },
-                },
-            };
-            let need = Need {
-                certain: !plan.idempotent,
-                http1_only: plan.upgrade,
-                prefers_h2: plan.grpc,
-                fresh: tries.needs_fresh(choice.position),
-                connect: route.timeouts.over(&pool.compiled.model.timeouts).connect,
-                head_bytes_max: self.settings.head_limits.head_bytes_max,
-                client: pool.compiled.model.send_proxy_protocol.map(|_| self.client()),
-            };
-            if !tries.tried().is_empty() {
-                pool.metrics.retries.increment();
-                self.record.retries += 1;
-            }
-            tries.begin(choice.position);
-            self.begin_attempt(&pool, route, &plan, &tries);
-            let trial = Trial::new(pool.clone(), choice);
-            // A body that was taken for an attempt before is finished as well, and would not be sent.
-            let has_no_body = self.body.is_finished() && replay.is_untouched();
-            let may_hedge = plan.idempotent && !plan.upgrade && has_no_body;
-            let (outcome, room) = match pool.compiled.model.hedge.filter(|_| may_hedge && self.is_hedged(route, &trial)) {
-                None => {
-                    let outcome = pin!(self.attempt(route, &trial, need, &plan, &mut replay)).await;
-                    (self.note_outcome(&trial, outcome), trial.into_room())
-                }
-                Some(hedge) => (Box::pin(self.attempt_hedged(route, trial, need, &plan, hedge.after, &mut tries)).await, None),
-            };
-            let failed = match outcome {
-                Ok(()) => return Ok(()),
-                Err(failed) => failed,
-            };
-            failure = failed.failure;
-            match self.next_try(&pool, route, failed, &plan, &replay, &mut tries) {
-                NextTry::None => return Err(failure),
-                NextTry::SameServer(position) => tries.again = Some((position, room)),
-                NextTry::Another => {}
-            }
-        }
+        let replay = Replay::new(&plan);
+        pin!(carry_out(&mut Forwarding { request: self, route, plan, replay }, pool)).await
     }
 
     /// An attempt that may become two.
@@ -195,12 +193,12 @@ impl<S: Sock> Request<'_, S> {
         plan: &Plan,
         after: Duration,
         tries: &mut Tries,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Failed<Failure>> {
         self.record.sent_to(trial.position(), false);
         // The client has gone: nothing is tried again.
         let position = trial.position();
         let race = self.race(route, trial, need, plan, after, tries).await;
-        let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position })?;
+        let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position, room: None })?;
         if let Some((other, failure, was)) = race.failed {
             self.note_failure(&other, failure, was);
         }
@@ -209,7 +207,7 @@ impl<S: Sock> Request<'_, S> {
             Ok(begun) => self.exchange_begun(route, &trial, begun).await,
             Err((fault, was)) => Err((fault.into(), was)),
         };
-        self.note_outcome(&trial, outcome)
+        outcome.map_err(|failed| Failed { room: None, ..self.note_failed(trial, failed) })
     }
 
     async fn exchange_begun(&mut self, route: &CompiledRoute, trial: &Trial<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
@@ -221,20 +219,15 @@ impl<S: Sock> Request<'_, S> {
         self.finish_call(trial, call, outcome).map(drop).map_err(|failure| (failure, was))
     }
 
-    fn note_outcome(&self, trial: &Trial<S>, outcome: Result<(), (Failure, Was)>) -> Result<(), Failed> {
-        outcome.map_err(|(failure, was)| {
-            self.note_failure(trial, failure, was);
-            Failed { failure, was, position: trial.position() }
-        })
+    fn note_failed(&self, trial: Trial<S>, (failure, was): (Failure, Was)) -> Failed<Failure> {
+        self.note_failure(&trial, failure, was);
+        Failed { failure, was, position: trial.position(), room: trial.into_room() }
     }
 
     fn note_failure(&self, trial: &Trial<S>, failure: Failure, was: Was) {
         let Failure::Upstream(fault) = failure else { return };
+        trial.note(fault, was);
         let pool = trial.pool();
-        pool.metrics.error(fault.error);
-        if !was.is_race(fault) {
-            trial.failed_with(fault.error);
-        }
         // Logged with its cause where the connection was opened; a status stands in the access log.
         let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
         let is_of_server = !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout);

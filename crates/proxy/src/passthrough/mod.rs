@@ -24,10 +24,12 @@ use tidegate_routing::Taker;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::call::ActiveConnection;
-use tidegate_upstream::choose::{NoChoice, choose_at, unserved};
+use tidegate_upstream::choose::{Choice, NoChoice, choose_at, unserved};
 use tidegate_upstream::connect::{self, Client, Need, Opener};
+use tidegate_upstream::errand::{Errand, Failed, carry_out};
+use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::{H1Connection, WorkerPool};
-use tidegate_upstream::retry::is_retried;
+use tidegate_upstream::retry::{Terms, Tries, Was};
 use tidegate_upstream::verdict::Trial;
 use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, Sniffed, sniff};
 use tidegate_wire::head::{RequestHead, Span};
@@ -145,48 +147,65 @@ async fn connect<S: Sock>(
     if connection.worker.process.pressure.is_high() {
         return Err(unserved(pool, UpstreamError::Overloaded).into());
     }
-    let since_start = || connection.worker.process.since_start(rt::now());
-    pool.budget.note_request(since_start());
+    pool.budget.note_request(connection.worker.process.since_start(rt::now()));
     let key_hash = key_of(connection, pool, record);
-    let mut tried = Vec::new();
-    loop {
-        let draw = Draw { key_hash, random: connection.worker.random(), now: rt::now(), tried: &tried };
-        let choice = match choose_at(pool, None, draw) {
-            Ok(choice) => choice,
-            Err(NoChoice::NoServer) => {
-                return Err(record.last_failure().unwrap_or_else(|| unserved(pool, UpstreamError::NoServer).into()));
-            }
-            Err(NoChoice::Full) => return Err(unserved(pool, UpstreamError::PoolFull).into()),
-        };
-        let position = choice.position;
-        if !tried.is_empty() {
-            pool.metrics.retries.increment();
-        }
-        tried.push(position);
-        record.sent_to(position);
-        let trial = Trial::new(pool.clone(), choice);
-        pool.metrics.requests.increment();
-        pool.servers[position].own_metrics.requests.increment();
+    carry_out(&mut Passing { connection, retry, record, key_hash }, pool.clone()).await
+}
+
+/// A connection on its way to some server of a pool.
+struct Passing<'a, 'c, S: Sock> {
+    connection: &'a Connection<S>,
+    retry: &'a RouteRetry,
+    record: &'a mut PassRecord<'c, S>,
+    key_hash: u64,
+}
+
+impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
+    type Done = (Trial<S>, H1Connection<S>);
+    type Failure = Failure;
+
+    fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
+        let draw = Draw { key_hash: self.key_hash, random: self.connection.worker.random(), now: rt::now(), tried };
+        choose_at(pool, None, draw)
+    }
+
+    async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, _: &[usize]) -> Result<Choice, Failure> {
+        Err(unserved(pool, UpstreamError::PoolFull).into())
+    }
+
+    async fn attempt(&mut self, trial: Trial<S>, _: &mut Tries) -> Result<Self::Done, Failed<Failure>> {
+        let position = trial.position();
+        self.record.sent_to(position);
+        trial.pool().count_request(position);
         let asked_at = rt::now();
-        let failure = match open(connection, pool, position).await {
+        match open(self.connection, trial.pool(), position).await {
             Ok(opened) => {
                 trial.connected(rt::now().saturating_duration_since(asked_at));
-                return Ok((trial, opened));
+                Ok((trial, opened))
             }
-            Err(failure) => failure,
-        };
-        let Failure::Upstream(fault) = failure else { return Err(failure) };
-        pool.metrics.error(fault.error);
-        trial.failed_with(fault.error);
-        record.note_failure(failure);
-        let Some(retry) = pool.compiled.retry(retry) else { return Err(failure) };
-        if !is_retried(retry, fault, false) || tried.len() > usize::from(retry.attempts) {
-            return Err(failure);
+            Err(failure) => {
+                let was = Was::Fresh;
+                if let Failure::Upstream(fault) = failure {
+                    trial.note(fault, was);
+                }
+                Err(Failed { failure, was, position, room: None })
+            }
         }
-        if !pool.budget.try_retry(retry.budget_percent, since_start()) {
-            pool.metrics.retries_refused.increment();
-            return Err(failure);
+    }
+
+    /// Nothing was sent, so another server is always safe.
+    fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
+        Terms {
+            retry: pool.compiled.retry(self.retry),
+            is_idempotent: false,
+            is_whole: true,
+            try_until: None,
+            since_start: self.connection.worker.process.since_start(rt::now()),
         }
+    }
+
+    fn fault(failure: &Failure) -> Option<UpstreamFault> {
+        failure.fault()
     }
 }
 

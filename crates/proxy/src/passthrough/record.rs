@@ -27,7 +27,6 @@ pub(super) struct PassRecord<'c, S: Sock> {
     pool: Rc<WorkerPool<S>>,
     server: Option<usize>,
     attempts: u32,
-    last_failure: Option<Failure>,
     status: u16,
     reason: &'static str,
     setting: Option<&'static str>,
@@ -44,7 +43,6 @@ impl<'c, S: Sock> PassRecord<'c, S> {
             pool,
             server: None,
             attempts: 0,
-            last_failure: None,
             status: STATUS_PASSED_ON,
             reason: CUT_SHORT,
             setting: None,
@@ -55,15 +53,6 @@ impl<'c, S: Sock> PassRecord<'c, S> {
     pub fn sent_to(&mut self, position: usize) {
         self.server = Some(position);
         self.attempts += 1;
-    }
-
-    pub fn note_failure(&mut self, failure: Failure) {
-        self.last_failure = Some(failure);
-    }
-
-    /// Why the attempt before failed.
-    pub fn last_failure(&self) -> Option<Failure> {
-        self.last_failure
     }
 
     /// No server took it.

@@ -1,0 +1,85 @@
+//! Choose a server, try it, judge what came of it, and try again where that is safe: the one loop for requests, for their copies and for connections
+//! that are passed on. What an attempt does is the errand's; the decisions are those of `choose`, `verdict` and `retry`.
+
+use crate::choose::{Choice, NoChoice, unserved};
+use crate::fault::UpstreamFault;
+use crate::pool::WorkerPool;
+use crate::retry::{NextTry, Terms, Tries, Was};
+use crate::shared::Room;
+use crate::verdict::Trial;
+use std::pin::pin;
+use std::rc::Rc;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::Sock;
+
+/// What is to be done at a server of a pool, whichever it is.
+pub trait Errand<S: Sock> {
+    type Done;
+    type Failure: From<UpstreamFault>;
+
+    /// A server that was not tried, without waiting.
+    fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice>;
+
+    /// All that could serve have as many requests as they may: waits for a place, if the errand does. The pool may be a newer one afterwards.
+    fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> impl Future<Output = Result<Choice, Self::Failure>>;
+
+    /// One attempt. A failure has been noted by [`Trial::note`].
+    fn attempt(&mut self, trial: Trial<S>, tries: &mut Tries) -> impl Future<Output = Result<Self::Done, Failed<Self::Failure>>>;
+
+    /// Whether it may be tried again, as it is now.
+    fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a>;
+
+    /// What of a failure was the upstream's. `None`: the errand has nobody left to be carried out for.
+    fn fault(failure: &Self::Failure) -> Option<UpstreamFault>;
+}
+
+/// How an attempt failed.
+pub struct Failed<F> {
+    pub failure: F,
+    /// The connection that it was made on.
+    pub was: Was,
+    pub position: usize,
+    /// Its place, for another attempt at the same server.
+    pub room: Option<Room>,
+}
+
+/// Carries an errand out, at as many servers as its terms allow.
+pub async fn carry_out<S: Sock, E: Errand<S>>(errand: &mut E, mut pool: Rc<WorkerPool<S>>) -> Result<E::Done, E::Failure> {
+    let mut tries = Tries::default();
+    // What to say when nothing is left to try: why the last attempt failed.
+    let mut last: Option<E::Failure> = None;
+    loop {
+        let choice = match tries.again.take() {
+            Some((position, room)) => Choice::again(&pool, position, room),
+            None => match errand.choose(&pool, tries.tried()) {
+                Ok(choice) => choice,
+                Err(NoChoice::NoServer) => {
+                    return Err(last.unwrap_or_else(|| unserved(&pool, UpstreamError::NoServer).into()));
+                }
+                // Boxed, as every branch that the common request does not take.
+                Err(NoChoice::Full) => match (Box::pin(errand.wait(&mut pool, tries.tried())).await, last.take()) {
+                    (Ok(choice), _) => choice,
+                    // Of a request that was somewhere already, its own failure says more than that the others are full.
+                    (Err(full), Some(failure)) if E::fault(&full).is_some() => return Err(failure),
+                    (Err(failure), _) => return Err(failure),
+                },
+            },
+        };
+        if !tries.tried().is_empty() {
+            pool.metrics.retries.increment();
+        }
+        tries.begin(choice.position);
+        let failed = match pin!(errand.attempt(Trial::new(pool.clone(), choice), &mut tries)).await {
+            Ok(done) => return Ok(done),
+            Err(failed) => failed,
+        };
+        let Failed { failure, was, position, room } = failed;
+        let Some(fault) = E::fault(&failure) else { return Err(failure) };
+        match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
+            NextTry::None => return Err(failure),
+            NextTry::SameServer(position) => tries.again = Some((position, room)),
+            NextTry::Another => {}
+        }
+        last = Some(failure);
+    }
+}
