@@ -3,6 +3,8 @@
 
 mod h1;
 mod h2;
+#[cfg(test)]
+mod tests;
 
 pub use self::h1::H1Call;
 pub use self::h2::H2Call;

@@ -423,4 +423,4 @@ fn connect_error(error: &io::Error) -> UpstreamError {
 pub type H2Sender = SendRequest<Bytes>;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -19,8 +19,8 @@ use tidegate_transport::{TokioSock, rt};
 const PATIENCE: Duration = Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3600);
 
-struct World {
-    pool: Rc<WorkerPool<TokioSock>>,
+pub(crate) struct World {
+    pub pool: Rc<WorkerPool<TokioSock>>,
     worker: Arc<WorkerMetrics>,
     /// The connection that all requests come over.
     client: Rc<()>,
@@ -28,7 +28,7 @@ struct World {
 
 impl World {
     /// A pool with one server.
-    fn new(address: SocketAddr, change: impl FnOnce(&mut Pool)) -> World {
+    pub fn new(address: SocketAddr, change: impl FnOnce(&mut Pool)) -> World {
         let name = PoolName("app".into());
         let mut model = Pool::new(name.clone(), Vec::new());
         change(&mut model);
@@ -55,11 +55,11 @@ impl World {
         Opener { random: 0, client: Rc::<()>::downgrade(&self.client) }
     }
 
-    fn take(&self, client: Option<Client>) -> Option<Connection<TokioSock>> {
+    pub fn take(&self, client: Option<Client>) -> Option<Connection<TokioSock>> {
         take(&self.pool, 0, need(client))
     }
 
-    async fn open(&self, client: Option<Client>) -> Connection<TokioSock> {
+    pub async fn open(&self, client: Option<Client>) -> Connection<TokioSock> {
         open(&self.pool, 0, need(client), &self.opener()).await.map_err(|failure| format!("{failure:?}")).expect("a connection")
     }
 
@@ -72,7 +72,7 @@ impl World {
         self.pool.servers[0].idle_count()
     }
 
-    fn open_connections(&self) -> u32 {
+    pub fn open_connections(&self) -> u32 {
         self.pool.compiled.servers[0].shared.open_connections()
     }
 
@@ -102,7 +102,7 @@ fn client(port: u16) -> Client {
     Client { source: address(port), destination: address(443) }
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(crate) fn run(test: impl Future<Output = ()>) {
     rt::run(test).expect("a runtime");
 }
 
@@ -115,7 +115,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Serves every connection in a thread of its own. The threads end with their connections.
-fn server(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+pub(crate) fn server(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
