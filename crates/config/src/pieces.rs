@@ -159,7 +159,7 @@ impl<'m> Recall<'m> {
         }
         let ends_file = parser.offset() == text.len();
         self.misses += 1;
-        if self.misses > 1 {
+        if self.misses > 1 && !self.memory.pieces.is_empty() {
             let pieces = &self.memory.pieces;
             let by_text = self.by_text.get_or_insert_with(|| {
                 pieces.iter().enumerate().map(|(position, piece)| (Arc::clone(&piece.text), position)).collect()

@@ -119,8 +119,20 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Pure cores: data and `now` in, decisions out. A runtime anywhere beneath them would be a clock and a socket.
-const WITHOUT_RUNTIME: &[&str] =
-    &["model", "wire", "balancing", "limiting", "passwords", "routing", "coding", "middleware", "config", "explain", "ocsp"];
+const WITHOUT_RUNTIME: &[&str] = &[
+    "model",
+    "wire",
+    "balancing",
+    "limiting",
+    "kdl",
+    "passwords",
+    "routing",
+    "coding",
+    "middleware",
+    "config",
+    "explain",
+    "ocsp",
+];
 /// The data plane sees the runtime only through `transport`, so that another driver can take its place.
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["message", "upstream", "proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
