@@ -6,7 +6,7 @@ use crate::interface::ChallengeChange;
 use crate::shared::{Shared, withdraw};
 use crate::subject::Subject;
 use std::rc::Rc;
-use tidegate_dns_records::{DnsFault, LookupFault, Published, Publisher, await_published};
+use tidegate_dns_records::{DnsFault, Published, Publisher, await_published};
 use tidegate_model::{Acme, AcmeChallenge, AcmeDns};
 
 /// An answer that is in place. Dropping it takes it away; a record of DNS is then left to [`Shared::sweep`].
@@ -64,7 +64,7 @@ pub async fn present(
 /// RFC 8555 section 8.4. Every server of the zone must have the record before the CA may ask any of them: a wrong answer costs the order.
 async fn publish(shared: &Rc<Shared>, subject: &Subject, dns: &AcmeDns, value: &str) -> Result<Presented, Cause> {
     let record = format!("_acme-challenge.{}", subject.server_name());
-    let lookup = shared.lookup(dns.resolver).map_err(|fault| lookup_cause(&fault))?;
+    let lookup = shared.lookup(dns.resolver);
     let publisher = shared.publisher(dns, lookup.clone()).map_err(|fault| provider_cause(&fault))?;
     let published = publisher.publish(&record, value).await.map_err(|fault| provider_cause(&fault))?;
     // From here on there is something to take away, also when this is cut short.
@@ -86,10 +86,6 @@ async fn publish(shared: &Rc<Shared>, subject: &Subject, dns: &AcmeDns, value: &
 fn provider_cause(fault: &DnsFault) -> Cause {
     let remedy = fault.help().unwrap_or_else(|| "check the provider under `dns` in `acme`; tried again by itself".into());
     Cause::new(Blame::Preflight, one_line(&fault.message()), remedy)
-}
-
-fn lookup_cause(fault: &LookupFault) -> Cause {
-    Cause::new(Blame::Preflight, one_line(&fault.to_string()), "check `resolver` in `dns`, and the resolver of this machine")
 }
 
 impl Presented {

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use tidegate_dns_records::{DnsFault, Lookup, LookupFault, LookupSettings, Published, Publisher};
+use tidegate_dns_records::{DnsFault, Lookup, LookupSettings, Published, Publisher};
 use tidegate_model::AcmeDns;
 use tidegate_storage::{StorageFault, Store};
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -68,13 +68,13 @@ impl Shared {
     }
 
     /// The look-up that asks this resolver; one is kept for each that is configured.
-    pub fn lookup(&self, resolver: Option<SocketAddr>) -> Result<Lookup, LookupFault> {
+    pub fn lookup(&self, resolver: Option<SocketAddr>) -> Lookup {
         if let Some(known) = self.lookups.borrow().get(&resolver) {
-            return Ok(known.clone());
+            return known.clone();
         }
-        let lookup = Lookup::new(LookupSettings { resolver, ..LookupSettings::default() })?;
+        let lookup = Lookup::new(LookupSettings { resolver, ..LookupSettings::default() });
         self.lookups.borrow_mut().insert(resolver, lookup.clone());
-        Ok(lookup)
+        lookup
     }
 
     /// The publisher at this provider; one is kept for each that is configured, and remembers zones.

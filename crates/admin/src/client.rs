@@ -4,10 +4,7 @@
 use crate::problem::{PROBLEM_TYPE, Problem};
 use crate::token::Token;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
 use hyper::{Request, header};
-use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -15,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_model::Admin;
+use tidegate_outbound::{BodyFault, HEAD_BYTES_MAX, ask};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -197,7 +195,7 @@ impl Client {
         path: &str,
         body: Option<Bytes>,
         expected: Option<u64>,
-    ) -> Result<Request<Full<Bytes>>, ClientFault> {
+    ) -> Result<Request<Bytes>, ClientFault> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.endpoint.host());
         if let Some(token) = &self.token {
             let mut value = header::HeaderValue::try_from(format!("Bearer {}", token.text()))
@@ -211,24 +209,21 @@ impl Client {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        request.body(Full::new(body.unwrap_or_default())).map_err(|error| self.unreachable(error))
+        request.body(body.unwrap_or_default()).map_err(|error| self.unreachable(error))
     }
 
     async fn exchange(
         &self,
         socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
     ) -> Result<Bytes, ClientFault> {
         let exchange = async {
-            let (mut sender, connection) =
-                http1::handshake(TokioIo::new(socket)).await.map_err(|error| self.unreachable(error))?;
-            // It ends with the runtime, and the answer says what went wrong on it.
-            tokio::spawn(async move {
-                let _ = connection.await;
-            });
-            let response = sender.send_request(request).await.map_err(|error| self.unreachable(error))?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| self.unreachable(error))?.to_bytes();
+            let answer = ask(socket, request, HEAD_BYTES_MAX).await.map_err(|error| self.unreachable(error))?;
+            let head = answer.head.clone();
+            let body = answer.whole(ANSWER_BYTES_MAX).await.map_err(|fault| match fault {
+                BodyFault::TooLarge => self.unreachable("length limit exceeded"),
+                BodyFault::Broken(error) => self.unreachable(error),
+            })?;
             if head.status.is_success() {
                 return Ok(body);
             }

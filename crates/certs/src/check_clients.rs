@@ -65,7 +65,7 @@ fn is_public(der: &CertificateDer<'static>) -> bool {
     let is_same = |root: &rustls_pki_types::TrustAnchor<'_>| {
         store.roots.iter().any(|own| own.subject == root.subject && own.subject_public_key_info == root.subject_public_key_info)
     };
-    webpki_roots::TLS_SERVER_ROOTS.iter().any(is_same)
+    tidegate_outbound::mozilla_roots().roots.iter().any(is_same)
 }
 
 fn public(file: &Path, authority: &X509Certificate<'_>) -> CertFinding {

@@ -2,6 +2,7 @@
 //! No sockets and no connections: `proxy` finds the site by its name and `transport` drives the handshake with that site's configuration.
 //! Start at `site.rs` (one site's certificates), then `server.rs` (its configuration).
 
+pub mod any_certificate;
 pub mod check;
 mod check_clients;
 mod check_staples;
@@ -28,6 +29,7 @@ pub mod trust;
 mod unlike;
 pub mod upstream;
 
+pub use any_certificate::AnyCertificate;
 pub use check::{CertFinding, Severity, check_site, check_upstream};
 pub use client_trust::ClientTrust;
 pub use description::{CertificateDescription, SignatureAlgorithm, fingerprint};

@@ -14,6 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use tidegate_outbound::{mozilla_roots, system_roots};
+
 /// Why roots do not stand behind a chain. Names and dates are no part of it: those are the certificate's own faults, whoever signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Distrust {
@@ -21,22 +23,6 @@ pub enum Distrust {
     UnknownIssuer,
     /// What else is wrong, in words.
     Other(String),
-}
-
-/// The system's roots, or why there are none. Every system's list holds a few that no longer follow the rules; they are left out, as everywhere.
-pub fn system_roots() -> Result<RootCertStore, String> {
-    let native = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    let (taken, _) = roots.add_parsable_certificates(native.certs);
-    if taken == 0 {
-        return Err(native.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string));
-    }
-    Ok(roots)
-}
-
-/// Mozilla's, as of this release.
-pub fn mozilla_roots() -> RootCertStore {
-    webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
 }
 
 pub fn roots_of_file(file: &Path) -> Result<RootCertStore, CertError> {

@@ -1,29 +1,30 @@
 //! TLS towards upstream servers: whom to trust, what to show of ourselves, and the name to ask for.
 //! Verified unless the configuration says otherwise. Connecting is `transport`'s work.
 
+use crate::any_certificate::AnyCertificate;
 use crate::error::CertError;
 use crate::files::{LoadedCertificate, read_pem};
 use crate::provider::provider;
 use crate::survivors::TlsSurvivors;
-use crate::trust::{mozilla_roots, roots_of_file, system_roots};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use crate::trust::roots_of_file;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::sign::SingleCertAndKey;
-use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::ServerName;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_model::{Certificate, UpstreamAddress, UpstreamTls};
+use tidegate_outbound::trusted_roots;
 
 /// Sessions remembered for each client configuration, by server name; the least recently added goes first.
 pub const UPSTREAM_SESSIONS_MAX: usize = 256;
 
 /// The configuration for connecting with these settings, offering these protocols in this order.
 ///
-/// As long as settings and the contents of the named files are the same, the same configuration comes back over reloads, with the
-/// sessions that its connections collected: rustls resumes a session only under the verifier that saw it begin.
+/// As long as settings and the contents of the named files are the same, the same configuration comes back over
+/// reloads, with the sessions that its connections collected: rustls resumes a session only under the verifier that saw
+/// it begin.
 pub fn upstream_client_config(
     tls: &UpstreamTls,
     alpn: &[&[u8]],
@@ -86,7 +87,9 @@ fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError>
             .build()
             .map_err(|error| CertError::Tls { problem: error.to_string() })?
     } else {
-        Arc::new(DangerousNoVerification { algorithms: provider.signature_verification_algorithms })
+        // `verify=#false`: anybody on the path can be the upstream. What is still checked is that the peer holds the
+        // key of the certificate it shows, without which the handshake would not even be one.
+        Arc::new(AnyCertificate::of_whoever_has_its_key())
     };
     // `dangerous` because a verifier is given at all; with `verify` on it is rustls's own.
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
@@ -100,62 +103,4 @@ fn build(tls: &UpstreamTls, alpn: &[Vec<u8>]) -> Result<ClientConfig, CertError>
     config.alpn_protocols = alpn.to_vec();
     config.resumption = Resumption::in_memory_sessions(UPSTREAM_SESSIONS_MAX);
     Ok(config)
-}
-
-/// The system's trusted roots, read once; Mozilla's list when there are none, as in an image built FROM scratch.
-fn trusted_roots() -> Arc<RootCertStore> {
-    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
-    let load = || {
-        let roots = system_roots().unwrap_or_else(|error| {
-            tracing::warn!(
-                error,
-                "the system has no trusted roots; upstreams are verified against Mozilla's list as of this release"
-            );
-            mozilla_roots()
-        });
-        Arc::new(roots)
-    };
-    ROOTS.get_or_init(load).clone()
-}
-
-/// `verify=#false`: any certificate of any name is taken, so anybody on the path can be the upstream. What is still checked is that the
-/// peer holds the key of the certificate it shows, without which the handshake would not even be one.
-#[derive(Debug)]
-struct DangerousNoVerification {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for DangerousNoVerification {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
 }

@@ -2,91 +2,68 @@
 //! whole or line by line. What was asked for and what it means, the sources know.
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper::header::HOST;
-use hyper::http::HeaderMap;
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use http::header::HOST;
+use http::{HeaderMap, Request, StatusCode};
+use tidegate_outbound::{Answer, BodyFault, HEAD_BYTES_MAX, ask};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::JoinHandle;
 
 /// Of a whole answer: ten thousand containers or instances with all that is told of each.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Of one line of a stream.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
-/// Of the head of an answer.
-const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Of the body of an answer that is no 200: the reason is in the first words.
 const REASON_BYTES_MAX: usize = 64 << 10;
 
-/// The head of an answer, and the connection that its body comes on.
-pub struct Answered {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    body: Incoming,
-    /// Ends with it.
-    _connection: Connection,
-}
-
-struct Connection(JoinHandle<()>);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+/// The head of an answer, and the body on its way.
+pub struct Answered(Answer);
 
 /// `Err` completes a sentence: "the engine …".
 pub async fn get<S>(stream: S, host: &str, target: &str, headers: &[(&str, &str)]) -> Result<Answered, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broke = |error: hyper::Error| format!("does not answer as HTTP servers do: {error}");
-    let shaken = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = shaken.map_err(broke)?;
-    let connection = Connection(tokio::spawn(async move {
-        // What goes wrong on it, the request is told.
-        let _ = connection.await;
-    }));
     let mut request = Request::get(target).header(HOST, host);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Empty::<Bytes>::new()).map_err(|error| format!("cannot be asked: {error}"))?;
-    let (head, body) = sender.send_request(request).await.map_err(broke)?.into_parts();
-    Ok(Answered { status: head.status, headers: head.headers, body, _connection: connection })
+    let request = request.body(Bytes::new()).map_err(|error| format!("cannot be asked: {error}"))?;
+    let answered = ask(stream, request, HEAD_BYTES_MAX).await;
+    answered.map(Answered).map_err(|error| format!("does not answer as HTTP servers do: {error}"))
 }
 
 impl Answered {
+    pub fn status(&self) -> StatusCode {
+        self.0.head.status
+    }
+
+    pub fn headers(&self) -> &HeaderMap {
+        &self.0.head.headers
+    }
+
     /// The whole body, at most [`ANSWER_BYTES_MAX`].
     pub async fn whole(self) -> Result<Bytes, String> {
-        let body = Limited::new(self.body, ANSWER_BYTES_MAX);
-        match body.collect().await {
-            Ok(body) => Ok(body.to_bytes()),
-            Err(error) if error.is::<http_body_util::LengthLimitError>() => Err("answers with more than 16 MiB".into()),
-            Err(error) => Err(format!("breaks off its answer: {error}")),
-        }
+        self.0.whole(ANSWER_BYTES_MAX).await.map_err(|fault| match fault {
+            BodyFault::TooLarge => "answers with more than 16 MiB".into(),
+            BodyFault::Broken(error) => format!("breaks off its answer: {error}"),
+        })
     }
 
     /// Why it was refused, in the words of the answer: the text, or `message` of an object.
     pub async fn reason(self) -> String {
-        let Ok(body) = Limited::new(self.body, REASON_BYTES_MAX).collect().await else { return String::new() };
-        let bytes = body.to_bytes();
+        let Ok(bytes) = self.0.whole(REASON_BYTES_MAX).await else { return String::new() };
         let of_object = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
         let message = of_object.and_then(|object| object.get("message")?.as_str().map(str::to_owned));
         message.unwrap_or_else(|| String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
     pub fn lines(self) -> Lines {
-        Lines { answered: self, buffer: BytesMut::new(), searched: 0 }
+        Lines { answer: self.0, buffer: BytesMut::new(), searched: 0 }
     }
 }
 
 /// A body that goes on, line by line.
 pub struct Lines {
-    answered: Answered,
+    answer: Answer,
     buffer: BytesMut,
     /// Bytes of the buffer that are known to have no line break.
     searched: usize,
@@ -108,14 +85,10 @@ impl Lines {
             if self.searched > LINE_BYTES_MAX {
                 return Err("sends a line of more than 1 MiB".into());
             }
-            match self.answered.body.frame().await {
+            let piece = self.answer.piece().await.map_err(|error| format!("breaks off its stream: {error}"))?;
+            match piece {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(format!("breaks off its stream: {error}")),
-                Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        self.buffer.extend_from_slice(data);
-                    }
-                }
+                Some(data) => self.buffer.extend_from_slice(&data),
             }
         }
     }

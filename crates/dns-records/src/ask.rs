@@ -8,6 +8,7 @@ use hickory_proto::rr::{RData, RecordType};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+use tidegate_outbound::spelt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -60,18 +61,6 @@ pub fn text(data: &RData) -> Option<String> {
     match data {
         RData::TXT(txt) => Some(txt.txt_data.iter().map(|part| String::from_utf8_lossy(part)).collect()),
         _ => None,
-    }
-}
-
-pub fn spelt(code: ResponseCode) -> String {
-    match code {
-        ResponseCode::ServFail => "SERVFAIL".into(),
-        ResponseCode::Refused => "REFUSED".into(),
-        ResponseCode::FormErr => "FORMERR".into(),
-        ResponseCode::NotImp => "NOTIMP".into(),
-        ResponseCode::NotAuth => "NOTAUTH".into(),
-        ResponseCode::NotZone => "NOTZONE".into(),
-        other => other.to_string(),
     }
 }
 

@@ -10,7 +10,6 @@ mod name;
 mod propagation;
 mod provider;
 mod publisher;
-mod resolver;
 
 pub use caa::{Caa, CaaSet, Verdict, allows};
 pub use fault::{DnsFault, DnsProblem, LookupFault};

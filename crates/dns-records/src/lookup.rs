@@ -5,7 +5,6 @@ use crate::ask;
 use crate::caa::{Caa, CaaSet};
 use crate::fault::LookupFault;
 use crate::name::Domain;
-use crate::resolver::{Recursive, Session};
 use hickory_resolver::lookup::Lookup as Answer;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
@@ -13,6 +12,7 @@ use hickory_resolver::proto::rr::{RData, RecordType};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use tidegate_outbound::{Resolver, Session, spelt};
 use tokio::task::JoinSet;
 
 /// RFC 8659 asks for a bound; eight is what resolvers follow.
@@ -45,7 +45,7 @@ impl Default for LookupSettings {
 pub struct Lookup(Arc<Inner>);
 
 struct Inner {
-    recursive: Recursive,
+    recursive: Resolver,
     authority_port: u16,
 }
 
@@ -57,9 +57,9 @@ pub struct AuthoritativeServer {
 }
 
 impl Lookup {
-    pub fn new(settings: LookupSettings) -> Result<Lookup, LookupFault> {
-        let recursive = Recursive::new(settings.resolver)?;
-        Ok(Lookup(Arc::new(Inner { recursive, authority_port: settings.authority_port })))
+    pub fn new(settings: LookupSettings) -> Lookup {
+        let recursive = Resolver::new(settings.resolver);
+        Lookup(Arc::new(Inner { recursive, authority_port: settings.authority_port }))
     }
 
     /// All A and AAAA records, behind aliases too; IPv4 first. Never empty: a name without any is a fault.
@@ -207,7 +207,7 @@ impl Lookup {
     }
 
     async fn ask(&self, name: &Domain, kind: RecordType) -> Result<Answer, LookupFault> {
-        let session = self.0.recursive.session().await?;
+        let session = self.0.recursive.session().await.map_err(|fault| LookupFault::Settings { problem: fault.to_string() })?;
         let answer = session.resolver.lookup(name.question()?, kind).await;
         answer.map_err(|error| fault(&error, name, kind, &session))
     }
@@ -219,9 +219,9 @@ fn fault(error: &NetError, name: &Domain, kind: RecordType, session: &Session) -
         NetError::Dns(DnsError::NoRecordsFound(nothing)) => match nothing.response_code {
             ResponseCode::NXDomain => LookupFault::NoSuchName { name, whom },
             ResponseCode::NoError => LookupFault::NoRecords { name, kind: kind.into(), whom },
-            code => LookupFault::Refused { name, whom, code: ask::spelt(code) },
+            code => LookupFault::Refused { name, whom, code: spelt(code) },
         },
-        NetError::Dns(DnsError::ResponseCode(code)) => LookupFault::Refused { name, whom, code: ask::spelt(*code) },
+        NetError::Dns(DnsError::ResponseCode(code)) => LookupFault::Refused { name, whom, code: spelt(*code) },
         NetError::Timeout | NetError::NoConnections => LookupFault::Silent { name, whom },
         NetError::Io(error) => LookupFault::Broken { name, whom, problem: format!("cannot be asked ({error})") },
         other => LookupFault::Broken { name, whom, problem: format!("cannot be understood ({other})") },

@@ -3,13 +3,14 @@
 
 use crate::connect::connect;
 use crate::destination::Destination;
+use crate::exchange::{Answer, BodyFault, Sender};
 use crate::fault::{OutboundFault, Stage};
-use crate::kept::{Kept, Sender};
+use crate::kept::Kept;
 use crate::trust::{Roots, Trust};
 use bytes::Bytes;
 use http::header::{HOST, HeaderValue, USER_AGENT};
 use http::{Request, Response, Uri};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -74,7 +75,7 @@ impl HttpsClient {
         while let Some(mut sender) = self.0.kept.take(destination, Instant::now()) {
             set(stage, Stage::Answering);
             match sender.try_send_request(request).await {
-                Ok(answer) => return self.whole(answer, sender, destination, limits).await,
+                Ok(answer) => return self.whole(Answer::of(answer), sender, destination, limits).await,
                 Err(mut error) => match error.take_message().or_else(|| again.clone()) {
                     Some(unsent) => request = unsent,
                     None => return Err(broken(destination, error.error())),
@@ -84,27 +85,26 @@ impl HttpsClient {
         let mut sender = connect(destination, &self.0.roots, &|next| set(stage, next)).await?;
         set(stage, Stage::Answering);
         let answer = sender.send_request(request).await.map_err(|error| broken(destination, &error))?;
-        self.whole(answer, sender, destination, limits).await
+        self.whole(Answer::of(answer), sender, destination, limits).await
     }
 
     async fn whole(
         &self,
-        answer: Response<hyper::body::Incoming>,
+        answer: Answer,
         sender: Sender,
         destination: &Destination,
         limits: Limits,
     ) -> Result<Response<Bytes>, OutboundFault> {
-        let (head, body) = answer.into_parts();
-        let body = match Limited::new(body, limits.body_bytes_max).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return Err(OutboundFault::BodyTooLarge { host: destination.to_string(), bytes_max: limits.body_bytes_max });
+        let head = answer.head.clone();
+        let body = answer.whole(limits.body_bytes_max).await.map_err(|fault| match fault {
+            BodyFault::TooLarge => {
+                OutboundFault::BodyTooLarge { host: destination.to_string(), bytes_max: limits.body_bytes_max }
             }
-            Err(error) => {
-                let problem = format!("breaks off its answer: {}", innermost(error.as_ref()));
-                return Err(OutboundFault::Broken { host: destination.to_string(), problem });
+            BodyFault::Broken(error) => {
+                let problem = format!("breaks off its answer: {}", innermost(&error));
+                OutboundFault::Broken { host: destination.to_string(), problem }
             }
-        };
+        })?;
         self.0.kept.put(destination, sender, Instant::now());
         Ok(Response::from_parts(head, body))
     }

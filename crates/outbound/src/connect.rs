@@ -1,11 +1,9 @@
 //! From a destination to a connection that takes a request: its addresses, the first of them that answers, TLS, HTTP/1.1.
 
 use crate::destination::Destination;
+use crate::exchange::{self, HEAD_BYTES_MAX, Sender};
 use crate::fault::{OutboundFault, Stage};
-use crate::kept::Sender;
 use crate::trust::{Roots, certificate_problem};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,10 +19,6 @@ use tokio_rustls::client::TlsStream;
 const ADDRESSES_MAX: usize = 16;
 /// How long an address is alone before the next is tried beside it (RFC 8305 section 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
-/// Of the head of an answer, and of what is read at once.
-const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Fields of an answer's head.
-const FIELDS_MAX: usize = 128;
 
 pub async fn connect(destination: &Destination, roots: &Roots, enter: &(dyn Fn(Stage) + Sync)) -> Result<Sender, OutboundFault> {
     let stream = connected(destination, enter).await?;
@@ -121,19 +115,12 @@ async fn shake_hands<S>(stream: S, destination: &Destination) -> Result<Sender, 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let builder = || {
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(FIELDS_MAX);
-        builder
-    };
-    let (sender, connection) = builder().handshake(TokioIo::new(stream)).await.map_err(|error| OutboundFault::Broken {
+    let (sender, connection) = exchange::open(stream, HEAD_BYTES_MAX).await.map_err(|error| OutboundFault::Broken {
         host: destination.to_string(),
         problem: format!("breaks off the connection: {error}"),
     })?;
-    // It ends with its sender, or with the other side; what goes wrong on it, the request is told.
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
+    // It ends with its sender, or with the other side.
+    tokio::spawn(connection);
     Ok(sender)
 }
 

@@ -2,9 +2,7 @@
 //! they are for, and a server that closes an idle one while a request is on its way must stay rare.
 
 use crate::destination::Destination;
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::http1::SendRequest;
+use crate::exchange::Sender;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,8 +13,6 @@ const PER_HOST_MAX: usize = 4;
 const HOSTS_MAX: usize = 32;
 /// Servers close idle connections after five seconds at the earliest, as far as defaults go.
 const IDLE_MAX: Duration = Duration::from_secs(4);
-
-pub type Sender = SendRequest<Full<Bytes>>;
 
 /// What is dropped is closed: each connection's task ends with its sender.
 #[derive(Default)]

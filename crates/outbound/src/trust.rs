@@ -1,14 +1,14 @@
-//! Whom to believe that they are who they say: the system's roots, or those of one file, which is read anew when it changed.
-//! There is no switch to verify nothing; a server with its own CA is trusted by that CA's file.
+//! Whom to believe that they are who they say: the system's roots, or those of one file, which is read anew when it
+//! changed. There is no switch to verify nothing; a server with its own CA is trusted by that CA's file.
 
 use crate::fault::OutboundFault;
+use crate::stamp::Stamp;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -37,8 +37,6 @@ struct Known {
     config: Arc<ClientConfig>,
 }
 
-type Stamp = (u64, u64, i64, i64, u64);
-
 impl Roots {
     pub fn new(trust: Trust) -> Result<Roots, OutboundFault> {
         Ok(Roots(match trust {
@@ -56,7 +54,7 @@ impl Roots {
             Source::System(config) => match config.get() {
                 Some(config) => Ok(config.clone()),
                 None => {
-                    let roots = blocking(|| Ok(system_roots()), Path::new("")).await?;
+                    let roots = blocking(|| Ok(trusted_roots()), Path::new("")).await?;
                     let built = build(roots).map_err(|problem| unusable(Path::new("the system"), problem))?;
                     Ok(config.get_or_init(|| built).clone())
                 }
@@ -88,7 +86,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn current(path: &Path, known: &Mutex<Known>) -> Result<Arc<ClientConfig>, OutboundFault> {
-    let now = std::fs::metadata(path).map(|metadata| stamp(&metadata)).map_err(|error| unusable(path, error.to_string()))?;
+    let now = std::fs::metadata(path).map(|metadata| Stamp::of(&metadata)).map_err(|error| unusable(path, error.to_string()))?;
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if known.stamp != now {
         *known = read(path)?;
@@ -116,11 +114,7 @@ fn read(path: &Path) -> Result<Known, OutboundFault> {
         return Err(fault("it holds no `-----BEGIN CERTIFICATE-----` block".to_owned()));
     }
     let config = build(Arc::new(roots)).map_err(fault)?;
-    Ok(Known { stamp: stamp(&metadata), config })
-}
-
-fn stamp(metadata: &std::fs::Metadata) -> Stamp {
-    (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len())
+    Ok(Known { stamp: Stamp::of(&metadata), config })
 }
 
 fn unusable(path: &Path, problem: String) -> OutboundFault {
@@ -137,24 +131,37 @@ fn build(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// Read once. Every system's list holds a few that no longer follow the rules; they are left out, as everywhere.
-fn system_roots() -> Arc<RootCertStore> {
+/// The system's roots, read once; Mozilla's list when there are none, as in an image built FROM scratch.
+pub fn trusted_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let load = || {
-        let native = rustls_native_certs::load_native_certs();
-        let mut roots = RootCertStore::empty();
-        let (taken, _) = roots.add_parsable_certificates(native.certs);
-        if taken == 0 {
-            let error = native.errors.first().map(ToString::to_string);
+        let roots = system_roots().unwrap_or_else(|error| {
             tracing::warn!(
-                error = error.as_deref().unwrap_or("none found"),
-                "the system has no trusted roots; CAs and APIs are verified against Mozilla's list as of this release"
+                error,
+                "the system has no trusted roots; upstreams, CAs and APIs are verified against Mozilla's list as of this release"
             );
-            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        }
+            mozilla_roots()
+        });
         Arc::new(roots)
     };
     ROOTS.get_or_init(load).clone()
+}
+
+/// The system's roots, or why there are none. Every system's list holds a few that no longer follow the rules; they are
+/// left out, as everywhere.
+pub fn system_roots() -> Result<RootCertStore, String> {
+    let native = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (taken, _) = roots.add_parsable_certificates(native.certs);
+    if taken == 0 {
+        return Err(native.errors.first().map_or_else(|| "none found".to_owned(), ToString::to_string));
+    }
+    Ok(roots)
+}
+
+/// Mozilla's, as of this release.
+pub fn mozilla_roots() -> RootCertStore {
+    webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
 }
 
 /// Why a certificate is not taken, for people.

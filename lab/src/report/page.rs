@@ -1,5 +1,6 @@
-//! The document through the templates in `page/`: one HTML page that loads nothing, and the same as Markdown without charts and without what
-//! the page folds away. Every text is escaped as its template's kind wants it, wherever it came from; templates say where that is not enough.
+//! The document through the templates in `page/`: one HTML page that loads nothing, and the same as Markdown without
+//! charts and without what the page folds away. Every text is escaped as its template's kind wants it, wherever it came
+//! from; templates say where that is not enough.
 
 use crate::report::document::Block;
 use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior, Value, context, escape_formatter};

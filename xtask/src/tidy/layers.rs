@@ -53,14 +53,14 @@ const LAYERS: &[Layer] = &[
     Layer { name: "config", may_use: &["model", "kdl", "parallel", "passwords", "routing"] },
     Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "middleware", "config"] },
     Layer { name: "ocsp", may_use: &[] },
-    Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "transport", "telemetry"] },
-    Layer { name: "cert-import", may_use: &["model", "certs"] },
-    Layer { name: "health", may_use: &["model"] },
-    Layer { name: "discovery", may_use: &["model", "kdl"] },
     Layer { name: "outbound", may_use: &[] },
+    Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "outbound", "transport", "telemetry"] },
+    Layer { name: "cert-import", may_use: &["model", "certs"] },
+    Layer { name: "health", may_use: &["model", "outbound"] },
+    Layer { name: "discovery", may_use: &["model", "kdl", "outbound"] },
     Layer { name: "storage", may_use: &["model", "outbound"] },
     Layer { name: "dns-records", may_use: &["model", "outbound"] },
-    Layer { name: "acme", may_use: &["model", "outbound", "storage", "dns-records"] },
+    Layer { name: "acme", may_use: &["model", "certs", "outbound", "storage", "dns-records"] },
     Layer {
         name: "control",
         may_use: &[
@@ -84,7 +84,7 @@ const LAYERS: &[Layer] = &[
             "transport",
         ],
     },
-    Layer { name: "admin", may_use: &["model", "api", "config", "explain", "control", "telemetry"] },
+    Layer { name: "admin", may_use: &["model", "api", "config", "explain", "control", "outbound", "telemetry"] },
     Layer {
         name: "tidegate",
         may_use: &[

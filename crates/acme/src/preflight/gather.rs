@@ -26,10 +26,9 @@ pub async fn gather(
 ) -> Findings {
     let coming: Vec<AcmeChallenge> = challenges.iter().copied().filter(|kind| *kind != AcmeChallenge::Dns01).collect();
     let lookup = shared.lookup(acme.dns.as_ref().and_then(|dns| dns.resolver));
-    let (addresses, caa) = match (subject, lookup) {
-        (Subject::Ip(ip), _) => (Found::Some(vec![*ip]), Found::NotAsked),
-        (_, Err(fault)) => (Found::Failed(fault.to_string()), Found::Failed(fault.to_string())),
-        (Subject::Host(name) | Subject::Wildcard(name), Ok(lookup)) => {
+    let (addresses, caa) = match subject {
+        Subject::Ip(ip) => (Found::Some(vec![*ip]), Found::NotAsked),
+        Subject::Host(name) | Subject::Wildcard(name) => {
             let limit = shared.timing.probe_max;
             let addresses =
                 async { if coming.is_empty() { Found::NotAsked } else { within(limit, lookup.addresses(name)).await } };

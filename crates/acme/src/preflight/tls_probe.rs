@@ -1,13 +1,13 @@
-//! One handshake as a CA makes it for `tls-alpn-01` (RFC 8737): the answer must speak `acme-tls/1` and show a certificate with our digest. Nobody is
-//! trusted by it: who has the digest is us, since it was drawn at random a moment ago.
+//! One handshake as a CA makes it for `tls-alpn-01` (RFC 8737): the answer must speak `acme-tls/1` and show a
+//! certificate with our digest. Nobody is trusted by it: who has the digest is us, since it was drawn at random a
+//! moment ago.
 
 use crate::preflight::verdict::ProbeAnswer;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, Error};
+use rustls_pki_types::ServerName;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use tidegate_certs::{AnyCertificate, provider};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -44,54 +44,13 @@ pub async fn ask(at: SocketAddr, server_name: &str, digest: &[u8; 32]) -> ProbeA
 fn config() -> Option<Arc<ClientConfig>> {
     static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
     let build = || {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().ok()?;
-        let verifier = Arc::new(WhoeverItIs { provider });
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().ok()?;
+        // The certificate of a challenge is self-signed, and its extension is critical and none that verifiers know.
+        // The digest is proof enough.
+        let verifier = Arc::new(AnyCertificate::of_anybody());
         let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
         config.alpn_protocols = vec![ALPN.to_vec()];
         Some(Arc::new(config))
     };
     CONFIG.get_or_init(build).clone()
-}
-
-/// Takes any certificate: the one of a challenge is self-signed.
-#[derive(Debug)]
-struct WhoeverItIs {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for WhoeverItIs {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    // Their verifiers refuse the certificate of a challenge, whose extension is critical and none that they know. The digest is proof enough.
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Reporter};
 use crate::backoff::Backoff;
 use crate::http::{Answered, get, percent_encoded};
 use crate::{Event, Fault};
-use hyper::StatusCode;
+use http::StatusCode;
 use std::time::Duration;
 use tidegate_model::{ConsulDiscover, Scheme, UpstreamAddress};
 use tokio::net::TcpStream;
@@ -55,10 +55,10 @@ async fn ask(discover: &ConsulDiscover, index: u64) -> Result<(Answer, u64), Str
         let stream =
             connected.map_err(|error| format!("cannot be connected to: {error}; start it, or name another with `agent=`"))?;
         let answered = get(stream, &agent.authority(), &target(discover, index), token.as_slice()).await?;
-        if answered.status != StatusCode::OK {
+        if answered.status() != StatusCode::OK {
             return Err(refused(discover, answered).await);
         }
-        let index = answered.headers.get("x-consul-index").and_then(|value| value.to_str().ok()?.parse().ok());
+        let index = answered.headers().get("x-consul-index").and_then(|value| value.to_str().ok()?.parse().ok());
         Ok((answered.whole().await?, index.unwrap_or(0)))
     };
     let sentence = |message: &str| format!("the Consul agent {} {message}", agent.authority());
@@ -92,7 +92,7 @@ fn target(discover: &ConsulDiscover, index: u64) -> String {
 }
 
 async fn refused(discover: &ConsulDiscover, answered: Answered) -> String {
-    let status = answered.status;
+    let status = answered.status();
     let reason = answered.reason().await;
     let remedy = match status {
         StatusCode::FORBIDDEN if discover.token.is_none() => {

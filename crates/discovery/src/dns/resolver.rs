@@ -1,28 +1,22 @@
-//! Whom to ask: one resolver that the configuration names, or those of the system with its search domains and `/etc/hosts`. The library asks,
-//! goes on over TCP after a truncated answer, and tries again; this turns its answers into data. Nothing is remembered here.
+//! What a resolver says of a name: one that the configuration names, or those of the system with its search domains and
+//! `/etc/hosts`. Which they are is read by `outbound`; the library asks, goes on over TCP after a truncated answer, and
+//! tries again; this turns its answers into data. Nothing is remembered here.
 
 use super::hosts::{Families, Found, Reply};
 use super::literal;
 use super::services::Service;
-use hickory_resolver::config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
+use hickory_resolver::Hosts;
 use hickory_resolver::lookup::Lookup;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::{Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
-use hickory_resolver::{Hosts, TokioResolver, system_conf};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::Metadata;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_outbound::{ResolverFault, spelt};
 use tokio::task::spawn_blocking;
 
-/// One query to a resolver that was named; those of the system have theirs in `/etc/resolv.conf`.
-const QUERY_LIMIT: Duration = Duration::from_secs(3);
-/// Times that a query is sent again.
-const AGAIN_MAX: usize = 1;
 /// As many as the library follows for addresses.
 const ALIASES_MAX: usize = 8;
 /// Records of one answer that are looked at. No message has room for as many.
@@ -50,102 +44,46 @@ pub struct Said {
     pub time_to_live: Duration,
 }
 
-pub enum Resolver {
-    One(SocketAddr),
-    System(Option<Box<Known>>),
-}
-
-/// The system's settings as they were read last.
-pub struct Known {
-    stamp: Stamp,
-    session: Session,
+pub struct Resolver {
+    resolver: tidegate_outbound::Resolver,
+    /// A resolver that is named is asked for every name.
+    is_named: bool,
 }
 
 /// Everything for one look-up.
 #[derive(Clone)]
 pub struct Session {
-    resolver: TokioResolver,
-    /// `None` where a resolver is named, which is then asked for every name.
+    asked: tidegate_outbound::Session,
+    /// `None` where a resolver is named.
     hosts: Option<Arc<Hosts>>,
-    /// For faults: `the resolver 10.0.0.2:53`.
-    whom: Arc<str>,
 }
-
-type Stamp = (u64, u64, i64, i64, u64);
 
 impl Resolver {
     pub fn new(named: Option<SocketAddr>) -> Resolver {
-        match named {
-            Some(address) => Resolver::One(address),
-            None => Resolver::System(None),
-        }
+        Resolver { resolver: tidegate_outbound::Resolver::new(named), is_named: named.is_some() }
     }
 
     /// Reads the system's files again when they are others than before.
-    pub async fn session(&mut self) -> Result<Session, Trouble> {
-        let known = match self {
-            Resolver::One(address) => return Session::to(*address),
-            Resolver::System(known) => known,
-        };
-        let stamp_before = known.as_ref().map(|known| known.stamp);
-        let read = spawn_blocking(move || read_system(stamp_before)).await;
-        let (hosts, settings) = read.map_err(|_| Trouble::new("the system's settings cannot be read"))??;
-        if let Some((stamp, config, options)) = settings {
-            *known = Some(Box::new(Known { stamp, session: Session::of_system(config, options)? }));
+    pub async fn session(&self) -> Result<Session, Trouble> {
+        let asked = self.resolver.session().await.map_err(|fault| trouble(&fault))?;
+        if self.is_named {
+            return Ok(Session { asked, hosts: None });
         }
-        match known {
-            Some(known) => {
-                known.session.hosts = Some(Arc::new(hosts));
-                Ok(known.session.clone())
-            }
-            None => Err(Trouble::new("the system's settings cannot be read")),
-        }
+        // A system without the file has no names of its own.
+        let hosts = spawn_blocking(|| Hosts::from_system().unwrap_or_default()).await.unwrap_or_default();
+        Ok(Session { asked, hosts: Some(Arc::new(hosts)) })
     }
 }
 
-type Settings = (Stamp, ResolverConfig, ResolverOpts);
-
-/// The settings only when they have changed: a new resolver has forgotten which of its servers are slow.
-fn read_system(stamp_before: Option<Stamp>) -> Result<(Hosts, Option<Settings>), Trouble> {
-    const PATH: &str = "/etc/resolv.conf";
-    let refusal = |error: &dyn std::fmt::Display| Trouble::new(format!("{PATH}: {error}; name a resolver with `resolver=`"));
-    // A system without the file has no names of its own.
-    let hosts = Hosts::from_system().unwrap_or_default();
-    let stamp = stamp(&std::fs::metadata(PATH).map_err(|error| refusal(&error))?);
-    if stamp_before == Some(stamp) {
-        return Ok((hosts, None));
+fn trouble(fault: &ResolverFault) -> Trouble {
+    match fault {
+        ResolverFault::Unreadable(_) => Trouble::new(format!("{fault}; name a resolver with `resolver=`")),
+        ResolverFault::Nobody => Trouble::new(format!("{fault}; name one with `resolver=`")),
+        ResolverFault::Unusable(_) => Trouble::new(fault.to_string()),
     }
-    let (config, options) = system_conf::read_system_conf().map_err(|error| refusal(&error))?;
-    Ok((hosts, Some((stamp, config, options))))
-}
-
-fn stamp(metadata: &Metadata) -> Stamp {
-    (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len())
 }
 
 impl Session {
-    fn to(address: SocketAddr) -> Result<Session, Trouble> {
-        let mut server = NameServerConfig::udp_and_tcp(address.ip());
-        for connection in &mut server.connections {
-            connection.port = address.port();
-        }
-        let config = ResolverConfig::from_name_servers(vec![server]);
-        let mut options = ResolverOpts::default();
-        options.timeout = QUERY_LIMIT;
-        options.attempts = AGAIN_MAX;
-        Ok(Session { resolver: build(config, options)?, hosts: None, whom: format!("the resolver {address}").into() })
-    }
-
-    fn of_system(config: ResolverConfig, options: ResolverOpts) -> Result<Session, Trouble> {
-        let ips: Vec<String> = config.name_servers().iter().map(|server| server.ip.to_string()).collect();
-        let whom = match ips.as_slice() {
-            [] => return Err(Trouble::new("/etc/resolv.conf names no resolver; name one with `resolver=`")),
-            [ip] => format!("the resolver {ip}"),
-            several => format!("one of the resolvers {}", several.join(", ")),
-        };
-        Ok(Session { resolver: build(config, options)?, hosts: None, whom: whom.into() })
-    }
-
     /// A and AAAA of a name. As with the system's own look-up, a name that is in `/etc/hosts` is not asked for.
     pub async fn addresses(&self, name: &str) -> Families {
         if let Ok(ip) = name.parse::<IpAddr>() {
@@ -166,7 +104,7 @@ impl Session {
         let (lookup, time_of_aliases) = self.ask_behind_aliases(self.name(name)?, RecordType::SRV).await?;
         let services: BTreeSet<Service> = lookup.answers().iter().take(RECORDS_MAX).filter_map(service).collect();
         if services.is_empty() {
-            return Err(Trouble::new(format!("{} knows no SRV record of this name", self.whom)));
+            return Err(Trouble::new(format!("{} knows no SRV record of this name", self.asked.whom)));
         }
         let mut known: HashMap<String, Found> = HashMap::new();
         for record in lookup.additionals().iter().take(RECORDS_MAX) {
@@ -179,8 +117,8 @@ impl Session {
         Ok(Said { services: services.into_iter().collect(), known, time_to_live: time_to_live(&lookup).min(time_of_aliases) })
     }
 
-    /// The library takes the target of an SRV record for the next alias (RFC 2782 has none there), so it does not find records behind one. The
-    /// least time of all aliases comes with what is found.
+    /// The library takes the target of an SRV record for the next alias (RFC 2782 has none there), so it does not find
+    /// records behind one. The least time of all aliases comes with what is found.
     async fn ask_behind_aliases(&self, name: Name, kind: RecordType) -> Result<(Lookup, Duration), Trouble> {
         let mut at = name;
         let mut time = Duration::MAX;
@@ -216,7 +154,7 @@ impl Session {
     }
 
     async fn ask(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
-        self.resolver.lookup(name.clone(), kind).await
+        self.asked.resolver.lookup(name.clone(), kind).await
     }
 
     fn reply(&self, looked_up: Result<Lookup, NetError>) -> Reply {
@@ -232,14 +170,14 @@ impl Session {
         let addresses: BTreeSet<IpAddr> =
             lookup.answers().iter().take(RECORDS_MAX).filter_map(|record| record.data.ip_addr()).collect();
         if addresses.is_empty() {
-            return Reply::Nothing(Trouble::new(format!("{} knows no address of this name", self.whom)));
+            return Reply::Nothing(Trouble::new(format!("{} knows no address of this name", self.asked.whom)));
         }
         Reply::Found(Found { addresses, time_to_live: time_to_live(&lookup) })
     }
 
     /// True when the answer is that there is nothing.
     fn trouble(&self, error: &NetError) -> (bool, Trouble) {
-        let whom = &self.whom;
+        let whom = &self.asked.whom;
         match error {
             NetError::Dns(DnsError::NoRecordsFound(nothing)) => {
                 let text = match nothing.response_code {
@@ -257,14 +195,6 @@ impl Session {
             other => (false, Trouble::new(format!("{whom} cannot be understood: {other}"))),
         }
     }
-}
-
-fn build(config: ResolverConfig, mut options: ResolverOpts) -> Result<TokioResolver, Trouble> {
-    // Each look-up is to be a fresh one: when to ask again is decided by the times to live, here.
-    options.cache_size = 0;
-    options.use_hosts_file = ResolveHosts::Never;
-    let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default()).with_options(options);
-    builder.build().map_err(|error| Trouble::new(format!("no look-up can be made: {error}")))
 }
 
 fn in_file(hosts: &Hosts, name: &Name) -> Option<Found> {
@@ -298,16 +228,6 @@ fn seconds(count: u32) -> Duration {
     Duration::from_secs(count.into())
 }
 
-fn spelt(code: ResponseCode) -> String {
-    match code {
-        ResponseCode::ServFail => "SERVFAIL".into(),
-        ResponseCode::Refused => "REFUSED".into(),
-        ResponseCode::FormErr => "FORMERR".into(),
-        ResponseCode::NotImp => "NOTIMP".into(),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Families, Reply, Session};
@@ -323,10 +243,10 @@ mod tests {
         named.connections.iter_mut().for_each(|connection| connection.port = server.address.port());
         let search = vec![Name::from_ascii("corp.test.").expect("a name")];
         let config = ResolverConfig::from_parts(None, search, vec![named]);
-        let mut session = Session::of_system(config, ResolverOpts::default()).expect("a resolver");
+        let asked = tidegate_outbound::Session::of(config, ResolverOpts::default()).expect("a resolver");
         let mut file = Hosts::default();
         file.read_hosts_conf(hosts.as_bytes()).expect("a hosts file");
-        session.hosts = Some(Arc::new(file));
+        let session = Session { asked, hosts: Some(Arc::new(file)) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let Families { v4, v6 } = runtime.block_on(session.addresses(name));
         let text = |reply: Reply| match reply {

@@ -3,7 +3,7 @@
 
 use super::container::Container;
 use crate::http::{Answered, Lines, get, percent_encoded};
-use hyper::StatusCode;
+use http::StatusCode;
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -82,7 +82,7 @@ impl Engine {
     pub async fn events(&self) -> Result<Lines, String> {
         let filters = json!({ "type": ["container", "network"] }).to_string();
         let answered = self.ask(&format!("/events?filters={}", percent_encoded(&filters))).await?;
-        if answered.status != StatusCode::OK {
+        if answered.status() != StatusCode::OK {
             return Err(self.refused("/events", answered).await);
         }
         Ok(answered.lines())
@@ -110,7 +110,7 @@ impl Engine {
     async fn json<T: DeserializeOwned>(&self, target: &str) -> Result<Option<T>, String> {
         let path = target.split('?').next().unwrap_or(target);
         let answered = self.ask(target).await?;
-        match answered.status {
+        match answered.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(None),
             _ => return Err(self.refused(path, answered).await),
@@ -130,7 +130,7 @@ impl Engine {
     }
 
     async fn refused(&self, path: &str, answered: Answered) -> String {
-        let status = answered.status;
+        let status = answered.status();
         let reason = timeout(ANSWER_LIMIT, answered.reason()).await.unwrap_or_default();
         let remedy = match status {
             StatusCode::FORBIDDEN => "; a proxy in front of the socket has to let GET of containers, events and networks through",

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use hickory_proto::op::ResponseCode;
 use std::net::SocketAddr;
 use tidegate_model::{Rfc2136, TsigKey};
+use tidegate_outbound::spelt;
 use zeroize::Zeroizing;
 
 const OPCODE_UPDATE: u8 = 5;
@@ -91,11 +92,11 @@ impl Updater {
                 remedy: format!("let the key update TXT records of {zone}: `update-policy` or `allow-update` of the zone"),
             }),
             (ResponseCode::NotAuth | ResponseCode::NotZone, _) => {
-                let problem = format!("{server} is not the primary server of {zone}: it says {}", ask::spelt(code));
+                let problem = format!("{server} is not the primary server of {zone}: it says {}", spelt(code));
                 Err(DnsProblem::Settings { problem, remedy: "check `server=` and `zone=`".into() })
             }
             (code, _) => {
-                let answer = format!("{server} says {}", ask::spelt(code));
+                let answer = format!("{server} says {}", spelt(code));
                 Err(DnsProblem::Refused { answer, is_transient: code == ResponseCode::ServFail })
             }
         }

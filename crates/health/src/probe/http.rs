@@ -1,5 +1,5 @@
 //! The check over HTTP: one request, its answer's status, and its body where something is expected of it. Redirects are not followed.
-//! HTTP/1.1 is hyper's; how HTTP/2 is spoken is in `http2`, what a body has to be in `body`.
+//! HTTP/1.1 is asked by `outbound`; how HTTP/2 is spoken is in `http2`, what a body has to be in `body`.
 
 use crate::fault::{ProbeFault, Stage, causes};
 use crate::probe::body::{BODY_BYTES_MAX, check_body};
@@ -9,17 +9,12 @@ use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::uri::{PathAndQuery, Scheme};
 use ::http::{Method, Request, Uri};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use tidegate_model::{HttpProbe, StatusRange};
+use tidegate_outbound as outbound;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What counts as well when nothing is said: a redirect is an answer as good as any.
 const STATUS_DEFAULT: StatusRange = StatusRange { first: 200, last: 399 };
-/// Lines of an answer's head; as many as browsers see on a bad day.
-const HEAD_FIELDS_MAX: usize = 128;
 
 /// Fields that speak of an HTTP/1.1 connection, which a request over HTTP/2 must not have (RFC 9113, section 8.2.2).
 const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
@@ -38,7 +33,7 @@ pub async fn check(target: &Target, probe: &HttpProbe, limit: &Limit) -> Result<
 
 async fn ask<S>(stream: S, agreed: Agreed, target: &Target, probe: &HttpProbe) -> Result<(), ProbeFault>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     match agreed {
         Agreed::Http1 => ask_http1(stream, request_http1(target, probe)?, probe).await,
@@ -46,25 +41,17 @@ where
     }
 }
 
-async fn ask_http1<S>(stream: S, request: Request<Empty<Bytes>>, probe: &HttpProbe) -> Result<(), ProbeFault>
+async fn ask_http1<S>(stream: S, request: Request<Bytes>, probe: &HttpProbe) -> Result<(), ProbeFault>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEAD_FIELDS_MAX)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| http1_fault(&error))?;
-    beside(connection, async move {
-        let answer = sender.send_request(request).await.map_err(|error| http1_fault(&error))?;
-        check_status(probe, answer.status().as_u16())?;
-        match &probe.body {
-            Some(expect) => check_body(expect, &read_http1(answer.into_body()).await?),
-            None => Ok(()),
-        }
-    })
-    .await
+    let fault = |error: Box<dyn std::error::Error>| ProbeFault::Http { why: causes(error.as_ref()) };
+    let answer = outbound::ask(stream, request, HEAD_BYTES_MAX).await.map_err(|error| fault(error.into()))?;
+    check_status(probe, answer.head.status.as_u16())?;
+    match &probe.body {
+        Some(expect) => check_body(expect, &answer.beginning(BODY_BYTES_MAX).await.map_err(|error| fault(error.into()))?),
+        None => Ok(()),
+    }
 }
 
 async fn ask_http2<S>(stream: S, request: Request<()>, probe: &HttpProbe) -> Result<(), ProbeFault>
@@ -83,20 +70,6 @@ where
     .await
 }
 
-/// The beginning of a body, at most 64 KiB.
-async fn read_http1(mut incoming: Incoming) -> Result<Vec<u8>, ProbeFault> {
-    let mut body = Vec::new();
-    while let Some(frame) = incoming.frame().await {
-        let Ok(data) = frame.map_err(|error| http1_fault(&error))?.into_data() else { continue };
-        let wanted = data.len().min(BODY_BYTES_MAX - body.len());
-        body.extend_from_slice(&data[..wanted]);
-        if body.len() == BODY_BYTES_MAX {
-            break;
-        }
-    }
-    Ok(body)
-}
-
 fn check_status(probe: &HttpProbe, status: u16) -> Result<(), ProbeFault> {
     let is_expected = match probe.expect.as_slice() {
         [] => STATUS_DEFAULT.contains(status),
@@ -105,8 +78,8 @@ fn check_status(probe: &HttpProbe, status: u16) -> Result<(), ProbeFault> {
     if is_expected { Ok(()) } else { Err(ProbeFault::Status { status, expect: probe.expect.clone() }) }
 }
 
-fn request_http1(target: &Target, probe: &HttpProbe) -> Result<Request<Empty<Bytes>>, ProbeFault> {
-    let mut request = Request::new(Empty::new());
+fn request_http1(target: &Target, probe: &HttpProbe) -> Result<Request<Bytes>, ProbeFault> {
+    let mut request = Request::new(Bytes::new());
     *request.method_mut() = method(probe)?;
     *request.uri_mut() = Uri::from(path(probe)?);
     let mut fields = fields(target, probe)?;
@@ -160,8 +133,4 @@ fn path(probe: &HttpProbe) -> Result<PathAndQuery, ProbeFault> {
 
 fn not_valid(why: impl ToString) -> ProbeFault {
     ProbeFault::Request { why: why.to_string() }
-}
-
-fn http1_fault(error: &hyper::Error) -> ProbeFault {
-    ProbeFault::Http { why: causes(error) }
 }

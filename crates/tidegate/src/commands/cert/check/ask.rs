@@ -2,13 +2,12 @@
 //! worth is for `judge.rs`.
 
 use super::{Target, old_hello};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme, SupportedProtocolVersion};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, SupportedProtocolVersion};
+use rustls_pki_types::CertificateDer;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use tidegate_certs::any_certificate::{AnyCertificate, Seen};
 use tidegate_certs::provider;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -84,11 +83,11 @@ async fn takes_tls12(target: &Target, address: SocketAddr) -> Option<bool> {
 }
 
 async fn handshake(target: &Target, stream: TcpStream, versions: &[&'static SupportedProtocolVersion]) -> Result<Answer, String> {
-    let recorder = Arc::new(Recorder::new());
+    let verifier = Arc::new(AnyCertificate::of_anybody());
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions);
     let builder = builder.map_err(|error| error.to_string())?;
     // `dangerous` because every certificate is taken: this one is only looked at, and no byte of ours goes over the connection.
-    let mut config = builder.dangerous().with_custom_certificate_verifier(recorder.clone()).with_no_client_auth();
+    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier.clone()).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let connecting = TlsConnector::from(Arc::new(config)).connect(target.name.clone(), stream);
     let stream = match tokio::time::timeout(TIME_MAX, connecting).await {
@@ -104,8 +103,8 @@ async fn handshake(target: &Target, stream: TcpStream, versions: &[&'static Supp
     let cipher = connection.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite())).unwrap_or_default();
     let group = connection.negotiated_key_exchange_group().map(|group| format!("{:?}", group.name())).unwrap_or_default();
     let alpn = connection.alpn_protocol().map(|protocol| String::from_utf8_lossy(protocol).into_owned());
-    let seen = recorder.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let Seen { chain, ocsp, is_proven } = seen;
+    let chain = connection.peer_certificates().unwrap_or_default().to_vec();
+    let Seen { ocsp, is_proven } = verifier.seen();
     Ok(Answer { version, cipher, key_exchange: group, alpn, chain, is_proven, ocsp, takes_tls12: None })
 }
 
@@ -136,68 +135,5 @@ fn plain(error: &std::io::Error) -> String {
         std::io::ErrorKind::ConnectionReset => "the connection was reset".to_owned(),
         std::io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
         _ => error.to_string(),
-    }
-}
-
-/// Takes every certificate and remembers it, and whether the server has its key.
-#[derive(Debug)]
-struct Recorder {
-    algorithms: WebPkiSupportedAlgorithms,
-    seen: Mutex<Seen>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Seen {
-    chain: Vec<CertificateDer<'static>>,
-    ocsp: Vec<u8>,
-    is_proven: bool,
-}
-
-impl Recorder {
-    fn new() -> Recorder {
-        Recorder { algorithms: provider().signature_verification_algorithms, seen: Mutex::default() }
-    }
-
-    fn note(&self, proof: Result<HandshakeSignatureValid, rustls::Error>) -> HandshakeSignatureValid {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).is_proven = proof.is_ok();
-        HandshakeSignatureValid::assertion()
-    }
-}
-
-impl ServerCertVerifier for Recorder {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let chain = std::iter::once(end_entity).chain(intermediates).map(|der| der.clone().into_owned()).collect();
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
-            Seen { chain, ocsp: ocsp_response.to_vec(), is_proven: false };
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(self.note(verify_tls12_signature(message, cert, dss, &self.algorithms)))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(self.note(verify_tls13_signature(message, cert, dss, &self.algorithms)))
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
     }
 }
