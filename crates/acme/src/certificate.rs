@@ -2,16 +2,13 @@
 //! Nobody is trusted here: the chain came from a CA over HTTPS, or from storage that only we write.
 
 use crate::subject::Subject;
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::fmt;
-use std::net::IpAddr;
-use x509_parser::extensions::{GeneralName, ParsedExtension};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use tidegate_certs::CertificateDescription;
+use tidegate_certs::facts::public_key_info;
 use zeroize::Zeroizing;
 
 /// A chain has three certificates or four; what is longer is no chain.
@@ -83,63 +80,31 @@ impl Bundle {
         };
         let key = PrivatePkcs8KeyDer::from_pem_slice(self.0.as_bytes()).map_err(|_| CertificateFault::NoKey)?;
         let key = KeyPair::try_from(&key).map_err(|_| CertificateFault::NoKey)?;
-        let (mut leaf, public_key) = read(&der, subject)?;
-        if public_key != key.subject_public_key_info() {
+        let mut leaf = read(&der, subject)?;
+        if public_key_info(&der).as_deref() != Some(&*key.subject_public_key_info()) {
             return Err(CertificateFault::OtherKey);
         }
-        let ends = chain.iter().filter_map(|der| X509Certificate::from_der(der).ok());
-        let first = ends.map(|(_, certificate)| timestamp(certificate.validity().not_after.timestamp())).min();
-        leaf.chain_not_after = first.unwrap_or(leaf.not_after);
+        let ends = chain.iter().filter_map(|der| Some(CertificateDescription::read(der).ok()?.not_after));
+        leaf.chain_not_after = ends.min().unwrap_or(leaf.not_after);
         Ok(leaf)
     }
 }
 
-fn read(der: &CertificateDer<'static>, subject: &Subject) -> Result<(Leaf, Vec<u8>), CertificateFault> {
-    let (_, certificate) = X509Certificate::from_der(der)
-        .map_err(|error| CertificateFault::Unreadable(format!("it is not an X.509 certificate ({error})")))?;
-    let names = names_of(&certificate);
-    let wanted = subject.to_string();
-    if !names.contains(&wanted) {
+fn read(der: &CertificateDer<'static>, subject: &Subject) -> Result<Leaf, CertificateFault> {
+    let read = CertificateDescription::read(der).map_err(CertificateFault::Unreadable)?;
+    let names: Vec<String> = read.names.iter().map(ToString::to_string).collect();
+    if !names.contains(&subject.to_string()) {
         let listed = names.into_iter().take(3).collect::<Vec<_>>().join(", ");
         return Err(CertificateFault::OtherNames(if listed.is_empty() { "no name at all".into() } else { listed }));
     }
-    let issuer_key_id = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
-        ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| BASE64_URL_SAFE_NO_PAD.encode(id.0)),
-        _ => None,
-    });
-    let serial = certificate.raw_serial();
-    let leaf = Leaf {
-        not_before: timestamp(certificate.validity().not_before.timestamp()),
-        not_after: timestamp(certificate.validity().not_after.timestamp()),
-        chain_not_after: timestamp(certificate.validity().not_after.timestamp()),
-        serial: hexadecimal(serial),
-        renewal_id: issuer_key_id.map(|id| format!("{id}.{}", BASE64_URL_SAFE_NO_PAD.encode(serial))),
+    Ok(Leaf {
+        not_before: read.not_before,
+        not_after: read.not_after,
+        chain_not_after: read.not_after,
+        serial: read.serial,
+        renewal_id: read.renewal_id,
         der: der.clone(),
-    };
-    Ok((leaf, certificate.public_key().raw.to_vec()))
-}
-
-fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let Ok(Some(extension)) = certificate.subject_alternative_name() else { return Vec::new() };
-    let name_of = |name: &GeneralName<'_>| match name {
-        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
-        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
-            .map(IpAddr::from)
-            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from))
-            .ok()
-            .map(|ip| ip.to_string()),
-        _ => None,
-    };
-    extension.value.general_names.iter().filter_map(name_of).collect()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-/// Dates outside what a time stamp can hold (year 9999 as "never") become the nearest one it can.
-fn timestamp(seconds: i64) -> Timestamp {
-    Timestamp::from_second(seconds).unwrap_or(if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX })
+    })
 }
 
 #[cfg(test)]

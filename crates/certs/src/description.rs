@@ -1,9 +1,13 @@
-//! A certificate as people and reports want it: who it is for, who signed it, with what, and its fingerprint. What a server needs of its own
-//! certificates is in `facts.rs`; nothing here decides about trust.
+//! A certificate as people and reports want it: who it is for, who signed it, with what, and its fingerprint. What a
+//! server needs of its own certificates is in `facts.rs`; nothing here decides about trust.
 
 use crate::facts::{self, CertificateName, KeyAlgorithm};
 use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::ParsedExtension;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateDescription {
@@ -12,6 +16,9 @@ pub struct CertificateDescription {
     pub issuer: String,
     /// Hexadecimal, lower case.
     pub serial: String,
+    /// How its CA names it in renewal information (RFC 9773 section 4.1): the issuer's key and the serial number,
+    /// joined by a dot.
+    pub renewal_id: Option<String>,
     pub names: Vec<CertificateName>,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
@@ -47,6 +54,7 @@ impl CertificateDescription {
             subject: certificate.subject().to_string(),
             issuer: certificate.issuer().to_string(),
             serial: hex(certificate.raw_serial(), ""),
+            renewal_id: renewal_id(&certificate),
             names: facts::names_of(&certificate),
             not_before: facts::timestamp(certificate.validity().not_before.timestamp()),
             not_after: facts::timestamp(certificate.validity().not_after.timestamp()),
@@ -88,6 +96,15 @@ impl std::fmt::Display for SignatureAlgorithm {
             SignatureAlgorithm::Other(identifier) => f.write_str(identifier),
         }
     }
+}
+
+fn renewal_id(certificate: &X509Certificate<'_>) -> Option<String> {
+    let issuer_key = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref(),
+        _ => None,
+    })?;
+    let base64 = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+    Some(format!("{}.{}", base64(issuer_key.0), base64(certificate.raw_serial())))
 }
 
 /// SHA-256 over the DER, as browsers and `openssl x509 -fingerprint -sha256` show it.

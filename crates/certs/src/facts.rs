@@ -154,7 +154,7 @@ impl fmt::Display for KeyAlgorithm {
 }
 
 /// The DER of a certificate's SubjectPublicKeyInfo, to compare with a private key's.
-pub(crate) fn public_key_info(certificate: &[u8]) -> Option<Vec<u8>> {
+pub fn public_key_info(certificate: &[u8]) -> Option<Vec<u8>> {
     parse(certificate).ok().map(|parsed| parsed.public_key().raw.to_vec())
 }
 
