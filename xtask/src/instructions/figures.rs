@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-/// More than this, in percent of the kept figure, is a change. Measured again, figures differ by 0.3 %, and those of `http1-plain-100k`, where
-/// a request may take one read more or less, by 0.8 % on a busy machine.
+/// More than this, in percent of the kept figure, is a change. Measured again on a busy machine, figures differ by up to 0.6 %, and those of
+/// `http1-plain-100k`, where a request may take one read more or less, by up to 0.8 %.
 const TOLERANCE_PERCENT: u64 = 2;
 const MEASURED_WITH: &str = "measured with: ";
 const HEAD: &str = "\
