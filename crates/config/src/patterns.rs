@@ -121,6 +121,25 @@ pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Opt
     None
 }
 
+/// `/a/*`, `~^/v[0-9]+/`
+pub fn show_path(pattern: &PathPattern) -> String {
+    match pattern {
+        PathPattern::Exact(path) => path.clone(),
+        PathPattern::Prefix(path) => format!("{path}*"),
+        PathPattern::Regex(regex) => format!("~{regex}"),
+    }
+}
+
+pub fn show_text(pattern: &TextPattern) -> String {
+    match pattern {
+        TextPattern::Present => "*".to_owned(),
+        TextPattern::Exact(text) => text.clone(),
+        TextPattern::Prefix(text) => format!("{text}*"),
+        TextPattern::Suffix(text) => format!("*{text}"),
+        TextPattern::Regex(regex) => format!("~{regex}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

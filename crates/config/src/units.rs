@@ -112,12 +112,18 @@ pub fn show_duration(duration: Duration) -> String {
 
 /// Shown in messages and documentation, in the largest unit that leaves a whole number.
 pub fn show_size(bytes: u64) -> String {
-    for (factor, unit) in [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= factor && bytes.is_multiple_of(factor) {
-            return format!("{}{unit}", bytes / factor);
-        }
-    }
-    format!("{bytes}B")
+    const UNITS: [(u64, &str); 8] = [
+        (1 << 40, "TiB"),
+        (1_000_000_000_000, "TB"),
+        (1 << 30, "GiB"),
+        (1_000_000_000, "GB"),
+        (1 << 20, "MiB"),
+        (1_000_000, "MB"),
+        (1 << 10, "KiB"),
+        (1_000, "KB"),
+    ];
+    let unit = UNITS.iter().find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    unit.map_or_else(|| format!("{bytes}B"), |(factor, name)| format!("{}{name}", bytes / factor))
 }
 
 /// `number unit rest`, where the number may have a decimal point. `None` when no digit leads.
@@ -182,7 +188,7 @@ mod tests {
             assert_eq!(seen, expected, "for {text}");
         };
         check("64KiB", "64KiB");
-        check("10MB", "10000000B");
+        check("10MB", "10MB");
         check("1.5MiB", "1536KiB");
         check("512", "512B");
         check("0", "0B");

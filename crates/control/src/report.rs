@@ -81,7 +81,9 @@ impl Control {
         let mut listeners: BTreeMap<(SocketAddr, ListenerProtocol, bool), [usize; ConnectionKind::ALL.len()]> = BTreeMap::new();
         for (key, connections) in self.workers.ask(listeners_of).into_iter().flatten() {
             let known = listeners.entry(key).or_default();
-            known.iter_mut().zip(connections).for_each(|(sum, count)| *sum += count);
+            for (sum, count) in known.iter_mut().zip(connections) {
+                *sum += count;
+            }
         }
         // In the order of `ConnectionKind::ALL`.
         let listener = |((address, protocol, draining), [handshake, http1, http2, tunnel]): CountsOfListener| Listener {

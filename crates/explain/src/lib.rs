@@ -8,4 +8,4 @@ mod wording;
 
 pub use follow::{Question, add_running, explain};
 pub use plan::plan;
-pub use wording::{discover, storage};
+pub use wording::storage;

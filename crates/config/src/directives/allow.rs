@@ -2,8 +2,10 @@
 
 use super::listener::parse_network;
 use crate::diagnostics::Diagnostic;
+use crate::directives::listener::show_network;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::writing::Writer;
 use ipnet::IpNet;
 use tidegate_model::Step;
 
@@ -77,4 +79,10 @@ fn networks(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Vec<IpNet>> 
             .report(Diagnostic::error("too-many-networks", line.location(), message).help("join those that lie side by side"));
     }
     (lowering.diagnostics.len() == errors_before && !networks.is_empty()).then_some(networks)
+}
+
+pub fn write(line: &mut Writer, networks: &[IpNet]) {
+    for one in networks {
+        line.argument(show_network(one));
+    }
 }

@@ -4,6 +4,7 @@ use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::Writer;
 use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
 use tidegate_passwords::{UserFault, Users};
 
@@ -160,4 +161,23 @@ fn lower_user(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(Text, Tex
     let name = line.read_argument(lowering, 0).map(Read::text);
     let hash = line.read_argument(lowering, 1).map(Read::text);
     name.zip(hash)
+}
+
+/// Names of users, and not their hashes: whoever has those can guess at passwords undisturbed.
+pub fn write(line: &mut Writer, auth: &BasicAuth) {
+    let BasicAuth { users, realm, forwards } = auth;
+    line.name("basic-auth");
+    let listed: &[_] = match users {
+        AuthUsers::File(path) => {
+            line.property("file", path.display());
+            &[]
+        }
+        AuthUsers::Listed(users) => users,
+    };
+    line.unless(&BasicAuth::REALM, "realm", &realm.as_str(), ToString::to_string);
+    line.switch_unless(true, "forward", *forwards);
+    line.block(listed, |line, (name, hash)| {
+        let hash = line.secret(true, hash.reveal());
+        line.name("user").argument(name).argument(hash);
+    });
 }

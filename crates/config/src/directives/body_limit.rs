@@ -2,6 +2,8 @@
 
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::units::show_size;
+use crate::writing::Writer;
 use tidegate_model::Step;
 
 pub static BODY_LIMIT: Directive = Directive {
@@ -26,4 +28,8 @@ pub static BODY_LIMIT: Directive = Directive {
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     line.read_argument(lowering, 0).map(Read::number).map(|bytes_max| Step::BodyLimit { bytes_max })
+}
+
+pub fn write(line: &mut Writer, bytes_max: u64) {
+    line.name("body-limit").argument(show_size(bytes_max));
 }

@@ -2,9 +2,11 @@
 
 use super::listener::parse_network;
 use crate::diagnostics::{Diagnostic, shortened};
+use crate::directives::listener::show_network;
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units::parse_duration;
+use crate::writing::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Cache, CacheDisk, CacheStore, Purging, Secret, Step};
 
@@ -242,4 +244,20 @@ fn lower_store(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     }
     store.disk = folder.map(|folder| CacheDisk { folder, bytes_max: disk_bytes.unwrap_or(CacheStore::DISK_BYTES) });
     lowering.configuration.cache = store;
+}
+
+pub fn write(line: &mut Writer, cache: &Cache) {
+    line.name("cache");
+    for (status, time) in &cache.fresh {
+        line.property("fresh", format_args!("{status} {}", duration(time)));
+    }
+    line.unless(&0, "heuristic", &cache.heuristic_percent, |percent| format!("{percent}%"));
+    line.unless(&Duration::ZERO, "stale-while-revalidate", &cache.stale_while_revalidate, duration);
+    line.unless(&Duration::ZERO, "stale-if-error", &cache.stale_if_error, duration);
+    line.switch_unless(false, "client-control", cache.obeys_clients);
+    line.switch_unless(false, "whole-for-ranges", cache.whole_for_ranges);
+    line.switch_unless(false, "set-cookie", cache.keeps_set_cookie);
+    line.switch_unless(false, "cdn-cache-control", cache.obeys_cdn_cache_control);
+    line.list("purge-from", &cache.purging.from, show_network);
+    line.optional("purge-token", cache.purging.token.as_ref().map(|token| line.secret(true, token.reveal())));
 }

@@ -8,6 +8,7 @@ use crate::directives::tls::TlsDraft;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::Writer;
 use std::path::PathBuf;
 use tidegate_model::{ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, Scheme, Step, TlsSource};
 
@@ -209,4 +210,8 @@ fn open_door(at: Location, written: &WrittenAddress) -> Diagnostic {
     )
     .label(at, "certificates are required here")
     .help("make it a site of its own, or remove it: HTTPS addresses are redirected to by themselves")
+}
+
+pub fn write_step(line: &mut Writer, demand: ClientAuthDemand) {
+    line.name("client-auth").argument(demand.as_str());
 }

@@ -4,6 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read, quoted_list};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::{Writer, size};
 use tidegate_model::{Coding, Compress, CompressLevel, Step};
 
 pub static COMPRESS: Directive = Directive {
@@ -141,4 +142,18 @@ fn is_type(text: &str) -> bool {
         let behind = subtype.strip_prefix('*');
         is_token(top) && behind.map_or_else(|| is_token(subtype), |behind| behind.is_empty() || is_token(behind))
     })
+}
+
+pub fn write(line: &mut Writer, compress: &Compress) {
+    let Compress { codings, level, bytes_min, types, cross_site } = compress;
+    let defaults = Compress::default();
+    line.name("compress");
+    for coding in codings {
+        line.argument(coding.name());
+    }
+    if let CompressLevel::Fixed(level) = level {
+        line.number("level", level);
+    }
+    line.unless(&defaults.bytes_min, "min-size", bytes_min, size);
+    line.unless(&defaults.types, "types", types, |types| types.join(",")).switch_unless(false, "cross-site", *cross_site);
 }

@@ -4,6 +4,7 @@
 use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, STATUS};
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::Writer;
 use tidegate_model::{ConcurrencyLimit, Step};
 
 pub static CONCURRENCY_LIMIT: Directive = Directive {
@@ -44,4 +45,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let status = status.map_or_else(|| ConcurrencyLimit::default_status(&by), |status| status as u16);
     let limit = ConcurrencyLimit { name, requests_max: requests_max? as u32, by, ipv6_prefix, status, dry_run };
     (lowering.diagnostics.len() == errors_before).then(|| Step::ConcurrencyLimit(Box::new(limit)))
+}
+
+pub fn write(line: &mut Writer, limit: &ConcurrencyLimit) {
+    let ConcurrencyLimit { name, requests_max, by, ipv6_prefix, status, dry_run } = limit;
+    line.name("concurrency-limit").name(requests_max);
+    line.number_unless(ConcurrencyLimit::default_status(by).into(), "status", (*status).into());
+    count_by::write(line, by, *ipv6_prefix, name.as_deref());
+    line.switch_unless(false, "dry-run", *dry_run);
 }

@@ -5,6 +5,7 @@ use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{Line, Lowering};
 use crate::placeholders::Text;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::{Writer, joined};
 use std::time::Duration;
 use tidegate_model::{Cors, OriginPattern, Origins, Step};
 
@@ -161,6 +162,22 @@ fn parse_origin(text: &str) -> Result<OriginPattern, String> {
         None if is_scheme && is_host(host) => Ok(OriginPattern::Exact(origin)),
         Some(_) | None => Err("for example `https://app.example.com` or `https://*.example.com`".to_owned()),
     }
+}
+
+pub fn write(line: &mut Writer, cors: &Cors) {
+    let Cors { origins, methods, headers, exposed, credentials, private_network, .. } = cors;
+    let origin = |pattern: &OriginPattern| match pattern {
+        OriginPattern::Exact(origin) => origin.clone(),
+        OriginPattern::Below { start, end } => format!("{start}*{end}"),
+    };
+    let origins = match origins {
+        Origins::Any => "*".to_owned(),
+        Origins::Listed(patterns) => joined(patterns, origin),
+    };
+    line.name("cors").property("origins", origins).property("methods", methods.join(","));
+    line.optional("headers", headers.as_ref().map(|headers| headers.join(",")));
+    line.list("expose", exposed, String::clone);
+    line.switch_unless(false, "credentials", *credentials).switch_unless(false, "private-network", *private_network);
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::lowering::{Line, Lowering};
 use crate::table::{Kind, Property, Stage};
+use crate::writing::Writer;
 use tidegate_model::{ConcurrencyLimit, CountBy, RateLimit, Step, Template, TemplatePart};
 
 pub const NAME: Property = Property::once(
@@ -169,4 +170,9 @@ fn same_twice(first: &WrittenLimit, second: &WrittenLimit) -> Diagnostic {
     Diagnostic::error("duplicate-limit", second.at.clone(), message)
         .label(first.at.clone(), "the first one")
         .help("remove one of them, or tell them apart with `name=`")
+}
+
+pub fn write(line: &mut Writer, by: &CountBy, ipv6_prefix: u8, name: Option<&str>) {
+    line.property("by", by).number_unless(CountBy::IPV6_PREFIX.into(), "ipv6-prefix", ipv6_prefix.into());
+    line.optional("name", name);
 }

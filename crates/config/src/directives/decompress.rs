@@ -3,6 +3,7 @@
 use crate::diagnostics::shortened;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::Writer;
 use tidegate_model::{Decompress, Step};
 
 pub static DECOMPRESS: Directive = Directive {
@@ -45,4 +46,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     }
     let decompress = Decompress { ratio_max: ratio.map_or(Decompress::RATIO_MAX, |ratio| ratio as u32) };
     (lowering.diagnostics.len() == errors_before).then_some(Step::Decompress(word.is_none().then_some(decompress)))
+}
+
+pub fn write(line: &mut Writer, Decompress { ratio_max, .. }: &Decompress) {
+    line.name("decompress").number("ratio", ratio_max);
 }

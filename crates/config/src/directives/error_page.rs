@@ -2,9 +2,11 @@
 
 use super::respond;
 use crate::diagnostics::{Diagnostic, shortened};
+use crate::directives::header::show_status_range;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::{Text, page_template};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::writing::Writer;
 use std::io::Read as _;
 use std::path::Path;
 use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step, Template};
@@ -213,6 +215,40 @@ fn type_of(path: &Path) -> Option<&'static str> {
         "svg" => "image/svg+xml",
         _ => return None,
     })
+}
+
+pub fn write(line: &mut Writer, page: &ErrorPage) {
+    let ErrorPage { statuses, body, from, status } = page;
+    line.name("error-page");
+    for range in statuses {
+        if range.first == range.last {
+            line.name(range.first)
+        } else {
+            line.argument(show_status_range(range))
+        };
+    }
+    let content_type = match body {
+        ErrorBody::Template { text, content_type, file: None } => {
+            line.property("body", text);
+            Some(content_type)
+        }
+        ErrorBody::Template { content_type, file: Some(file), .. } => {
+            line.property("file", file.display()).switch_unless(false, "placeholders", true);
+            Some(content_type)
+        }
+        ErrorBody::File { path, content_type, .. } => {
+            line.property("file", path.display());
+            Some(content_type)
+        }
+        ErrorBody::Made(format) => {
+            line.property("format", format.name());
+            None
+        }
+    };
+    line.optional("content-type", content_type).unless(&ErrorSource::Proxy, "from", from, |from| from.name());
+    if let Some(status) = status {
+        line.number("status", status);
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::directives::pool::connection::{read_timeouts, timeout};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::writing::{Writer, duration};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -296,4 +297,35 @@ fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut FastCgiDraft, line:
         connections: line.number(lowering, "connections").map_or(defaults.connections, |count| count as u32),
         idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
     };
+}
+
+pub fn write(line: &mut Writer, fastcgi: &FastCgi) {
+    let FastCgi { address, root, index, fallback, split, env, serves_files, timeouts, keep } = fastcgi;
+    let defaults = FastCgi::new(address.clone(), root);
+    line.name("fastcgi").argument(address).property("root", root.display());
+    line.unless(&defaults.index, "index", index, String::clone).optional("fallback", fallback.as_ref());
+    line.unless(&defaults.split, "split", split, String::clone).switch_unless(false, "static", *serves_files);
+    enum Inner<'a> {
+        Env(&'a str, &'a Template),
+        Timeouts(&'a Timeouts),
+        Keep(&'a FastCgiKeepAlive),
+    }
+    let env = env.iter().map(|(name, value)| Inner::Env(name, value));
+    let timeouts = (*timeouts != defaults.timeouts).then_some(Inner::Timeouts(timeouts));
+    let keep = (*keep != defaults.keep).then_some(Inner::Keep(keep));
+    line.block(env.chain(timeouts).chain(keep), |line, inner| {
+        match inner {
+            Inner::Env(name, value) => {
+                let value = line.secret_by_name(name, value);
+                line.name("env").argument(name).argument(value)
+            }
+            Inner::Timeouts(Timeouts { connect, first_byte, idle }) => {
+                line.name("timeout").property("connect", duration(connect));
+                line.property("first-byte", duration(first_byte)).property("idle", duration(idle))
+            }
+            Inner::Keep(FastCgiKeepAlive { connections, idle }) => {
+                line.name("keep-alive").number("connections", connections).property("idle", duration(idle))
+            }
+        };
+    });
 }

@@ -4,6 +4,7 @@ use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::Writer;
 use tidegate_model::{Files, Symlinks, Terminal};
 
 pub static FILES: Directive = Directive {
@@ -132,4 +133,16 @@ fn mime(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)> {
         lowering.report(Diagnostic::error("bad-value", line.location(), format!("there are more than {MIME_MAX} types")));
     }
     types
+}
+
+pub fn write(line: &mut Writer, files: &Files) {
+    let Files { root, index, fallback, listing, precompressed, hidden, symlinks, mime, .. } = files;
+    let defaults = Files::new(root);
+    line.name("files").argument(root.display()).unless(&defaults.index, "index", index, |index| index.join(","));
+    line.optional("fallback", fallback.as_ref()).switch_unless(false, "listing", *listing);
+    line.switch_unless(false, "precompressed", *precompressed).switch_unless(false, "hidden", *hidden);
+    line.unless(&defaults.symlinks, "symlinks", symlinks, |symlinks| symlinks.name());
+    for (extension, media_type) in mime {
+        line.property("mime", format_args!("{extension} {media_type}"));
+    }
 }

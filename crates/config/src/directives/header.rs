@@ -8,7 +8,8 @@ use crate::lowering::{self, Line, Lowering};
 use crate::placeholders;
 use crate::syntax::{Entry, Literal, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart};
+use crate::writing::Writer;
+use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, StatusRange, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
 
@@ -352,6 +353,27 @@ pub fn has_control_character(template: &Template) -> bool {
         TemplatePart::Literal(text) => text.chars().any(|c| c != '\t' && c.is_control()),
         TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => false,
     })
+}
+
+pub fn write(line: &mut Writer, step: &HeaderStep) {
+    let HeaderStep { changes, when: HeaderConditions { statuses, types, matches } } = step;
+    for (position, HeaderChange { operation, name, value }) in changes.iter().enumerate() {
+        let value = line.secret_by_name(name, value);
+        match operation {
+            // One pair can stand on a line.
+            HeaderOperation::Set if position == 0 => line.argument(name).argument(value),
+            HeaderOperation::Set => line.property("set", format_args!("{name}: {value}")),
+            HeaderOperation::Add => line.property("add", format_args!("{name}: {value}")),
+            HeaderOperation::Default => line.property("default", format_args!("{name}: {value}")),
+            HeaderOperation::Remove => line.property("remove", name),
+        };
+    }
+    line.list("status", statuses, show_status_range).list("type", types, String::clone).block(matches, matching::write);
+}
+
+/// `200-299`, `404`
+pub fn show_status_range(range: &StatusRange) -> String {
+    if range.first == range.last { range.first.to_string() } else { format!("{}-{}", range.first, range.last) }
 }
 
 #[cfg(test)]

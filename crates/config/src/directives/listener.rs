@@ -200,6 +200,11 @@ pub fn parse_network(text: &str) -> Result<IpNet, String> {
     Ok(network)
 }
 
+/// A single address without its prefix length, as it may be written.
+pub fn show_network(network: &IpNet) -> String {
+    if network.prefix_len() == network.max_prefix_len() { network.addr().to_string() } else { network.to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

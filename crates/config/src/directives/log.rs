@@ -3,6 +3,7 @@
 use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::writing::Writer;
 use tidegate_model::request_log::LINE_KEYS;
 use tidegate_model::{LogLevel, RouteLog, RouteLogField, Sample, Step};
 
@@ -146,4 +147,18 @@ fn fields(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteLogField> {
 fn is_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     !text.is_empty() && text.len() <= RouteLog::NAME_BYTES_MAX && text.chars().all(is_part)
+}
+
+pub fn write(line: &mut Writer, RouteLog { is_on, sample, fields }: &RouteLog) {
+    line.name("log");
+    match (is_on, sample) {
+        (Some(false), _) => line.argument("off"),
+        (Some(true), Some(Sample::ALL)) => line.argument("on"),
+        (Some(true), Some(sample)) => line.property("sample", sample),
+        (Some(true), None) | (None, _) => line,
+    };
+    line.block(fields, |line, RouteLogField { name, value }| {
+        let value = line.secret_by_name(name, value);
+        line.name("field").argument(name).argument(value);
+    });
 }

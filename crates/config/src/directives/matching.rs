@@ -3,13 +3,14 @@
 use crate::diagnostics::Diagnostic;
 use crate::directives::client_auth::{Use, Wants};
 use crate::directives::header::is_token;
-use crate::directives::listener::parse_network;
+use crate::directives::listener::{parse_network, show_network};
 use crate::directives::route::RouteDraft;
 use crate::lowering::{self, Line, Lowering};
 use crate::patterns;
 use crate::placeholders::{self, Text};
 use crate::syntax::{Entry, Literal};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::{Writer, joined};
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
 
@@ -240,4 +241,38 @@ fn each<T>(lowering: &mut Lowering<'_>, text: &Text, parse: impl Fn(&str) -> Res
         }
     }
     (!faulty).then_some(parsed)
+}
+
+pub fn write(line: &mut Writer, MatchLine { conditions }: &MatchLine) {
+    line.name("match");
+    for condition in conditions {
+        write_condition(line, condition);
+    }
+}
+
+pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Condition) {
+    if *negated {
+        line.name("not");
+    }
+    match kind {
+        ConditionKind::Method(methods) => line.property("method", methods.join(",")),
+        ConditionKind::Path(patterns) => line.property("path", joined(patterns, patterns::show_path)),
+        ConditionKind::Header(field) => write_field(line, "header", field, ": "),
+        ConditionKind::Query(field) => write_field(line, "query", field, "="),
+        ConditionKind::Cookie(field) => write_field(line, "cookie", field, "="),
+        ConditionKind::Client(networks) => line.property("client", joined(networks, show_network)),
+        ConditionKind::Host(hosts) => line.property("host", joined(hosts, ToString::to_string)),
+        ConditionKind::Scheme(scheme) => line.property("scheme", scheme.as_str()),
+        ConditionKind::ClientCertificate { part, value } => line.property(part.name(), patterns::show_text(value)),
+    };
+}
+
+fn write_field<'w>(line: &'w mut Writer, kind: &str, Field { name, value }: &Field, between: &str) -> &'w mut Writer {
+    match value {
+        TextPattern::Present => line.property(kind, name),
+        pattern => {
+            let value = line.secret_by_name(name, patterns::show_text(pattern));
+            line.property(kind, format_args!("{name}{between}{value}"))
+        }
+    }
 }

@@ -6,6 +6,7 @@ use crate::directives::proxy;
 use crate::lowering::{Line, Lowering};
 use crate::syntax::Literal;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::{Writer, duration, size};
 use std::time::Duration;
 use tidegate_model::{Mirror, Sample, Step};
 
@@ -93,4 +94,11 @@ fn methods(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<String> {
         );
     }
     methods
+}
+
+pub fn write(line: &mut Writer, mirror: &Mirror) {
+    let Mirror { pool, sample, methods, body_bytes_max, copies_max, total } = mirror;
+    line.name("mirror").argument(&pool.0).unless(&Sample::ALL, "sample", sample, Sample::to_string);
+    line.list("methods", methods, String::clone).unless(&Mirror::BODY_BYTES_MAX, "body-max", body_bytes_max, size);
+    line.number_unless(Mirror::COPIES_MAX.into(), "max", (*copies_max).into()).unless(&Mirror::TOTAL, "total", total, duration);
 }

@@ -385,7 +385,7 @@ pub fn not_available() -> &'static [(Place, &'static [&'static str])] {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::{ALL, find, is_not_available, not_available, places_of};
     use crate::load::{Environment, load_with};
     use crate::table::{Count, Directive, Lower, Place};
@@ -436,6 +436,13 @@ mod tests {
             Place::Limits => format!("limits {{\n{example}\n}}\n{site}"),
             Place::BasicAuth => format!("site \"localhost\" {{ basic-auth {{\n{example}\n}}; respond 200; }}"),
         }
+    }
+
+    /// What the examples of all directives mean, in every place of each.
+    pub fn loaded_examples() -> Vec<tidegate_model::Configuration> {
+        let texts = ALL.iter().flat_map(|directive| directive.places.iter().map(move |place| surrounded(directive, *place)));
+        let load = |text: String| load_with("example", &text, Path::new("/nonexistent"), &Environment::Given([].into()));
+        texts.filter_map(|text| load(text).configuration).collect()
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::{Writer, name_of};
 use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes, Step};
 
 pub static PATH_POLICY: Directive = Directive {
@@ -52,4 +53,10 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         case: chosen(lowering, line, "case", PathCase::NAMES, default.case),
     };
     (lowering.diagnostics.len() == errors_before).then_some(Step::PathPolicy(policy))
+}
+
+pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case }: PathPolicy) {
+    line.name("path-policy").property("slashes", name_of(Slashes::NAMES, &slashes));
+    line.property("encoded-slashes", name_of(EncodedSlashes::NAMES, &encoded_slashes));
+    line.property("case", name_of(PathCase::NAMES, &case));
 }

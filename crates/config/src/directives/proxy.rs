@@ -1,12 +1,13 @@
 //! `proxy "api"`, `proxy "10.0.0.4:8080" { … }`: hands the request to an upstream.
 
 use crate::diagnostics::{Diagnostic, nearest, shortened};
-use crate::directives::pool::retry::{RETRY, read_retry};
+use crate::directives::pool::retry::{self, RETRY, read_retry};
 use crate::directives::pool::server::{add_server, parse_upstream};
 use crate::directives::pool::{self, PoolDraft};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::writing::Writer;
 use std::hash::Hasher;
 use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
 
@@ -194,4 +195,20 @@ impl Hasher for Fnv {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
+}
+
+pub fn write(line: &mut Writer, pool: &PoolName, retry: &RouteRetry) {
+    line.name("proxy").argument(&pool.0);
+    write_retry(line, retry);
+}
+
+/// The block of a `proxy` with the name of a pool.
+pub fn write_retry(line: &mut Writer, retry: &RouteRetry) {
+    line.block([retry], |line, retry| match retry {
+        RouteRetry::OfPool => {}
+        RouteRetry::Off => {
+            line.name("retry").argument("off");
+        }
+        RouteRetry::Own(retry) => retry::write(line, retry),
+    });
 }

@@ -6,6 +6,7 @@ use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units;
+use crate::writing::Writer;
 use std::time::Duration;
 use tidegate_model::{Rate, RateLimit, Step};
 
@@ -162,6 +163,16 @@ fn parse_rate(text: &str) -> Result<Rate, (String, String)> {
         return Err((format!("{}: more than {COUNT_A_SECOND_MAX} a second are no limit", wrong()), forms()));
     }
     Ok(Rate { count, period })
+}
+
+pub fn write(line: &mut Writer, limit: &RateLimit) {
+    let RateLimit { name, rate, burst, by, ipv6_prefix, cost, keys_max, status, headers, dry_run } = limit;
+    line.name("rate-limit").argument(rate);
+    line.number_unless(rate.count.into(), "burst", (*burst).into()).number_unless(1, "cost", (*cost).into());
+    line.number_unless(RateLimit::KEYS_MAX.into(), "keys", (*keys_max).into());
+    line.number_unless(RateLimit::STATUS.into(), "status", (*status).into());
+    count_by::write(line, by, *ipv6_prefix, name.as_deref());
+    line.switch_unless(true, "headers", *headers).switch_unless(false, "dry-run", *dry_run);
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::header::has_control_character;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use tidegate_model::{TemplatePart, Terminal};
+use crate::writing::Writer;
+use tidegate_model::{Template, TemplatePart, Terminal};
 
 pub static REDIRECT: Directive = Directive {
     name: "redirect",
@@ -60,4 +61,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     }
     (line.property("status").is_none() || status.is_some())
         .then(|| Terminal::Redirect { to, status: status.map_or(302, |status| status as u16) })
+}
+
+pub fn write(line: &mut Writer, to: &Template, status: u16) {
+    line.name("redirect").argument(to).number("status", status);
 }

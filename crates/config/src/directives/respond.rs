@@ -4,7 +4,8 @@ use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use tidegate_model::Terminal;
+use crate::writing::Writer;
+use tidegate_model::{Template, Terminal};
 
 pub static RESPOND: Directive = Directive {
     name: "respond",
@@ -64,4 +65,9 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
         return None;
     }
     Some(Terminal::Respond { status, body: body.unwrap_or_default(), content_type: content_type.map(|text| text.value) })
+}
+
+pub fn write(line: &mut Writer, status: u16, body: &Template, content_type: Option<&str>) {
+    line.name("respond").name(status);
+    line.optional("body", Some(body).filter(|body| !body.parts.is_empty())).optional("content-type", content_type);
 }

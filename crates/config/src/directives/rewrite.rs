@@ -6,6 +6,7 @@ use crate::lowering::{self, Line, Lowering, Read};
 use crate::patterns;
 use crate::placeholders::{self, Text};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat, Stage};
+use crate::writing::Writer;
 use tidegate_model::{Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
@@ -161,4 +162,16 @@ fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
         return None;
     }
     Some(text.value.trim_end_matches('/').to_string())
+}
+
+pub fn write(line: &mut Writer, pattern: Option<&String>, to: &Template) {
+    line.name("rewrite");
+    if let Some(pattern) = pattern {
+        line.argument(format_args!("~{pattern}"));
+    }
+    line.argument(to);
+}
+
+pub fn write_prefix(line: &mut Writer, name: &str, prefix: &str) {
+    line.name(name).argument(prefix);
 }

@@ -4,6 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::proxy;
 use crate::lowering::{self, Line, Lowering};
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::writing::Writer;
 use tidegate_model::{Placeholder, Split, SplitArm, Template, TemplatePart, Terminal};
 
 pub static SPLIT: Directive = Directive {
@@ -99,4 +100,11 @@ fn by(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Template> {
             None
         }
     }
+}
+
+pub fn write(line: &mut Writer, Split { by, arms }: &Split) {
+    line.name("split").optional("by", by.as_ref()).block(arms, |line, SplitArm { pool, retry, weight }| {
+        line.name("proxy").argument(&pool.0).number("weight", weight);
+        proxy::write_retry(line, retry);
+    });
 }

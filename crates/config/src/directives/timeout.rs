@@ -4,6 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::pool::connection::timeout;
 use crate::lowering::{Line, Lowering};
 use crate::table::{Block, Directive, Lower, Place, Repeat};
+use crate::writing::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{RouteTimeouts, Step};
 
@@ -52,4 +53,11 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         }
     }
     Some(Step::Timeout(timeouts))
+}
+
+pub fn write(line: &mut Writer, RouteTimeouts { connect, first_byte, idle, total }: &RouteTimeouts) {
+    line.name("timeout");
+    for (name, time) in [("connect", connect), ("first-byte", first_byte), ("idle", idle), ("total", total)] {
+        line.optional(name, time.as_ref().map(duration));
+    }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 use tidegate_api::{ErrorCount, Pool, Pools, Server, ServerState, Source};
 use tidegate_balancing::Candidate;
+use tidegate_config::writing::{self, Form};
 use tidegate_health::Seen;
 use tidegate_model::{Discover, PoolName};
 use tidegate_proxy::worker::Worker;
@@ -59,7 +60,7 @@ impl Control {
         let errors = UpstreamError::ALL.iter().zip(totals.errors).filter(|(_, count)| *count > 0);
         let source = |source: &Discover| {
             let SourceSeen { servers, fault } = self.followers.seen(source);
-            Source { name: tidegate_explain::discover(source), servers, fault }
+            Source { name: writing::discover(source, Form::Masked), servers, fault }
         };
         let server = |(position, server): (usize, &CompiledServer)| {
             let requests = in_flight.get(&(pool.name.clone(), position)).copied().unwrap_or_default();

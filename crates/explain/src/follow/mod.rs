@@ -18,6 +18,7 @@ use crate::wording;
 use listener::Place;
 use std::net::IpAddr;
 use tidegate_api::{ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
+use tidegate_config::writing::show_size;
 use tidegate_middleware::path_policy::{PathRefusal, path_policy_of, settle_path};
 use tidegate_model::listening::{listening_shared, redirect_site, site_name};
 use tidegate_model::{Configuration, PathPolicy, Scheme, Site, Step, Terminal};
@@ -255,7 +256,7 @@ fn take_route(
     }
     answer.route = Some(routes::taken(site, taken));
     let body_limit = body_limit(site.steps.iter().chain(&route.steps).rev());
-    answer.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit".into(), value: wording::size(bytes) }));
+    answer.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit".into(), value: show_size(bytes) }));
     answer.outcome = match &route.terminal {
         Terminal::Respond { status, .. } => Outcome { status: Some(*status), ..outcome(OutcomeKind::Responds) },
         Terminal::Redirect { to, status } => {

@@ -2,6 +2,7 @@
 
 use crate::wording;
 use tidegate_api::{ExplainedRoute, ExplainedStep, FailedLine, PassedRoute, WhyNotRoute};
+use tidegate_config::writing::{self, Form};
 use tidegate_model::{MatchLine, Site, Step};
 use tidegate_routing::{Explanation, Reason, RouteId};
 
@@ -11,13 +12,13 @@ const OTHER_ROUTES_MAX: usize = 100;
 pub fn taken(site: &Site, id: RouteId) -> ExplainedRoute {
     let route = &site.routes[id.0 as usize];
     let steps = |steps: &[Step], of_site: bool| -> Vec<ExplainedStep> {
-        steps.iter().map(|step| ExplainedStep { text: wording::step(step), of_site }).collect()
+        steps.iter().map(|step| ExplainedStep { text: writing::step(step, Form::Shown), of_site }).collect()
     };
     ExplainedRoute {
         rank: rank(id),
         title: wording::route_title(route),
         steps: [steps(&site.steps, true), steps(&route.steps, false)].concat(),
-        terminal: wording::terminal(&route.terminal),
+        terminal: writing::terminal(&route.terminal, Form::Shown),
     }
 }
 
@@ -50,8 +51,8 @@ fn failed_lines(lines: &[MatchLine], failed: &[usize]) -> Vec<FailedLine> {
     let failed = lines.iter().zip(failed);
     failed
         .map(|(line, position)| FailedLine {
-            line: wording::match_line(line),
-            condition: wording::condition(&line.conditions[*position]),
+            line: writing::match_line(line, Form::Shown),
+            condition: writing::condition(&line.conditions[*position]),
         })
         .collect()
 }

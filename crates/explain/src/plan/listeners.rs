@@ -1,10 +1,11 @@
 //! Listening addresses that come, go or change: derived from sites and from what is passed on, so that a site alone can open or close one.
 
 use super::settings::change;
-use crate::wording::{self, networks};
+use crate::wording::networks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
+use tidegate_config::writing::proxy;
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies,
 };
@@ -82,8 +83,7 @@ fn passing_changes(known: &Listening<'_>, listening: &Listening<'_>) -> Vec<Sett
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let differ = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
     let entry = |name: &String| {
-        let shown =
-            |target: Option<&&TcpTarget>| target.map(|target| wording::proxy(&target.pool, &target.retry)).unwrap_or_default();
+        let shown = |target: Option<&&TcpTarget>| target.map(|target| proxy(&target.pool, &target.retry)).unwrap_or_default();
         let is_gone = !new.contains_key(name);
         let effect = if is_gone { Effect::ClientConnectionsDrained } else { Effect::Untouched };
         SettingChange { effect, ..change(name, &shown(old.get(name)), &shown(new.get(name))) }

@@ -50,16 +50,29 @@ pub fn summary(plan: &Plan) -> String {
 pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     settings_below(&mut out, 0, &plan.settings);
-    plan.listeners.iter().for_each(|listener| render_listener(&mut out, listener));
-    plan.sites.iter().for_each(|site| render_site(&mut out, site));
-    plan.pools.iter().for_each(|pool| render_pool(&mut out, pool));
+    for listener in &plan.listeners {
+        render_listener(&mut out, listener);
+    }
+    for site in &plan.sites {
+        render_site(&mut out, site);
+    }
+    for pool in &plan.pools {
+        render_pool(&mut out, pool);
+    }
     out
 }
 
 /// How many were added, removed and changed.
 fn tally(changes: impl Iterator<Item = ChangeKind>) -> [usize; 3] {
     let mut tally = [0; 3];
-    changes.for_each(|change| tally[change as usize] += 1);
+    for change in changes {
+        let kind = match change {
+            ChangeKind::Added => 0,
+            ChangeKind::Removed => 1,
+            ChangeKind::Changed => 2,
+        };
+        tally[kind] += 1;
+    }
     tally
 }
 

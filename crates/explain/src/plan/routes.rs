@@ -7,6 +7,7 @@ use crate::wording;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use tidegate_api::{ChangeKind, RouteChange};
+use tidegate_config::writing::{self, Form};
 use tidegate_model::Route;
 
 /// A new route and the old one that it was, by positions in the lists.
@@ -116,9 +117,10 @@ fn longest_rising(numbers: &[usize]) -> Vec<bool> {
 /// What stands in the block of a route.
 fn lines(route: &Route) -> Vec<BlockLine> {
     let Route { paths: _, matches, steps, terminal } = route;
-    let mut lines: Vec<BlockLine> = matches.iter().map(|line| BlockLine::new(line, wording::match_line(line))).collect();
+    let mut lines: Vec<BlockLine> =
+        matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, Form::Shown))).collect();
     lines.extend(step_lines(steps));
-    lines.push(BlockLine::new(terminal, wording::terminal(terminal)));
+    lines.push(BlockLine::new(terminal, writing::terminal(terminal, Form::Shown)));
     lines
 }
 

@@ -3,6 +3,7 @@
 use super::HIDDEN_VALUE;
 use crate::wording;
 use tidegate_api::{Effect, Setting, SettingChange};
+use tidegate_config::writing::{is_secret, show_duration};
 use tidegate_model::{Configuration, Log, Threads};
 
 /// Settings of the process that differ, in the order in which they are documented.
@@ -48,7 +49,7 @@ pub fn changes(before: &Configuration, after: &Configuration) -> Vec<SettingChan
         ));
     }
     if before.drain != after.drain {
-        changes.push(change("drain", &wording::duration(before.drain), &wording::duration(after.drain)));
+        changes.push(change("drain", &show_duration(before.drain), &show_duration(after.drain)));
     }
     if before.limits != after.limits {
         let limits = different(wording::limits(&before.limits), wording::limits(&after.limits));
@@ -96,6 +97,6 @@ pub fn hidden(name: &str) -> SettingChange {
 
 /// A setting that touches no connection. The one place where values enter a plan, and so where secret ones stay out.
 pub fn change(name: &str, before: &str, after: &str) -> SettingChange {
-    let shown = |value: &str| if wording::is_secret(name) { HIDDEN_VALUE.to_owned() } else { value.to_owned() };
+    let shown = |value: &str| if is_secret(name) { HIDDEN_VALUE.to_owned() } else { value.to_owned() };
     SettingChange { name: name.to_owned(), before: shown(before), after: shown(after), effect: Effect::Untouched }
 }

@@ -5,6 +5,7 @@ use super::{matched, routes, without_common_ends};
 use crate::wording;
 use std::sync::Arc;
 use tidegate_api::{ChangeKind, Effect, LineChange, LineKind, SettingChange, SiteChange};
+use tidegate_config::writing::{self, Form};
 use tidegate_model::listening::site_name;
 use tidegate_model::{HostPattern, Scheme, Site, SiteAddress, Step};
 
@@ -93,7 +94,7 @@ impl BlockLine {
 }
 
 pub fn step_lines(steps: &[Step]) -> Vec<BlockLine> {
-    steps.iter().map(|step| BlockLine::new(step, wording::step(step))).collect()
+    steps.iter().map(|step| BlockLine::new(step, writing::step(step, Form::Shown))).collect()
 }
 
 /// The lines that went, then those that came; a line that changed places is both.

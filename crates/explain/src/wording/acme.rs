@@ -1,7 +1,8 @@
 //! How certificates are obtained and where they are kept, in words. Secrets are never part of them.
 
-use super::{duration, joined, setting, yes_or_no};
+use super::{setting, yes_or_no};
 use tidegate_api::Setting;
+use tidegate_config::writing::{joined, name_of, show_duration};
 use tidegate_model::{Acme, AcmeAuthority, AcmeChanges, AcmeDns, AcmeKeyType, OnDemand, RedisAddress, Storage, Tls};
 
 /// `acme` of the process, spelled out.
@@ -61,16 +62,16 @@ fn authorities(authorities: &[AcmeAuthority]) -> String {
 
 fn dns(dns: &AcmeDns) -> String {
     let resolver = dns.resolver.map_or_else(String::new, |resolver| format!(" resolver={resolver}"));
-    format!("dns={} propagation={}{resolver}", dns.provider.kind(), duration(dns.propagation))
+    format!("dns={} propagation={}{resolver}", dns.provider.kind(), show_duration(dns.propagation))
 }
 
 fn key_type(key_type: AcmeKeyType) -> &'static str {
-    super::name_of(AcmeKeyType::NAMES, &key_type)
+    name_of(AcmeKeyType::NAMES, &key_type)
 }
 
 fn on_demand(on_demand: &OnDemand) -> String {
     let OnDemand { ask, names_per_hour, wait } = on_demand;
-    format!("ask={ask} names-per-hour={names_per_hour} wait={}", duration(*wait))
+    format!("ask={ask} names-per-hour={names_per_hour} wait={}", show_duration(*wait))
 }
 
 pub fn storage(storage: &Storage) -> String {

@@ -1,11 +1,15 @@
 //! The settings of a pool in the words of its block, for `plan` and `explain`: one list, so that what one shows the other compares.
 //! Its servers are not among them.
 
-use super::{HIDDEN, duration, is_secret, name_of, setting, status_ranges, text_pattern, yes_or_no};
+use super::{setting, yes_or_no};
 use tidegate_api::Setting;
+use tidegate_config::writing::{
+    Form, HIDDEN, discover as show_discover, is_secret, joined, name_of, show_duration, show_retry_on, show_status_range,
+    show_text,
+};
 use tidegate_model::{
-    Adaptive, Balance, Bounds, ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, Health, HttpProbe, KeepAlive,
-    Outlier, Pool, Probe, Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Sticky, Timeouts, UpstreamTls,
+    Adaptive, Balance, Bounds, Discover, Health, HttpProbe, KeepAlive, Outlier, Pool, Probe, Protocol, ProxyProtocol, Retry,
+    Scheme, Secret, Sticky, Timeouts, UpstreamTls,
 };
 
 /// What stands for a secret, as where a configuration is read as JSON.
@@ -36,7 +40,7 @@ pub fn pool_settings(pool: &Pool) -> Vec<Setting> {
     } = pool;
     let mut settings = Vec::new();
     if !discover.is_empty() {
-        let lines: Vec<String> = discover.iter().map(self::discover).collect();
+        let lines: Vec<String> = discover.iter().map(|discover| show_discover(discover, Form::Masked)).collect();
         settings.push(setting("discover", lines.join("; ")));
     }
     settings.push(setting("balance", self::balance(balance)));
@@ -44,10 +48,10 @@ pub fn pool_settings(pool: &Pool) -> Vec<Setting> {
     settings.extend(sticky.iter().flat_map(self::sticky));
     settings.extend(health.iter().flat_map(self::health));
     settings.extend(self::outlier(outlier.as_ref()));
-    settings.extend((!slow_start.is_zero()).then(|| setting("slow-start", duration(*slow_start))));
+    settings.extend((!slow_start.is_zero()).then(|| setting("slow-start", show_duration(*slow_start))));
     settings.extend(self::timeouts(timeouts));
     settings.extend(self::retry(retry.as_ref()));
-    settings.extend(hedge.map(|hedge| setting("hedge", duration(hedge.after))));
+    settings.extend(hedge.map(|hedge| setting("hedge", show_duration(hedge.after))));
     settings.extend(self::bounds(bounds));
     settings.extend(self::keep_alive(keep_alive));
     settings.push(setting("protocol", self::protocol(*protocol)));
@@ -79,52 +83,9 @@ pub fn pool_secrets(pool: &Pool) -> [(&'static str, Vec<&str>); 3] {
     ]
 }
 
-/// `attempts=2 on="connect,reset" budget="20%"`, or `"off"`: what stands behind the word `retry` of a route. `None`: it is the pool's.
-pub fn route_retry(retry: &RouteRetry) -> Option<String> {
-    match retry {
-        RouteRetry::OfPool => None,
-        RouteRetry::Off => Some("\"off\"".to_owned()),
-        RouteRetry::Own(retry) => {
-            let Retry { attempts, on, budget_percent, try_timeout } = retry;
-            let try_timeout = try_timeout.map(|time| format!(" try-timeout=\"{}\"", duration(time))).unwrap_or_default();
-            Some(format!("attempts={attempts} on={} budget=\"{budget_percent}%\"{try_timeout}", in_quotes(&retry_on(on))))
-        }
-    }
-}
-
 /// The whole text, with escapes for what a terminal would act on.
 fn in_quotes(text: &str) -> String {
     format!("{text:?}")
-}
-
-pub fn discover(discover: &Discover) -> String {
-    match discover {
-        Discover::Dns(DnsDiscover { scheme, question, resolver, ttl_least, ttl_most }) => {
-            let asked = match (question, scheme) {
-                (DnsQuestion::Addresses { name, port }, Scheme::Http) => format!("{name}:{port}"),
-                (DnsQuestion::Addresses { name, port }, Scheme::Https) => format!("https://{name}:{port}"),
-                (DnsQuestion::Services { name }, Scheme::Http | Scheme::Https) => format!("srv+{name}"),
-            };
-            let resolver = resolver.map(|address| format!(" resolver=\"{address}\"")).unwrap_or_default();
-            let (least, most) = (duration(*ttl_least), duration(*ttl_most));
-            format!("dns={}{resolver} ttl-min=\"{least}\" ttl-max=\"{most}\"", in_quotes(&asked))
-        }
-        Discover::File { path } => format!("file={}", in_quotes(&path.display().to_string())),
-        Discover::Docker(DockerDiscover { label, socket, network, port }) => {
-            let socket = socket.as_ref().map(|path| format!(" socket={}", in_quotes(&path.display().to_string())));
-            let network = network.as_ref().map(|name| format!(" network={}", in_quotes(name)));
-            let port = port.map(|port| format!(" port={port}"));
-            let rest: String = [socket, network, port].into_iter().flatten().collect();
-            format!("docker={}{rest}", in_quotes(label))
-        }
-        Discover::Consul(ConsulDiscover { service, agent, tag, datacenter, token }) => {
-            let tag = tag.as_ref().map(|tag| format!(" tag={}", in_quotes(tag)));
-            let datacenter = datacenter.as_ref().map(|name| format!(" datacenter={}", in_quotes(name)));
-            let token = token.as_ref().map(|_| format!(" token=\"{SECRET}\""));
-            let rest: String = [tag, datacenter, token].into_iter().flatten().collect();
-            format!("consul={} agent={}{rest}", in_quotes(service), in_quotes(agent))
-        }
-    }
 }
 
 fn balance(balance: &Balance) -> String {
@@ -153,9 +114,9 @@ fn health(health: &Health) -> Vec<Setting> {
         Probe::Grpc { service: Some(service) } => vec![setting("health", format!("{} {service}", probe.name()))],
     };
     settings.extend([
-        setting("health interval", duration(*interval)),
-        setting("health interval-down", duration(*interval_down)),
-        setting("health timeout", duration(*timeout)),
+        setting("health interval", show_duration(*interval)),
+        setting("health interval-down", show_duration(*interval_down)),
+        setting("health timeout", show_duration(*timeout)),
         setting("health rise", rise.to_string()),
         setting("health fall", fall.to_string()),
     ]);
@@ -172,8 +133,8 @@ fn http_probe(probe: &HttpProbe) -> Vec<Setting> {
             |(name, value): &(String, String)| format!("{name}: {}", if is_secret(name) { HIDDEN } else { value.as_str() });
         settings.push(setting("health header", headers.iter().map(shown).collect::<Vec<_>>().join(", ")));
     }
-    settings.push(setting("health expect", status_ranges(expect)));
-    settings.extend(body.as_ref().map(|pattern| setting("health body", in_quotes(&text_pattern(pattern)))));
+    settings.push(setting("health expect", joined(expect, show_status_range)));
+    settings.extend(body.as_ref().map(|pattern| setting("health body", in_quotes(&show_text(pattern)))));
     settings
 }
 
@@ -183,8 +144,8 @@ fn outlier(outlier: Option<&Outlier>) -> Vec<Setting> {
     };
     vec![
         setting("outlier failures", failures.to_string()),
-        setting("outlier eject", duration(*eject)),
-        setting("outlier eject-max", duration(*eject_max)),
+        setting("outlier eject", show_duration(*eject)),
+        setting("outlier eject-max", show_duration(*eject_max)),
         setting("outlier max-ejected", format!("{ejected_percent_max}%")),
         setting("outlier success-rate", yes_or_no(*success_rate)),
     ]
@@ -193,9 +154,9 @@ fn outlier(outlier: Option<&Outlier>) -> Vec<Setting> {
 fn timeouts(timeouts: &Timeouts) -> [Setting; 3] {
     let Timeouts { connect, first_byte, idle } = timeouts;
     [
-        setting("timeout connect", duration(*connect)),
-        setting("timeout first-byte", duration(*first_byte)),
-        setting("timeout idle", duration(*idle)),
+        setting("timeout connect", show_duration(*connect)),
+        setting("timeout first-byte", show_duration(*first_byte)),
+        setting("timeout idle", show_duration(*idle)),
     ]
 }
 
@@ -203,18 +164,11 @@ fn retry(retry: Option<&Retry>) -> Vec<Setting> {
     let Some(Retry { attempts, on, budget_percent, try_timeout }) = retry else { return vec![setting("retry", "off")] };
     let mut settings = vec![
         setting("retry attempts", attempts.to_string()),
-        setting("retry on", retry_on(on)),
+        setting("retry on", show_retry_on(on)),
         setting("retry budget", format!("{budget_percent}%")),
     ];
-    settings.extend(try_timeout.map(|time| setting("retry try-timeout", duration(time))));
+    settings.extend(try_timeout.map(|time| setting("retry try-timeout", show_duration(time))));
     settings
-}
-
-fn retry_on(on: &RetryOn) -> String {
-    let RetryOn { connect, reset, timeout, statuses } = on;
-    let named = RetryOn::NAMES.iter().zip([connect, reset, timeout]);
-    let named = named.filter(|(_, is_set)| **is_set).map(|(name, _)| (*name).to_owned());
-    named.chain(statuses.iter().map(ToString::to_string)).collect::<Vec<_>>().join(",")
 }
 
 fn bounds(bounds: &Bounds) -> Vec<Setting> {
@@ -228,18 +182,18 @@ fn bounds(bounds: &Bounds) -> Vec<Setting> {
     // Without a bound nobody waits.
     if *bounds != (Bounds { queue: *queue, queue_timeout: *queue_timeout, ..Bounds::default() }) {
         settings.push(setting("queue", queue.to_string()));
-        settings.push(setting("queue-timeout", duration(*queue_timeout)));
+        settings.push(setting("queue-timeout", show_duration(*queue_timeout)));
     }
     settings
 }
 
 fn keep_alive(keep_alive: &KeepAlive) -> Vec<Setting> {
     let KeepAlive { idle, requests, age, warm, ping } = keep_alive;
-    let mut settings = vec![setting("keep-alive idle", duration(*idle))];
+    let mut settings = vec![setting("keep-alive idle", show_duration(*idle))];
     settings.extend(requests.map(|count| setting("keep-alive requests", count.to_string())));
-    settings.extend(age.map(|age| setting("keep-alive age", duration(age))));
+    settings.extend(age.map(|age| setting("keep-alive age", show_duration(age))));
     settings.extend((*warm > 0).then(|| setting("keep-alive warm", warm.to_string())));
-    settings.push(setting("keep-alive ping", ping.map_or_else(|| "off".to_owned(), duration)));
+    settings.push(setting("keep-alive ping", ping.map_or_else(|| "off".to_owned(), show_duration)));
     settings
 }
 

@@ -6,6 +6,7 @@ use crate::lowering::{Line, Lowering};
 use crate::placeholders::Text;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units::show_duration;
+use crate::writing::Writer;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -310,6 +311,31 @@ fn some_text(lowering: &mut Lowering<'_>, text: Text, owner: &str) -> Option<Str
     };
     lowering.report(text.error("bad-value", reason));
     None
+}
+
+pub fn write(line: &mut Writer, discover: &Discover) {
+    match discover {
+        Discover::Dns(DnsDiscover { scheme, question, resolver, ttl_least, ttl_most }) => {
+            let asked = match (question, scheme) {
+                (DnsQuestion::Addresses { name, port }, Scheme::Http) => format!("{name}:{port}"),
+                (DnsQuestion::Addresses { name, port }, Scheme::Https) => format!("https://{name}:{port}"),
+                (DnsQuestion::Services { name }, Scheme::Http | Scheme::Https) => format!("srv+{name}"),
+            };
+            line.property("dns", asked).optional("resolver", *resolver);
+            line.property("ttl-min", show_duration(*ttl_least)).property("ttl-max", show_duration(*ttl_most))
+        }
+        Discover::File { path } => line.property("file", path.display()),
+        Discover::Docker(DockerDiscover { label, socket, network, port }) => {
+            line.property("docker", label).optional("socket", socket.as_ref().map(|path| path.display()));
+            line.optional("network", network.as_ref());
+            if let Some(port) = port { line.number("port", port) } else { line }
+        }
+        Discover::Consul(ConsulDiscover { service, agent, tag, datacenter, token }) => {
+            let token = token.as_ref().map(|token| line.secret(true, token.reveal()));
+            line.property("consul", service).property("agent", agent).optional("tag", tag.as_ref());
+            line.optional("datacenter", datacenter.as_ref()).optional("token", token)
+        }
+    };
 }
 
 #[cfg(test)]

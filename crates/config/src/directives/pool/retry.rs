@@ -6,6 +6,7 @@ use crate::lowering::{Line, Lowering, Read, quoted_list};
 use crate::placeholders::Text;
 use crate::syntax::Literal;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::writing::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Hedge, Retry, RetryOn};
 
@@ -154,4 +155,16 @@ fn lower_hedge(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'
     if let Some(after) = line.read_argument(lowering, 0).map(Read::duration) {
         draft.pool.hedge = Some(Hedge { after });
     }
+}
+
+pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout }: &Retry) {
+    line.name("retry").number("attempts", attempts).property("on", show_retry_on(on));
+    line.property("budget", format_args!("{budget_percent}%")).optional("try-timeout", try_timeout.as_ref().map(duration));
+}
+
+/// `connect,reset,503`
+pub fn show_retry_on(RetryOn { connect, reset, timeout, statuses }: &RetryOn) -> String {
+    let named = RetryOn::NAMES.iter().zip([connect, reset, timeout]);
+    let named = named.filter(|(_, is_set)| **is_set).map(|(name, _)| (*name).to_owned());
+    named.chain(statuses.iter().map(ToString::to_string)).collect::<Vec<_>>().join(",")
 }
