@@ -180,7 +180,7 @@ fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
     for WantedPool { pool, members, .. } in wanted {
         let Some(compiled) = snapshot.pool_named(&pool.name) else { continue };
         for (server, member) in compiled.servers.iter().zip(members) {
-            server.shared.standing.set_leaving(member.is_leaving);
+            server.shared.health.set_leaving(member.is_leaving);
         }
     }
 }
@@ -510,7 +510,7 @@ mod tests {
         };
         let leaving = |material: &Material| -> Vec<bool> {
             let servers = material.snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
-            servers.map(|server| server.shared.standing.is_leaving()).collect()
+            servers.map(|server| server.shared.health.is_leaving()).collect()
         };
         let found = gathered(true);
         assert_eq!(leaving(&found), [false, true]);

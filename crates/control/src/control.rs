@@ -403,7 +403,7 @@ fn take_back_into_use(before: &Snapshot, now: &Snapshot) {
         for server in &pool.servers {
             let stays = kept.is_some_and(|kept| kept.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
             if !stays {
-                server.shared.standing.set_drained(false);
+                server.shared.health.set_drained(false);
             }
         }
     }
@@ -415,7 +415,7 @@ fn begin_slowly(before: &Snapshot, now: &Snapshot) {
         let Some(known) = before.pool_named(&pool.name) else { continue };
         let is_new = |server: &&CompiledServer| !known.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared));
         for server in pool.servers.iter().filter(is_new) {
-            server.shared.standing.begin_slowly(Instant::now());
+            server.shared.health.begin_slowly(Instant::now());
         }
     }
 }

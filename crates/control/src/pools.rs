@@ -13,8 +13,8 @@ use tidegate_model::{Health, PoolName, Protocol};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{ServerStateMetrics, ServerTotals};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
+use tidegate_upstream::health::Checked;
 use tidegate_upstream::shared::{PoolShared, ServerShared};
-use tidegate_upstream::standing::Checked;
 use tidegate_upstream::verdict::log_ejection;
 
 /// What a start or a change waits for the first answers of all new servers together; a server that takes longer gets requests only when no other
@@ -71,14 +71,14 @@ pub fn first_checks(snapshot: &Snapshot) {
     let mut unasked = Vec::new();
     for pool in snapshot.pools.iter().flatten() {
         let Some(health) = &pool.model.health else { continue };
-        let is_unasked = |server: &&CompiledServer| server.shared.standing.checked() == Checked::Unasked;
+        let is_unasked = |server: &&CompiledServer| server.shared.health.checked() == Checked::Unasked;
         unasked.extend(pool.servers.iter().filter(is_unasked).map(|server| (pool, server, health)));
     }
     if unasked.is_empty() {
         return;
     }
     for (_, server, _) in &unasked {
-        server.shared.standing.set_checked(Checked::Unknown, Instant::now());
+        server.shared.health.set_checked(Checked::Unknown, Instant::now());
     }
     let Ok(runtime) =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())
@@ -106,8 +106,8 @@ pub fn first_checks(snapshot: &Snapshot) {
 /// Servers that nobody has asked yet get requests only when no other can, until their checkers have found out.
 pub fn await_checks(snapshot: &Snapshot) {
     for pool in snapshot.pools.iter().flatten().filter(|pool| pool.model.health.is_some()) {
-        let unasked = pool.servers.iter().filter(|server| server.shared.standing.checked() == Checked::Unasked);
-        unasked.for_each(|server| server.shared.standing.set_checked(Checked::Unknown, Instant::now()));
+        let unasked = pool.servers.iter().filter(|server| server.shared.health.checked() == Checked::Unasked);
+        unasked.for_each(|server| server.shared.health.set_checked(Checked::Unknown, Instant::now()));
     }
 }
 
@@ -116,14 +116,14 @@ pub fn forget_checks(snapshot: &Snapshot) {
     let now = Instant::now();
     for pool in snapshot.pools.iter().flatten().filter(|pool| pool.model.health.is_none()) {
         for server in &pool.servers {
-            let standing = &server.shared.standing;
-            match standing.checked() {
+            let health = &server.shared.health;
+            match health.checked() {
                 Checked::Unasked => {}
                 Checked::Down => {
-                    standing.set_checked(Checked::Unasked, now);
-                    pool.shared.returned(server.identity, standing.elapsed(now));
+                    health.set_checked(Checked::Unasked, now);
+                    pool.shared.returned(server.identity, health.elapsed(now));
                 }
-                Checked::Unknown | Checked::Up => standing.set_checked(Checked::Unasked, now),
+                Checked::Unknown | Checked::Up => health.set_checked(Checked::Unasked, now),
             }
         }
     }
@@ -132,11 +132,11 @@ pub fn forget_checks(snapshot: &Snapshot) {
 async fn first_check((pool, server): ServerKey, target: Target, health: Health, shared: Arc<ServerShared>, left: Duration) {
     let outcome = probe(&target, &health.probe, health.timeout.min(left)).await;
     match outcome {
-        Ok(_) => shared.standing.set_checked(Checked::Up, Instant::now()),
+        Ok(_) => shared.health.set_checked(Checked::Up, Instant::now()),
         // It had less time than it may take: the checker will say.
         Err(ProbeFault::Timeout { .. }) if left < health.timeout => {}
         Err(fault) => {
-            shared.standing.set_checked(Checked::Down, Instant::now());
+            shared.health.set_checked(Checked::Down, Instant::now());
             log_down(&pool, &server, &fault);
         }
     }
@@ -194,7 +194,7 @@ impl Control {
                 }
                 // Its pool changed: what was counted stays, or a pool that changes often would never find out.
                 Some(checking) => locked(&checking.seen).clone(),
-                None => first_seen(server.shared.standing.checked()),
+                None => first_seen(server.shared.health.checked()),
             };
             let state = CheckState::resume(seen);
             let seen = Arc::new(Mutex::new(state.seen().clone()));
@@ -229,10 +229,10 @@ impl Control {
         let now = Instant::now();
         for PoolStates { pool, states } in self.checkers.states.iter().flatten() {
             for (server, state) in pool.servers.iter().zip(states) {
-                let standing = &server.shared.standing;
-                state.set_state(word(standing.why(pool.model.slow_start, now).as_ref()));
+                let health = &server.shared.health;
+                state.set_state(word(health.why(pool.model.slow_start, now).as_ref()));
                 state.set_weight(server.model.weight);
-                state.ejected(u64::from(standing.take_ejections()));
+                state.ejected(u64::from(health.take_ejections()));
             }
         }
         let snapshot = self.running.snapshot.clone();
@@ -268,10 +268,10 @@ impl Control {
             samples.push(Sample { server: server.identity, good: requests.saturating_sub(bad), bad });
         }
         let Some(first) = pool.servers.first() else { return };
-        let since_start = first.shared.standing.elapsed(now);
+        let since_start = first.shared.health.elapsed(now);
         for (identity, ejection) in pool.shared.judge(&outlier, &samples, since_start) {
             let Some(server) = pool.servers.iter().find(|server| server.identity == identity) else { continue };
-            server.shared.standing.eject(ejection.until, ejection.why);
+            server.shared.health.eject(ejection.until, ejection.why);
             log_ejection(&pool.name.0, &server.authority, ejection.why, ejection.until.saturating_sub(since_start));
         }
     }
@@ -307,14 +307,14 @@ fn reporter(
             None => {}
             Some(Transition::Up { .. }) => {
                 let now = Instant::now();
-                shared.standing.set_checked(Checked::Up, now);
-                pool_shared.returned(identity, shared.standing.elapsed(now));
+                shared.health.set_checked(Checked::Up, now);
+                pool_shared.returned(identity, shared.health.elapsed(now));
                 // Whoever waits in line may go to it.
                 pool_shared.line.call_next();
                 tracing::info!(%pool, %server, "a server is up: its health checks are passed");
             }
             Some(Transition::Down { why, .. }) => {
-                shared.standing.set_checked(Checked::Down, Instant::now());
+                shared.health.set_checked(Checked::Down, Instant::now());
                 log_down(&pool, &server, &why);
             }
         }

@@ -213,7 +213,7 @@ fn set_drained(running: &Material, drained: &[(String, String)]) {
     for (pool, server) in drained {
         let Some(pool) = running.snapshot.pool_named(&PoolName(pool.as_str().into())) else { continue };
         if let Some(server) = pool.servers.iter().find(|known| *known.authority == **server) {
-            server.shared.standing.set_drained(true);
+            server.shared.health.set_drained(true);
         }
     }
 }

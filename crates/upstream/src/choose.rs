@@ -1,10 +1,10 @@
 //! Which server of a pool gets a request, and its place there. The choice among servers is made in `balancing`; what is known of each is in
-//! `standing`. Who waits for a place, and for how long, is the caller's.
+//! `health`. Who waits for a place, and for how long, is the caller's.
 
 use crate::fault::UpstreamFault;
+use crate::health::Probing;
 use crate::pool::{Server, WorkerPool};
 use crate::shared::Room;
-use crate::standing::Probing;
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_balancing::{Candidate, Draw, Standing, choose};
@@ -50,7 +50,7 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
     let Draw { now, tried, .. } = draw;
     if let Some(position) = own
         && !tried.contains(&position)
-        && pool.servers[position].shared.standing.keeps_its_own(now)
+        && pool.servers[position].shared.health.keeps_its_own(now)
     {
         return take_place(pool, position, false, now).ok_or(NoChoice::Full);
     }
@@ -67,7 +67,7 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
     }
     // Whatever is open was full when it was looked at. Looking again would see a place that became free meanwhile, and refuse for want of servers.
     let is_open = |(position, server): (usize, &Rc<Server<S>>)| {
-        !tried.contains(&position) && server.shared.standing.tier(now) != Standing::Closed
+        !tried.contains(&position) && server.shared.health.tier(now) != Standing::Closed
     };
     let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_open);
     Err(if waits { NoChoice::Full } else { NoChoice::NoServer })
@@ -90,10 +90,10 @@ fn take_place<S: Sock>(pool: &WorkerPool<S>, position: usize, is_last_resort: bo
         }
         choice.room = Some(pool.compiled.shared.enter(&server.shared, bounds)?);
     }
-    if server.standing(now) == Standing::Serving && !server.shared.standing.is_out() {
+    if server.standing(now) == Standing::Serving && !server.shared.health.is_out() {
         return Some(choice);
     }
-    choice.finds_out = match server.shared.standing.begin_probe(now) {
+    choice.finds_out = match server.shared.health.begin_probe(now) {
         Probing::NotNeeded => false,
         Probing::This => true,
         Probing::Another if is_last_resort => true,

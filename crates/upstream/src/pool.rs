@@ -227,7 +227,7 @@ impl<S: Sock> Candidate for Server<S> {
 
     #[inline]
     fn standing(&self, now: Instant) -> Standing {
-        let standing = self.shared.standing.tier(now);
+        let standing = self.shared.health.tier(now);
         if self.terms.are_plain.get() {
             return standing;
         }
@@ -244,7 +244,7 @@ impl<S: Sock> Candidate for Server<S> {
             return slow_start::WHOLE_SHARE;
         }
         let slow_start = self.terms.slow_start.get();
-        if slow_start.is_zero() { slow_start::WHOLE_SHARE } else { self.shared.standing.share(slow_start, now) }
+        if slow_start.is_zero() { slow_start::WHOLE_SHARE } else { self.shared.health.share(slow_start, now) }
     }
 }
 

@@ -106,7 +106,7 @@ impl Tries {
             return NextTry::None;
         }
         // The budget is for requests that have somewhere to go; for one that is full they wait.
-        if !untried(pool, self.tried()).any(|server| server.shared.standing.tier(now) != Standing::Closed) {
+        if !untried(pool, self.tried()).any(|server| server.shared.health.tier(now) != Standing::Closed) {
             return NextTry::None;
         }
         // An answer by status was counted when it was given up.

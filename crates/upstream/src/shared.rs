@@ -1,8 +1,8 @@
 //! What all workers and all generations of a process know of one pool and of its servers: health, queues, and what is counted where a bound asks
 //! for it. What one worker has of them is in `pool`.
 
+use crate::health::Health;
 use crate::line::Line;
-use crate::standing::Standing;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -119,7 +119,7 @@ impl Drop for Room {
 /// bound on requests asks for it.
 #[derive(Debug)]
 pub struct ServerShared {
-    pub standing: Standing,
+    pub health: Health,
     /// Requests that wait for a connection under `max-connections`.
     pub line: Line,
     /// How long its answers usually take, where that is learnt.
@@ -131,7 +131,7 @@ pub struct ServerShared {
 impl ServerShared {
     fn new(began: Instant) -> ServerShared {
         ServerShared {
-            standing: Standing::new(began),
+            health: Health::new(began),
             line: Line::default(),
             usual: Usual::default(),
             open: AtomicU32::new(0),

@@ -16,9 +16,9 @@ use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{Sock, rt};
 
 /// How long a server that could not be reached is left alone while others can serve.
-const REST: Duration = Duration::from_secs(1);
+const BACK_OFF: Duration = Duration::from_secs(1);
 /// The longest pause that a server can ask for with `Retry-After`.
-const REST_MAX: Duration = Duration::from_secs(60);
+const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 /// How many times as long as another server's answer took a server is silent before that counts as a failure of its own.
 const HANGS_FACTOR: u32 = 4;
 /// Servers that leave and return, which a process logs per second.
@@ -99,9 +99,9 @@ impl<S: Sock> Trial<S> {
         self.so_far.set(SoFar::Began);
         // It is in use again from here on: the answer may take hours to end.
         if self.finds_out.take() {
-            let (standing, now) = (&server.shared.standing, rt::now());
-            if standing.come_back(now) {
-                self.pool.compiled.shared.returned(self.identity(), standing.elapsed(now));
+            let (health, now) = (&server.shared.health, rt::now());
+            if health.come_back(now) {
+                self.pool.compiled.shared.returned(self.identity(), health.elapsed(now));
                 self.log_return();
             }
         }
@@ -112,7 +112,7 @@ impl<S: Sock> Trial<S> {
     pub fn connected(&self, waited: Duration) {
         self.answered(200, waited, None);
         if self.so_far.replace(SoFar::Nothing) == SoFar::Began {
-            self.server().shared.standing.served_well();
+            self.server().shared.health.served_well();
         }
     }
 
@@ -120,23 +120,23 @@ impl<S: Sock> Trial<S> {
     fn answered_badly(&self, rest: Option<Duration>) {
         self.failed();
         if let Some(rest) = rest {
-            self.pause(rest.min(REST_MAX));
+            self.pause(rest.min(BACK_OFF_MAX));
         }
     }
 
     /// It asked not to be asked for a while. Not granted when too many others are out already: a pool that is overloaded as a whole would leave
     /// all its requests to its last servers.
     fn pause(&self, pause: Duration) {
-        let (standing, now) = (&self.server().shared.standing, rt::now());
+        let (health, now) = (&self.server().shared.health, rt::now());
         let (servers, own) = (&self.pool.servers, self.position);
         let others_out =
-            servers.iter().enumerate().filter(|(position, server)| *position != own && server.shared.standing.is_out()).count();
+            servers.iter().enumerate().filter(|(position, server)| *position != own && server.shared.health.is_out()).count();
         let settings = self.pool.compiled.model.outlier.unwrap_or_default();
         if others_out >= out_max(&settings, servers.len()) {
             return;
         }
-        let was_out = standing.is_out();
-        standing.pause(now, pause);
+        let was_out = health.is_out();
+        health.pause(now, pause);
         if !was_out && let Some(suppressed) = CHANGES.allow(now) {
             let (pool, server) = (&self.pool.compiled.name, &self.pool.compiled.servers[self.position].authority);
             let seconds = pause.as_secs();
@@ -153,7 +153,7 @@ impl<S: Sock> Trial<S> {
             | UpstreamError::ConnectTimeout
             | UpstreamError::TlsFailed => {
                 self.failed();
-                self.server().shared.standing.rest(rt::now(), REST);
+                self.server().shared.health.back_off(rt::now(), BACK_OFF);
             }
             UpstreamError::FirstByteTimeout
             | UpstreamError::IdleTimeout
@@ -188,32 +188,32 @@ impl<S: Sock> Trial<S> {
         self.so_far.set(SoFar::Failed);
         server.own_metrics.failures.increment();
         let Some(outlier) = &self.pool.compiled.model.outlier else { return self.forget_probe() };
-        let standing = &server.shared.standing;
-        let count = standing.failed();
+        let health = &server.shared.health;
+        let count = health.failed();
         let was_probe = self.finds_out.take();
         // Who was out for its failures and fails again goes at once, and for longer; who only could not be reached a moment ago has its row of failures.
-        if count < outlier.failures && !(was_probe && standing.is_ejected()) {
+        if count < outlier.failures && !(was_probe && health.is_ejected()) {
             if was_probe {
-                standing.found_nothing_out();
+                health.found_nothing_out();
             }
             return;
         }
-        let now = standing.elapsed(rt::now());
+        let now = health.elapsed(rt::now());
         let (why, servers) = (Why::ConsecutiveFailures(count), self.pool.servers.len());
         match self.pool.compiled.shared.eject(outlier, self.identity(), why, servers, now) {
             Some(ejection) => {
-                standing.eject(ejection.until, why);
+                health.eject(ejection.until, why);
                 let left = ejection.until.saturating_sub(now);
                 log_ejection(&self.pool.compiled.name.0, &self.pool.compiled.servers[self.position].authority, why, left);
             }
-            None if was_probe => standing.found_nothing_out(),
+            None if was_probe => health.found_nothing_out(),
             None => {}
         }
     }
 
     fn forget_probe(&self) {
         if self.finds_out.take() {
-            self.server().shared.standing.found_nothing_out();
+            self.server().shared.health.found_nothing_out();
         }
     }
 
@@ -244,7 +244,7 @@ impl<S: Sock> Drop for Trial<S> {
         count.set(count.get() - 1);
         self.forget_probe();
         if self.so_far.get() == SoFar::Began {
-            self.server().shared.standing.served_well();
+            self.server().shared.health.served_well();
         }
         // Its place is free with it.
         self.room.take();

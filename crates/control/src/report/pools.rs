@@ -14,7 +14,7 @@ use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::{ServerWord, UpstreamError};
 use tidegate_transport::TokioSock;
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
-use tidegate_upstream::standing::Why;
+use tidegate_upstream::health::Why;
 
 /// How a server stands, in the word that metrics, status and `explain` share.
 pub(crate) fn word(why: Option<&Why>) -> ServerWord {
@@ -83,8 +83,8 @@ impl Control {
     }
 
     fn server(&self, pool: &CompiledPool, server: &CompiledServer, position: usize, requests_in_flight: u32) -> Server {
-        let standing = &server.shared.standing;
-        let why = standing.why(pool.model.slow_start, Instant::now());
+        let health = &server.shared.health;
+        let why = health.why(pool.model.slow_start, Instant::now());
         let totals = self.registry().server_totals(&pool.name.0, &server.authority);
         let seen = self.checkers.seen(&pool.name, &server.authority);
         let mut report = Server {
@@ -108,7 +108,7 @@ impl Control {
             Why::Leaving => "whoever named it says that it is going away".to_owned(),
             Why::Down => "its health checks fail".to_owned(),
             Why::Unknown => "its health checks have not found out yet".to_owned(),
-            Why::Ejected(_) => standing.last_ejection().map_or_else(|| "it failed too often".to_owned(), |why| why.to_string()),
+            Why::Ejected(_) => health.last_ejection().map_or_else(|| "it failed too often".to_owned(), |why| why.to_string()),
             Why::Probed => "its time is over, and the next request finds out how it is".to_owned(),
             Why::Unreachable(left) if left.is_zero() => {
                 "it could not be reached, and the next request finds out how it is".to_owned()
@@ -153,7 +153,7 @@ impl Control {
                 names.join(", ")
             )));
         };
-        found.shared.standing.set_drained(drained);
+        found.shared.health.set_drained(drained);
         let what = if drained { "a server is drained" } else { "a server is in use again" };
         tracing::info!(pool, server, "{what}");
         Ok(())
@@ -163,7 +163,7 @@ impl Control {
         let pools = self.running.snapshot.pools.iter().flatten();
         pools
             .flat_map(|pool| pool.servers.iter().map(move |server| (pool, server)))
-            .filter(|(_, server)| server.shared.standing.is_drained())
+            .filter(|(_, server)| server.shared.health.is_drained())
             .map(|(pool, server)| (pool.name.to_string(), server.authority.to_string()))
             .collect()
     }

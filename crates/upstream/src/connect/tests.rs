@@ -416,7 +416,7 @@ fn what_is_opened_in_advance_stays_within_every_bound() {
         assert_eq!(bounded.open_connections(), 3);
 
         let drained = World::new(silent_server(), |pool| pool.keep_alive.warm = 6);
-        drained.pool.compiled.servers[0].shared.standing.set_drained(true);
+        drained.pool.compiled.servers[0].shared.health.set_drained(true);
         drained.warm(now);
         assert_eq!(drained.open_connections(), 0);
 

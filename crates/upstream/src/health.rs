@@ -41,7 +41,7 @@ const PROBE_MOST: Duration = Duration::from_secs(10);
 
 /// Everything ordinary is 0, so that the common case is one load and one compare.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Health {
     began: Instant,
     flags: AtomicU32,
     /// Milliseconds since `began`.
@@ -81,9 +81,9 @@ pub enum Why {
     Starting(u32),
 }
 
-impl Standing {
-    pub fn new(began: Instant) -> Standing {
-        Standing {
+impl Health {
+    pub fn new(began: Instant) -> Health {
+        Health {
             began,
             flags: AtomicU32::new(0),
             out_until_ms: AtomicU64::new(0),
@@ -135,8 +135,8 @@ impl Standing {
         share
     }
 
-    /// A request is going to a server whose time out is over: true for the one that may find out. It must end with [`Standing::come_back`],
-    /// a failure, or [`Standing::found_nothing_out`].
+    /// A request is going to a server whose time out is over: true for the one that may find out. It must end with [`Health::come_back`],
+    /// a failure, or [`Health::found_nothing_out`].
     pub fn begin_probe(&self, now: Instant) -> Probing {
         let flags = self.flags.load(Ordering::Acquire);
         if flags & OUT == 0 {
@@ -207,7 +207,7 @@ impl Standing {
     }
 
     /// It could not be reached: no request until then, unless no other server can be used.
-    pub fn rest(&self, now: Instant, pause: Duration) {
+    pub fn back_off(&self, now: Instant, pause: Duration) {
         self.set(PAUSED, false);
         self.leave_out(self.elapsed(now) + pause);
     }
@@ -361,151 +361,151 @@ pub enum Probing {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checked, PROBE_MOST, Probing, Standing, Tier, Why};
+    use super::{Checked, Health, PROBE_MOST, Probing, Tier, Why};
     use std::time::{Duration, Instant};
     use tidegate_balancing::outlier;
 
     const SECOND: Duration = Duration::from_secs(1);
     const WHY: outlier::Why = outlier::Why::ConsecutiveFailures(5);
 
-    fn standing() -> (Standing, Instant) {
+    fn health() -> (Health, Instant) {
         let began = Instant::now();
-        (Standing::new(began), began)
+        (Health::new(began), began)
     }
 
     #[test]
     fn what_is_known_of_a_server_decides_whether_it_is_chosen() {
-        let check = |change: fn(&Standing, Instant), expected: Tier, why: Option<Why>| {
-            let (standing, now) = standing();
-            change(&standing, now);
-            assert_eq!((standing.tier(now), standing.why(SECOND, now)), (expected, why));
+        let check = |change: fn(&Health, Instant), expected: Tier, why: Option<Why>| {
+            let (health, now) = health();
+            change(&health, now);
+            assert_eq!((health.tier(now), health.why(SECOND, now)), (expected, why));
         };
         check(|_, _| {}, Tier::Serving, None);
-        check(|standing, _| standing.set_drained(true), Tier::Closed, Some(Why::Drained));
-        check(|standing, _| standing.set_leaving(true), Tier::Closed, Some(Why::Leaving));
-        check(|standing, now| standing.set_checked(Checked::Unknown, now), Tier::Unknown, Some(Why::Unknown));
-        check(|standing, now| standing.set_checked(Checked::Up, now), Tier::Serving, None);
-        check(|standing, now| standing.set_checked(Checked::Down, now), Tier::Shunned, Some(Why::Down));
-        check(|standing, now| standing.rest(now, SECOND), Tier::Shunned, Some(Why::Unreachable(SECOND)));
-        check(|standing, now| standing.pause(now, SECOND), Tier::Shunned, Some(Why::Paused(SECOND)));
-        check(|standing, _| standing.eject(SECOND * 10, WHY), Tier::Shunned, Some(Why::Ejected(SECOND * 10)));
+        check(|health, _| health.set_drained(true), Tier::Closed, Some(Why::Drained));
+        check(|health, _| health.set_leaving(true), Tier::Closed, Some(Why::Leaving));
+        check(|health, now| health.set_checked(Checked::Unknown, now), Tier::Unknown, Some(Why::Unknown));
+        check(|health, now| health.set_checked(Checked::Up, now), Tier::Serving, None);
+        check(|health, now| health.set_checked(Checked::Down, now), Tier::Shunned, Some(Why::Down));
+        check(|health, now| health.back_off(now, SECOND), Tier::Shunned, Some(Why::Unreachable(SECOND)));
+        check(|health, now| health.pause(now, SECOND), Tier::Shunned, Some(Why::Paused(SECOND)));
+        check(|health, _| health.eject(SECOND * 10, WHY), Tier::Shunned, Some(Why::Ejected(SECOND * 10)));
         // Who is drained and down is drained.
-        let both = |standing: &Standing, now| {
-            standing.set_checked(Checked::Down, now);
-            standing.set_drained(true);
+        let both = |health: &Health, now| {
+            health.set_checked(Checked::Down, now);
+            health.set_drained(true);
         };
         check(both, Tier::Closed, Some(Why::Drained));
     }
 
     #[test]
     fn one_request_finds_out_whether_a_server_is_well_again() {
-        let (standing, began) = standing();
-        assert_eq!(standing.begin_probe(began), Probing::NotNeeded);
-        standing.eject(SECOND * 10, WHY);
+        let (health, began) = health();
+        assert_eq!(health.begin_probe(began), Probing::NotNeeded);
+        health.eject(SECOND * 10, WHY);
         let later = began + SECOND * 10;
-        assert_eq!((standing.tier(later), standing.why(SECOND, later)), (Tier::Serving, Some(Why::Probed)));
-        assert_eq!(standing.begin_probe(later), Probing::This);
-        assert_eq!((standing.begin_probe(later), standing.tier(later)), (Probing::Another, Tier::Shunned));
-        standing.found_nothing_out();
-        assert_eq!((standing.tier(later), standing.begin_probe(later)), (Tier::Serving, Probing::This));
+        assert_eq!((health.tier(later), health.why(SECOND, later)), (Tier::Serving, Some(Why::Probed)));
+        assert_eq!(health.begin_probe(later), Probing::This);
+        assert_eq!((health.begin_probe(later), health.tier(later)), (Probing::Another, Tier::Shunned));
+        health.found_nothing_out();
+        assert_eq!((health.tier(later), health.begin_probe(later)), (Tier::Serving, Probing::This));
         // What was on its way when it was ejected says nothing of how it is now.
-        standing.served_well();
-        assert!(standing.is_out());
-        assert!(standing.come_back(later));
-        assert!(!standing.is_out() && !standing.is_ejected());
-        assert_eq!(standing.tier(later), Tier::Serving);
-        assert!(!standing.come_back(later), "it was there");
+        health.served_well();
+        assert!(health.is_out());
+        assert!(health.come_back(later));
+        assert!(!health.is_out() && !health.is_ejected());
+        assert_eq!(health.tier(later), Tier::Serving);
+        assert!(!health.come_back(later), "it was there");
     }
 
     #[test]
     fn failures_are_counted_in_a_row() {
-        let (standing, _) = standing();
-        assert_eq!([standing.failed(), standing.failed()], [1, 2]);
-        standing.served_well();
-        assert_eq!(standing.failed(), 1);
-        standing.eject(SECOND, WHY);
-        assert_eq!((standing.failed(), standing.last_ejection()), (1, Some(WHY)));
+        let (health, _) = health();
+        assert_eq!([health.failed(), health.failed()], [1, 2]);
+        health.served_well();
+        assert_eq!(health.failed(), 1);
+        health.eject(SECOND, WHY);
+        assert_eq!((health.failed(), health.last_ejection()), (1, Some(WHY)));
     }
 
     #[test]
     fn who_came_back_before_its_time_begins_anew() {
-        let rests_for = |come_back: fn(&Standing, Instant)| {
-            let (standing, began) = standing();
-            standing.set_checked(Checked::Down, began);
-            standing.eject(SECOND * 60, WHY);
-            come_back(&standing, began);
-            standing.rest(began, SECOND);
-            standing.why(Duration::ZERO, began)
+        let backs_off_for = |come_back: fn(&Health, Instant)| {
+            let (health, began) = health();
+            health.set_checked(Checked::Down, began);
+            health.eject(SECOND * 60, WHY);
+            come_back(&health, began);
+            health.back_off(began, SECOND);
+            health.why(Duration::ZERO, began)
         };
-        assert_eq!(rests_for(|standing, now| standing.set_checked(Checked::Up, now)), Some(Why::Unreachable(SECOND)));
-        let by_request = |standing: &Standing, now: Instant| {
-            standing.set_checked(Checked::Unasked, now);
-            standing.come_back(now);
+        assert_eq!(backs_off_for(|health, now| health.set_checked(Checked::Up, now)), Some(Why::Unreachable(SECOND)));
+        let by_request = |health: &Health, now: Instant| {
+            health.set_checked(Checked::Unasked, now);
+            health.come_back(now);
         };
-        assert_eq!(rests_for(by_request), Some(Why::Unreachable(SECOND)));
+        assert_eq!(backs_off_for(by_request), Some(Why::Unreachable(SECOND)));
     }
 
     #[test]
     fn a_short_pause_does_not_shorten_a_longer_one() {
-        let (standing, began) = standing();
-        standing.eject(SECOND * 60, WHY);
-        standing.rest(began, SECOND);
-        assert_eq!(standing.why(SECOND, began + SECOND * 2), Some(Why::Ejected(SECOND * 58)));
+        let (health, began) = health();
+        health.eject(SECOND * 60, WHY);
+        health.back_off(began, SECOND);
+        assert_eq!(health.why(SECOND, began + SECOND * 2), Some(Why::Ejected(SECOND * 58)));
     }
 
     #[test]
     fn checks_bring_back_who_was_down_and_not_who_was_up() {
-        let (standing, began) = standing();
-        standing.set_checked(Checked::Up, began);
-        standing.eject(SECOND * 10, WHY);
-        standing.set_checked(Checked::Up, began);
-        assert_eq!(standing.tier(began), Tier::Shunned, "its requests fail, whatever its checks say");
-        standing.set_checked(Checked::Down, began);
-        assert_eq!(standing.checked(), Checked::Down);
-        standing.set_checked(Checked::Up, began);
-        assert_eq!((standing.tier(began), standing.checked()), (Tier::Serving, Checked::Up));
+        let (health, began) = health();
+        health.set_checked(Checked::Up, began);
+        health.eject(SECOND * 10, WHY);
+        health.set_checked(Checked::Up, began);
+        assert_eq!(health.tier(began), Tier::Shunned, "its requests fail, whatever its checks say");
+        health.set_checked(Checked::Down, began);
+        assert_eq!(health.checked(), Checked::Down);
+        health.set_checked(Checked::Up, began);
+        assert_eq!((health.tier(began), health.checked()), (Tier::Serving, Checked::Up));
     }
 
     #[test]
     fn who_comes_into_use_gets_its_share_little_by_little() {
-        let (standing, began) = standing();
-        let share = |at: u32| standing.share(SECOND * 10, began + SECOND * at);
+        let (health, began) = health();
+        let share = |at: u32| health.share(SECOND * 10, began + SECOND * at);
         assert_eq!(share(0), 256);
-        standing.begin_slowly(began + SECOND * 5);
+        health.begin_slowly(began + SECOND * 5);
         assert_eq!((share(5), share(10), share(15), share(16)), (26, 141, 256, 256));
-        assert_eq!(standing.why(SECOND * 10, began + SECOND * 16), None);
+        assert_eq!(health.why(SECOND * 10, began + SECOND * 16), None);
     }
 
     #[test]
     fn a_client_stays_with_a_server_that_is_drained_and_not_with_one_that_is_down() {
-        let (standing, now) = standing();
-        assert!(standing.keeps_its_own(now));
-        standing.set_drained(true);
-        standing.set_leaving(true);
-        assert!(standing.keeps_its_own(now));
-        standing.set_checked(Checked::Down, now);
-        assert!(!standing.keeps_its_own(now));
-        standing.set_checked(Checked::Up, now);
-        standing.rest(now, SECOND);
-        assert!(!standing.keeps_its_own(now));
+        let (health, now) = health();
+        assert!(health.keeps_its_own(now));
+        health.set_drained(true);
+        health.set_leaving(true);
+        assert!(health.keeps_its_own(now));
+        health.set_checked(Checked::Down, now);
+        assert!(!health.keeps_its_own(now));
+        health.set_checked(Checked::Up, now);
+        health.back_off(now, SECOND);
+        assert!(!health.keeps_its_own(now));
     }
 
     #[test]
     fn one_request_finds_out_and_another_one_when_it_takes_too_long() {
         let began = Instant::now();
         let at = |seconds: u64| began + Duration::from_secs(seconds);
-        let standing = Standing::new(began);
-        assert_eq!(standing.begin_probe(at(0)), Probing::NotNeeded);
-        standing.rest(at(0), Duration::from_secs(5));
-        assert_eq!((standing.tier(at(4)), standing.tier(at(5))), (Tier::Shunned, Tier::Serving));
-        assert_eq!(standing.begin_probe(at(5)), Probing::This);
-        assert_eq!((standing.tier(at(6)), standing.begin_probe(at(6))), (Tier::Shunned, Probing::Another));
+        let health = Health::new(began);
+        assert_eq!(health.begin_probe(at(0)), Probing::NotNeeded);
+        health.back_off(at(0), Duration::from_secs(5));
+        assert_eq!((health.tier(at(4)), health.tier(at(5))), (Tier::Shunned, Tier::Serving));
+        assert_eq!(health.begin_probe(at(5)), Probing::This);
+        assert_eq!((health.tier(at(6)), health.begin_probe(at(6))), (Tier::Shunned, Probing::Another));
         let late = at(6) + PROBE_MOST;
-        assert_eq!((standing.tier(late), standing.begin_probe(late)), (Tier::Serving, Probing::This));
-        assert_eq!(standing.tier(late), Tier::Shunned);
-        standing.found_nothing_out();
-        assert_eq!(standing.begin_probe(late), Probing::This);
-        assert!(!standing.come_back(late), "it was not ejected");
-        assert_eq!((standing.tier(late), standing.begin_probe(late)), (Tier::Serving, Probing::NotNeeded));
+        assert_eq!((health.tier(late), health.begin_probe(late)), (Tier::Serving, Probing::This));
+        assert_eq!(health.tier(late), Tier::Shunned);
+        health.found_nothing_out();
+        assert_eq!(health.begin_probe(late), Probing::This);
+        assert!(!health.come_back(late), "it was not ejected");
+        assert_eq!((health.tier(late), health.begin_probe(late)), (Tier::Serving, Probing::NotNeeded));
     }
 }
