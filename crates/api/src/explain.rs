@@ -108,6 +108,8 @@ object! {
     pub struct ExplainedCertificate {
         pub site: String,
         pub internal_ca: bool,
+        /// By ACME, from a CA that verifies the name.
+        pub acme: bool,
         pub files: Vec<String>,
         pub min_version: String,
         pub alpn: String,

@@ -24,6 +24,7 @@ mod media_type;
 pub mod path_policy;
 pub mod rate_limit;
 pub mod redirect;
+mod refusal;
 pub mod respond;
 pub mod rewrite;
 pub mod step;
@@ -38,6 +39,7 @@ pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::{error_answer, reason_phrase};
 pub use limited::{Limited, Trial};
+pub use refusal::Refusal;
 pub use rewrite::RewriteError;
 pub use step::{
     After, CompiledStep, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response, compile_steps,

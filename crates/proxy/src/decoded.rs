@@ -2,11 +2,11 @@
 //! the body is read through them, and what a few bytes may become is bounded.
 
 use crate::exchange::BodyReader;
-use crate::failure::Refusal;
 use crate::request::Request;
 use std::time::Duration;
 use tidegate_coding::{DecodedCoding, Decoder};
 use tidegate_message::body::BodyFault;
+use tidegate_middleware::Refusal;
 use tidegate_middleware::decompress::{settle, sole_coding};
 use tidegate_model::Decompress;
 use tidegate_transport::{Buf, ReadLimit, Sock};

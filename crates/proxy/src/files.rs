@@ -3,7 +3,7 @@
 
 use crate::coded::Coded;
 use crate::exchange::BodyLength;
-use crate::failure::{ClientFault, Failure, Refusal};
+use crate::failure::{ClientFault, Failure};
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use arc_swap::{ArcSwap, Guard};
@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tidegate_files::{Answer, Ask, FileAnswer, Method as FileMethod, Page, Piece, Refused, Root};
+use tidegate_middleware::Refusal;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_model::Files;
 use tidegate_telemetry::UpstreamError;

@@ -34,7 +34,6 @@ mod date;
 mod forwarded;
 mod lease;
 mod record;
-/// What is made of a path before a route is looked for, for who says where a request would go.
 
 #[cfg(test)]
 mod tests {

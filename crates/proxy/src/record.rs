@@ -1,9 +1,8 @@
 //! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its end.
 
-use crate::failure::Refusal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_middleware::RequestId;
+use tidegate_middleware::{Refusal, RequestId};
 use tidegate_passwords::User;
 use tidegate_wire::head::Span;
 

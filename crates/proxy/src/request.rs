@@ -11,13 +11,13 @@ use self::steps::Ran;
 use crate::cached::{Caching, Looked, Origin};
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
-use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
+use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
 use crate::forward::{Attempt, Copies};
 use crate::forwarded::{first_untrusted, remove_claims};
 use crate::lease::Lease;
 use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
-use crate::snapshot::{CompiledRoute, TlsIdentity};
+use crate::snapshot::CompiledRoute;
 use crate::terminal::{CompiledSplit, CompiledTerminal, FixedAnswer};
 use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::borrow::Cow;
@@ -27,13 +27,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::path_policy::{PathRefusal, settle_path};
 use tidegate_middleware::{
-    BodyAllowance, CompiledLog, Context, ErrorFacts, Limited, Origin as ErrorOrigin, View, Walk, client_certificate_text,
-    error_answer,
+    BodyAllowance, CompiledLog, Context, ErrorFacts, Limited, Origin as ErrorOrigin, Refusal, View, Walk,
+    client_certificate_text, error_answer,
 };
-use tidegate_model::{PathPolicy, PoolName, Scheme, Timeouts};
-use tidegate_routing::{RequestFacts, RouteId, cookie_value};
+use tidegate_model::{PoolName, Scheme, Timeouts};
+use tidegate_routing::decision::{Arrival, Sender};
+use tidegate_routing::{RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError};
 use tidegate_transport::{Buf, Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
@@ -329,51 +329,24 @@ impl<'c, S: Sock> Request<'c, S> {
     /// The site that the request names, on the listener that it came to.
     fn find_site(&mut self, (snapshot, listener): &Place<S>) -> Result<Rc<WorkerSite>, Refusal> {
         let listener = &snapshot.shared.listeners[*listener];
-        let found = listener.router.find_site(self.host(), self.connection.local_ip(listener)).ok_or(Refusal::UNKNOWN_HOST)?;
-        let site = snapshot.site(found.0 as usize, &self.connection.worker).clone();
-        if self.connection.tls_identity.as_ref().is_some_and(|identity| !serves(identity, &site.compiled.tls_identity)) {
-            return Err(Refusal::MISDIRECTED);
-        }
-        if self.head.method == Method::Connect {
-            return Err(Refusal::CONNECT_METHOD);
-        }
+        let (local_ip, tls) = (self.connection.local_ip(listener), self.connection.tls_identity.as_deref());
+        let site = Arrival { router: &listener.router, local_ip, tls }.admit(&self.head, |found| {
+            let site = snapshot.site(found.0 as usize, &self.connection.worker);
+            (site, &site.compiled.rules)
+        })?;
         self.connection.facts.at_site(&site.compiled.name);
         self.site = Some(site.clone());
-        Ok(site)
+        Ok(site.clone())
     }
 
-    /// The first route that takes the request, or what the site has for those that none takes. Its path is settled before, so that what was matched is
-    /// what goes on.
+    /// The route that takes the request, or what the site has for those that none takes.
     fn find_route<'s>(&mut self, site: &'s WorkerSite) -> Result<&'s CompiledRoute, Refusal> {
-        self.settle_path(site.compiled.path_policy, self.record.path)?;
-        let found = self.look_up_route(site);
-        let route = site.compiled.route(found);
-        if let Some(policy) = route.path_policy {
-            self.settle_path(policy, self.record.path)?;
-            if self.look_up_route(site) != found {
-                return Err(refused_path(PathRefusal::Ambiguous));
-            }
-        }
+        let certificate = self.connection.client_certificate.as_deref();
+        let sender = Sender { scheme: self.scheme(), ip: self.client_ip, certificate };
+        let found = site.compiled.rules.find_route(&mut self.head, sender)?;
         self.record.matched_path = self.head.path;
         self.route = found;
-        Ok(route)
-    }
-
-    fn look_up_route(&self, site: &WorkerSite) -> Option<RouteId> {
-        let facts = RequestFacts {
-            client_certificate: self.connection.client_certificate.as_deref(),
-            ..RequestFacts::of(&self.head, self.scheme(), self.client_ip)
-        };
-        site.compiled.routes.find_route(&facts)
-    }
-
-    /// Makes the path what the policy says of the one that was sent.
-    fn settle_path(&mut self, policy: PathPolicy, sent: Span) -> Result<(), Refusal> {
-        match settle_path(policy, sent.of(&self.head.fields.bytes)).map_err(refused_path)? {
-            Some(path) => self.head.set_path(&path),
-            None => self.head.path = sent,
-        }
-        Ok(())
+        Ok(site.compiled.route(found))
     }
 
     /// The pool that the request goes to: the route's own, or the one of its `split` in whose share it lies.
@@ -708,17 +681,6 @@ impl<'c, S: Sock> Request<'c, S> {
     pub fn host(&self) -> &[u8] {
         self.head.host()
     }
-}
-
-fn refused_path(refusal: PathRefusal) -> Refusal {
-    Refusal { status: 400, reason: refusal.reason(), setting: Some(refusal.setting()) }
-}
-
-/// A request for one site on a connection made for another would evade what the former demands of TLS. A connection made for the site itself
-/// stays good when versions and ciphers change: it is no worse than one that was made a moment earlier. Who the client is has to be known as the
-/// site wants it now.
-fn serves(made_for: &TlsIdentity, wanted: &TlsIdentity) -> bool {
-    made_for.policy == wanted.policy || (made_for.site == wanted.site && made_for.policy.asks_clients_as(&wanted.policy))
 }
 
 /// What steps and templates know besides the heads.

@@ -14,7 +14,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_limiting::Tables;
-use tidegate_middleware::path_policy::path_policy_of;
 use tidegate_middleware::{
     CompiledCompress, CompiledLog, CompiledStep, ErrorPages, Scope, basic_auth_of, changes_response, compile_steps, has_limits,
 };
@@ -23,11 +22,11 @@ use tidegate_model::listening::{
     trusted_proxies,
 };
 use tidegate_model::{
-    CipherName, ClientAuth, ClientCertificateForm, Configuration, Decompress, HostPattern, Limits, Mirror, PathPolicy,
-    Placeholder, PoolName, Route, RouteLog, RouteRetry, RouteTimeouts, Scheme, Site, SiteAddress, Step, TcpTarget, Template,
-    Terminal, TlsVersion,
+    ClientCertificateForm, Configuration, Decompress, HostPattern, Limits, Mirror, Placeholder, PoolName, Route, RouteLog,
+    RouteRetry, RouteTimeouts, Scheme, Site, SiteAddress, Step, TcpTarget, Template, Terminal,
 };
-use tidegate_routing::{PassId, RouteId, Router, Routes, SiteId};
+use tidegate_routing::decision::SiteRules;
+use tidegate_routing::{PassId, RouteId, Router, SiteId};
 use tidegate_telemetry::{Registry, SiteMetrics};
 use tidegate_upstream::compiled::{CompiledPool, PoolParts};
 use tidegate_wire::HeadLimits;
@@ -104,14 +103,13 @@ impl Listener {
 pub struct CompiledSite {
     /// Its first address, as metrics and logs name it.
     pub name: Arc<str>,
-    pub routes: Routes,
-    pub path_policy: PathPolicy,
+    /// What its requests are decided by.
+    pub rules: SiteRules,
     pub compiled_routes: Vec<CompiledRoute>,
     /// For requests that no route takes: who may not ask, and who asks too often, is not told which paths there are.
     pub without_route: CompiledRoute,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<Handshakes>>,
-    pub tls_identity: Arc<TlsIdentity>,
     pub takes_early_data: bool,
     /// Of a site whose certificates are obtained on demand: how long a handshake waits for one.
     pub on_demand_wait: Option<Duration>,
@@ -153,33 +151,7 @@ impl CompiledSite {
 /// How the handshakes of a site are made. Replaced while it runs when the authorities of its clients, or what they have revoked, are read again.
 pub type Handshakes = ArcSwap<ServerConfigs>;
 
-/// For which site a TLS connection was made, and what that demanded then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsIdentity {
-    pub site: Arc<str>,
-    pub policy: TlsPolicy,
-}
-
-/// What a site demands of the TLS connection. A request for one site on a connection made for another is served only where both demand
-/// the same, since browsers do share connections between names of one certificate (RFC 9113 section 9.1.1).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsPolicy {
-    min_version: TlsVersion,
-    ciphers: Vec<CipherName>,
-    /// As far as it decides who is let in. Without it, whoever has a connection to an open site of the same address would be let into one that asks for certificates.
-    client_auth: Option<ClientAuth>,
-}
-
-impl TlsPolicy {
-    /// Whether what it knows of clients is what the other one wants to know.
-    pub fn asks_clients_as(&self, wanted: &TlsPolicy) -> bool {
-        wanted.client_auth.is_none() || self.client_auth == wanted.client_auth
-    }
-}
-
 pub struct CompiledRoute {
-    /// Another one than its site's.
-    pub path_policy: Option<PathPolicy>,
     /// The site's steps, then the route's.
     pub steps: Box<[CompiledStep]>,
     /// Whether any step reads or changes the response.
@@ -384,23 +356,15 @@ fn compile_site(
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
     let nothing = Route { paths: Vec::new(), matches: Vec::new(), steps: Vec::new(), terminal: refused };
     let without_route = CompiledRoute { terminal: CompiledTerminal::NoRoute, ..compile_route(&nothing, &given)? };
-    let routes = Routes::new(&site.routes).map_err(|error| fault(&error))?;
-    let policy = TlsPolicy {
-        min_version: site.tls.min_version,
-        ciphers: site.tls.ciphers.clone(),
-        client_auth: site.tls.client_auth.clone().map(|auth| ClientAuth { forward: None, ..auth }),
-    };
+    let rules = SiteRules::new(site).map_err(|error| fault(&error))?;
     let tells_client_certificate = site.tls.client_auth.as_ref().and_then(|auth| auth.forward);
-    let tls_identity = Arc::new(TlsIdentity { site: name.clone(), policy });
     let metrics = counters(&name);
     Ok(CompiledSite {
         name,
-        routes,
-        path_policy: path_policy_of(&site.steps).unwrap_or_default(),
+        rules,
         compiled_routes,
         without_route,
         tls,
-        tls_identity,
         takes_early_data: site.tls.early_data,
         on_demand_wait: site.tls.on_demand.as_ref().map(|on_demand| on_demand.wait),
         tells_client_certificate,
@@ -441,7 +405,6 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     Ok(CompiledRoute {
         error_pages: ErrorPages::compile(&site.steps, &route.steps),
         users: users.map_err(|error| fault(&error))?,
-        path_policy: path_policy_of(&route.steps),
         decompress: decompress.flatten(),
         compress: compress.flatten().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),

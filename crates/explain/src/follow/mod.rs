@@ -1,5 +1,5 @@
 //! Where a request would go, and why not elsewhere: listening address, certificate, site, route, steps, pool, limits. Decided by the code
-//! that decides it for real (`wire` reads the head, `routing` finds site and route), in the order of `proxy`'s `request`.
+//! that decides it for real: `wire` reads the head, `routing::decision` finds site and route.
 //! `request` is the question, `sites`, `routes` and `pool` are parts of the answer, `render` is the answer as text.
 
 mod listener;
@@ -16,15 +16,15 @@ pub use request::Question;
 
 use crate::wording;
 use listener::Place;
-use std::net::IpAddr;
 use tidegate_api::{ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::show_size;
-use tidegate_middleware::path_policy::{PathRefusal, path_policy_of, settle_path};
+use tidegate_middleware::Refusal;
 use tidegate_model::listening::{listening_shared, redirect_site, site_name};
-use tidegate_model::{Configuration, PathPolicy, Scheme, Site, Step, Terminal};
-use tidegate_routing::{Reason, RequestFacts, Routes, SiteId};
+use tidegate_model::{Configuration, Scheme, Site, Step, Terminal};
+use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
+use tidegate_routing::{RouteId, SiteId};
 use tidegate_wire::HeadError;
-use tidegate_wire::head::{Method, RequestHead};
+use tidegate_wire::head::RequestHead;
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that does not compile;
 /// a request that the proxy would refuse is an explanation like any other.
@@ -62,16 +62,20 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     }
     if place.listening.protocol.scheme() != request.scheme {
         answer.outcome = match request.scheme {
-            Scheme::Http => refused(400, "plain_http_to_tls", "plain HTTP was sent to a port that speaks TLS"),
-            Scheme::Https => refused(400, "tls_to_plain_http", "TLS was sent to a port that speaks plain HTTP"),
+            Scheme::Http => refused_by_proxy(Refusal::PLAIN_HTTP_TO_TLS),
+            Scheme::Https => refused_by_proxy(Refusal::TLS_TO_PLAIN_HTTP),
         };
         return Ok(answer);
     }
     let redirect = redirect_site();
     let site_of = |id: SiteId| configuration.sites.get(id.0 as usize).map_or(&redirect, |site| &**site);
+    let rules_of = |id: SiteId| {
+        let site = site_of(id);
+        SiteRules::new(site).map_err(|error| format!("site {}: {error}", site_name(site)))
+    };
     let tls_site = place.tls_site(request);
     if request.scheme == Scheme::Https {
-        answer.certificate = tls_site.and_then(|id| sites::certificate(site_of(id)));
+        answer.certificate = tls_site.and_then(|id| sites::certificate(configuration, site_of(id), request));
         if answer.certificate.is_none() {
             answer.outcome = outcome(OutcomeKind::HandshakeRefused);
             pass_sites(&mut answer, configuration, &place, &request.host, None);
@@ -87,37 +91,41 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     };
     answer.notes.extend(place.arrive(&mut head, request.client_ip));
     see(&mut answer.request, &head);
-    let found = place.router.find_site(head.host(), place.local_ip);
+    let named = place.router.find_site(head.host(), place.local_ip);
     let host = answer.request.host.clone();
-    pass_sites(&mut answer, configuration, &place, &host, found);
-    let Some(id) = found else {
-        answer.outcome = refused(421, "unknown_host", "no site has this host name");
-        return Ok(answer);
-    };
-    let site = site_of(id);
-    answer.site = Some(site_name(site));
-    if let Err(refusal) = settle(&mut head, path_policy_of(&site.steps).unwrap_or_default()) {
-        answer.outcome = refused(400, refusal.reason(), "the path is spelled in a way that the site refuses");
-        return Ok(answer);
-    }
+    pass_sites(&mut answer, configuration, &place, &host, named);
+    answer.site = named.map(|id| site_name(site_of(id)));
+    let made_for = tls_site.map(rules_of).transpose()?.map(|rules| rules.tls);
+    let rules = named.map(rules_of).transpose()?;
+    let arrival = Arrival { router: &place.router, local_ip: place.local_ip, tls: made_for.as_deref() };
+    let sender = Sender { scheme: request.scheme, ip: request.client_ip, certificate: None };
+    let decided = decide(arrival, rules.as_ref(), &mut head, sender);
     see(&mut answer.request, &head);
-    if tls_site.is_some_and(|named| named != id && !sites::have_same_tls_policy(site_of(named), site)) {
-        answer.outcome = refused(421, "misdirected", "the name of the handshake belongs to a site with other TLS settings");
-        return Ok(answer);
+    match decided {
+        Ok((id, rules, taken)) => {
+            let reasons = rules.routes.explain(&sender.facts(&head));
+            take_route(&mut answer, configuration, site_of(id), taken, &reasons);
+        }
+        Err(rejection) => {
+            answer.outcome = refused_by_proxy(rejection.into());
+            if rejection == Rejection::Misdirected {
+                answer.notes.push("the name of the handshake belongs to a site with other TLS settings".to_owned());
+            }
+        }
     }
-    if head.method == Method::Connect {
-        answer.outcome = refused(405, "connect_method", "this server does not open tunnels");
-        return Ok(answer);
-    }
-    take_route(&mut answer, configuration, site, (&place, &head, request.client_ip))?;
     Ok(answer)
 }
 
-fn settle(head: &mut RequestHead, policy: PathPolicy) -> Result<(), PathRefusal> {
-    if let Some(path) = settle_path(policy, head.path())? {
-        head.set_path(&path);
-    }
-    Ok(())
+/// Both halves of the decision, between which the proxy may wait for the end of a handshake.
+fn decide<'r>(
+    arrival: Arrival<'_>,
+    rules: Option<&'r SiteRules>,
+    head: &mut RequestHead,
+    sender: Sender<'_>,
+) -> Result<(SiteId, &'r SiteRules, Option<RouteId>), Rejection> {
+    let rules = rules.ok_or(Rejection::UnknownHost)?;
+    let id = arrival.admit(head, |id| (id, rules))?;
+    Ok((id, rules, rules.find_route(head, sender)?))
 }
 
 /// The first that says one.
@@ -166,6 +174,10 @@ fn outcome(kind: OutcomeKind) -> Outcome {
 fn refused(status: u16, reason: &'static str, sentence: &str) -> Outcome {
     let (reason, sentence) = (Some(reason.to_owned()), Some(sentence.to_owned()));
     Outcome { status: Some(status), reason, sentence, ..outcome(OutcomeKind::Refused) }
+}
+
+fn refused_by_proxy(refusal: Refusal) -> Outcome {
+    refused(refusal.status, refusal.reason, refusal.sentence())
 }
 
 fn refused_head(error: HeadError) -> Outcome {
@@ -228,32 +240,18 @@ fn take_route(
     answer: &mut Explanation,
     configuration: &Configuration,
     site: &Site,
-    (place, head, client_ip): (&Place<'_>, &RequestHead, IpAddr),
-) -> Result<(), String> {
-    let compiled = Routes::new(&site.routes).map_err(|error| format!("site {}: {error}", site_name(site)))?;
-    let facts = RequestFacts::of(head, place.listening.protocol.scheme(), client_ip);
-    let reasons = compiled.explain(&facts);
-    let taken = reasons.iter().find(|explained| explained.reason == Reason::Taken).map(|explained| explained.route);
-    debug_assert_eq!(taken, compiled.find_route(&facts), "the explanation must be of what happens");
-    (answer.other_routes, answer.other_routes_left_out) = routes::passed(site, &reasons);
+    taken: Option<RouteId>,
+    reasons: &[tidegate_routing::Explanation],
+) {
+    (answer.other_routes, answer.other_routes_left_out) = routes::passed(site, reasons);
     let Some(taken) = taken else {
-        answer.outcome = refused(404, "no_route", "no route of this site matches the request");
+        answer.outcome = refused_by_proxy(Refusal::NO_ROUTE);
         if !site.steps.is_empty() {
             answer.notes.push("the steps of the site run before that, and may refuse it for a reason of their own".to_owned());
         }
-        return Ok(());
+        return;
     };
     let route = &site.routes[taken.0 as usize];
-    if let Some(policy) = path_policy_of(&route.steps) {
-        let mut head = head.clone();
-        let settled = settle(&mut head, policy);
-        let facts = RequestFacts::of(&head, place.listening.protocol.scheme(), client_ip);
-        if settled.is_err() || compiled.find_route(&facts) != Some(taken) {
-            let reason = settled.err().unwrap_or(PathRefusal::Ambiguous).reason();
-            answer.outcome = refused(400, reason, "the path is spelled in a way that the route refuses");
-            return Ok(());
-        }
-    }
     answer.route = Some(routes::taken(site, taken));
     let body_limit = body_limit(site.steps.iter().chain(&route.steps).rev());
     answer.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit".into(), value: show_size(bytes) }));
@@ -278,5 +276,4 @@ fn take_route(
             Outcome { pool: Some(pool.to_string()), ..outcome(OutcomeKind::Proxied) }
         }
     };
-    Ok(())
 }

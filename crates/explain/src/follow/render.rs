@@ -133,8 +133,14 @@ fn listener_text(listener: &ExplainedListener) -> String {
 }
 
 fn certificate_text(certificate: &ExplainedCertificate) -> String {
-    let ExplainedCertificate { site, internal_ca, files, min_version, alpn } = certificate;
-    let source = if *internal_ca { "by the internal CA".to_owned() } else { format!("from {}", files.join(", ")) };
+    let ExplainedCertificate { site, internal_ca, acme, files, min_version, alpn } = certificate;
+    let source = if *acme {
+        "obtained by ACME".to_owned()
+    } else if *internal_ca {
+        "by the internal CA".to_owned()
+    } else {
+        format!("from {}", files.join(", "))
+    };
     format!("{source}, of the site {site}; TLS {min_version} and newer, alpn {alpn}")
 }
 

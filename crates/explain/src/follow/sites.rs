@@ -1,8 +1,10 @@
 //! Sites beyond the one that answers: whose certificate the handshake gets, and why the others are not asked.
 
+use super::Question;
 use super::listener::Place;
 use crate::wording;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use tidegate_api::{ExplainedCertificate, PassedSite, WhyNotSite};
 use tidegate_model::listening::{redirect_site, site_name};
 use tidegate_model::{Configuration, HostPattern, Site, TlsSource};
@@ -12,29 +14,40 @@ use tidegate_routing::{Router, SiteId};
 const OTHER_SITES_MAX: usize = 30;
 
 /// `None`: it has no TLS.
-pub fn certificate(site: &Site) -> Option<ExplainedCertificate> {
+pub fn certificate(configuration: &Configuration, site: &Site, request: &Question) -> Option<ExplainedCertificate> {
+    let is_obtained = is_obtained(configuration, site, request);
     let (internal_ca, files) = match &site.tls.source {
         TlsSource::Off => return None,
-        TlsSource::Automatic | TlsSource::Internal => (true, Vec::new()),
+        TlsSource::Automatic | TlsSource::Internal => (!is_obtained, Vec::new()),
         TlsSource::Files(certificates) => {
             (false, certificates.iter().map(|certificate| certificate.cert.display().to_string()).collect())
         }
     };
     let (site_name, min_version) = (site_name(site), wording::tls_version(site.tls.min_version).to_owned());
-    Some(ExplainedCertificate { site: site_name, internal_ca, files, min_version, alpn: wording::alpn(&site.tls) })
+    Some(ExplainedCertificate {
+        site: site_name,
+        internal_ca,
+        acme: is_obtained,
+        files,
+        min_version,
+        alpn: wording::alpn(&site.tls),
+    })
 }
 
-/// A connection made for one site may carry requests for another only then.
-pub fn have_same_tls_policy(a: &Site, b: &Site) -> bool {
-    a.tls.min_version == b.tls.min_version && a.tls.ciphers == b.tls.ciphers && clients_are_known_alike(a, b)
-}
-
-fn clients_are_known_alike(a: &Site, b: &Site) -> bool {
-    match (&a.tls.client_auth, &b.tls.client_auth) {
-        (None, None) => true,
-        (Some(a), Some(b)) => a.lets_in_as(b),
-        (Some(_), None) | (None, Some(_)) => false,
-    }
+/// Whether a CA that verifies the name makes the certificate: of the address of the site that covers it.
+fn is_obtained(configuration: &Configuration, site: &Site, request: &Question) -> bool {
+    let Some(acme) = configuration.acme_of(site) else { return false };
+    // A site of an address answers there only.
+    let local_ip = request.host_ip().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let fits = |host: &&HostPattern| Router::new([(SiteId(0), *host)]).find_site(request.host.as_bytes(), local_ip).is_some();
+    let hosts = site.addresses.iter().map(|address| &address.host);
+    let host = hosts.clone().find(|host| matches!(host, HostPattern::Exact(_)) && fits(host)).or(hosts.clone().find(fits));
+    let is_wanted = |host: &HostPattern| match host {
+        HostPattern::Any => false,
+        HostPattern::Wildcard(_) => acme.dns.is_some(),
+        HostPattern::Exact(_) | HostPattern::Ip(_) => true,
+    };
+    site.tls.on_demand.is_some() || host.is_some_and(|host| is_wanted(host) && (site.tls.acme.is_some() || host.is_public()))
 }
 
 /// The sites of the listening address but the one that was found, in file order, and how many more there are.

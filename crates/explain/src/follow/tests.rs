@@ -163,7 +163,7 @@ fn hosts_that_no_site_has() {
     check(
         SHOP,
         "GET http://shop.test:443/",
-        &["outcome      refused with 400 plain_http_to_tls: plain HTTP was sent to a port that speaks TLS"],
+        &["outcome      refused with 400 plain_http_to_tls: plain HTTP was sent to a port that speaks TLS; use"],
     );
 }
 
@@ -173,10 +173,10 @@ fn the_name_of_the_handshake_and_that_of_the_request() {
         SHOP,
         "GET https://shop.test/ Host:www.test",
         &[
-            "outcome      refused with 421 misdirected: the name of the handshake belongs to a site with other",
-            "             TLS settings",
+            "outcome      refused with 421 misdirected: this connection was made for another site",
             "certificate  by the internal CA, of the site https://shop.test; TLS 1.2 and newer, alpn h2,http/1.1",
             "site         https://*.test",
+            "note         the name of the handshake belongs to a site with other TLS settings",
         ],
     );
     check(
@@ -189,6 +189,36 @@ fn the_name_of_the_handshake_and_that_of_the_request() {
         "GET https://127.0.0.1/ Host:other.example",
         &["certificate  by the internal CA, of the site https://shop.test; TLS 1.2 and newer, alpn h2,http/1.1"],
     );
+}
+
+#[test]
+fn refusals_come_in_the_order_of_the_proxy() {
+    let text = r#"
+site "https://a.test" { tls "internal"; respond 200 }
+site "https://b.test" { tls "internal" { min "1.3" }; path-policy slashes="refuse"; respond 200 }
+site "http://c.test:8080" { route "/a/*" { path-policy slashes="refuse"; respond 200 } }
+"#;
+    let refused = |question: &str, expected: &str| check(text, question, &[&format!("outcome      refused with {expected}")]);
+    refused("GET https://a.test//x Host:b.test", "421 misdirected: this connection was made for another site");
+    refused("GET https://b.test//x", "400 path_slashes: the path has several slashes in a row");
+    refused("CONNECT https://a.test/ Host:a.test", "405 connect_method: this server does not open tunnels");
+    // A route's own policy is for the path as it was sent, not for what the site's has made of it.
+    refused("GET http://c.test:8080/a//b", "400 path_slashes: the path has several slashes in a row");
+}
+
+#[test]
+fn where_certificates_come_from() {
+    let text = r#"
+site "https://shop.example.com" "https://shop.test" { respond 200 }
+site "https://own.example.net" { tls "internal"; respond 200 }
+"#;
+    let from = |question: &str, expected: &str| {
+        let text = explained(text, question).text;
+        assert!(text.contains(&format!("certificate  {expected}, of the site")), "{question}: {text}");
+    };
+    from("GET https://shop.example.com/", "obtained by ACME");
+    from("GET https://shop.test/", "by the internal CA");
+    from("GET https://own.example.net/", "by the internal CA");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod verifier;
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
 pub use verifier::{Asked, Outcome, Ticket, Verifier};
 
-use crate::failure::{Failure, Refusal};
+use crate::failure::Failure;
 use crate::forward::unless_gone;
 use crate::lease::Lease;
 use crate::request::Request;
@@ -16,7 +16,7 @@ use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
-use tidegate_middleware::{Walk, credentials};
+use tidegate_middleware::{Refusal, Walk, credentials};
 use tidegate_passwords::PASSWORD_BYTES_MAX;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};

@@ -1,11 +1,12 @@
 //! PURGE: a client that may removes what is kept, by its URL, by the beginning of URLs, or by tag.
 
 use super::RouteCache;
-use crate::failure::{Failure, Refusal};
+use crate::failure::Failure;
 use crate::request::Request;
 use std::time::Duration;
 use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Key, Purge};
+use tidegate_middleware::Refusal;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_model::Secret;
 use tidegate_transport::{Sock, rt};

@@ -2,7 +2,6 @@
 
 use super::Connection;
 use crate::exchange::{BodyReader, H1Responder, Responder};
-use crate::failure::Refusal;
 use crate::lease::Lease;
 use crate::request::{self, Ending, Incoming};
 use std::io;
@@ -11,7 +10,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use tidegate_message::body::H1BodyReader;
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
-use tidegate_middleware::error_answer;
+use tidegate_middleware::{Refusal, error_answer};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::head::{RequestHead, ResponseHead};
 use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};

@@ -3,7 +3,6 @@
 
 use super::Connection;
 use crate::exchange::{BodyReader, H2Responder, Responder};
-use crate::failure::Refusal;
 use crate::lease::Lease;
 use crate::listening::ConnectionKind;
 use crate::request::{self, Incoming};
@@ -19,6 +18,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_message::body::H2BodyReader;
 use tidegate_message::h2_head;
+use tidegate_middleware::Refusal;
 use tidegate_transport::h2_io::{H2Io, H2Output, drive};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::connect::h2::DATA_FRAME_BUDGET;

@@ -1,8 +1,8 @@
 //! The log line of a head that is no request: refused before `request` could live it.
 
 use super::Connection;
-use crate::failure::Refusal;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tidegate_middleware::Refusal;
 use tidegate_telemetry::AccessRecord;
 use tidegate_transport::Sock;
 use tidegate_wire::head::RequestHead;

@@ -2,15 +2,16 @@
 
 use super::Connection;
 use crate::challenges::SHARED_WAIT;
-use crate::failure::Refusal;
 use crate::inquiry::{Answer, Question};
-use crate::snapshot::{CompiledSite, Listener, TlsIdentity};
+use crate::snapshot::{CompiledSite, Listener};
 use rustls::{CertificateError, ServerConfig};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidegate_middleware::Refusal;
 use tidegate_model::{Rate, TlsVersion};
 use tidegate_routing::SiteId;
+use tidegate_routing::decision::TlsIdentity;
 use tidegate_telemetry::{HandshakeFailure, HandshakeKind};
 use tidegate_transport::{Buf, ReadLimit, Sock, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
@@ -169,7 +170,7 @@ async fn read_client_hello<S: Sock>(
             (Some(wait), Some(name)) => await_certificate(connection, (&site.name, name, wait), first).await?,
             (Some(_) | None, _) => first,
         };
-        return Ok(Hello::Site { first, config, identity: site.tls_identity.clone(), server_name });
+        return Ok(Hello::Site { first, config, identity: site.rules.tls.clone(), server_name });
     }
 }
 

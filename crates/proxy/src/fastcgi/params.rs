@@ -1,14 +1,13 @@
 //! What a script is told of a request. Which params there are is decided in the crate `fastcgi`; here are the facts.
 
 use super::compiled::CompiledFastCgi;
-use crate::failure::Refusal;
 use crate::lease::Lease;
 use crate::request::{Request, context};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use tidegate_fastcgi::record::{FIRST_REQUEST, KeepConnection, encode_begin_request, encode_params};
 use tidegate_fastcgi::{Params, Script};
-use tidegate_middleware::View;
+use tidegate_middleware::{Refusal, View};
 use tidegate_model::Scheme;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{HeaderId, Version};

@@ -1,12 +1,12 @@
 //! What is written down of a connection that is passed on: its line in the access log and its counters, once, when it is over, whatever ended it.
 
 use crate::connection::Connection;
-use crate::failure::{ClientFault, Failure, Refusal, STATUS_CLIENT_GONE};
+use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
 use crate::tunnel::{CutBy, TunnelBytes};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tidegate_middleware::RequestId;
+use tidegate_middleware::{Refusal, RequestId};
 use tidegate_telemetry::{AccessRecord, RecordUpstream};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;

@@ -3,12 +3,12 @@
 
 use super::{Request, context};
 use crate::auth::Standing;
-use crate::failure::{Failure, Refusal};
+use crate::failure::Failure;
 use crate::lease::Lease;
 use crate::snapshot::CompiledRoute;
 use std::borrow::Cow;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{After, Halt, Limited, Trial, Walk, apply_request, apply_response, compiled_basic_auth_of};
+use tidegate_middleware::{After, Halt, Limited, Refusal, Trial, Walk, apply_request, apply_response, compiled_basic_auth_of};
 use tidegate_transport::Sock;
 use tidegate_wire::BodyFraming;
 

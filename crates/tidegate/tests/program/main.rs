@@ -7,6 +7,7 @@ mod bad_certificates;
 mod basic_auth;
 mod cache;
 mod compress;
+mod decision;
 mod early_data;
 mod fastcgi;
 mod files;

@@ -1,8 +1,8 @@
 //! Random requests: to a site of the configuration or past all of them, for a host that may be another than that of
 //! the connection.
 
-use crate::configuration::{METHODS, PORTS, Written};
-use crate::random::Random;
+use super::configuration::{METHODS, PORTS, Written};
+use super::random::Random;
 
 const NAMES: &[&str] =
     &["a.test", "b.test", "c.test", "y.test", "x.b.test", "y.b.test", "c.internal", "nobody.example", "A.test"];

@@ -1,7 +1,7 @@
 //! The program that is asked: what its API says of a request, and what becomes of the request when it is sent.
 
-use crate::configuration::{PORTS, Written};
-use crate::question::Question;
+use super::configuration::{PORTS, Written};
+use super::question::Question;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};

@@ -5,13 +5,9 @@
 //! `TIDEGATE_SEED=7 TIDEGATE_CONFIGURATIONS=200` runs others, and more. What is found is printed with its seed, its
 //! configuration and its request.
 
-#[path = "decision/asked.rs"]
 mod asked;
-#[path = "decision/configuration.rs"]
 mod configuration;
-#[path = "decision/question.rs"]
 mod question;
-#[path = "decision/random.rs"]
 mod random;
 
 use asked::{Asked, Told};
@@ -25,17 +21,6 @@ use tidegate_testkit::tokio::runtime::Builder;
 const SEED: u64 = 1;
 const CONFIGURATIONS: u64 = 12;
 const REQUESTS: usize = 60;
-
-/// What `explain` gets wrong today, by a part of the difference, and why.
-const KNOWN: &[(&str, &str)] = &[
-    ("happened 421 misdirected", "explain settles the path before it looks at the connection, the proxy after that"),
-    (
-        "happened 400 path_slashes by route ",
-        "explain applies a route's path-policy to what the site's has made of the path, the proxy to what was sent",
-    ),
-    ("happened 400 path_encoded_slash by route ", "the same, of encoded slashes"),
-    ("happened 400 path_ambiguous by route ", "the same, where the path as sent leads to another route"),
-];
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -62,9 +47,7 @@ fn what_explain_says_is_what_happens() {
                 Told::Answered { status: ..400, .. } => answered += 1,
                 Told::Answered { .. } | Told::Nothing(_) => refused += 1,
             }
-            if let Err(difference) = compare(said, told)
-                && !KNOWN.iter().any(|(known, _)| difference.contains(known))
-            {
+            if let Err(difference) = compare(said, told) {
                 let shown = said["text"].as_str().unwrap_or_default();
                 let text = asked.filled(&written);
                 found.entry(difference).or_insert_with(|| {

@@ -1,6 +1,6 @@
 //! Random configurations: sites on several listening addresses, their TLS policies, path policies, routes and steps.
 
-use crate::random::Random;
+use super::random::Random;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

@@ -1,0 +1,169 @@
+//! What a request may do and where it goes, in the order of its life: the site of its host, whether its connection was
+//! made for such a site, its method, its path as it is settled, its route. Facts and compiled tables in, a route or a
+//! rejection out: `proxy` does what is said here, `explain` tells it. What steps refuse is not known here, and neither
+//! is what a head must be to be read at all (`wire`).
+
+use crate::path_policy::{PathRefusal, path_policy_of, settle_path};
+use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tidegate_model::listening::site_name;
+use tidegate_model::{CipherName, ClientAuth, PathPolicy, Scheme, Site, TlsVersion};
+use tidegate_wire::head::{Method, RequestHead};
+use tidegate_wire::{ClientCertificate, Span};
+
+/// Why a request has no route to go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    UnknownHost,
+    /// The connection was made for a site with other TLS settings.
+    Misdirected,
+    ConnectMethod,
+    Path(PathRefusal),
+}
+
+impl From<PathRefusal> for Rejection {
+    fn from(refusal: PathRefusal) -> Rejection {
+        Rejection::Path(refusal)
+    }
+}
+
+/// Where a request has arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Of the listening address.
+    pub router: &'a Router,
+    /// The address that the client connected to.
+    pub local_ip: IpAddr,
+    /// What the connection was made for; none without TLS.
+    pub tls: Option<&'a TlsIdentity>,
+}
+
+/// From whom a request comes.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender<'a> {
+    pub scheme: Scheme,
+    /// The address that is believed to be the client's.
+    pub ip: IpAddr,
+    /// What the client has shown in its handshake.
+    pub certificate: Option<&'a ClientCertificate>,
+}
+
+impl Arrival<'_> {
+    /// The first half: the site that a request names, if it may ask for it on its connection. `site` is asked for the
+    /// rules of the site that was found, and for what the caller wants of it.
+    #[inline]
+    pub fn admit<'s, T>(&self, head: &RequestHead, site: impl FnOnce(SiteId) -> (T, &'s SiteRules)) -> Result<T, Rejection> {
+        let found = self.router.find_site(head.host(), self.local_ip).ok_or(Rejection::UnknownHost)?;
+        let (site, rules) = site(found);
+        if self.tls.is_some_and(|made_for| !made_for.serves(&rules.tls)) {
+            return Err(Rejection::Misdirected);
+        }
+        if head.method == Method::Connect {
+            return Err(Rejection::ConnectMethod);
+        }
+        Ok(site)
+    }
+}
+
+/// A site's tables, by which its requests are decided.
+#[derive(Debug)]
+pub struct SiteRules {
+    pub tls: Arc<TlsIdentity>,
+    pub routes: Routes,
+    path_policy: PathPolicy,
+    /// By route, where it has another one than the site. Empty where none has.
+    route_policies: Box<[Option<PathPolicy>]>,
+}
+
+impl SiteRules {
+    /// Fails only on a regular expression that does not compile, which `config` refuses before.
+    pub fn new(site: &Site) -> Result<SiteRules, regex::Error> {
+        let own: Box<[_]> = site.routes.iter().map(|route| path_policy_of(&route.steps)).collect();
+        Ok(SiteRules {
+            tls: Arc::new(TlsIdentity { site: site_name(site).into(), policy: TlsPolicy::new(site) }),
+            routes: Routes::new(&site.routes)?,
+            path_policy: path_policy_of(&site.steps).unwrap_or_default(),
+            route_policies: if own.iter().all(Option::is_none) { Box::default() } else { own },
+        })
+    }
+
+    /// The second half: the first route that takes the request, if one does. The path is settled before, and left in
+    /// the head: what was matched is what goes on. A route's own policy takes the place of its site's, and must not
+    /// lead to another route.
+    #[inline]
+    pub fn find_route(&self, head: &mut RequestHead, sender: Sender<'_>) -> Result<Option<RouteId>, Rejection> {
+        let sent = head.path;
+        settle(head, self.path_policy, sent)?;
+        let found = self.routes.find_route(&sender.facts(head));
+        if let Some(policy) = found.and_then(|id| *self.route_policies.get(id.0 as usize)?) {
+            settle(head, policy, sent)?;
+            if self.routes.find_route(&sender.facts(head)) != found {
+                return Err(PathRefusal::Ambiguous.into());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Makes the path what the policy says of the one that was sent.
+#[inline]
+fn settle(head: &mut RequestHead, policy: PathPolicy, sent: Span) -> Result<(), PathRefusal> {
+    match settle_path(policy, sent.of(&head.fields.bytes))? {
+        Some(path) => head.set_path(&path),
+        None => head.path = sent,
+    }
+    Ok(())
+}
+
+impl<'a> Sender<'a> {
+    /// What its request is matched by, as it stands now.
+    #[inline]
+    pub fn facts(self, head: &'a RequestHead) -> RequestFacts<'a> {
+        RequestFacts { client_certificate: self.certificate, ..RequestFacts::of(head, self.scheme, self.ip) }
+    }
+}
+
+/// For which site a TLS connection was made, and what that demanded then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsIdentity {
+    pub site: Arc<str>,
+    policy: TlsPolicy,
+}
+
+impl TlsIdentity {
+    /// A request for one site on a connection made for another would evade what the former demands of TLS. A connection
+    /// made for the site itself stays good when versions and ciphers change: it is no worse than one that was made a
+    /// moment earlier. Who the client is has to be known as the site wants it now.
+    #[inline]
+    fn serves(&self, wanted: &TlsIdentity) -> bool {
+        self.policy == wanted.policy || (self.site == wanted.site && self.policy.asks_clients_as(&wanted.policy))
+    }
+}
+
+/// What a site demands of the TLS connection. A request for one site on a connection made for another is served only
+/// where both demand the same, since browsers do share connections between names of one certificate (RFC 9113 section
+/// 9.1.1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TlsPolicy {
+    min_version: TlsVersion,
+    ciphers: Vec<CipherName>,
+    /// As far as it decides who is let in. Without it, whoever has a connection to an open site of the same address
+    /// would be let into one that asks for certificates.
+    client_auth: Option<ClientAuth>,
+}
+
+impl TlsPolicy {
+    fn new(site: &Site) -> TlsPolicy {
+        TlsPolicy {
+            min_version: site.tls.min_version,
+            ciphers: site.tls.ciphers.clone(),
+            client_auth: site.tls.client_auth.clone().map(|auth| ClientAuth { forward: None, ..auth }),
+        }
+    }
+
+    /// Whether what it knows of clients is what the other one wants to know.
+    fn asks_clients_as(&self, wanted: &TlsPolicy) -> bool {
+        wanted.client_auth.is_none() || self.client_auth == wanted.client_auth
+    }
+}
