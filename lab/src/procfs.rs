@@ -36,7 +36,7 @@ pub fn resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     sum_of_status(processes, "VmRSS:")
 }
 
-/// The same with pages that several processes share divided among them, so that each is counted once.
+/// Memory with pages that several processes share divided among them, so that each is counted once.
 pub fn proportional_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     let of = |process: &ProcessId| {
         let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;

@@ -34,8 +34,8 @@ pub fn run() -> Result<(), String> {
     findings.extend(licences(&graph));
     findings.extend(reasons::check(MANIFEST, &manifest));
     match advisories::check(&root)? {
-        advisories::Outcome::Checked(found) => findings.extend(found),
-        advisories::Outcome::Skipped(why) => println!("skipped: advisories ({why})"),
+        advisories::AdvisoriesOutcome::Checked(found) => findings.extend(found),
+        advisories::AdvisoriesOutcome::Skipped(why) => println!("skipped: advisories ({why})"),
     }
     println!("deny: {} packages", graph.packages.len());
     conclude("deny", findings)

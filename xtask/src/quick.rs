@@ -21,7 +21,7 @@ pub fn run() -> Result<(), String> {
     let changed = changed_files(&root)?;
     let graph = Graph::load(&root)?;
     let has_library = |folder: &str| root.join(folder).join("src/lib.rs").is_file();
-    let scope = Scope::of(&changed, &graph, has_library);
+    let scope = QuickScope::of(&changed, &graph, has_library);
     println!("changed: {}", scope.summary());
     run_gates(&root, steps(&scope))
 }
@@ -45,12 +45,12 @@ fn git(root: &Path, arguments: &[&str]) -> Result<Vec<String>, String> {
 
 /// What is looked at.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Scope {
+struct QuickScope {
     /// Packages with a changed file.
     changed: BTreeSet<String>,
-    /// Those of them, and of the packages that use them directly, that have a library.
+    /// Changed packages, and those that use them directly, that have a library.
     libraries: BTreeSet<String>,
-    /// Those of the changed that are programs.
+    /// Changed packages that are programs.
     programs: BTreeSet<String>,
     /// Changed cases, as the variable `CASE` takes them.
     cases: BTreeSet<String>,
@@ -58,9 +58,9 @@ struct Scope {
     product: bool,
 }
 
-impl Scope {
-    fn of(files: &[String], graph: &Graph, has_library: impl Fn(&str) -> bool) -> Scope {
-        let mut scope = Scope::default();
+impl QuickScope {
+    fn of(files: &[String], graph: &Graph, has_library: impl Fn(&str) -> bool) -> QuickScope {
+        let mut scope = QuickScope::default();
         for file in files {
             if let Some(case) = file.strip_prefix(CASES_FOLDER).and_then(|file| file.strip_suffix(".case")) {
                 scope.cases.insert(case.to_owned());
@@ -100,7 +100,7 @@ impl Scope {
     }
 }
 
-fn steps(scope: &Scope) -> Vec<Gate> {
+fn steps(scope: &QuickScope) -> Vec<Gate> {
     let mut steps = vec![Gate::new("format", cargo(&["fmt", "--all", "--check"])), Gate::new("tidy", cargo(&["xtask", "tidy"]))];
     if !scope.changed.is_empty() {
         let lints = of_packages(&["clippy", "--locked"], &scope.changed, &["--all-targets", "--", "-D", "warnings"]);
@@ -142,7 +142,7 @@ fn folder_of(package: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scope, steps};
+    use super::{QuickScope, steps};
     use crate::graph::parse;
 
     fn check(files: &[&str], expected: &[&str]) {
@@ -155,7 +155,7 @@ mod tests {
              xtask ours",
         );
         let files: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
-        let scope = Scope::of(&files, &graph, |folder| folder.starts_with("crates/") && folder != "crates/tidegate");
+        let scope = QuickScope::of(&files, &graph, |folder| folder.starts_with("crates/") && folder != "crates/tidegate");
         let lines: Vec<String> = steps(&scope).iter().map(|step| step.invocation.line()).collect();
         let always = ["cargo fmt --all --check", "cargo xtask tidy"];
         assert_eq!(lines[..2], always);

@@ -12,6 +12,7 @@ mod rooms;
 mod source;
 mod text;
 mod unsafety;
+mod words;
 
 use crate::finding::{Finding, conclude};
 use crate::graph::Graph;
@@ -19,6 +20,7 @@ use crate::repository::{Repository, TextFile};
 use allow::AllowList;
 use rooms::{CrateRooms, FileFacts};
 use source::Source;
+use words::DeclaredType;
 
 const ALLOW_LIST: &str = "xtask/tidy-allow.txt";
 
@@ -68,18 +70,20 @@ fn check_repository(repository: &Repository) -> Result<Outcome, String> {
     for file in &repository.files {
         findings.extend(text::check(&file.path, &file.text, &banned_paths, &allow));
     }
-    let mut facts = Vec::new();
+    let (mut facts, mut types) = (Vec::new(), Vec::new());
     for of_file in parsed(repository, |source| check_source(source, &allow)) {
         match of_file {
             Ok(of_file) => {
                 findings.extend(of_file.findings);
                 warnings.extend(of_file.warnings);
                 facts.push(of_file.facts);
+                types.extend(of_file.types);
             }
             Err(finding) => findings.push(finding),
         }
     }
     findings.extend(rooms::check(&rooms::crates(&facts), &allow));
+    findings.extend(words::check_types(&types, &allow));
     findings.extend(allow.unused());
     Ok(Outcome { findings, warnings })
 }
@@ -89,6 +93,7 @@ struct OfFile {
     findings: Vec<Finding>,
     warnings: Vec<Finding>,
     facts: FileFacts,
+    types: Vec<DeclaredType>,
 }
 
 fn check_source(source: &Source, allow: &AllowList) -> OfFile {
@@ -98,7 +103,14 @@ fn check_source(source: &Source, allow: &AllowList) -> OfFile {
     findings.extend(length::check_functions(source, allow));
     findings.extend(names::check(source, allow));
     findings.extend(unsafety::check(source, allow));
-    OfFile { findings, warnings: length::warn_file(source, allow).into_iter().collect(), facts: FileFacts::of(source) }
+    findings.extend(words::check_openings(source, allow));
+    findings.extend(words::check_widths(source));
+    OfFile {
+        findings,
+        warnings: length::warn_file(source, allow).into_iter().collect(),
+        facts: FileFacts::of(source),
+        types: words::declared_types(source),
+    }
 }
 
 /// Each file of Rust parsed and looked at, in order. Parsing is nearly all of the time of tidy, so each core gets a

@@ -26,15 +26,15 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// Where a process is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum AdminAddress {
     /// `127.0.0.1:9180`
     Tcp(String),
     Unix(PathBuf),
 }
 
-impl Endpoint {
+impl AdminAddress {
     /// `127.0.0.1:9180` or `unix:/path`.
-    pub fn parse(text: &str) -> Result<Endpoint, String> {
+    pub fn parse(text: &str) -> Result<AdminAddress, String> {
         let fault = || {
             format!(
                 "`{}` is not the address of an admin endpoint\n  help: write `127.0.0.1:9180` or `unix:/run/tidegate.sock`",
@@ -42,40 +42,40 @@ impl Endpoint {
             )
         };
         if let Some(path) = text.strip_prefix("unix:") {
-            return if path.is_empty() { Err(fault()) } else { Ok(Endpoint::Unix(path.into())) };
+            return if path.is_empty() { Err(fault()) } else { Ok(AdminAddress::Unix(path.into())) };
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Endpoint::of_address(address));
+            return Ok(AdminAddress::of_address(address));
         }
         let is_named = text.rsplit_once(':').is_some_and(|(name, port)| {
             let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
             !name.is_empty() && name.bytes().all(is_name_byte) && port.parse::<u16>().is_ok()
         });
-        if is_named { Ok(Endpoint::Tcp(text.to_owned())) } else { Err(fault()) }
+        if is_named { Ok(AdminAddress::Tcp(text.to_owned())) } else { Err(fault()) }
     }
 
     /// Where the configuration has it; `None` when it is off.
-    pub fn of(admin: &Admin) -> Option<Endpoint> {
+    pub fn of(admin: &Admin) -> Option<AdminAddress> {
         match admin {
             Admin::Off => None,
-            Admin::Tcp(address) => Some(Endpoint::of_address(*address)),
-            Admin::Unix(path) => Some(Endpoint::Unix(path.clone())),
+            Admin::Tcp(address) => Some(AdminAddress::of_address(*address)),
+            Admin::Unix(path) => Some(AdminAddress::Unix(path.clone())),
         }
     }
 
-    fn of_address(mut address: SocketAddr) -> Endpoint {
+    fn of_address(mut address: SocketAddr) -> AdminAddress {
         // What listens everywhere is asked on this machine.
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
         }
-        Endpoint::Tcp(address.to_string())
+        AdminAddress::Tcp(address.to_string())
     }
 
     /// Whether nobody outside this machine answers there.
     pub fn is_on_this_machine(&self) -> bool {
         match self {
-            Endpoint::Unix(_) => true,
-            Endpoint::Tcp(address) => match address.parse::<SocketAddr>() {
+            AdminAddress::Unix(_) => true,
+            AdminAddress::Tcp(address) => match address.parse::<SocketAddr>() {
                 Ok(address) => address.ip().is_loopback(),
                 Err(_) => address.rsplit_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("localhost")),
             },
@@ -84,17 +84,17 @@ impl Endpoint {
 
     fn host(&self) -> &str {
         match self {
-            Endpoint::Tcp(address) => address,
-            Endpoint::Unix(_) => "localhost",
+            AdminAddress::Tcp(address) => address,
+            AdminAddress::Unix(_) => "localhost",
         }
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Tcp(address) => f.write_str(address),
-            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+            AdminAddress::Tcp(address) => f.write_str(address),
+            AdminAddress::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -103,11 +103,11 @@ impl fmt::Display for Endpoint {
 #[derive(Debug)]
 pub enum ClientFault {
     /// Nobody answers there, or not in time.
-    Unreachable { endpoint: Endpoint, error: String },
+    Unreachable { endpoint: AdminAddress, error: String },
     /// The process refuses, and says why.
     Refused(Box<Problem>),
     /// Whoever answers is no Tidegate of this kind.
-    Unreadable { endpoint: Endpoint, why: String },
+    Unreadable { endpoint: AdminAddress, why: String },
 }
 
 impl fmt::Display for ClientFault {
@@ -136,7 +136,7 @@ impl std::error::Error for ClientFault {}
 
 #[derive(Debug, Clone)]
 pub struct Client {
-    pub endpoint: Endpoint,
+    pub endpoint: AdminAddress,
     pub token: Option<Token>,
 }
 
@@ -175,12 +175,12 @@ impl Client {
         let request = self.request(method, path, body, expected)?;
         runtime.block_on(async {
             match &self.endpoint {
-                Endpoint::Tcp(address) => {
+                AdminAddress::Tcp(address) => {
                     let connected = timeout(CONNECT_LIMIT, TcpStream::connect(address)).await;
                     let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
                     self.exchange(socket.map_err(|error| self.unreachable(error))?, request).await
                 }
-                Endpoint::Unix(path) => {
+                AdminAddress::Unix(path) => {
                     let connected = timeout(CONNECT_LIMIT, UnixStream::connect(path)).await;
                     let socket = connected.map_err(|_| self.unreachable("it takes no connection"))?;
                     self.exchange(socket.map_err(|error| self.unreachable(error))?, request).await
@@ -253,12 +253,12 @@ pub fn path_segment(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Endpoint, path_segment};
+    use super::{AdminAddress, path_segment};
 
     #[test]
     fn addresses_of_endpoints() {
         let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(Endpoint::parse(text).ok().map(|endpoint| endpoint.to_string()).as_deref(), expected, "{text}");
+            assert_eq!(AdminAddress::parse(text).ok().map(|endpoint| endpoint.to_string()).as_deref(), expected, "{text}");
         };
         check("127.0.0.1:9180", Some("127.0.0.1:9180"));
         check("0.0.0.0:9180", Some("127.0.0.1:9180"));
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn endpoints_that_may_be_sent_the_token_of_this_machine() {
         let check =
-            |text: &str, expected: bool| assert_eq!(Endpoint::parse(text).unwrap().is_on_this_machine(), expected, "{text}");
+            |text: &str, expected: bool| assert_eq!(AdminAddress::parse(text).unwrap().is_on_this_machine(), expected, "{text}");
         check("127.0.0.1:9180", true);
         check("[::1]:9180", true);
         check("0.0.0.0:9180", true);

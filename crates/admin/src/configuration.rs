@@ -33,7 +33,7 @@ fn part(_: &mut Components) -> Value {
 
 /// What can be addressed.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum SettingsPart {
     Site,
     Route,
     Pool,
@@ -43,32 +43,40 @@ enum Part {
     Setting,
 }
 
-impl Part {
-    const ALL: [Part; 7] = [Part::Site, Part::Route, Part::Pool, Part::Server, Part::Listener, Part::Tcp, Part::Setting];
+impl SettingsPart {
+    const ALL: [SettingsPart; 7] = [
+        SettingsPart::Site,
+        SettingsPart::Route,
+        SettingsPart::Pool,
+        SettingsPart::Server,
+        SettingsPart::Listener,
+        SettingsPart::Tcp,
+        SettingsPart::Setting,
+    ];
 
     /// Where it is, and how the document names what is done with it.
     fn place(self) -> (&'static str, &'static str) {
         match self {
-            Part::Site => ("/v1/configuration/sites/{address}", "Site"),
-            Part::Route => ("/v1/configuration/sites/{address}/routes/{index}", "Route"),
-            Part::Pool => ("/v1/configuration/pools/{name}", "Pool"),
-            Part::Server => ("/v1/configuration/pools/{name}/servers/{address}", "Server"),
-            Part::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
-            Part::Tcp => ("/v1/configuration/tcp/{address}", "Tcp"),
-            Part::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
+            SettingsPart::Site => ("/v1/configuration/sites/{address}", "Site"),
+            SettingsPart::Route => ("/v1/configuration/sites/{address}/routes/{index}", "Route"),
+            SettingsPart::Pool => ("/v1/configuration/pools/{name}", "Pool"),
+            SettingsPart::Server => ("/v1/configuration/pools/{name}/servers/{address}", "Server"),
+            SettingsPart::Listener => ("/v1/configuration/listeners/{address}", "Listener"),
+            SettingsPart::Tcp => ("/v1/configuration/tcp/{address}", "Tcp"),
+            SettingsPart::Setting => ("/v1/configuration/settings/{directive}", "Setting"),
         }
     }
 
     fn target(self, parameters: &Parameters) -> Result<Target, Problem> {
         let text = |name| parameters.text(name);
         Ok(match self {
-            Part::Site => Target::Site { address: text("address") },
-            Part::Route => Target::Route { site: text("address"), index: position(&text("index"))? },
-            Part::Pool => Target::Pool { name: text("name") },
-            Part::Server => Target::Server { pool: text("name"), address: text("address") },
-            Part::Listener => Target::Listener { address: text("address") },
-            Part::Tcp => Target::Tcp { address: text("address") },
-            Part::Setting => Target::Top { directive: text("directive") },
+            SettingsPart::Site => Target::Site { address: text("address") },
+            SettingsPart::Route => Target::Route { site: text("address"), index: position(&text("index"))? },
+            SettingsPart::Pool => Target::Pool { name: text("name") },
+            SettingsPart::Server => Target::Server { pool: text("name"), address: text("address") },
+            SettingsPart::Listener => Target::Listener { address: text("address") },
+            SettingsPart::Tcp => Target::Tcp { address: text("address") },
+            SettingsPart::Setting => Target::Top { directive: text("directive") },
         })
     }
 }
@@ -122,7 +130,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         Endpoint::reading("/v1/configuration/schema", "configurationSchema", part, || get(schema))
             .about("JSON Schema of the configuration."),
     ];
-    for (part, handlers) in Part::ALL.into_iter().zip(BY_PART) {
+    for (part, handlers) in SettingsPart::ALL.into_iter().zip(BY_PART) {
         endpoints.extend(endpoints_of(part, handlers));
     }
     for (many, handler) in Many::ALL.into_iter().zip(ADD) {
@@ -132,7 +140,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-fn endpoints_of(part_of: Part, [read, put, patch, remove]: [Handler; 4]) -> [Endpoint; 4] {
+fn endpoints_of(part_of: SettingsPart, [read, put, patch, remove]: [Handler; 4]) -> [Endpoint; 4] {
     let (path, name) = part_of.place();
     [
         Endpoint::reading(path, "", part, read)
@@ -158,15 +166,15 @@ type Handler = fn() -> MethodRouter<ControlHandle>;
 
 macro_rules! handlers_of {
     ($($part:ident)*) => { [$( [
-        || get(|handle, parameters| read_part(handle, parameters, Part::$part)),
-        || put(|handle, parameters, expected, query, body| put_part(handle, parameters, expected, query, body, Part::$part)),
-        || patch(|handle, parameters, expected, query, body| patch_part(handle, parameters, expected, query, body, Part::$part)),
-        || delete(|handle, parameters, expected, query| remove_part(handle, parameters, expected, query, Part::$part)),
+        || get(|handle, parameters| read_part(handle, parameters, SettingsPart::$part)),
+        || put(|handle, parameters, expected, query, body| put_part(handle, parameters, expected, query, body, SettingsPart::$part)),
+        || patch(|handle, parameters, expected, query, body| patch_part(handle, parameters, expected, query, body, SettingsPart::$part)),
+        || delete(|handle, parameters, expected, query| remove_part(handle, parameters, expected, query, SettingsPart::$part)),
     ] ),*] };
 }
 
-/// Functions without captures, as the table of addresses wants them: a set for each part, in the order of `Part::ALL`.
-const BY_PART: [[Handler; 4]; Part::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Setting);
+/// Functions without captures, as the table of addresses wants them: a set for each part, in the order of `SettingsPart::ALL`.
+const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Setting);
 
 macro_rules! adding_to {
     ($($many:ident)*) => { [$(
@@ -186,7 +194,7 @@ async fn schema() -> Answer {
     json(&tidegate_config::schema())
 }
 
-async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, part: Part) -> Answer {
+async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, part: SettingsPart) -> Answer {
     let target = part.target(&parameters)?;
     let (tag, value) = ask(&handle, move |control| (control.tag(), control.part_json(&target))).await?;
     tagged(&value.map_err(|fault| of_change(&fault))?, tag)
@@ -198,7 +206,7 @@ async fn put_part(
     expected: Expected,
     query: Query,
     Body(value): Body,
-    part: Part,
+    part: SettingsPart,
 ) -> Answer {
     let target = part.target(&parameters)?;
     edit(&handle, Edit::Put(target, value), "replaced", expected, query).await
@@ -210,7 +218,7 @@ async fn patch_part(
     expected: Expected,
     query: Query,
     Body(value): Body,
-    part: Part,
+    part: SettingsPart,
 ) -> Answer {
     let target = part.target(&parameters)?;
     edit(&handle, Edit::Patch(target, value), "changed", expected, query).await
@@ -221,7 +229,7 @@ async fn remove_part(
     parameters: Parameters,
     expected: Expected,
     query: Query,
-    part: Part,
+    part: SettingsPart,
 ) -> Answer {
     let target = part.target(&parameters)?;
     edit(&handle, Edit::Remove(target), "removed", expected, query).await

@@ -22,7 +22,7 @@ use tidegate_control::ControlHandle;
 pub struct Endpoint {
     pub verb: Verb,
     pub path: &'static str,
-    /// Its name in the document.
+    /// The endpoint's name in the document.
     pub id: Cow<'static, str>,
     pub summary: &'static str,
     pub query: &'static [Parameter],

@@ -44,7 +44,7 @@ object! {
         /// As `Surrogate-Key` or `Cache-Tag` of the answers had them.
         pub tags: Option<Vec<String>>,
         pub all: Option<bool>,
-        /// It becomes stale instead, and is asked about when it is wanted again.
+        /// Whether what is kept becomes stale instead, and is asked about when it is wanted again.
         pub soft: Option<bool>,
     }
 }

@@ -50,7 +50,7 @@ words! {
         Late = "late",
         /// By us, or so says the OCSP responder. It is served until there is another.
         Revoked = "revoked",
-        /// Its time is over, and it is served all the same.
+        /// The certificate's time is over, and it is served all the same.
         Expired = "expired",
         /// There is none; the internal CA stands in.
         Missing = "missing",

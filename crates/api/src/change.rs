@@ -41,7 +41,7 @@ object! {
 object! {
     /// What a configuration would change.
     pub struct Planned {
-        /// That runs.
+        /// The generation that runs.
         pub generation: u64,
         pub plan: Plan,
         /// As text with its lines; empty when there are none.
@@ -62,7 +62,7 @@ object! {
 object! {
     /// What became of a change.
     pub struct Applied {
-        /// That runs now.
+        /// The generation that runs now.
         pub generation: u64,
         /// False when the configuration says what the running one says.
         pub changed: bool,

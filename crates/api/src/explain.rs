@@ -118,7 +118,7 @@ object! {
 
 object! {
     pub struct ExplainedRoute {
-        /// Its place in the site, from 1.
+        /// The route's place in the site, from 1.
         pub rank: usize,
         pub title: String,
         pub steps: Vec<ExplainedStep>,

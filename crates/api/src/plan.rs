@@ -62,7 +62,7 @@ object! {
 
 object! {
     pub struct SiteChange {
-        /// Its first address.
+        /// The site's first address.
         pub site: String,
         pub change: ChangeKind,
         pub effect: Effect,
@@ -76,7 +76,7 @@ object! {
 
 object! {
     pub struct RouteChange {
-        /// Its place in the site, from 1.
+        /// The route's place in the site, from 1.
         pub rank: usize,
         pub title: String,
         pub change: ChangeKind,
@@ -96,7 +96,7 @@ words! {
     pub enum LineKind {
         Added = "added",
         Removed = "removed",
-        /// It reads the same, because what is different is a secret.
+        /// The line reads the same, because what is different is a secret.
         Hidden = "hidden",
     }
 }

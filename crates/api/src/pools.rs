@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 object! {
     /// Every pool.
     pub struct Pools {
-        /// That runs.
+        /// The generation that runs.
         pub generation: u64,
         pub pools: Vec<Pool>,
     }
@@ -90,19 +90,19 @@ words! {
     /// Whether a server gets requests.
     pub enum ServerState {
         Serving = "serving",
-        /// Its health checks have not found out yet.
+        /// The server's health checks have not found out yet.
         Unknown = "unknown",
-        /// It came into use a while ago, and gets a part of its share.
+        /// The server came into use a while ago, and gets a part of its share.
         Starting = "starting",
         /// Taken out of use by somebody.
         Draining = "draining",
         /// Whoever named it says that it is going away.
         Leaving = "leaving",
-        /// Its health checks fail, or its name has no address.
+        /// The server's health checks fail, or its name has no address.
         Down = "down",
-        /// It failed requests too often.
+        /// The server failed requests too often.
         Ejected = "ejected",
-        /// It could not be reached a moment ago, or asked for a pause.
+        /// The server could not be reached a moment ago, or asked for a pause.
         Resting = "resting",
     }
 }

@@ -24,6 +24,7 @@ mod syntax;
 mod table;
 mod units;
 pub mod writing;
+mod written_line;
 
 pub use diagnostics::{Diagnostic, FileId, Label, Location, Severity, SourceFile, Sources, render};
 pub use document::{ChangedFile, Edit, EditError, EditFault, List, Target, apply_edits, read_target, to_json, to_kdl};

@@ -189,7 +189,7 @@ pub fn load_path(path: &Path) -> Loaded {
     load_path_again(path, MainFile::AnyKind, &mut LoadMemory::default())
 }
 
-/// The same, at the cost of what has changed since the last load with this memory.
+/// Loads again, at the cost of what has changed since the last load with this memory.
 pub fn load_path_again(path: &Path, kind: MainFile, memory: &mut LoadMemory) -> Loaded {
     let mut loader = Loader::new(&Environment::Process, memory);
     let nodes = loader.read_main(path, kind);
@@ -201,7 +201,7 @@ pub fn load_text(name: &str, text: &str, base_dir: &Path) -> Loaded {
     load_with(name, text, base_dir, &Environment::Process)
 }
 
-/// The same, at the cost of what has changed since the last load with this memory.
+/// Loads again, at the cost of what has changed since the last load with this memory.
 pub fn load_text_again(name: &str, text: &str, base_dir: &Path, memory: &mut LoadMemory) -> Loaded {
     load_with_again(name, text, base_dir, &Environment::Process, memory)
 }
@@ -211,7 +211,7 @@ pub fn load_with(name: &str, text: &str, base_dir: &Path, environment: &Environm
     load_with_again(name, text, base_dir, environment, &mut LoadMemory::default())
 }
 
-/// The same, at the cost of what has changed since the last load with this memory; the environment may be another one.
+/// Loads again, at the cost of what has changed since the last load with this memory; the environment may be another one.
 pub fn load_with_again(name: &str, text: &str, base_dir: &Path, environment: &Environment, memory: &mut LoadMemory) -> Loaded {
     let mut loader = Loader::new(environment, memory);
     loader.written.files.push((PathBuf::from(name), PathBuf::from(name)));
@@ -539,7 +539,7 @@ const PARALLEL_MIN: usize = 1_024;
 
 /// What a line at the top level adds when it is looked at by itself.
 enum Apart<'t> {
-    /// It is about the whole.
+    /// The diagnostic is about the whole.
     Not,
     AsBefore(&'t Lowered),
     /// Together with whether that follows from its text alone.

@@ -98,7 +98,7 @@ pub fn lines<'n>(lowering: &mut Lowering<'_>, nodes: &'n [Node], place: Place) -
 /// Where the directives of a block that may be there once were written.
 pub type Seen = BTreeMap<&'static str, Location>;
 
-/// One of those lines.
+/// Reads a node as the line of a directive that may stand at this place.
 pub fn line<'n>(lowering: &mut Lowering<'_>, node: &'n Node, place: Place, seen: &mut Seen) -> Option<Line<'n>> {
     let Some(directive) = directives::find(&node.name.text, place) else {
         lowering.report(unknown_word(node, place));

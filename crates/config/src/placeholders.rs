@@ -233,7 +233,7 @@ fn split(raw: &str, braces: Braces) -> Vec<Piece<'_>> {
 
 enum Early {
     Filled(String),
-    /// It was reported.
+    /// The fault was reported.
     Failed,
     /// Not one that is filled in when the file is read.
     No,

@@ -114,7 +114,7 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
     }
 }
 
-/// One of the names, or else a value of the kind, for what a [`Kind::ChoiceOr`] of the table describes.
+/// Reads one of the names, or else a value of the kind, for what a [`Kind::ChoiceOr`] of the table describes.
 pub fn read_choice_or(
     lowering: &mut Lowering<'_>,
     value: &Value,

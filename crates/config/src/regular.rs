@@ -33,12 +33,12 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
     read_bounded(open_regular(path)?)
 }
 
-/// The same of a file that somebody opened, without waiting for it.
+/// Reads a regular file that somebody opened, without waiting for it.
 pub fn read_opened(file: File) -> io::Result<String> {
     read_bounded(checked(file)?)
 }
 
-/// The same, whatever kind of file it is.
+/// Reads an open file up to the bound, whatever kind of file it is.
 pub fn read_bounded(file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;

@@ -75,7 +75,7 @@ impl Lowered {
         lowering.read_files.extend(self.read_files.iter().cloned());
     }
 
-    /// The same with places that count from the start of the piece; `None` when one lies outside of it.
+    /// What was lowered, with places that count from the start of the piece; `None` when one lies outside of it.
     pub fn relative(mut self, placement: Placement) -> Option<Lowered> {
         let diagnostics = &mut self.diagnostics;
         let labels = diagnostics.iter_mut().flat_map(|one| std::iter::once(&mut one.primary).chain(&mut one.labels));

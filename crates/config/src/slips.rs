@@ -10,7 +10,7 @@ use tidegate_model::Placeholder;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slip {
     pub fault: Fault,
-    /// It is KDL, and cannot be meant: `proxy http://host` hands the request to `http:`, with a comment behind.
+    /// Whether the text is KDL, and cannot be meant: `proxy http://host` hands the request to `http:`, with a comment behind.
     pub is_kdl: bool,
 }
 

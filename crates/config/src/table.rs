@@ -135,7 +135,7 @@ pub struct Property {
 }
 
 impl Property {
-    /// One that may be given once.
+    /// A property that may be given once.
     pub const fn once(name: &'static str, kind: Kind, summary: &'static str) -> Property {
         Property { name, kind, repeat: Repeat::Once, summary }
     }
@@ -153,7 +153,7 @@ pub enum Block {
 pub enum Kind {
     /// Text of a form that the string describes, such as "an address".
     Text(&'static str),
-    /// The same, and never to be shown where the configuration is read as JSON.
+    /// Text that is never to be shown where the configuration is read as JSON.
     Secret(&'static str),
     /// Text with placeholders.
     Template(Stage),

@@ -55,7 +55,7 @@ pub fn probe(address: SocketAddr) -> io::Result<()> {
     on_this_machine(address, tokio_sock::probe)
 }
 
-/// One more socket on the address, beside those that share it already.
+/// Binds a further socket on the address, beside those that share it already.
 pub fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     on_this_machine(address, tokio_sock::bind)
 }

@@ -40,7 +40,7 @@ pub struct ApplyOptions {
 pub enum ChangeFault {
     /// Everything that is wrong with the text, rendered.
     Configuration(String),
-    /// It cannot run on this machine.
+    /// The configuration cannot run on this machine.
     Start(StartFault),
     /// Another change waits for its confirmation.
     AwaitsConfirmation {

@@ -81,7 +81,7 @@ pub struct News {
 }
 
 impl News {
-    /// The other is the newer.
+    /// Takes in other news, which are the newer.
     pub fn merge(&mut self, newer: &News) {
         self.found.extend(newer.found.clone());
         self.discovered.merge(&newer.discovered);
@@ -115,7 +115,7 @@ pub fn gather(
     gather_with(configuration, before, survivors, numbers, now, &News::default())
 }
 
-/// The same with what was found out meanwhile.
+/// Gathers and compiles with what was found out meanwhile.
 pub(crate) fn gather_with(
     configuration: Arc<Configuration>,
     before: Option<&Material>,
@@ -188,7 +188,7 @@ fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
 /// A pool with the servers that it is to have.
 struct WantedPool<'a> {
     pool: &'a Pool,
-    /// Those that are written, then those that were found; each once.
+    /// The servers that are written, then those that were found; each once.
     members: Vec<Member>,
     known: Option<Known<'a>>,
 }

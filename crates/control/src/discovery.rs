@@ -45,7 +45,7 @@ impl Discovered {
         }
     }
 
-    /// The other is the newer.
+    /// Takes in other answers, which are the newer.
     pub fn merge(&mut self, newer: &Discovered) {
         for (source, members) in &newer.0 {
             self.set(source, members.clone());

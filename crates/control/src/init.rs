@@ -83,7 +83,7 @@ impl Mailbox {
 
 const TOLD: [Told; 4] = [Told::Stop, Told::ReopenLogs, Told::Reload, Told::Upgrade];
 
-/// The same in all versions: a successor may be of a later one.
+/// The code of a message, which is the same in all versions: a successor may be of a later one.
 fn code(told: Told) -> u8 {
     match told {
         Told::Stop => b'S',

@@ -230,7 +230,7 @@ fn note_bound(bound: &Mutex<OnDemandBound>, name: &str) {
     }
 }
 
-/// It was in the way of this name, and is no more.
+/// Forgets a bound that was in the way of this name, and is no more.
 fn forget_bound(bound: &Mutex<OnDemandBound>, name: &str) {
     let mut bound = bound.lock().unwrap_or_else(PoisonError::into_inner);
     bound.reached.take_if(|(_, reached)| reached == name);

@@ -48,7 +48,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Those that have an address.
+/// Addresses of the names that have one.
 pub type Found = HashMap<Name, Vec<SocketAddr>>;
 
 /// Asks the system. Blocks for as long as its resolver does.

@@ -95,7 +95,7 @@ struct Sharing {
 enum Look {
     /// The keys are known, and none is missing.
     Complete,
-    /// One is, and somebody else makes it.
+    /// A key is due, and somebody else makes it.
     Busy,
 }
 

@@ -101,7 +101,7 @@ fn spread<P>(
 struct Asking {
     until: Instant,
     crowd_until: Option<Instant>,
-    /// Those that were asked and are no strangers.
+    /// How many were asked and are no strangers.
     peers: usize,
     strangers: usize,
 }
@@ -109,11 +109,11 @@ struct Asking {
 /// What a peer says to one question.
 enum Answer<T> {
     Given(T),
-    /// It can be asked for others.
+    /// The process can be asked for others.
     NotThese,
     /// Too many wait for it; it may be a stranger that sees to that, or have strangers that do.
     Crowded,
-    /// It is a stranger, hangs, is gone, or is nobody to talk to: it is not asked again.
+    /// The process is a stranger, hangs, is gone, or is nobody to talk to: it is not asked again.
     Nobody,
 }
 
@@ -411,7 +411,7 @@ mod tests {
         assert!(are_shared(network.path(), &[&own]).expect("a table"));
     }
 
-    /// Those that a socket can be offered to.
+    /// Processes that a socket can be offered to.
     #[derive(Clone, Copy)]
     enum Other {
         /// Takes whatever it is offered.

@@ -41,7 +41,7 @@ impl Inherited {
         Inherited(sockets)
     }
 
-    /// One that listens where the listener does.
+    /// Takes an inherited socket that listens where the listener does.
     fn take(&mut self, address: SocketAddr) -> Option<TcpListener> {
         let fits = |socket: &TcpListener| socket.local_addr().is_ok_and(|local| is_same_address(local, address));
         let position = self.0.iter().position(fits)?;

@@ -254,7 +254,7 @@ impl Control {
         }
     }
 
-    /// One that was obtained is obtained anew for each of its names, whatever its times say.
+    /// Has a revoked certificate that was obtained obtained anew for each of its names, whatever its times say.
     fn replace_revoked(&self, slot: &Arc<StapleSlot>) {
         let Some(engine) = self.issuance.engine() else { return };
         for name in self.tls.obtained.names_of(slot) {

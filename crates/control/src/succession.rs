@@ -104,7 +104,7 @@ impl std::error::Error for UpgradeFault {}
 /// What is heard of a successor.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// It accepts connections.
+    /// The successor accepts connections.
     Ready,
     NotReady(UpgradeFault),
 }
@@ -305,7 +305,7 @@ impl Control {
     }
 }
 
-/// One that has ended is not hurt.
+/// Kills a process; one that has ended is not hurt.
 fn kill(pid: u32) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         let _ = kill_process(pid, Signal::KILL);

@@ -34,7 +34,7 @@ struct WorkerThread {
 #[derive(Default)]
 pub struct Workers {
     running: Vec<WorkerThread>,
-    /// They take no new connections and end with their last one.
+    /// Workers that take no new connections and end with their last one.
     leaving: Vec<WorkerThread>,
 }
 

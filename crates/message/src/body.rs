@@ -18,7 +18,7 @@ pub enum BodyFault {
     Reset,
     /// The body of a request is not what its coding says.
     Coding,
-    /// It becomes far more than was sent.
+    /// The body, decoded, becomes far more than was sent.
     Bomb,
     /// What a FastCGI server sent is no answer.
     BadRecord,

@@ -22,11 +22,11 @@ const AGAIN_MAX: usize = 1;
 /// Whom to ask.
 pub struct Resolver {
     named: Option<SocketAddr>,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<KnownResolver>>,
 }
 
 /// The settings as they were read last. A new session has forgotten which of its servers are slow.
-struct Known {
+struct KnownResolver {
     /// `None` where a resolver is named.
     stamp: Option<Stamp>,
     session: Session,
@@ -70,7 +70,7 @@ impl Resolver {
         let before = known().as_ref().map(|known| (known.stamp, known.session.clone()));
         let now = match (self.named, before) {
             (Some(_), Some((_, session))) => return Ok(session),
-            (Some(address), None) => Known { stamp: None, session: Session::to(address)? },
+            (Some(address), None) => KnownResolver { stamp: None, session: Session::to(address)? },
             (None, before) => {
                 let stamp_before = before.as_ref().and_then(|(stamp, _)| *stamp);
                 let read = spawn_blocking(move || read_system(stamp_before)).await;
@@ -88,14 +88,14 @@ impl Resolver {
 }
 
 /// Nothing where the file is the one that was read before.
-fn read_system(stamp_before: Option<Stamp>) -> Result<Option<Known>, ResolverFault> {
+fn read_system(stamp_before: Option<Stamp>) -> Result<Option<KnownResolver>, ResolverFault> {
     let metadata = std::fs::metadata(PATH).map_err(|error| ResolverFault::Unreadable(error.to_string()))?;
     let stamp = Some(Stamp::of(&metadata));
     if stamp == stamp_before {
         return Ok(None);
     }
     let (config, options) = system_conf::read_system_conf().map_err(|error| ResolverFault::Unreadable(error.to_string()))?;
-    Ok(Some(Known { stamp, session: Session::of(config, options)? }))
+    Ok(Some(KnownResolver { stamp, session: Session::of(config, options)? }))
 }
 
 impl Session {

@@ -28,11 +28,11 @@ pub struct Roots(Source);
 
 enum Source {
     System(OnceLock<Arc<ClientConfig>>),
-    File { path: PathBuf, known: Arc<Mutex<Known>> },
+    File { path: PathBuf, known: Arc<Mutex<KnownRoots>> },
 }
 
 /// A file as it was read last.
-struct Known {
+struct KnownRoots {
     stamp: Stamp,
     config: Arc<ClientConfig>,
 }
@@ -85,7 +85,7 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-fn current(path: &Path, known: &Mutex<Known>) -> Result<Arc<ClientConfig>, OutboundFault> {
+fn current(path: &Path, known: &Mutex<KnownRoots>) -> Result<Arc<ClientConfig>, OutboundFault> {
     let now = std::fs::metadata(path).map(|metadata| Stamp::of(&metadata)).map_err(|error| unusable(path, error.to_string()))?;
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if known.stamp != now {
@@ -94,7 +94,7 @@ fn current(path: &Path, known: &Mutex<Known>) -> Result<Arc<ClientConfig>, Outbo
     Ok(known.config.clone())
 }
 
-fn read(path: &Path) -> Result<Known, OutboundFault> {
+fn read(path: &Path) -> Result<KnownRoots, OutboundFault> {
     let fault = |problem: String| unusable(path, problem);
     let file = File::open(path).map_err(|error| fault(error.to_string()))?;
     let metadata = file.metadata().map_err(|error| fault(error.to_string()))?;
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<Known, OutboundFault> {
         return Err(fault("it holds no `-----BEGIN CERTIFICATE-----` block".to_owned()));
     }
     let config = build(Arc::new(roots)).map_err(fault)?;
-    Ok(Known { stamp: Stamp::of(&metadata), config })
+    Ok(KnownRoots { stamp: Stamp::of(&metadata), config })
 }
 
 fn unusable(path: &Path, problem: String) -> OutboundFault {

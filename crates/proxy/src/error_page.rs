@@ -70,7 +70,7 @@ impl<S: Sock> Request<'_, S> {
         Ok(drain(body).await)
     }
 
-    /// The same, where nothing of an upstream's has to be read.
+    /// Sends the page in place of an answer of which nothing has to be read.
     pub(crate) async fn send_page_instead(&mut self, route: &CompiledRoute, page: &CompiledErrorPage) -> Result<(), Failure> {
         let error = ErrorFacts { status: self.response.status, reason: "", sentence: "" };
         let mut buffer: Lease<Vec<u8>> = Lease::take();

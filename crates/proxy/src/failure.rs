@@ -14,14 +14,14 @@ pub enum ClientFault {
     Gone,
     BodyTooSlow,
     BodyTooLarge,
-    /// Its length has to be known before it is passed on, and it is too long to be found out.
+    /// The body's length has to be known before it is passed on, and it is too long to be found out.
     LengthUnstated,
     BadBody(BodyError),
-    /// It is not what its `Content-Encoding` says.
+    /// The body is not what its `Content-Encoding` says.
     BadCoding,
     /// Decoded, it becomes far more than was sent.
     Bomb,
-    /// It did not take the answer for as long as a client may stall.
+    /// The client did not take the answer for as long as it may stall.
     WriteStalled,
 }
 

@@ -280,7 +280,7 @@ struct FileBody {
     file: File,
     pieces: std::vec::IntoIter<Piece>,
     current: Option<Part>,
-    /// Its file system cannot send it by itself.
+    /// Whether the file's file system cannot send it by itself.
     must_be_read: bool,
 }
 

@@ -40,7 +40,7 @@ pub enum Answer {
     TlsChallenge(Arc<ServerConfig>),
     /// There is none, and there will be none.
     No,
-    /// It may be there later.
+    /// What was asked for may be there later.
     NotNow,
 }
 

@@ -51,7 +51,7 @@ pub struct ListenerState<S: Sock> {
 pub enum Greeted {
     Name(Box<str>),
     NoName,
-    /// It is not TLS, or nobody looked.
+    /// The connection is not TLS, or nobody looked.
     Otherwise,
 }
 
@@ -81,7 +81,7 @@ impl PassedOn {
     }
 }
 
-/// Its place in the list of its listener; it leaves when dropped.
+/// The place of a passed connection in the list of its listener; it leaves when dropped.
 pub struct RegisteredPass<S: Sock> {
     listener: Rc<ListenerState<S>>,
     key: usize,
@@ -262,7 +262,7 @@ impl<S: Sock> ListenerState<S> {
         self.last.borrow().clone()
     }
 
-    /// It is not in the configuration any more: its connections keep the last snapshot that had it.
+    /// Notes that the listener is not in the configuration any more: its connections keep the last snapshot that had it.
     pub fn leave_configuration(&self, last: Rc<WorkerSnapshot<S>>, position: usize) {
         *self.last.borrow_mut() = Some((last, position));
     }

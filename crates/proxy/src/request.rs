@@ -79,7 +79,7 @@ pub struct Request<'c, S: Sock> {
     pub pool: Option<Rc<WorkerPool<S>>>,
     /// Which of the route's upstreams that is.
     pub upstream: usize,
-    /// Those that are to be made of it.
+    /// Copies that are to be made of the request.
     pub copies: Option<Box<Copies<S>>>,
     pub(crate) mark: Rc<GenerationMark>,
     pub record: Record,
@@ -88,9 +88,9 @@ pub struct Request<'c, S: Sock> {
     pub try_until: Option<Instant>,
     /// What the cache wants of the answer.
     pub(crate) caching: Option<Box<Caching>>,
-    /// Those of the pool, and where the route says otherwise, its.
+    /// Time-outs of the pool, and where the route says otherwise, its.
     pub timeouts: Timeouts,
-    /// It was brought to its end, good or bad.
+    /// Whether the request was brought to its end, good or bad.
     ended: bool,
 }
 
@@ -218,7 +218,7 @@ impl<'c, S: Sock> Request<'c, S> {
         (request, (snapshot, listener))
     }
 
-    /// One that no client has sent: with the head of another, as its steps have left it. Nothing of it is logged or counted but with its pool.
+    /// A request that no client has sent: with the head of another, as its steps have left it. Nothing of it is logged or counted but with its pool.
     pub(crate) fn in_background(
         connection: &'c Rc<Connection<S>>,
         settings: Settings,
@@ -399,7 +399,7 @@ impl<'c, S: Sock> Request<'c, S> {
         self.answer_refusal_with(refusal, &[]).await
     }
 
-    /// The same, with fields that such an answer has.
+    /// Answers with a refusal, and with fields that such an answer has.
     pub(crate) async fn answer_refusal_with(&mut self, refusal: Refusal, fields: &[(&str, Cow<'_, str>)]) -> Result<(), Failure> {
         self.record.refused(refusal);
         self.connection.note_refusal(refusal, self.client_ip);

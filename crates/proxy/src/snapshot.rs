@@ -101,7 +101,7 @@ impl Listener {
 }
 
 pub struct CompiledSite {
-    /// Its first address, as metrics and logs name it.
+    /// The site's first address, as metrics and logs name it.
     pub name: Arc<str>,
     /// What its requests are decided by.
     pub rules: SiteRules,
@@ -171,7 +171,7 @@ pub struct CompiledRoute {
     pub mirrors: Box<[CompiledMirror]>,
     /// For a route that keeps answers of its upstream.
     pub cache: Option<Box<RouteCache>>,
-    /// Its own, and behind them the site's.
+    /// The route's own error pages, and behind them the site's.
     pub error_pages: ErrorPages,
     /// For a route with a `basic-auth`.
     pub users: Option<Arc<UserList>>,

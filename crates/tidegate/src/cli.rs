@@ -74,7 +74,7 @@ pub enum Command {
         /// The configuration; `-` reads standard input.
         #[arg(value_name = "FILE", default_value = DEFAULT_CONFIG)]
         file: PathBuf,
-        /// The same, as `run` has it.
+        /// The configuration, named as for `run`.
         #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
@@ -254,7 +254,7 @@ pub struct Reach {
     pub token_file: Option<PathBuf>,
 }
 
-/// The same, for commands that take no configuration of their own.
+/// Which running process is asked, for commands that take no configuration of their own.
 #[derive(Args)]
 pub struct Running {
     /// The configuration whose `admin` is asked. By default the installed one, where there is one.

@@ -23,7 +23,7 @@ pub struct Begun<S: Sock> {
 pub struct Whole<'r> {
     pub head: &'r RequestHead,
     pub body: &'r [u8],
-    /// Its head says so; then it has no body.
+    /// Whether the head says that the body is chunked; then it has none.
     pub is_chunked: bool,
     pub wants_trailers: bool,
     pub need: Need,

@@ -16,7 +16,7 @@ pub struct CompiledPool {
     pub name: PoolName,
     /// As it is written.
     pub model: Pool,
-    /// Those that are written, and behind them those that were found.
+    /// Servers that are written, and behind them those that were found.
     pub servers: Vec<CompiledServer>,
     /// For `balance "hash"`.
     pub hash: Option<CompiledHash>,
@@ -92,7 +92,7 @@ pub struct CompiledServer {
     pub addresses: Vec<SocketAddr>,
     /// The name to ask for and to verify; `None` speaks plain text.
     pub tls_name: Option<ServerName<'static>>,
-    /// It stands where this proxy stands, or nobody said where that is.
+    /// Whether the server stands where this proxy stands, or nobody said where that is.
     pub is_local: bool,
     /// What a sticky cookie says that names it.
     pub cookie_value: Option<Arc<str>>,

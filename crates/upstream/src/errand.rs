@@ -39,7 +39,7 @@ pub struct Failed<F> {
     /// The connection that it was made on.
     pub was: Was,
     pub position: usize,
-    /// Its place, for another attempt at the same server.
+    /// The attempt's permit, for another attempt at the same server.
     pub room: Option<Room>,
 }
 

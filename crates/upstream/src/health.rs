@@ -10,7 +10,7 @@ use tidegate_balancing::{Standing as Tier, outlier, slow_start};
 pub enum Checked {
     /// Nobody asks it.
     Unasked,
-    /// It has not answered for the first time.
+    /// The server has not answered for the first time.
     Unknown,
     Up,
     Down,
@@ -34,7 +34,7 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Usage {
     InUse,
-    /// It gets no requests until then; the first one after that finds out how it is.
+    /// The server gets no requests until then; the first one after that finds out how it is.
     Out {
         cause: Cause,
         until: Ticks,
@@ -51,9 +51,9 @@ enum Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Unreachable,
-    /// It asked for a pause.
+    /// The server asked for a pause.
     Paused,
-    /// Its requests failed.
+    /// The server's requests failed.
     Ejected,
 }
 
@@ -215,17 +215,17 @@ pub enum Why {
     Leaving,
     /// Health checks fail.
     Down,
-    /// It is not known yet whether it is well.
+    /// Whether the server is well is not known yet.
     Unknown,
     /// For its failures; tried again after so long.
     Ejected(Duration),
-    /// It could not be reached a moment ago; tried again after so long.
+    /// The server could not be reached a moment ago; tried again after so long.
     Unreachable(Duration),
-    /// It asked for a pause; tried again after so long.
+    /// The server asked for a pause; tried again after so long.
     Paused(Duration),
     /// One request finds out whether it is well again.
     Probed,
-    /// It gets so many 256ths of its share.
+    /// The server gets so many 256ths of its share.
     Starting(u32),
 }
 
@@ -318,17 +318,17 @@ impl Health {
         self.word.load(Ordering::Relaxed) >> CAUSE_SHIFT & 3 != 0
     }
 
-    /// One more failure; how many there are in a row.
+    /// Notes a failure; gives how many there are in a row.
     pub fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// It could not be reached: no request until then, unless no other server can be used.
+    /// Notes that the server could not be reached: no request for so long, unless no other can be used.
     pub fn back_off(&self, now: Instant, pause: Duration) {
         self.leave_out(Cause::Unreachable, self.elapsed(now).saturating_add(pause));
     }
 
-    /// It asked for a pause of that length.
+    /// Notes that the server asked for a pause of that length.
     pub fn pause(&self, now: Instant, pause: Duration) {
         self.leave_out(Cause::Paused, self.elapsed(now).saturating_add(pause));
     }
@@ -376,7 +376,7 @@ impl Health {
         let _ = self.change(|state| Some(State { is_drained, ..state }));
     }
 
-    /// It gets no new requests, and no connection in advance.
+    /// Whether the server gets no new requests, and no connection in advance.
     pub fn is_closed(&self) -> bool {
         self.word.load(Ordering::Relaxed) & (DRAINED | LEAVING) != 0
     }

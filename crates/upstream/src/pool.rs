@@ -134,7 +134,7 @@ impl Drop for Queued {
 
 /// What the configuration says of a server, as far as its choice depends on it.
 #[derive(Debug, Default)]
-struct Terms {
+struct ChoiceTerms {
     /// Nothing below has a say: one look for each server and request.
     are_plain: Cell<bool>,
     slow_start: Cell<Duration>,
@@ -142,7 +142,7 @@ struct Terms {
     has_address: Cell<bool>,
 }
 
-impl Terms {
+impl ChoiceTerms {
     fn set(&self, slow_start: Duration, bounds: Bounds, has_address: bool) {
         self.are_plain.set(slow_start.is_zero() && !bounds.counts_requests() && has_address);
         self.slow_start.set(slow_start);
@@ -162,7 +162,7 @@ pub struct Server<S: Sock> {
     pub h2: H2Connections,
     pub shared: Arc<ServerShared>,
     pool_shared: Arc<PoolShared>,
-    terms: Terms,
+    terms: ChoiceTerms,
     /// What was learnt of how many requests it can have in flight; looked at where the pool asks for that.
     pub adaptive: adaptive::Limit,
     worker: usize,
@@ -170,7 +170,7 @@ pub struct Server<S: Sock> {
     pub warming: Warming,
     /// The position among the addresses to try first.
     pub address_turn: Cell<usize>,
-    /// It is in no pool any more: nothing is kept for it.
+    /// Whether the server is in no pool any more: nothing is kept for it.
     gone: Cell<bool>,
     metrics: Arc<PoolMetrics>,
 }
@@ -270,7 +270,7 @@ impl<S: Sock> Server<S> {
             h2: H2Connections::default(),
             shared: compiled.shared.clone(),
             pool_shared: pool.shared.clone(),
-            terms: Terms::default(),
+            terms: ChoiceTerms::default(),
             adaptive: adaptive::Limit::new(pool.model.bounds.adaptive.unwrap_or_default()),
             worker: of.worker,
             own_metrics: of.registry.server(of.worker, &pool.name.0, &compiled.authority),

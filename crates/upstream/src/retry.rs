@@ -19,7 +19,7 @@ const REPAIRS_MAX: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Was {
     Fresh,
-    /// It had served a request before.
+    /// The connection had served a request before.
     Pooled,
     /// HTTP/2, with the requests of others.
     Shared,
@@ -121,7 +121,7 @@ impl Tries {
 pub struct Terms<'a> {
     /// None: at one server only.
     pub retry: Option<&'a Retry>,
-    /// It does the same when done twice.
+    /// Whether the request does the same when done twice.
     pub is_idempotent: bool,
     /// All of it is still there, and nothing of an answer went anywhere.
     pub is_whole: bool,

@@ -124,7 +124,7 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// It asked not to be asked for a while. Not granted when too many others are out already: a pool that is overloaded as a whole would leave
+    /// The server asked not to be asked for a while. Not granted when too many others are out already: a pool that is overloaded as a whole would leave
     /// all its requests to its last servers.
     fn pause(&self, pause: Duration) {
         let (health, now) = (&self.server().shared.health, rt::now());
@@ -174,7 +174,7 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// It was asked first, and the server that was asked after it has answered. `silent` is how long it had said nothing by then, `other` what the
+    /// The server was asked first, and the one that was asked after it has answered. `silent` is how long it had said nothing by then, `other` what the
     /// other took. A server that hangs would never fail otherwise, since no request waits for its end; one that is only a little slower has done
     /// nothing wrong.
     pub fn overtaken(&self, silent: Duration, other: Duration) {

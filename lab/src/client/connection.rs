@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use crate::client::body::Expected;
 use crate::client::failure::Failure;
-use crate::client::response::{Progress, Response};
+use crate::client::response::{Response, ResponseProgress};
 use crate::client::tls::Tls;
 use crate::net;
 
@@ -92,7 +92,7 @@ impl Connection {
         self.queue(request)?;
         poll_fn(|cx| self.poll_flush(cx)).await?;
         loop {
-            let mut progress = Ok(Progress::NeedMore);
+            let mut progress = Ok(ResponseProgress::NeedMore);
             let received = poll_fn(|cx| {
                 self.poll_receive(cx, &mut |bytes| {
                     if progress.is_ok() {
@@ -106,9 +106,9 @@ impl Connection {
                 other => other,
             })?;
             match progress? {
-                Progress::Complete { status, close } => return Ok(Exchanged { status, close }),
-                Progress::NeedMore if received > 0 => {}
-                Progress::NeedMore => {
+                ResponseProgress::Complete { status, close } => return Ok(Exchanged { status, close }),
+                ResponseProgress::NeedMore if received > 0 => {}
+                ResponseProgress::NeedMore => {
                     return match response.handle_end(expected)? {
                         Some(status) => Ok(Exchanged { status, close: true }),
                         None => Err(Failure::Closed { within_answer: !response.is_untouched() }),

@@ -16,7 +16,7 @@ pub struct Http1Client {
 
 struct Kept {
     connection: Connection,
-    /// It has brought an answer. On a connection that never has, a failure is a failure.
+    /// Whether the connection has brought an answer. On one that never has, a failure is a failure.
     has_answered: bool,
 }
 

@@ -35,7 +35,7 @@ pub enum Client {
 /// A right answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Answered {
-    /// It took a second sending, since the first met a connection that was just being closed.
+    /// Whether it took a second sending, since the first met a connection that was just being closed.
     pub sent_again: bool,
     /// This request made a connection of its own; whether it resumed a session.
     pub handshake: Option<bool>,

@@ -43,7 +43,7 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum ResponseProgress {
     NeedMore,
     Complete {
         status: u16,
@@ -85,15 +85,15 @@ impl Response {
     }
 
     /// Takes the next piece and compares it with what is expected.
-    pub fn handle(&mut self, mut bytes: &[u8], expected: &Expected) -> Result<Progress, BadResponse> {
+    pub fn handle(&mut self, mut bytes: &[u8], expected: &Expected) -> Result<ResponseProgress, BadResponse> {
         self.started |= !bytes.is_empty();
         while !bytes.is_empty() && self.state != State::Complete {
             bytes = self.advance(bytes, expected)?;
         }
         match self.state {
-            State::Complete if bytes.is_empty() => Ok(Progress::Complete { status: self.status, close: self.close }),
+            State::Complete if bytes.is_empty() => Ok(ResponseProgress::Complete { status: self.status, close: self.close }),
             State::Complete => Err(BadResponse::BytesAfterTheEnd),
-            _ => Ok(Progress::NeedMore),
+            _ => Ok(ResponseProgress::NeedMore),
         }
     }
 
@@ -282,17 +282,17 @@ impl std::error::Error for BadResponse {}
 mod tests {
     use super::*;
 
-    const RIGHT: Result<Progress, BadResponse> = Ok(Progress::Complete { status: 200, close: false });
+    const RIGHT: Result<ResponseProgress, BadResponse> = Ok(ResponseProgress::Complete { status: 200, close: false });
 
     /// The answer must be judged the same whole, byte by byte, and cut in two at every place.
-    fn check(answer: &str, expected: Result<Progress, BadResponse>) {
+    fn check(answer: &str, expected: Result<ResponseProgress, BadResponse>) {
         let body = Expected::new(b"hello world".to_vec());
         let bytes = answer.as_bytes();
         let mut cuts = vec![vec![bytes], bytes.chunks(1).collect()];
         cuts.extend((1..bytes.len()).map(|at| vec![&bytes[..at], &bytes[at..]]));
         for pieces in cuts {
             let mut response = Response::default();
-            let mut judged = Ok(Progress::NeedMore);
+            let mut judged = Ok(ResponseProgress::NeedMore);
             for piece in &pieces {
                 judged = response.handle(piece, &body);
                 if judged.is_err() {
@@ -314,10 +314,10 @@ mod tests {
         check("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world", RIGHT);
         check(
             "HTTP/1.1 200 \r\nConnection: Close\r\nContent-Length: 11\r\n\r\nhello world",
-            Ok(Progress::Complete { status: 200, close: true }),
+            Ok(ResponseProgress::Complete { status: 200, close: true }),
         );
-        check("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello worl", Ok(Progress::NeedMore));
-        check("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r", Ok(Progress::NeedMore));
+        check("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello worl", Ok(ResponseProgress::NeedMore));
+        check("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r", Ok(ResponseProgress::NeedMore));
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
         const HEAD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         check(&format!("{HEAD}b\r\nhello world\r\n0\r\n\r\n"), RIGHT);
         check(&format!("{HEAD}5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nTrailer: x\r\n\r\n"), RIGHT);
-        check(&format!("{HEAD}b\r\nhello world\r\n"), Ok(Progress::NeedMore));
+        check(&format!("{HEAD}b\r\nhello world\r\n"), Ok(ResponseProgress::NeedMore));
         check(&format!("{HEAD}b\r\nhello worldx\r\n"), Err(BadResponse::MalformedChunk));
         check(&format!("{HEAD}x\r\n"), Err(BadResponse::MalformedChunk));
         check(&format!("{HEAD}b\nhello world\r\n"), Err(BadResponse::MalformedChunk));
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn answers_with_another_status_are_read_to_their_end() {
-        let complete = |status| Ok(Progress::Complete { status, close: false });
+        let complete = |status| Ok(ResponseProgress::Complete { status, close: false });
         check("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\noops", complete(502));
         check("HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n", complete(503));
         check("HTTP/1.1 204 No Content\r\n\r\n", complete(204));
@@ -356,10 +356,13 @@ mod tests {
     fn a_body_may_end_with_the_stream() {
         let expected = Expected::new(b"hello world".to_vec());
         let mut response = Response::default();
-        assert_eq!(response.handle(b"HTTP/1.1 200 OK\r\n\r\nhello world", &expected), Ok(Progress::NeedMore));
+        assert_eq!(response.handle(b"HTTP/1.1 200 OK\r\n\r\nhello world", &expected), Ok(ResponseProgress::NeedMore));
         assert_eq!(response.handle_end(&expected), Ok(Some(200)));
         response.begin();
-        assert_eq!(response.handle(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhell", &expected), Ok(Progress::NeedMore));
+        assert_eq!(
+            response.handle(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhell", &expected),
+            Ok(ResponseProgress::NeedMore)
+        );
         assert_eq!(response.handle_end(&expected), Ok(None));
     }
 

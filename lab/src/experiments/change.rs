@@ -377,7 +377,7 @@ impl Subject {
         Ok(procfs::family_cpu_ns(root)? + procfs::ended_children_cpu_ns(std::process::id())?)
     }
 
-    /// Those that are there just now.
+    /// The processes that are there just now.
     fn processes(&self) -> Vec<ProcessId> {
         let root = self.running.process_id();
         root.and_then(|root| procfs::with_descendants(root).ok()).unwrap_or_default()

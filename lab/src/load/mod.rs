@@ -151,7 +151,7 @@ pub struct PhaseReport {
     pub received_bytes: u64,
     pub sent_bytes: u64,
     pub handshakes: u64,
-    /// Those of them that resumed a session.
+    /// Handshakes that resumed a session.
     pub resumed: u64,
     /// Of requests that were answered; `None` where there was none.
     pub latency_us: Option<Latency>,

@@ -48,7 +48,7 @@ impl Schedule {
         count
     }
 
-    /// Those that wait. At the end of the run they are the ones that were never sent.
+    /// Arrivals that wait. At the end of the run they are the ones that were never sent.
     pub fn waiting(&self) -> impl Iterator<Item = Instant> {
         self.waiting.iter().copied()
     }

@@ -23,7 +23,7 @@ const BACKEND: &str = "127.0.0.1:41003";
 /// What came of one configuration.
 pub enum Checked {
     Accepted,
-    /// It was filled in, but the peer has no check of its own.
+    /// The configuration was filled in, but the peer has no check of its own.
     FilledIn,
     Refused(String),
 }

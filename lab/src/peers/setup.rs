@@ -13,7 +13,7 @@ use crate::results::Flavour;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     pub flavour: Flavour,
-    /// One of `variants(kind, flavour)`; `None` where there are none.
+    /// A variant out of `variants(kind, flavour)`; `None` where there are none.
     pub variant: Option<String>,
     /// `None` leaves the number of worker threads to the peer.
     pub threads: Option<usize>,
@@ -97,7 +97,7 @@ pub struct Compression {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodecLevels {
     pub codec: Codec,
-    /// Those worth measuring, the fastest first; empty where the level cannot be set.
+    /// Levels worth measuring, the fastest first; empty where the level cannot be set.
     pub levels: &'static [u32],
 }
 

@@ -11,19 +11,19 @@ use serde_json::ser::Formatter;
 const DEPTH_MAX: usize = 6;
 
 #[derive(Default)]
-struct Lines {
+struct JsonLines {
     depth: usize,
     is_empty: bool,
 }
 
 pub fn text(value: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut bytes, Lines::default()))?;
+    value.serialize(&mut Serializer::with_formatter(&mut bytes, JsonLines::default()))?;
     bytes.push(b'\n');
     Ok(String::from_utf8(bytes).expect("serde_json writes UTF-8"))
 }
 
-impl Lines {
+impl JsonLines {
     fn begin<W: ?Sized + Write>(&mut self, writer: &mut W, sign: &[u8]) -> io::Result<()> {
         self.depth += 1;
         self.is_empty = true;
@@ -53,7 +53,7 @@ impl Lines {
     }
 }
 
-impl Formatter for Lines {
+impl Formatter for JsonLines {
     fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.begin(writer, b"[")
     }

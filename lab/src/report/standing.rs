@@ -36,7 +36,7 @@ pub struct Contender {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     Exact,
-    /// It was not brought to its limit, or not everything was counted: the true value is this or more.
+    /// The proxy was not brought to its limit, or not everything was counted: the true value is this or more.
     AtLeast,
     /// There is no sample, since something else was the limit: it may be anything.
     Withheld,

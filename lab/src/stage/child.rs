@@ -54,7 +54,7 @@ pub fn pinned(cores: &[usize], program: &Path) -> Result<Command, Error> {
     pinned_within(cores, None, program)
 }
 
-/// The same, as a member of a cgroup.
+/// A command pinned to cores, as a member of a cgroup.
 pub fn pinned_within(cores: &[usize], cgroup: Option<&Path>, program: &Path) -> Result<Command, Error> {
     let cores = cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let mut command = Command::new(std::env::current_exe()?);

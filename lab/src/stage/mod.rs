@@ -153,7 +153,7 @@ impl Stage {
         }
     }
 
-    /// The same for the processes of several instances; none is the backend alone.
+    /// Observes the processes of several instances; none is the backend alone.
     pub fn observe_processes(&self, proxies: &[ProcessId]) -> Result<Vec<String>, Error> {
         let list = |processes: &[ProcessId]| processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let mut observed = vec![format!("--observe=backend={}", list(&self.backend.processes()?))];

@@ -17,7 +17,7 @@ use crate::stage::child::{self, Child};
 const ATTACH_TIME: Duration = Duration::from_millis(300);
 
 /// Calls by name.
-pub type Counts = BTreeMap<String, u64>;
+pub type SyscallCounts = BTreeMap<String, u64>;
 
 /// Per request, in the steady state.
 #[derive(Debug, Clone, Serialize)]
@@ -32,13 +32,13 @@ pub fn is_available() -> bool {
     Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Counts the calls of `processes` while `load` runs.
+/// SyscallCounts the calls of `processes` while `load` runs.
 pub fn count(
     processes: &[ProcessId],
     cores: &[usize],
     folder: &Path,
     load: impl FnOnce() -> Result<u64, Error>,
-) -> Result<(Counts, u64), Error> {
+) -> Result<(SyscallCounts, u64), Error> {
     let table = folder.join("strace.table");
     let mut command = child::pinned(cores, Path::new("strace"))?;
     command.args(["-f", "-c", "-o"]).arg(&table);
@@ -55,7 +55,7 @@ pub fn count(
 }
 
 /// What the longer load made more than the shorter one, per request that it had more.
-pub fn per_request(shorter: &(Counts, u64), longer: &(Counts, u64)) -> SystemCalls {
+pub fn per_request(shorter: &(SyscallCounts, u64), longer: &(SyscallCounts, u64)) -> SystemCalls {
     let requests = longer.1.saturating_sub(shorter.1).max(1) as f64;
     let by_name: BTreeMap<String, f64> = longer
         .0
@@ -86,8 +86,8 @@ fn moves_bytes(call: &str) -> bool {
 }
 
 /// Lines of `% time, seconds, usecs/call, calls, [errors,] syscall`, between two rules of dashes.
-fn parse_table(text: &str) -> Counts {
-    let mut counts = Counts::new();
+fn parse_table(text: &str) -> SyscallCounts {
+    let mut counts = SyscallCounts::new();
     for line in text.lines().skip_while(|line| !line.starts_with("---")).skip(1).take_while(|line| !line.starts_with("---")) {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
         if let [_, _, _, calls, .., name] = words[..]
@@ -118,7 +118,7 @@ strace: Process 12 attached
     fn the_table_is_read() {
         let expected = [("sendto", 40000), ("recvfrom", 40064), ("epoll_wait", 5000)];
         assert_eq!(parse_table(TABLE), expected.map(|(name, calls)| (name.to_owned(), calls)).into());
-        assert_eq!(parse_table(""), Counts::new());
+        assert_eq!(parse_table(""), SyscallCounts::new());
     }
 
     #[test]

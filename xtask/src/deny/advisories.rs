@@ -6,27 +6,27 @@ use crate::process::cargo;
 use serde_json::Value;
 use std::path::Path;
 
-pub enum Outcome {
+pub enum AdvisoriesOutcome {
     Checked(Vec<Finding>),
     /// With the reason.
     Skipped(String),
 }
 
-pub fn check(root: &Path) -> Result<Outcome, String> {
+pub fn check(root: &Path) -> Result<AdvisoriesOutcome, String> {
     if !cargo(&["audit", "--version"]).capture(root)?.status.success() {
-        return Ok(Outcome::Skipped("cargo-audit is not installed".into()));
+        return Ok(AdvisoriesOutcome::Skipped("cargo-audit is not installed".into()));
     }
     let output = cargo(&["audit", "--json"]).capture(root)?;
     Ok(read_report(&String::from_utf8_lossy(&output.stdout), &String::from_utf8_lossy(&output.stderr)))
 }
 
 /// The report is JSON; anything else means that there was no database to report from.
-fn read_report(report: &str, complaints: &str) -> Outcome {
+fn read_report(report: &str, complaints: &str) -> AdvisoriesOutcome {
     let list =
         serde_json::from_str::<Value>(report).ok().and_then(|report| Some(report["vulnerabilities"]["list"].as_array()?.clone()));
     let Some(list) = list else {
         let last = complaints.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        return Outcome::Skipped(format!("cargo-audit gave no report: {}", last.trim()));
+        return AdvisoriesOutcome::Skipped(format!("cargo-audit gave no report: {}", last.trim()));
     };
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let finding = |entry: &Value| {
@@ -38,17 +38,17 @@ fn read_report(report: &str, complaints: &str) -> Outcome {
             format!("{name} {version}: {} {}", text(&advisory["id"]), text(&advisory["title"])),
         )
     };
-    Outcome::Checked(list.iter().map(finding).collect())
+    AdvisoriesOutcome::Checked(list.iter().map(finding).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, read_report};
+    use super::{AdvisoriesOutcome, read_report};
 
     fn check(report: &str, complaints: &str, expected: &[&str]) {
         let seen = match read_report(report, complaints) {
-            Outcome::Checked(findings) => findings.iter().map(ToString::to_string).collect(),
-            Outcome::Skipped(why) => vec![format!("skipped: {why}")],
+            AdvisoriesOutcome::Checked(findings) => findings.iter().map(ToString::to_string).collect(),
+            AdvisoriesOutcome::Skipped(why) => vec![format!("skipped: {why}")],
         };
         assert_eq!(seen, expected, "for {report:?}");
     }

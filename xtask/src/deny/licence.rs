@@ -35,12 +35,12 @@ pub fn refusal(expression: &str) -> Option<String> {
         Ok(_) if parser.position < words.len() => {
             Some(format!("`{expression}` is no licence expression: unexpected `{}`", words[parser.position]))
         }
-        Ok(Verdict::Allowed) => None,
-        Ok(Verdict::Refused(names)) => Some(format!("`{}` is not allowed", names.join("`, `"))),
+        Ok(LicenceVerdict::Allowed) => None,
+        Ok(LicenceVerdict::Refused(names)) => Some(format!("`{}` is not allowed", names.join("`, `"))),
     }
 }
 
-enum Verdict {
+enum LicenceVerdict {
     Allowed,
     Refused(Vec<String>),
 }
@@ -52,35 +52,35 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn any_of(&mut self) -> Result<Verdict, String> {
+    fn any_of(&mut self) -> Result<LicenceVerdict, String> {
         let mut verdict = self.all_of()?;
         while self.take("OR") {
             verdict = match (verdict, self.all_of()?) {
-                (Verdict::Refused(mut left), Verdict::Refused(right)) => {
+                (LicenceVerdict::Refused(mut left), LicenceVerdict::Refused(right)) => {
                     left.extend(right);
-                    Verdict::Refused(left)
+                    LicenceVerdict::Refused(left)
                 }
-                (Verdict::Allowed, _) | (_, Verdict::Allowed) => Verdict::Allowed,
+                (LicenceVerdict::Allowed, _) | (_, LicenceVerdict::Allowed) => LicenceVerdict::Allowed,
             };
         }
         Ok(verdict)
     }
 
-    fn all_of(&mut self) -> Result<Verdict, String> {
+    fn all_of(&mut self) -> Result<LicenceVerdict, String> {
         let mut verdict = self.one()?;
         while self.take("AND") {
             verdict = match (verdict, self.one()?) {
-                (Verdict::Allowed, other) | (other, Verdict::Allowed) => other,
-                (Verdict::Refused(mut left), Verdict::Refused(right)) => {
+                (LicenceVerdict::Allowed, other) | (other, LicenceVerdict::Allowed) => other,
+                (LicenceVerdict::Refused(mut left), LicenceVerdict::Refused(right)) => {
                     left.extend(right);
-                    Verdict::Refused(left)
+                    LicenceVerdict::Refused(left)
                 }
             };
         }
         Ok(verdict)
     }
 
-    fn one(&mut self) -> Result<Verdict, String> {
+    fn one(&mut self) -> Result<LicenceVerdict, String> {
         if self.take("(") {
             self.depth += 1;
             if self.depth > DEPTH_MAX {
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         let allowed = ALLOWED.iter().any(|(name, _)| *name == licence)
             && exception.is_none_or(|exception| ALLOWED_EXCEPTIONS.contains(&exception));
         let name = exception.map_or(licence.to_owned(), |exception| format!("{licence} WITH {exception}"));
-        Ok(if allowed { Verdict::Allowed } else { Verdict::Refused(vec![name]) })
+        Ok(if allowed { LicenceVerdict::Allowed } else { LicenceVerdict::Refused(vec![name]) })
     }
 
     fn identifier(&mut self) -> Result<&'a str, String> {

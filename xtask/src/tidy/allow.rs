@@ -11,8 +11,9 @@ pub const MACHINE_PATH: &str = "machine-path";
 pub const NAME: &str = "name";
 pub const ROOM: &str = "room";
 pub const UNSAFE: &str = "unsafe";
+pub const WORDS: &str = "words";
 
-const RULES: &[&str] = &[FILE_LENGTH, FUNCTION_LENGTH, MACHINE_PATH, NAME, ROOM, UNSAFE];
+const RULES: &[&str] = &[FILE_LENGTH, FUNCTION_LENGTH, MACHINE_PATH, NAME, ROOM, UNSAFE, WORDS];
 /// Rules whose exceptions are up to a figure, which stands behind the place.
 const WITH_FIGURE: &[&str] = &[ROOM];
 
@@ -119,7 +120,7 @@ mod tests {
         check(
             "speed a.rs it is so very slow",
             &[
-                "allow.txt:1: allow-list: no rule `speed`; there are file-length, function-length, machine-path, name, room, unsafe",
+                "allow.txt:1: allow-list: no rule `speed`; there are file-length, function-length, machine-path, name, room, unsafe, words",
             ],
         );
         check(

@@ -5,7 +5,7 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::listener::show_network;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use ipnet::IpNet;
 use tidegate_model::Step;
 

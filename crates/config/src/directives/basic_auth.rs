@@ -4,7 +4,7 @@ use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
 use tidegate_passwords::{UserFault, Users};
 
@@ -67,7 +67,7 @@ pub static USER: Directive = Directive {
     lower: Lower::User(lower_user),
 };
 
-/// It stands in each refusal.
+/// The longest realm: it stands in each refusal.
 const REALM_BYTES_MAX: usize = 200;
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {

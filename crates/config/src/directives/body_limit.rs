@@ -3,7 +3,7 @@
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use crate::units::show_size;
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::Step;
 
 pub static BODY_LIMIT: Directive = Directive {

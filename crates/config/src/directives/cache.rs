@@ -6,7 +6,7 @@ use crate::directives::listener::show_network;
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units::parse_duration;
-use crate::writing::{Writer, duration};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Cache, CacheDisk, CacheStore, Purging, Secret, Step};
 

@@ -8,7 +8,7 @@ use crate::directives::tls::TlsDraft;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use std::path::PathBuf;
 use tidegate_model::{ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, Scheme, Step, TlsSource};
 

@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read, quoted_list};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::{Writer, size};
+use crate::written_line::{Writer, size};
 use tidegate_model::{Coding, Compress, CompressLevel, Step};
 
 pub static COMPRESS: Directive = Directive {

@@ -4,7 +4,7 @@
 use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, STATUS};
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{ConcurrencyLimit, Step};
 
 pub static CONCURRENCY_LIMIT: Directive = Directive {

@@ -5,7 +5,7 @@ use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{Line, Lowering};
 use crate::placeholders::Text;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::{Writer, joined};
+use crate::written_line::{Writer, joined};
 use std::time::Duration;
 use tidegate_model::{Cors, OriginPattern, Origins, Step};
 

@@ -4,7 +4,7 @@
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::lowering::{Line, Lowering};
 use crate::table::{Kind, Property, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{ConcurrencyLimit, CountBy, RateLimit, Step, Template, TemplatePart};
 
 pub const NAME: Property = Property::once(

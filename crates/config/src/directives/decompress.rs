@@ -3,7 +3,7 @@
 use crate::diagnostics::shortened;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{Decompress, Step};
 
 pub static DECOMPRESS: Directive = Directive {

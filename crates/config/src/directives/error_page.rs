@@ -6,7 +6,7 @@ use crate::directives::header::show_status_range;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::{Text, page_template};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use std::io::Read as _;
 use std::path::Path;
 use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step, Template};

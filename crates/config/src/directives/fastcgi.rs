@@ -5,7 +5,7 @@ use crate::directives::pool::connection::{read_timeouts, timeout};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::{Writer, duration};
+use crate::written_line::{Writer, duration};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

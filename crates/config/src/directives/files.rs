@@ -4,7 +4,7 @@ use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{Files, Symlinks, Terminal};
 
 pub static FILES: Directive = Directive {

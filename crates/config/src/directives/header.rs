@@ -8,7 +8,7 @@ use crate::lowering::{self, Line, Lowering};
 use crate::placeholders;
 use crate::syntax::{Entry, Literal, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, StatusRange, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];

@@ -3,7 +3,7 @@
 use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::request_log::LINE_KEYS;
 use tidegate_model::{LogLevel, RouteLog, RouteLogField, Sample, Step};
 

@@ -10,7 +10,7 @@ use crate::patterns;
 use crate::placeholders::{self, Text};
 use crate::syntax::{Entry, Literal};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::{Writer, joined};
+use crate::written_line::{Writer, joined};
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
 

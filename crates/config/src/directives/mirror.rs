@@ -6,7 +6,7 @@ use crate::directives::proxy;
 use crate::lowering::{Line, Lowering};
 use crate::syntax::Literal;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::{Writer, duration, size};
+use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
 use tidegate_model::{Mirror, Sample, Step};
 

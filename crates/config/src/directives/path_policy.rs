@@ -2,7 +2,7 @@
 
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::{Writer, name_of};
+use crate::written_line::{Writer, name_of};
 use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes, Step};
 
 pub static PATH_POLICY: Directive = Directive {

@@ -7,7 +7,7 @@ use crate::directives::pool::{self, PoolDraft};
 use crate::lowering::{self, Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use std::hash::Hasher;
 use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
 

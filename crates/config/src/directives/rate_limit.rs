@@ -6,7 +6,7 @@ use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units;
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use std::time::Duration;
 use tidegate_model::{Rate, RateLimit, Step};
 

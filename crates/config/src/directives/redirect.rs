@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::header::has_control_character;
 use crate::lowering::{Line, Lowering, Read};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{Template, TemplatePart, Terminal};
 
 pub static REDIRECT: Directive = Directive {

@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};
 use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{Template, Terminal};
 
 pub static RESPOND: Directive = Directive {

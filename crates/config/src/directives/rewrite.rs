@@ -6,7 +6,7 @@ use crate::lowering::{self, Line, Lowering, Read};
 use crate::patterns;
 use crate::placeholders::{self, Text};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];

@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::proxy;
 use crate::lowering::{self, Line, Lowering};
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat, Stage};
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use tidegate_model::{Placeholder, Split, SplitArm, Template, TemplatePart, Terminal};
 
 pub static SPLIT: Directive = Directive {

@@ -4,7 +4,7 @@ use crate::diagnostics::Diagnostic;
 use crate::directives::pool::connection::timeout;
 use crate::lowering::{Line, Lowering};
 use crate::table::{Block, Directive, Lower, Place, Repeat};
-use crate::writing::{Writer, duration};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{RouteTimeouts, Step};
 

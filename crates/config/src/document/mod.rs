@@ -101,7 +101,7 @@ pub enum Edit {
     /// A JSON merge patch (RFC 7396) of the target: `null` removes a member, lists are replaced as a whole.
     Patch(Target, Value),
     Remove(Target),
-    /// One more of a list.
+    /// Adds an item to a list.
     Append(List, Value),
 }
 

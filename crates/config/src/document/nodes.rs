@@ -336,7 +336,7 @@ fn entry(of: Option<&str>, literal: Literal) -> Entry {
     Entry { name: of.map(name), value, location: Location::NOWHERE }
 }
 
-/// One more token of a JSON pointer (RFC 6901).
+/// A JSON pointer with a token more at its end (RFC 6901).
 fn join(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }

@@ -26,7 +26,7 @@ struct Identity {
 }
 
 enum Refusal {
-    /// It is gone again, which is no fault.
+    /// The folder is gone again, which is no fault.
     Gone,
     Refused(String),
 }

@@ -8,7 +8,7 @@ use tidegate_model::{Server, UpstreamAddress};
 #[serde(rename_all = "PascalCase", default)]
 struct Instance {
     node: Node,
-    service: Service,
+    service: ConsulService,
 }
 
 #[derive(Deserialize, Default)]
@@ -20,7 +20,7 @@ struct Node {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Service {
+struct ConsulService {
     #[serde(rename = "ID")]
     id: String,
     #[serde(rename = "Address")]

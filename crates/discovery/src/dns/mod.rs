@@ -39,7 +39,7 @@ pub async fn follow<R: FnMut(Event)>(discover: &DnsDiscover, reporter: &mut Repo
         let limited = timeout(LOOK_UP_LIMIT, source.look_up(discover.scheme, &discover.question)).await;
         let looked_up = limited.unwrap_or_else(|_| Err(Trouble::new("the look-up took more than a minute")));
         let pause = match looked_up {
-            Ok(Looked { answer, time_to_live }) => {
+            Ok(NameLooked { answer, time_to_live }) => {
                 backoff.reset();
                 let is_partial = answer.remark.is_some();
                 reporter.answer(answer);
@@ -71,21 +71,21 @@ struct Source {
     hosts: Hosts,
 }
 
-struct Looked {
+struct NameLooked {
     answer: Answer,
     /// The least of all records.
     time_to_live: Duration,
 }
 
 impl Source {
-    async fn look_up(&mut self, scheme: Scheme, question: &DnsQuestion) -> Result<Looked, Trouble> {
+    async fn look_up(&mut self, scheme: Scheme, question: &DnsQuestion) -> Result<NameLooked, Trouble> {
         match question {
             DnsQuestion::Addresses { name, port } => self.look_up_addresses(scheme, name, *port).await,
             DnsQuestion::Services { name } => self.look_up_services(scheme, name).await,
         }
     }
 
-    async fn look_up_addresses(&mut self, scheme: Scheme, name: &str, port: u16) -> Result<Looked, Trouble> {
+    async fn look_up_addresses(&mut self, scheme: Scheme, name: &str, port: u16) -> Result<NameLooked, Trouble> {
         let session = self.resolver.session().await?;
         let found = self.hosts.take(name, session.addresses(name).await)?;
         self.hosts.keep_only(&BTreeSet::from([name]));
@@ -94,10 +94,10 @@ impl Source {
             Member { server: Server::new(address), addresses: vec![SocketAddr::new(*ip, port)], is_leaving: false }
         };
         let answer = Answer::new(found.addresses.iter().map(member).collect(), None);
-        Ok(Looked { answer, time_to_live: found.time_to_live })
+        Ok(NameLooked { answer, time_to_live: found.time_to_live })
     }
 
-    async fn look_up_services(&mut self, scheme: Scheme, name: &str) -> Result<Looked, Trouble> {
+    async fn look_up_services(&mut self, scheme: Scheme, name: &str) -> Result<NameLooked, Trouble> {
         let session = self.resolver.session().await?;
         let said = session.services(name).await?;
         let mut time_to_live = said.time_to_live;
@@ -149,7 +149,7 @@ impl Source {
             (true, Some(remark)) => Err(Trouble::new(format!("no target can be used: {remark}"))),
             (_, remark) => {
                 let answer = Answer::new(members, remark.map(|remark| Fault::new(format!("{name}: {remark}"))));
-                Ok(Looked { answer, time_to_live })
+                Ok(NameLooked { answer, time_to_live })
             }
         }
     }

@@ -26,13 +26,13 @@ pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) ->
         watch.follow();
         let (path, hasher) = (path.to_owned(), hasher.clone());
         let looked = spawn_blocking(move || look(&path, &hasher, hash_before)).await;
-        match looked.unwrap_or_else(|_| Looked::Fault(Fault::new("the file cannot be read"))) {
-            Looked::Same => {}
-            Looked::Members(hash, answer) => {
+        match looked.unwrap_or_else(|_| FileLooked::Fault(Fault::new("the file cannot be read"))) {
+            FileLooked::Same => {}
+            FileLooked::Members(hash, answer) => {
                 hash_before = Some(hash);
                 reporter.answer(answer);
             }
-            Looked::Fault(fault) => {
+            FileLooked::Fault(fault) => {
                 hash_before = None;
                 reporter.fault(fault);
             }
@@ -41,24 +41,24 @@ pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) ->
     }
 }
 
-enum Looked {
+enum FileLooked {
     Same,
     Members(u64, Answer),
     Fault(Fault),
 }
 
 /// Reads the file, and its text only when that is not the one of before.
-fn look(path: &Path, hasher: &RandomState, hash_before: Option<u64>) -> Looked {
+fn look(path: &Path, hasher: &RandomState, hash_before: Option<u64>) -> FileLooked {
     let text = match list::read(path) {
         Ok(text) => text,
-        Err(message) => return Looked::Fault(list::fault(path, &message)),
+        Err(message) => return FileLooked::Fault(list::fault(path, &message)),
     };
     let hash = hasher.hash_one(&text);
     if hash_before == Some(hash) {
-        return Looked::Same;
+        return FileLooked::Same;
     }
     match list::parse(path, &text) {
-        Ok(members) => Looked::Members(hash, Answer::new(members, None)),
-        Err(message) => Looked::Fault(list::fault(path, &message)),
+        Ok(members) => FileLooked::Members(hash, Answer::new(members, None)),
+        Err(message) => FileLooked::Fault(list::fault(path, &message)),
     }
 }

@@ -66,13 +66,13 @@ fn effect_of_threads(before: Threads, after: Threads) -> Effect {
     }
 }
 
-/// Those of two lists of the same settings that have another value.
+/// Settings of two lists of the same names that have another value.
 pub fn different<const N: usize>(before: [Setting; N], after: [Setting; N]) -> Vec<SettingChange> {
     let pairs = before.into_iter().zip(after).filter(|(old, new)| old.value != new.value);
     pairs.map(|(old, new)| change(&new.name, &old.value, &new.value)).collect()
 }
 
-/// Those of two lists that have another value, or are in one of them only: their value in the other is empty.
+/// Settings of two lists that have another value, or are in one of them only: their value in the other is empty.
 pub fn different_lists(before: &[Setting], after: &[Setting]) -> Vec<SettingChange> {
     fn value_in<'s>(list: &'s [Setting], name: &str) -> Option<&'s str> {
         list.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())

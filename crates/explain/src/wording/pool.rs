@@ -15,7 +15,7 @@ use tidegate_model::{
 /// What stands for a secret, as where a configuration is read as JSON.
 const SECRET: &str = "***";
 
-/// Those that mean something for this pool, in the order in which they are documented. What is switched off is there when it is on by
+/// Settings that mean something for this pool, in the order in which they are documented. What is switched off is there when it is on by
 /// default. Values are whole, so that equal ones are equal settings; secrets are `***`, and [`pool_secrets`] tells those apart.
 pub fn pool_settings(pool: &Pool) -> Vec<Setting> {
     // Named one by one, so that a new setting is missed by nobody.

@@ -103,7 +103,7 @@ enum Message {
 
 /// The records that an application sends.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum RecordKind {
     Stdout,
     Stderr,
     EndRequest,
@@ -111,14 +111,14 @@ enum Kind {
     UnknownType,
 }
 
-impl Kind {
-    fn of(record_type: u8) -> Option<Kind> {
+impl RecordKind {
+    fn of(record_type: u8) -> Option<RecordKind> {
         match record_type {
-            STDOUT => Some(Kind::Stdout),
-            STDERR => Some(Kind::Stderr),
-            END_REQUEST => Some(Kind::EndRequest),
-            GET_VALUES_RESULT => Some(Kind::GetValuesResult),
-            UNKNOWN_TYPE => Some(Kind::UnknownType),
+            STDOUT => Some(RecordKind::Stdout),
+            STDERR => Some(RecordKind::Stderr),
+            END_REQUEST => Some(RecordKind::EndRequest),
+            GET_VALUES_RESULT => Some(RecordKind::GetValuesResult),
+            UNKNOWN_TYPE => Some(RecordKind::UnknownType),
             _ => None,
         }
     }
@@ -239,31 +239,31 @@ impl Decoder {
         if version != VERSION {
             return Err(RecordError::UnsupportedVersion(version));
         }
-        let kind = Kind::of(record_type).ok_or(RecordError::UnexpectedType(record_type))?;
+        let kind = RecordKind::of(record_type).ok_or(RecordError::UnexpectedType(record_type))?;
         let expected = match kind {
-            Kind::Stdout | Kind::Stderr | Kind::EndRequest => self.id.get(),
-            Kind::GetValuesResult | Kind::UnknownType => 0,
+            RecordKind::Stdout | RecordKind::Stderr | RecordKind::EndRequest => self.id.get(),
+            RecordKind::GetValuesResult | RecordKind::UnknownType => 0,
         };
         let found = u16::from_be_bytes([id_high, id_low]);
         if found != expected {
             return Err(RecordError::WrongRequestId { expected, found });
         }
         let length = u16::from_be_bytes([length_high, length_low]);
-        let is_output = length > 0 && matches!(kind, Kind::Stdout | Kind::Stderr);
+        let is_output = length > 0 && matches!(kind, RecordKind::Stdout | RecordKind::Stderr);
         self.idle_records = if is_output { 0 } else { self.idle_records + 1 };
         if self.idle_records > IDLE_RECORDS_MAX {
             return Err(RecordError::TooManyIdleRecords);
         }
         match kind {
-            Kind::Stdout => content(Stream::Stdout, length, padding, &mut self.stdout_ended),
-            Kind::Stderr => content(Stream::Stderr, length, padding, &mut self.stderr_ended),
-            Kind::GetValuesResult if length > 0 => Ok(State::Content { stream: Stream::Values, left: length, padding }),
-            Kind::GetValuesResult => Ok(after_content(padding)),
-            Kind::EndRequest | Kind::UnknownType if usize::from(length) != HEADER_BYTES => {
+            RecordKind::Stdout => content(Stream::Stdout, length, padding, &mut self.stdout_ended),
+            RecordKind::Stderr => content(Stream::Stderr, length, padding, &mut self.stderr_ended),
+            RecordKind::GetValuesResult if length > 0 => Ok(State::Content { stream: Stream::Values, left: length, padding }),
+            RecordKind::GetValuesResult => Ok(after_content(padding)),
+            RecordKind::EndRequest | RecordKind::UnknownType if usize::from(length) != HEADER_BYTES => {
                 Err(RecordError::BadLength { record_type, content_bytes: length })
             }
-            Kind::EndRequest => Ok(State::Fixed { message: Message::End, filled: 0, padding }),
-            Kind::UnknownType => Ok(State::Fixed { message: Message::UnknownType, filled: 0, padding }),
+            RecordKind::EndRequest => Ok(State::Fixed { message: Message::End, filled: 0, padding }),
+            RecordKind::UnknownType => Ok(State::Fixed { message: Message::UnknownType, filled: 0, padding }),
         }
     }
 

@@ -205,7 +205,7 @@ impl Queue {
         Some(job)
     }
 
-    /// It was answered, or nobody waits for it any more.
+    /// Takes out a job that was answered, or that nobody waits for any more.
     fn remove(&mut self, job: &Arc<Job>) {
         self.under_way.remove(&job.key);
         if let Some(client) = self.of_clients.get_mut(&job.client) {

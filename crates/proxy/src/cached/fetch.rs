@@ -35,7 +35,7 @@ const TURN_BYTES: usize = 1 << 20;
 pub enum Caching {
     /// Nothing but to hear of it. The key is what a request that changes something makes invalid.
     Past { why: Forward, key: Option<Key> },
-    /// Its answer is for others too.
+    /// The request's answer is for others too.
     Fetch(Fetch),
     /// The upstream has answered, and the client is still to be: with something else than that answer.
     Answered(Answered),

@@ -141,7 +141,7 @@ impl Looked {
     }
 }
 
-/// The same for the same conditions, also after a restart. Where it is not, answers are fetched anew.
+/// A number that is the same for the same conditions, also after a restart. Where it is not, answers are fetched anew.
 fn identity(matches: &[MatchLine]) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{matches:?}").hash(&mut hasher);

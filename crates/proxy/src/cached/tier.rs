@@ -16,7 +16,7 @@ use tidegate_transport::rt;
 
 /// Calls that wait for a thread. A read beyond is none, and what is to be written is not.
 const DISK_JOBS_MAX: usize = 1024;
-/// One that waits for a slow disk must not keep all others from it.
+/// Threads for the disk: one that waits for a slow disk must not keep all others from it.
 const DISK_THREADS: usize = 2;
 /// Files whose heads are read between two looks at whether the tier is still wanted.
 const LOADED_AT_ONCE: usize = 256;

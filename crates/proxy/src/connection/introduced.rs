@@ -12,9 +12,9 @@ use tidegate_wire::proxy_protocol::{HeaderFault, Reading, Said, read};
 enum Refused {
     Bad(HeaderFault),
     Timeout,
-    /// It ended before there was a byte, as a check does that only connects; that is no fault of anybody.
+    /// The connection ended before there was a byte, as a check does that only connects; that is no fault of anybody.
     Nothing,
-    /// It ended in the middle of a header.
+    /// The connection ended in the middle of a header.
     Cut,
 }
 

@@ -40,7 +40,7 @@ impl<S: Sock> Default for FastCgiServers<S> {
     }
 }
 
-/// One of them. Its numbers stand beside those of pools, under its address.
+/// A FastCGI server as a worker has it. Its numbers stand beside those of pools, under its address.
 pub struct FastCgiServer<S: Sock> {
     pub name: Arc<str>,
     address: FastCgiAddress,

@@ -31,7 +31,7 @@ type Outcome<S> = Result<Begun<S>, (SendFault, Was)>;
 pub(super) struct Race<S: Sock> {
     pub trial: Trial<S>,
     pub outcome: Outcome<S>,
-    /// The other, when it failed by itself.
+    /// The other attempt, when it failed by itself.
     pub failed: Option<(Trial<S>, Failure, Was)>,
 }
 

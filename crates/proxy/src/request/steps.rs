@@ -15,7 +15,7 @@ use tidegate_wire::BodyFraming;
 /// How far a request got with its steps.
 pub(super) enum Ran {
     Through,
-    /// It only asks what another request might do, and is answered here.
+    /// The request only asks what another might do, and is answered here.
     Preflight,
     /// A step waits for something.
     Stands(Box<Standing>),

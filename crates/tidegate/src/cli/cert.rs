@@ -17,7 +17,7 @@ pub enum CertCommand {
     },
     /// All that is known of the certificate of a name.
     Show {
-        /// One of its names, as `tidegate cert list` shows them.
+        /// A name of the certificate, as `tidegate cert list` shows them.
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
@@ -25,7 +25,7 @@ pub enum CertCommand {
     },
     /// Obtain a new certificate for a name now, whatever the times say.
     Renew {
-        /// One of its names, as `tidegate cert list` shows them.
+        /// A name of the certificate, as `tidegate cert list` shows them.
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
@@ -33,7 +33,7 @@ pub enum CertCommand {
     },
     /// Have the CA revoke the certificate of a name, as when its key was seen by others. Another one is obtained at once.
     Revoke {
-        /// One of its names, as `tidegate cert list` shows them.
+        /// A name of the certificate, as `tidegate cert list` shows them.
         #[arg(value_name = "NAME")]
         name: String,
         /// Why: `unspecified`, `key-compromise`, `superseded` or `cessation-of-operation`.

@@ -4,7 +4,7 @@ use super::{FAILED, report};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};
 use std::path::Path;
 use std::process::ExitCode;
-use tidegate_admin::client::{Client, ClientFault, Endpoint};
+use tidegate_admin::client::{AdminAddress, Client, ClientFault};
 use tidegate_admin::token::{self, Token};
 use tidegate_certs::default_state_dir;
 use tidegate_config::{Loaded, load_path};
@@ -41,8 +41,8 @@ fn with_endpoint(
     admin: impl FnOnce() -> Result<Admin, String>,
 ) -> Result<Client, String> {
     let endpoint = match &reach.admin {
-        Some(text) => Endpoint::parse(text)?,
-        None => Endpoint::of(&admin()?).ok_or(
+        Some(text) => AdminAddress::parse(text)?,
+        None => AdminAddress::of(&admin()?).ok_or(
             "the configuration says `admin \"off\"`, so its process cannot be asked\n  help: give it an endpoint, as in `admin \"unix:/run/tidegate.sock\"`",
         )?,
     };
@@ -72,7 +72,7 @@ fn admin_of(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
     }
 }
 
-fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &Endpoint) -> Result<Option<Token>, String> {
+fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) -> Result<Option<Token>, String> {
     if let Some(file) = &reach.token_file {
         let text = std::fs::read_to_string(file)
             .map_err(|error| format!("the token file {} cannot be read: {error}\n  help: {WHICH_TOKEN}", file.display()))?;
@@ -92,7 +92,7 @@ fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &Endpoint) -> Res
         Ok(token) => Ok(token),
         Err(fault) => {
             // The process says whether it needs one; on a socket it does not.
-            if let Endpoint::Tcp(_) = endpoint {
+            if let AdminAddress::Tcp(_) = endpoint {
                 eprintln!("note: {fault}");
             }
             Ok(None)

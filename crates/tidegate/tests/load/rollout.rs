@@ -32,7 +32,7 @@ fn this_file_is_also_an_upstream_server() {
 enum Replacement {
     Terminated,
     Killed,
-    /// It takes a while until it listens again.
+    /// The server takes a while until it listens again.
     StartsSlowly,
     /// Another address takes its place in the configuration; then the process at the old one is told to end.
     Moves,

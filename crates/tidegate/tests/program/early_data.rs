@@ -60,7 +60,7 @@ impl Client {
         Client(Arc::new(config))
     }
 
-    /// One that has been there: it has two tickets.
+    /// A client that has been there: it has two tickets.
     fn known_at(address: SocketAddr, name: &str, protocol: &str) -> Client {
         let client = Client::new(protocol);
         let mut first = client.connect(address, name);
@@ -80,7 +80,7 @@ impl Client {
         Held { session, socket, heard: String::new() }
     }
 
-    /// Its first bytes with that in them as early data, and no more.
+    /// Sends the client's first bytes with these in them as early data, and no more.
     fn begin(&self, address: SocketAddr, name: &str, early: &[u8]) -> Held {
         let mut held = self.connect(address, name);
         held.session.early_data().expect("a ticket for early data").write_all(early).expect("within the bound");

@@ -21,7 +21,7 @@ fn config(version: &str, threads: usize) -> String {
     )
 }
 
-/// Its end of NOTIFY_SOCKET.
+/// The service manager's end of NOTIFY_SOCKET.
 struct Systemd {
     socket: UnixDatagram,
     heard: Vec<String>,

@@ -32,7 +32,7 @@ impl Client {
         Client::of(version, Resumption::in_memory_sessions(8))
     }
 
-    /// One that leaves the keeping of sessions to the server.
+    /// A client that leaves the keeping of sessions to the server.
     fn with_session_ids() -> Client {
         Client::of("1.2", Resumption::in_memory_sessions(8).tls12_resumption(Tls12Resumption::SessionIdOnly))
     }
@@ -162,7 +162,7 @@ fn two_hosts(storage: &str) -> [Proxy; 2] {
     [(); 2].map(|()| host(storage))
 }
 
-/// One of them, once it has read the storage.
+/// A host of the group, once it has read the storage.
 fn host(storage: &str) -> Proxy {
     let config = format!("storage {storage:?}\nticket-keys shared=#true\n{SITE}");
     let mut host = start(Places::new().expect("a folder"), &config);

@@ -48,7 +48,7 @@ struct Schedule {
     started: usize,
     /// The next one may start: nothing has, the last has failed, or it takes long.
     is_due: bool,
-    /// One was started and has failed or taken long.
+    /// Whether a try was started and has failed or taken long.
     is_troubled: bool,
 }
 
@@ -97,14 +97,14 @@ impl Schedule {
     }
 }
 
-type Attempt<F> = (usize, Pin<Box<F>>);
+type RunningConnect<F> = (usize, Pin<Box<F>>);
 
 struct Race<'a, F> {
     addresses: &'a [SocketAddr],
     turn: &'a Cell<usize>,
     pause: Duration,
     schedule: Schedule,
-    running: Vec<Attempt<F>>,
+    running: Vec<RunningConnect<F>>,
     /// Since the last start.
     clock: Option<Pin<Box<dyn Future<Output = ()>>>>,
     last: Option<io::Error>,

@@ -40,7 +40,7 @@ impl Lifespan {
         self.requests > 0
     }
 
-    /// It is too old for another request.
+    /// Whether the connection is too old for another request.
     #[inline]
     pub fn is_over(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now >= until)

@@ -73,7 +73,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Its requests came over a connection that has ended: there will be no more.
+    /// Whether the owner's requests came over a connection that has ended: there will be no more.
     pub fn is_gone(&self) -> bool {
         self.connection.strong_count() == 0
     }

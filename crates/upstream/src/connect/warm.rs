@@ -87,7 +87,7 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usi
         let (wanted, there) = count(server, want, warm);
         for _ in 0..server.warming.due(wanted, there, now) {
             let Some(slot) = compiled.shared.try_open(pool.compiled.model.bounds.connections_per_server) else { break };
-            let opening = Opening::new(server.clone());
+            let opening = WarmOpening::new(server.clone());
             rt::spawn(open(opening, pool.clone(), position, want, slot, need, random()));
         }
     }
@@ -107,23 +107,23 @@ fn count<S: Sock>(server: &Server<S>, want: Wanted, warm: u32) -> (u32, u32) {
 }
 
 /// Counted as long as it is under way.
-struct Opening<S: Sock>(Rc<Server<S>>);
+struct WarmOpening<S: Sock>(Rc<Server<S>>);
 
-impl<S: Sock> Opening<S> {
-    fn new(server: Rc<Server<S>>) -> Opening<S> {
+impl<S: Sock> WarmOpening<S> {
+    fn new(server: Rc<Server<S>>) -> WarmOpening<S> {
         server.warming.opening.set(server.warming.opening.get() + 1);
-        Opening(server)
+        WarmOpening(server)
     }
 }
 
-impl<S: Sock> Drop for Opening<S> {
+impl<S: Sock> Drop for WarmOpening<S> {
     fn drop(&mut self) {
         self.0.warming.opening.set(self.0.warming.opening.get() - 1);
     }
 }
 
 async fn open<S: Sock>(
-    opening: Opening<S>,
+    opening: WarmOpening<S>,
     pool: Rc<WorkerPool<S>>,
     position: usize,
     want: Wanted,

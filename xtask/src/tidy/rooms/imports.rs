@@ -31,26 +31,26 @@ pub struct Scope {
 
 impl FileFacts {
     pub fn of(source: &Source) -> FileFacts {
-        let mut walk = Walk { scopes: BTreeMap::new(), inside: Vec::new() };
+        let mut walk = ImportWalk { scopes: BTreeMap::new(), inside: Vec::new() };
         walk.scope();
         walk.visit_file(&source.file);
         FileFacts { path: source.path.to_owned(), lines: source.text.lines().count(), scopes: walk.scopes }
     }
 }
 
-struct Walk {
+struct ImportWalk {
     scopes: BTreeMap<Path, Scope>,
     /// The inline modules around the place that is looked at.
     inside: Path,
 }
 
-impl Walk {
+impl ImportWalk {
     fn scope(&mut self) -> &mut Scope {
         self.scopes.entry(self.inside.clone()).or_default()
     }
 
     fn import(&mut self, tree: &syn::UseTree, mut prefix: Path, is_private: bool) {
-        let leaf = |walk: &mut Walk, path: Path, name: Option<String>| {
+        let leaf = |walk: &mut ImportWalk, path: Path, name: Option<String>| {
             if is_private {
                 walk.scope().uses.insert(path.clone());
             }
@@ -120,7 +120,7 @@ impl Walk {
     }
 }
 
-impl<'ast> Visit<'ast> for Walk {
+impl<'ast> Visit<'ast> for ImportWalk {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         if !is_test_only(attributes_of(item)) {
             visit::visit_item(self, item);

@@ -6,7 +6,7 @@ use crate::lowering::{Line, Lowering};
 use crate::placeholders::Text;
 use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
 use crate::units::show_duration;
-use crate::writing::Writer;
+use crate::written_line::Writer;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::lowering::{Line, Lowering, Read, quoted_list};
 use crate::placeholders::Text;
 use crate::syntax::Literal;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
-use crate::writing::{Writer, duration};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Hedge, Retry, RetryOn};
 

@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 /// What became of one name or account.
 enum Fate {
     Taken,
-    /// It is there already, or something better; which.
+    /// The certificate is there already, or something better; which.
     Kept(String),
     Not(String),
 }

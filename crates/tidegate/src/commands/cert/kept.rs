@@ -34,7 +34,7 @@ pub struct Place {
 pub struct Stored {
     pub bundle: Zeroizing<String>,
     pub loaded: LoadedCertificate,
-    /// It is there until there is another.
+    /// Whether the certificate was revoked, and is there until there is another.
     pub is_revoked: bool,
 }
 

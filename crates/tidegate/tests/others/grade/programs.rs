@@ -52,7 +52,7 @@ pub fn run<A: AsRef<OsStr>>(program: &Path, arguments: &[A], input: &str) -> Sai
     Said { is_success: output.status.success(), text: String::from_utf8_lossy(&text).into_owned() }
 }
 
-/// The same for one that has to succeed.
+/// Runs a program that has to succeed; gives what it printed.
 pub fn done<A: AsRef<OsStr> + std::fmt::Debug>(program: &Path, arguments: &[A]) -> String {
     let said = run(program, arguments, "");
     assert!(said.is_success, "{} {arguments:?}: {}", program.display(), said.text);

@@ -10,7 +10,7 @@ pub struct Reply {
     pub status: u16,
     pub head: String,
     pub body: Vec<u8>,
-    /// Its framing says that nothing is missing.
+    /// Whether the answer's framing says that nothing is missing.
     pub is_whole: bool,
 }
 

@@ -14,7 +14,7 @@ use tidegate_testkit::{h2, http, http2, pattern};
 const STREAMS: usize = 50;
 /// The proxy keeps a body of this size for as long as the request may have to be sent again.
 const BODY_BYTES: usize = 64 << 10;
-/// Their bodies together are twice the budget.
+/// So many connections that their bodies together are twice the budget.
 const CONNECTIONS: usize = 2 * (64 << 20) / (STREAMS * BODY_BYTES);
 const SHEDDING: &str = "tidegate_memory_shedding";
 const USED: &str = "tidegate_memory_used_bytes";

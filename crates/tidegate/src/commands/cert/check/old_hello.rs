@@ -20,7 +20,7 @@ pub enum Reply {
     Refused,
     /// The server goes on with it.
     Accepted,
-    /// It could not be asked, or answered something else.
+    /// The server could not be asked, or answered something else.
     Unknown,
 }
 

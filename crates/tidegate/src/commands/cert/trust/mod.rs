@@ -18,7 +18,7 @@ pub struct Root {
     pub file: PathBuf,
     pub der: CertificateDer<'static>,
     pub pem: String,
-    /// Its common name, or the whole subject where it has none.
+    /// The root's common name, or the whole subject where it has none.
     pub name: String,
     pub fingerprint: String,
 }
@@ -32,7 +32,7 @@ pub struct Outcome {
 pub enum What {
     /// With what else was done.
     Done(&'static str),
-    /// It was so before.
+    /// The root was there, or gone, before.
     Already,
     /// Why not, and what would help.
     Not { why: String, remedy: Option<String> },
