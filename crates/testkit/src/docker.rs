@@ -62,7 +62,7 @@ impl Container {
             .collect();
         let ports: Vec<Value> = self.ports.iter().map(|port| json!({"PrivatePort": port, "Type": "tcp"})).collect();
         json!({
-            "Id": self.id, "Names": [format!("/{}", self.name)], "DockerState": self.state, "Status": self.status, "Labels": self.labels,
+            "Id": self.id, "Names": [format!("/{}", self.name)], "State": self.state, "Status": self.status, "Labels": self.labels,
             "Ports": if lists_ports { ports } else { Vec::new() },
             "HostConfig": {"NetworkMode": self.network_mode}, "NetworkSettings": {"Networks": networks},
         })
