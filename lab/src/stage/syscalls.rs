@@ -32,7 +32,7 @@ pub fn is_available() -> bool {
     Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// SyscallCounts the calls of `processes` while `load` runs.
+/// Counts the calls of `processes` while `load` runs.
 pub fn count(
     processes: &[ProcessId],
     cores: &[usize],

@@ -143,7 +143,7 @@ fn read_binary(input: &[u8]) -> Result<Reading, HeaderFault> {
     Ok(Reading::Whole { said, consumed: length })
 }
 
-/// HeaderVersion 2, on the sender's own behalf.
+/// Version 2, on the sender's own behalf.
 const COMMAND_LOCAL: u8 = 0x20;
 /// Family and transport of a TCP connection over IPv4 and over IPv6, and of a unix socket; and where nothing is said of either.
 const TCP4: u8 = 0x11;
