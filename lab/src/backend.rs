@@ -1,6 +1,6 @@
 //! The upstream of every measurement: an HTTP/1.1 keep-alive responder that does as little as it can.
-//! Answers are built once; a request costs one read, one write and a scan of its head. It is not a web server: it knows a handful of paths.
-//! Beside the pages of `content` it serves `/echo`, `/delay/MILLISECONDS` and `/chunked/PAGE`.
+//! Answers are built once; a request costs one read, one write and a scan of its head. It is not a web server: it knows
+//! a handful of paths. Beside the pages of `content` it serves `/echo`, `/delay/MILLISECONDS` and `/chunked/PAGE`.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,5 +1,5 @@
-//! The certificates of a run: an authority of its own and one certificate for `localhost`, both ECDSA P-256; and thousands of others, where those
-//! are what is measured.
+//! The certificates of a run: an authority of its own and one certificate for `localhost`, both ECDSA P-256; and
+//! thousands of others, where those are what is measured.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,8 @@ pub fn write(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// `1.pem`, `2.pem`, … in a folder: each the certificate of [`name_of`] its number, that of an intermediate authority, and the key.
+/// `1.pem`, `2.pem`, … in a folder: each the certificate of [`name_of`] its number, that of an intermediate authority,
+/// and the key.
 pub fn write_many(folder: &Path, count: u32) -> Result<(), Error> {
     std::fs::create_dir_all(folder)?;
     let authority = |name: &str| -> Result<CertificateParams, Error> {

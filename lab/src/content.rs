@@ -1,5 +1,6 @@
 //! The pages that the backend serves and the generator expects, byte for byte the same on both sides.
-//! 2 KB and 100 KB are real HTML, since compression is measured on them; the other sizes are cut or joined from the larger one.
+//! 2 KB and 100 KB are real HTML, since compression is measured on them; the other sizes are cut or joined from the
+//! larger one.
 
 use std::path::Path;
 
@@ -76,7 +77,8 @@ pub fn write_files(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The large page again and again, each time under its number, so that a body with a piece lost, doubled or moved never compares equal.
+/// The large page again and again, each time under its number, so that a body with a piece lost, doubled or moved never
+/// compares equal.
 fn joined(bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + PAGE_100K.len() + 64);
     let mut number = 0;

@@ -1,5 +1,6 @@
 //! `tidegate-lab`: published comparisons of reverse proxies, repeated side by side on this machine.
-//! Every proxy is driven as a process, Tidegate like the others; no crate of the proxy is used here. How to read the figures: README.md.
+//! Every proxy is driven as a process, Tidegate like the others; no crate of the proxy is used here. How to read the
+//! figures: README.md.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected"))]
 

@@ -10,7 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
-/// Five thousand connections may arrive within a few milliseconds; a full accept queue would show as one-second outliers of the proxy.
+/// Five thousand connections may arrive within a few milliseconds; a full accept queue would show as one-second
+/// outliers of the proxy.
 const ACCEPT_QUEUE: i32 = 8192;
 
 /// A failure with its story; the lab only ever prints it.
@@ -32,8 +33,8 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Reads once. `poll_read` and not `try_read`, because only the former takes a short read for "drained" and saves the read that would
-/// say so. Zero is the end of the stream.
+/// Reads once. `poll_read` and not `try_read`, because only the former takes a short read for "drained" and saves the
+/// read that would say so. Zero is the end of the stream.
 pub fn poll_read(socket: &mut TcpStream, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
     let mut buffer = ReadBuf::new(into);
     ready!(Pin::new(socket).poll_read(cx, &mut buffer))?;

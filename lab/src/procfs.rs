@@ -1,5 +1,6 @@
 //! What the kernel says about processes: CPU time, memory, children, the machine itself.
-//! CPU time is the scheduler's own count in nanoseconds, user and system together; the clock-tick figures of `stat` are too coarse for one-second rounds and serve for what has ended alone.
+//! CPU time is the scheduler's own count in nanoseconds, user and system together; the clock-tick figures of `stat` are
+//! too coarse for one-second rounds and serve for what has ended alone.
 
 use std::fs;
 use std::io;
@@ -8,7 +9,8 @@ pub type ProcessId = u32;
 
 /// What Linux counts in where it tells programs of time; the same on all common processors.
 const TICKS_PER_SECOND: u64 = 100;
-/// Fields of `stat` between the name and the times of the process itself, its ended threads among them, and those of children that have ended.
+/// Fields of `stat` between the name and the times of the process itself, its ended threads among them, and those of
+/// children that have ended.
 const OWN_TICKS: usize = 11;
 const ENDED_CHILDREN_TICKS: usize = 13;
 
@@ -17,7 +19,8 @@ pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
     let mut sum = 0;
     for process in processes {
         for task in fs::read_dir(format!("/proc/{process}/task"))? {
-            // A thread may end between the listing and the reading, and takes its time with it. The threads that serve requests stay.
+            // A thread may end between the listing and the reading, and takes its time with it. The threads that serve
+            // requests stay.
             let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
             sum += parse_schedstat(&text).ok_or_else(|| io::Error::other(format!("schedstat says {text:?}")))?;
         }
@@ -25,8 +28,8 @@ pub fn cpu_ns(processes: &[ProcessId]) -> io::Result<u64> {
     Ok(sum)
 }
 
-/// CPU time that all processors have been busy since the machine started, interrupts and what a hypervisor took included, in microseconds.
-/// It counts in hundredths of a second. Zero where the kernel does not tell.
+/// CPU time that all processors have been busy since the machine started, interrupts and what a hypervisor took
+/// included, in microseconds. It counts in hundredths of a second. Zero where the kernel does not tell.
 pub fn machine_cpu_us() -> f64 {
     parse_machine_cpu_us(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or(0.0)
 }
@@ -45,8 +48,8 @@ pub fn proportional_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     processes.iter().map(of).sum()
 }
 
-/// CPU time of a process, of all that descend from it, and of threads and processes of them that have ended, in nanoseconds. Of what has ended
-/// it is known in hundredths of a second only.
+/// CPU time of a process, of all that descend from it, and of threads and processes of them that have ended, in
+/// nanoseconds. Of what has ended it is known in hundredths of a second only.
 pub fn family_cpu_ns(root: ProcessId) -> io::Result<u64> {
     let mut sum = 0;
     for process in with_descendants(root)? {
@@ -86,7 +89,8 @@ pub fn peak_resident_bytes(processes: &[ProcessId]) -> io::Result<u64> {
     sum_of_status(processes, "VmHWM:")
 }
 
-/// Whether one of these processes holds a listening TCP socket on the port. Connecting would not tell: another process may share the port.
+/// Whether one of these processes holds a listening TCP socket on the port. Connecting would not tell: another process
+/// may share the port.
 pub fn listen_on(processes: &[ProcessId], port: u16) -> bool {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: Vec<String> =
@@ -188,7 +192,8 @@ fn parse_kib(status: &str, field: &str) -> Option<u64> {
     Some(line.split_ascii_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Of `/proc/net/tcp`: sockets in state LISTEN (0A) with this local port, which stands in hexadecimal behind the address.
+/// Of `/proc/net/tcp`: sockets in state LISTEN (0A) with this local port, which stands in hexadecimal behind the
+/// address.
 fn listening_inodes(table: &str, port: u16) -> Vec<String> {
     let wanted = format!(":{port:04X}");
     let inode = |line: &str| {

@@ -1,5 +1,6 @@
-//! The generator as a program: phases told over standard input, and its figures beside those of wrk, hey and k6 for the same load.
-//! The backend answers after a known delay, so every generator must find the same rate however busy the machine is.
+//! The generator as a program: phases told over standard input, and its figures beside those of wrk, hey and k6 for the
+//! same load. The backend answers after a known delay, so every generator must find the same rate however busy the
+//! machine is.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected")]
 

@@ -1,5 +1,6 @@
-//! Whole runs with the real haproxy and nginx, small and short: what is reported when all goes well, when a peer is absent, broken or ends
-//! half-way, and when the user has had enough. A peer that is not installed is said and left out of these tests.
+//! Whole runs with the real haproxy and nginx, small and short: what is reported when all goes well, when a peer is
+//! absent, broken or ends half-way, and when the user has had enough. A peer that is not installed is said and left out
+//! of these tests.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something was not as expected")]
 
@@ -50,8 +51,9 @@ fn cells<'a>(report: &'a Value, participant: &str) -> Vec<&'a Value> {
     all.filter(|cell| cell["participant"] == participant).collect()
 }
 
-/// A cell that came to a figure, or whose load was told not to have been what it was to be: a rate in rounds of 100 ms is
-/// missed by any machine that does something else for a moment, and then the lab has to say so instead of giving a figure.
+/// A cell that came to a figure, or whose load was told not to have been what it was to be: a rate in rounds of 100 ms
+/// is missed by any machine that does something else for a moment, and then the lab has to say so instead of giving a
+/// figure.
 fn is_answered(outcome: &Value) -> bool {
     let missed_its_rate =
         outcome["failed"]["reason"].as_str().is_some_and(|reason| reason.starts_with("could not keep the rate"));
@@ -195,7 +197,8 @@ fn what_a_change_costs_is_measured_with_few_sites_and_with_more() {
             let cell = cells.iter().find(|cell| cell["case"] == case).unwrap();
             cell["rounds"][0]["figures"][figure].as_f64().unwrap_or_else(|| panic!("{name} has no {figure}: {cell}"))
         };
-        // On a busy machine the calm phase may fail to send its load, and a proxy may take long over a reload: neither is what is tested.
+        // On a busy machine the calm phase may fail to send its load, and a proxy may take long over a reload: neither
+        // is what is tested.
         let is_slow = |reason: &serde_json::Value| reason.as_str().unwrap_or("").contains("was not seen within");
         let failed = cells.iter().filter(|cell| {
             let outcome = &cell["outcome"]["failed"];

@@ -1,5 +1,5 @@
-//! `cargo xtask ci`: every gate of the pipeline in order, quick ones first. Stops at the first that fails and says how to repeat it.
-//! `.ci/run` installs what the gates need and then runs this; there is no second list of gates.
+//! `cargo xtask ci`: every gate of the pipeline in order, quick ones first. Stops at the first that fails and says how
+//! to repeat it. `.ci/run` installs what the gates need and then runs this; there is no second list of gates.
 
 use crate::process::{Invocation, cargo};
 use crate::repository::root;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// How long the soak runs in the pipeline, in seconds; by hand the test chooses a shorter time.
 const SOAK_SECONDS: &str = "60";
 
-/// What a reader of the code follows leads somewhere: private items included, because nobody reads the public ones alone.
+/// What a reader of the code follows leads somewhere: private items included, because nobody reads the public ones
+/// alone.
 const DOCUMENT: &[&str] = &["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
 
 pub fn run() -> Result<(), String> {

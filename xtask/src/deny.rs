@@ -1,5 +1,6 @@
-//! `cargo xtask deny`: what may be in the dependency graph. Crates that are refused, crates of which there is one version only,
-//! licences, a reason beside each dependency, and known vulnerabilities when there is a tool and a database to ask.
+//! `cargo xtask deny`: what may be in the dependency graph. Crates that are refused, crates of which there is one
+//! version only, licences, a reason beside each dependency, and known vulnerabilities when there is a tool and a
+//! database to ask.
 
 mod advisories;
 mod licence;

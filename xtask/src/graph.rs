@@ -1,4 +1,5 @@
-//! The dependency graph as cargo resolved it, reduced to what the rules ask: names, versions, licences, who needs whom and why.
+//! The dependency graph as cargo resolved it, reduced to what the rules ask: names, versions, licences, who needs whom
+//! and why.
 
 use crate::process::cargo;
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -86,8 +87,8 @@ impl Graph {
         found
     }
 
-    /// Everything that ends up in what these packages build, with the shortest way to it: development dependencies only of the
-    /// starting packages, and only when asked for.
+    /// Everything that ends up in what these packages build, with the shortest way to it: development dependencies only
+    /// of the starting packages, and only when asked for.
     pub fn reachable<'a>(&'a self, from: &[&Package], with_development: bool) -> BTreeMap<usize, Vec<&'a str>> {
         let start = |package: &Package| from.iter().any(|start| start.name == package.name && start.version == package.version);
         let mut ways: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
@@ -112,8 +113,8 @@ impl Graph {
     }
 }
 
-/// Name and version of everything that a build of the workspace compiles. `cargo metadata` also lists packages that a weak feature
-/// (`ring?/alloc`) only mentions; `cargo tree` resolves features as the build does.
+/// Name and version of everything that a build of the workspace compiles. `cargo metadata` also lists packages that a
+/// weak feature (`ring?/alloc`) only mentions; `cargo tree` resolves features as the build does.
 fn built(root: &Path) -> Result<HashSet<(String, String)>, String> {
     let arguments =
         ["tree", "--locked", "--workspace", "--target", PLATFORM, "--edges", "all", "--prefix", "none", "--format", "{p}"];
@@ -140,8 +141,8 @@ fn need_kind(kind: DependencyKind) -> Option<NeedKind> {
     }
 }
 
-/// A graph written down for a test: one package a line, `name version [licence] needs…`, where `ours` stands for a version of our
-/// own, `dev:` and `build:` mark the kind of a need, and a name with `@` picks one of several versions.
+/// A graph written down for a test: one package a line, `name version [licence] needs…`, where `ours` stands for a
+/// version of our own, `dev:` and `build:` mark the kind of a need, and a name with `@` picks one of several versions.
 #[cfg(test)]
 pub fn parse(text: &str) -> Graph {
     let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.trim().split_once(' ')).collect();

@@ -1,7 +1,8 @@
 //! `cargo xtask instructions`: how many instructions the program executes for one request, held against the figures in
 //! `xtask/instructions.txt`. Unlike time they hardly depend on the machine's mood, so two percent can be a limit.
-//! `measurement` drives the programs, `callgrind` reads what was counted, `figures` compares; this file says in what order.
-//! Not a benchmark: waiting, caches and system calls count nothing here. Time is the lab's business (`cargo xtask bench`).
+//! `measurement` drives the programs, `callgrind` reads what was counted, `figures` compares; this file says in what
+//! order. Not a benchmark: waiting, caches and system calls count nothing here. Time is the lab's business (`cargo
+//! xtask bench`).
 
 mod callgrind;
 mod figures;

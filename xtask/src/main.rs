@@ -1,7 +1,7 @@
-//! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see CONTRIBUTING.md.
-//! Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs every gate in order,
-//! `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds and runs the lab, `readme`
-//! holds README.md against its report. No task is needed to build or to use Tidegate.
+//! The project's own checks and tools, run as `cargo xtask <name>`. What a machine checks here stays true; see
+//! CONTRIBUTING.md. Each task is one module: `tidy` reads the sources, `deny` reads the dependency graph, `ci` runs
+//! every gate in order, `quick` those that fit what changed, `instructions` counts what a request costs, `bench` builds
+//! and runs the lab, `readme` holds README.md against its report. No task is needed to build or to use Tidegate.
 
 mod bench;
 mod ci;

@@ -1,5 +1,5 @@
-//! `cargo xtask quick`: what to run after each change, in less than a minute. Looks at what changed, and at those who use it directly;
-//! everything else is left to `ci`. CONTRIBUTING.md says what that is.
+//! `cargo xtask quick`: what to run after each change, in less than a minute. Looks at what changed, and at those who
+//! use it directly; everything else is left to `ci`. CONTRIBUTING.md says what that is.
 
 use crate::ci::{Gate, run_gates};
 use crate::graph::{Graph, NeedKind};

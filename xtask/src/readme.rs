@@ -1,5 +1,5 @@
-//! `cargo xtask readme`: the table of measured figures in README.md is the one that the lab makes of the report that stands above it.
-//! Nobody edits it by hand; `--write` puts it there anew.
+//! `cargo xtask readme`: the table of measured figures in README.md is the one that the lab makes of the report that
+//! stands above it. Nobody edits it by hand; `--write` puts it there anew.
 
 use crate::process::cargo;
 use crate::repository::root;

@@ -1,4 +1,5 @@
-//! The repository as text: every file a rule may look at, read once. Build output, version control and binary files are left out.
+//! The repository as text: every file a rule may look at, read once. Build output, version control and binary files are
+//! left out.
 
 use cargo_metadata::MetadataCommand;
 use std::fs;

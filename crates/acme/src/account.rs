@@ -1,5 +1,6 @@
-//! Accounts at CAs: made when first needed, shared by all processes of a storage, made anew when the CA has forgotten them.
-//! An account is for one directory and one address of mail; a changed address takes the account over, if nobody else uses it.
+//! Accounts at CAs: made when first needed, shared by all processes of a storage, made anew when the CA has forgotten
+//! them. An account is for one directory and one address of mail; a changed address takes the account over, if nobody
+//! else uses it.
 
 use crate::cause::{Blame, Cause, Context};
 use crate::contact::Conversation;

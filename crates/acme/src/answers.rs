@@ -1,5 +1,6 @@
-//! Answers to CAs, put where they are looked for: with our own workers, and where several hosts share a storage also there, since the CA may come to
-//! another host than the one that orders. Which challenge an answer is for, `challenge` and `preflight` know.
+//! Answers to CAs, put where they are looked for: with our own workers, and where several hosts share a storage also
+//! there, since the CA may come to another host than the one that orders. Which challenge an answer is for, `challenge`
+//! and `preflight` know.
 
 use crate::interface::{ChallengeChange, TlsAnswer};
 use crate::stored::{ANSWERS, StoredAnswer, http_answer_key, tls_answer_key};
@@ -7,7 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use std::cell::RefCell;
 use tidegate_storage::{StorageFault, Store};
 
-/// No order takes as long. What a process that was killed has left is not believed after it, and removed by the next one.
+/// No order takes as long. What a process that was killed has left is not believed after it, and removed by the next
+/// one.
 const LIFE: SignedDuration = SignedDuration::from_mins(30);
 
 pub struct Answers {

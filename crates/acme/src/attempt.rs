@@ -1,5 +1,6 @@
-//! One attempt to get a certificate for one name, from top to bottom: be alone, look what others have stored, take up an order that was left, look
-//! before the leap, order, keep. It is given what `decide` chose and gives back what came of it; it schedules nothing.
+//! One attempt to get a certificate for one name, from top to bottom: be alone, look what others have stored, take up
+//! an order that was left, look before the leap, order, keep. It is given what `decide` chose and gives back what came
+//! of it; it schedules nothing.
 
 use crate::account;
 use crate::cause::{Blame, Cause, Context};
@@ -203,7 +204,8 @@ impl Alone<'_> {
         };
         profile_fits(&self.task.subject, &authority.directory, acme.profile.as_deref())?;
         let challenges = usable_challenges(&self.task.subject, &acme, self.task.wanted.listens)?;
-        // Storage first: what cannot be kept is not ordered. The key is in it already, so that nothing can be lost from here on.
+        // Storage first: what cannot be kept is not ordered. The key is in it already, so that nothing can be lost from
+        // here on.
         let key_pem = keys::generate(acme.key_type).await?;
         let mut on_its_way = OrderOnItsWay {
             directory: authority.directory.clone(),
@@ -412,7 +414,8 @@ impl Alone<'_> {
         loop {
             if !self.is_staging {
                 on_its_way.url = Some(order.url().to_owned());
-                // There was room a moment ago. The order exists, so it is brought to its end: giving it up would mean another one.
+                // There was room a moment ago. The order exists, so it is brought to its end: giving it up would mean
+                // another one.
                 if let Err(cause) = self.write_order(on_its_way).await {
                     tracing::warn!(name = %self.task.subject, cause = cause.text, remedy = cause.remedy, "an order on its way is not in storage");
                 }
@@ -481,7 +484,8 @@ impl Alone<'_> {
         challenge: AcmeChallenge,
     ) -> Result<String, Failure> {
         let is_finished = matches!(order.state().status, OrderStatus::Valid);
-        // Two processes that both believe to hold the lock finalise the same order at worst; but no certificate is made without it.
+        // Two processes that both believe to hold the lock finalise the same order at worst; but no certificate is made
+        // without it.
         if !self.lock.is_held() && !is_finished {
             return Err(Failure::new(lock_lost()));
         }
@@ -569,7 +573,8 @@ fn of_order(conversation: &Conversation) -> Context<'_> {
     Context { name: "the name", authority: &conversation.authority, challenge: None, retry_after: None }
 }
 
-/// Without an account there is no rehearsal, and the staging directory is as good as away: production must not wait for it for ever.
+/// Without an account there is no rehearsal, and the staging directory is as good as away: production must not wait for
+/// it for ever.
 fn staging_account(cause: Cause) -> Cause {
     match cause.blame {
         Blame::Setup | Blame::Preflight => Cause { blame: Blame::Authority, ..cause },

@@ -1,5 +1,6 @@
-//! Why there is no certificate, and what to do about it, in one line each: pure functions from what CAs and transports say.
-//! Findings of our own, before an order, word theirs in `preflight`. What follows from a cause is decided in `decide`.
+//! Why there is no certificate, and what to do about it, in one line each: pure functions from what CAs and transports
+//! say. Findings of our own, before an order, word theirs in `preflight`. What follows from a cause is decided in
+//! `decide`.
 
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
@@ -61,7 +62,8 @@ pub struct Said {
 impl From<&instant_acme::Problem> for Said {
     fn from(problem: &instant_acme::Problem) -> Said {
         let kind = |urn: &Option<String>| urn.as_deref().and_then(|urn| urn.rsplit(':').next()).unwrap_or_default().to_owned();
-        // RFC 8555 section 6.7.1: a compound problem says by its parts what it is. We order one name at a time, so the first is all.
+        // RFC 8555 section 6.7.1: a compound problem says by its parts what it is. We order one name at a time, so the
+        // first is all.
         match problem.subproblems.first() {
             Some(part) => Said {
                 kind: kind(&part.r#type),

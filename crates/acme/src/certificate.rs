@@ -14,7 +14,8 @@ use zeroize::Zeroizing;
 /// A chain has three certificates or four; what is longer is no chain.
 const CHAIN_MAX: usize = 16;
 
-/// Chain and key in one PEM text, the leaf first and the key last: one value, so that storage cannot tear the pair apart.
+/// Chain and key in one PEM text, the leaf first and the key last: one value, so that storage cannot tear the pair
+/// apart.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bundle(pub Zeroizing<String>);
 

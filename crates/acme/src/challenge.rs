@@ -61,7 +61,8 @@ pub async fn present(
     Ok(Presented { shared: shared.clone(), what: Some(what) })
 }
 
-/// RFC 8555 section 8.4. Every server of the zone must have the record before the CA may ask any of them: a wrong answer costs the order.
+/// RFC 8555 section 8.4. Every server of the zone must have the record before the CA may ask any of them: a wrong
+/// answer costs the order.
 async fn publish(shared: &Rc<Shared>, subject: &Subject, dns: &AcmeDns, value: &str) -> Result<Presented, Cause> {
     let record = format!("_acme-challenge.{}", subject.server_name());
     let lookup = shared.lookup(dns.resolver);

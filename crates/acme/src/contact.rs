@@ -1,5 +1,5 @@
-//! How CAs are spoken to: one HTTPS client for each set of trusted roots, a directory that is remembered for a while, and the library's requests
-//! with bounds. What is said is in `order` and `account`; what failures mean, in `cause`.
+//! How CAs are spoken to: one HTTPS client for each set of trusted roots, a directory that is remembered for a while,
+//! and the library's requests with bounds. What is said is in `order` and `account`; what failures mean, in `cause`.
 
 use crate::cause::{Blame, Cause, Context, Said, one_line, said_by_authority};
 use bytes::Bytes;

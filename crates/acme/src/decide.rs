@@ -1,5 +1,5 @@
-//! What happens next with a name, and when: pure decisions over what is held, what was tried, and the time. It asks nobody and remembers nothing itself.
-//! What is done then is in `attempt`; when it is looked at again, in `engine`.
+//! What happens next with a name, and when: pure decisions over what is held, what was tried, and the time. It asks
+//! nobody and remembers nothing itself. What is done then is in `attempt`; when it is looked at again, in `engine`.
 
 use crate::cause::{Blame, Cause};
 use crate::stored::{Held, History, Trouble};
@@ -122,8 +122,9 @@ fn is_moved(held: &Held, authorities: &[Authority<'_>]) -> bool {
     held.facts.directory.as_ref().is_some_and(|directory| authorities.iter().all(|authority| authority.directory != directory))
 }
 
-/// When a certificate is renewed: a point of the CA's window, else after two thirds of its life, or half of a short one. Which point is drawn from
-/// the serial number: the same for all processes that share it, spread over all certificates.
+/// When a certificate is renewed: a point of the CA's window, else after two thirds of its life, or half of a short
+/// one. Which point is drawn from the serial number: the same for all processes that share it, spread over all
+/// certificates.
 pub fn renew_at(held: &Held) -> Timestamp {
     let share = share_of(&held.leaf.serial);
     if let Some(advice) = &held.facts.advice

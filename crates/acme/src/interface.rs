@@ -18,7 +18,8 @@ pub struct Parts {
     pub timing: Timing,
 }
 
-/// How long things take at most, and how soon they are done again. The defaults are meant for everybody; tests are in more of a hurry.
+/// How long things take at most, and how soon they are done again. The defaults are meant for everybody; tests are in
+/// more of a hurry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
     /// One request to a CA.
@@ -103,8 +104,9 @@ pub enum ChallengeChange {
     RemoveHttp {
         token: String,
     },
-    /// A handshake with ALPN `acme-tls/1` and this SNI is answered with a self-signed certificate for the name that has the digest in the extension
-    /// `id-pe-acmeIdentifier` (RFC 8737). For an address `server_name` is its reverse name, and the certificate is for `subject`.
+    /// A handshake with ALPN `acme-tls/1` and this SNI is answered with a self-signed certificate for the name that has
+    /// the digest in the extension `id-pe-acmeIdentifier` (RFC 8737). For an address `server_name` is its reverse name,
+    /// and the certificate is for `subject`.
     AddTls {
         server_name: String,
         subject: String,

@@ -47,8 +47,8 @@ pub fn start(parts: Parts) -> io::Result<Issuing> {
 }
 
 impl Issuing {
-    /// The whole set, which replaces the one before: names, and sites whose names are obtained on demand. Names on demand that none of these sites has any more
-    /// are given up. Waits while the engine has more to do than it can.
+    /// The whole set, which replaces the one before: names, and sites whose names are obtained on demand. Names on
+    /// demand that none of these sites has any more are given up. Waits while the engine has more to do than it can.
     pub async fn want(&self, wanted: Vec<Wanted>, on_demand: Vec<OnDemandSite>) {
         // An engine that ended wants nothing.
         let _ = self.commands.send(Command::Want(wanted, on_demand)).await;
@@ -71,14 +71,15 @@ impl Issuing {
         self.ask(Command::Revoke { name: name.to_owned(), reason, reply }, answer).await
     }
 
-    /// A responder says that the certificate with this leaf is revoked. If it is the one in use, another one is obtained.
+    /// A responder says that the certificate with this leaf is revoked. If it is the one in use, another one is
+    /// obtained.
     pub async fn found_revoked(&self, name: &str, leaf_der: &[u8]) {
         // An engine that ended obtains nothing.
         let _ = self.commands.send(Command::FoundRevoked { name: name.to_owned(), leaf_der: leaf_der.to_owned() }).await;
     }
 
-    /// For a handshake with a name that nobody wrote. Returns when its certificate was told as news; whoever waits in a handshake waits no longer than
-    /// `wait` of the settings, and the order goes on without it.
+    /// For a handshake with a name that nobody wrote. Returns when its certificate was told as news; whoever waits in a
+    /// handshake waits no longer than `wait` of the settings, and the order goes on without it.
     pub async fn on_demand(&self, wanted: Wanted, settings: &OnDemand) -> Result<(), Refusal> {
         let subject = askable(&wanted.name)?;
         let (reply, answer) = oneshot::channel();
@@ -174,8 +175,8 @@ async fn refuse_all(
     }
 }
 
-/// Names whose certificates cannot be kept stand in the table as well, with what is in the way: nobody else would show them, and a gauge of missing
-/// ones would say that all is well.
+/// Names whose certificates cannot be kept stand in the table as well, with what is in the way: nobody else would show
+/// them, and a gauge of missing ones would say that all is well.
 fn show_unkept(table: &StatusTable, wanted: Option<&(Vec<Wanted>, Vec<OnDemandSite>)>, fault: &Fault) {
     let Some((wanted, _)) = wanted else { return };
     let next_attempt_at = fault.at.checked_add(OPEN_AGAIN).ok();

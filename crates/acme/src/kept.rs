@@ -1,5 +1,6 @@
-//! What becomes of a certificate that has come: whether its dates let it be used, how it is stored, and what is done when storage does not take it.
-//! The order that it came from is in `attempt`; when it is tried again to store it, in `engine`.
+//! What becomes of a certificate that has come: whether its dates let it be used, how it is stored, and what is done
+//! when storage does not take it. The order that it came from is in `attempt`; when it is tried again to store it, in
+//! `engine`.
 
 use crate::attempt;
 use crate::cause::{Blame, Cause, minute, one_line};
@@ -13,7 +14,8 @@ use tidegate_storage::StorageFault;
 /// Clocks of hosts differ by seconds, and those of clients as well: nobody is told about so little.
 pub const AHEAD_TOLERATED: SignedDuration = SignedDuration::from_secs(60);
 
-/// A certificate that is in use and that storage did not take. Until it does, this process is the only one that has it; a restart takes its order up again.
+/// A certificate that is in use and that storage did not take. Until it does, this process is the only one that has it;
+/// a restart takes its order up again.
 #[derive(Clone)]
 pub struct Unkept {
     pub bundle: Bundle,
@@ -90,7 +92,8 @@ pub async fn store(shared: &Shared, subject: &Subject, bundle: &Bundle, facts: &
     store.remove(&stored::order_key(subject)).await
 }
 
-/// Tries again to store what is in use already. Another process may have been faster, or have got a newer one since: then that one counts.
+/// Tries again to store what is in use already. Another process may have been faster, or have got a newer one since:
+/// then that one counts.
 pub async fn store_again(shared: &Shared, subject: &Subject, unkept: &Unkept) -> Result<(), Cause> {
     let failed = |fault: StorageFault| unkept_cause(&fault);
     let Some(lock) = shared.store.try_lock(&stored::order_lock(subject)).await.map_err(failed)? else {

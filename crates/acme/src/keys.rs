@@ -1,4 +1,5 @@
-//! Keys of certificates, and the request that a CA signs. A new key for every certificate: one that leaks is worth a few weeks.
+//! Keys of certificates, and the request that a CA signs. A new key for every certificate: one that leaks is worth a
+//! few weeks.
 
 use crate::cause::{Blame, Cause};
 use crate::subject::Subject;

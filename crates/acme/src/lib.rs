@@ -1,10 +1,12 @@
 //! Certificates from public authorities: obtained, kept and renewed by ACME (RFC 8555) for every name that is wanted.
 //!
-//! It owns no socket that clients connect to and no TLS configuration: it asks CAs, DNS and storage, tells workers what to answer to CAs, and tells
-//! the control plane what came of it. Everything runs on one thread of its own, so that nothing here is ever near a request.
+//! It owns no socket that clients connect to and no TLS configuration: it asks CAs, DNS and storage, tells workers what
+//! to answer to CAs, and tells the control plane what came of it. Everything runs on one thread of its own, so that
+//! nothing here is ever near a request.
 //!
-//! Read [`interface`] first, then `engine` (which names, what next, when), `attempt` (one name from top to bottom) and `order` (one order at one CA).
-//! Decisions are pure: `decide`, `quota`, `preflight::verdict`, `cause`. What is kept, and under which keys, is told at the top of [`stored`].
+//! Read [`interface`] first, then `engine` (which names, what next, when), `attempt` (one name from top to bottom) and
+//! `order` (one order at one CA). Decisions are pure: `decide`, `quota`, `preflight::verdict`, `cause`. What is kept,
+//! and under which keys, is told at the top of [`stored`].
 
 mod account;
 mod answers;

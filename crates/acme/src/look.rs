@@ -1,4 +1,5 @@
-//! A look at one name: what storage has of it, and what its CA advises about renewal. At the start, now and then, and when something is due.
+//! A look at one name: what storage has of it, and what its CA advises about renewal. At the start, now and then, and
+//! when something is due.
 
 use crate::attempt;
 use crate::cause::Cause;

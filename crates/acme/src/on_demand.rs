@@ -1,5 +1,6 @@
-//! Certificates for names that nobody wrote: which of them may have one. A name comes from whoever connects, so everything here is bounded: what is
-//! asked, remembered and begun. The engine orders what is allowed as it orders any other.
+//! Certificates for names that nobody wrote: which of them may have one. A name comes from whoever connects, so
+//! everything here is bounded: what is asked, remembered and begun. The engine orders what is allowed as it orders any
+//! other.
 
 use crate::cause::{Blame, Cause, one_line};
 use crate::interface::Refusal;

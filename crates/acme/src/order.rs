@@ -1,5 +1,6 @@
 //! One order at one CA, from its address to the chain: authorisation by one kind of challenge, finalisation, download.
-//! It can be left at any point and taken up again by the order's address and the key. Who orders what, when and where is in `attempt`.
+//! It can be left at any point and taken up again by the order's address and the key. Who orders what, when and where
+//! is in `attempt`.
 
 use crate::cause::{Blame, Cause, Context, Said, another_challenge_could_mend, said_by_authority};
 use crate::challenge::{ChallengeAnswer, present};
@@ -125,7 +126,8 @@ impl Placed<'_> {
                 .await
                 .map_err(|cause| Failure { is_mendable: true, ..Failure::new(cause) })?;
             match repeat(async || challenge.set_ready().await).await {
-                // It may have arrived: the CA is looking already, and the answer must stay in place. Said twice, it is refused at worst.
+                // It may have arrived: the CA is looking already, and the answer must stay in place. Said twice, it is
+                // refused at worst.
                 Err(Error::Other(_)) => match repeat(async || challenge.set_ready().await).await {
                     Ok(()) | Err(Error::Api(_)) => {}
                     Err(error) => return Err(failure(&error)),

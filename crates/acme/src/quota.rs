@@ -1,5 +1,6 @@
-//! What a CA still lets us do, by what we remember of having asked it. One order is kept in reserve everywhere, for the day on which somebody is at
-//! the keyboard. Only limits that a CA has published are known here; the others are learnt from its answers.
+//! What a CA still lets us do, by what we remember of having asked it. One order is kept in reserve everywhere, for the
+//! day on which somebody is at the keyboard. Only limits that a CA has published are known here; the others are learnt
+//! from its answers.
 
 use crate::cause::{Blame, Cause, minute};
 use crate::stored::{Attempt, Counted};
@@ -47,7 +48,8 @@ pub enum Allowance {
     Enough,
     /// By a limit that we count exactly.
     Spent(Cause),
-    /// By one that we guess: another CA is better, and without another this one may be asked; refusing costs it and us nothing.
+    /// By one that we guess: another CA is better, and without another this one may be asked; refusing costs it and us
+    /// nothing.
     ProbablySpent(Cause),
 }
 

@@ -1,4 +1,5 @@
-//! Takes a certificate back (RFC 8555 section 7.6), with the account that ordered it. What becomes of the name then is the engine's.
+//! Takes a certificate back (RFC 8555 section 7.6), with the account that ordered it. What becomes of the name then is
+//! the engine's.
 
 use crate::account;
 use crate::attempt;

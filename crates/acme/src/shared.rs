@@ -1,4 +1,5 @@
-//! What all attempts of the engine share on its one thread: storage, ways to CAs, bounds, what is counted. No decision is made here.
+//! What all attempts of the engine share on its one thread: storage, ways to CAs, bounds, what is counted. No decision
+//! is made here.
 
 use crate::answers::Answers;
 use crate::cause::{Blame, Cause, one_line};
@@ -15,10 +16,12 @@ use tidegate_model::AcmeDns;
 use tidegate_storage::{StorageFault, Store};
 use tokio::sync::{Mutex, Semaphore, watch};
 
-/// Orders that are on their way at the same time. A CA answers each of their requests in a tenth of a second, and validates in seconds: two hundred
-/// names take minutes, and no CA takes it for an attack (Let's Encrypt allows 20 requests a second to new orders, and 300 orders in three hours).
+/// Orders that are on their way at the same time. A CA answers each of their requests in a tenth of a second, and
+/// validates in seconds: two hundred names take minutes, and no CA takes it for an attack (Let's Encrypt allows 20
+/// requests a second to new orders, and 300 orders in three hours).
 pub const ORDERS_AT_A_TIME: usize = 16;
-/// Look-ups and probes before orders; they wait for time limits more than for anything else, and must not hold up orders of names that are fine.
+/// Look-ups and probes before orders; they wait for time limits more than for anything else, and must not hold up
+/// orders of names that are fine.
 pub const PREFLIGHTS_AT_A_TIME: usize = 32;
 
 pub struct Shared {

@@ -1,5 +1,5 @@
-//! How CAs do for all names together: one that fails for several in a row is left alone for a while, so that ten thousand names do not each find out
-//! for themselves.
+//! How CAs do for all names together: one that fails for several in a row is left alone for a while, so that ten
+//! thousand names do not each find out for themselves.
 
 use crate::decide::Authority;
 use jiff::{SignedDuration, Timestamp};

@@ -1,15 +1,23 @@
-//! What is kept in storage, under which keys, and in which form. Every process that shares a storage reads and writes these.
+//! What is kept in storage, under which keys, and in which form. Every process that shares a storage reads and writes
+//! these.
 //!
 //! ```text
-//! acme/certificates/<name>/bundle.pem    chain and key in one text: replaced as one, so never a pair that does not fit
-//! acme/certificates/<name>/facts.json    what the bundle does not say: which CA, when to renew. Belongs to the bundle with its serial number, else it is ignored
-//! acme/certificates/<name>/order.json    an order on its way, with the key of the certificate: written before the CA is asked for anything, and again
-//!                                        with the order's address before it is finalised; removed when the bundle is stored
-//! acme/certificates/<name>/history.json  the attempts of the last week and what went wrong, so that a restart neither forgets a quota nor begins anew
-//! acme/answers/http-<hex>, tls-<name>    what challenges of open orders are answered with, where hosts share a storage; each has an end
-//! acme/accounts/<directory>/<email>.json the key and the address of an account; <directory> is the URL without what a file name cannot have
+//! acme/certificates/<name>/bundle.pem
+//!     chain and key in one text: replaced as one, so never a pair that does not fit
+//! acme/certificates/<name>/facts.json
+//!     what the bundle does not say: which CA, when to renew; belongs to the bundle with its serial number
+//! acme/certificates/<name>/order.json
+//!     an order on its way, with the key of the certificate: written before the CA is asked, and again with
+//!     the order's address before it is finalised; removed when the bundle is stored
+//! acme/certificates/<name>/history.json
+//!     the attempts of the last week and what went wrong, so that a restart neither forgets a quota nor begins anew
+//! acme/answers/http-<hex>, tls-<name>
+//!     what challenges of open orders are answered with, where hosts share a storage; each has an end
+//! acme/accounts/<directory>/<email>.json
+//!     the key and the address of an account; <directory> is the URL without what a file name cannot have
 //! ```
-//! `<name>` is [`Subject::storage_segment`]. Locks: `acme-order-<name>` while a name is being ordered, `acme-account-<directory>` while an account is made.
+//! `<name>` is [`Subject::storage_segment`]. Locks: `acme-order-<name>` while a name is being ordered,
+//! `acme-account-<directory>` while an account is made.
 
 use crate::certificate::Leaf;
 use crate::subject::Subject;
@@ -21,7 +29,8 @@ use zeroize::Zeroizing;
 /// All certificates are below.
 pub const CERTIFICATES: &str = "acme/certificates/";
 
-/// A text of this size goes with an order on its way, so that a storage that could not take the certificate is found before the order.
+/// A text of this size goes with an order on its way, so that a storage that could not take the certificate is found
+/// before the order.
 pub const ROOM_BYTES: usize = 12 * 1024;
 
 /// What other requests of a week are remembered for one name; Let's Encrypt would not allow as many.
@@ -222,7 +231,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Facts of another bundle are none: a crash between the two writes leaves them behind, and so does a certificate that was imported.
+    /// Facts of another bundle are none: a crash between the two writes leaves them behind, and so does a certificate
+    /// that was imported.
     pub fn new(leaf: Leaf, facts: Option<Facts>) -> Held {
         let facts = facts.filter(|facts| facts.serial == leaf.serial).unwrap_or_else(|| Facts {
             serial: leaf.serial.clone(),
@@ -245,7 +255,8 @@ impl History {
     }
 }
 
-/// `None` where it is of no known form: written by another version or torn by somebody. It is then as if it were not there.
+/// `None` where it is of no known form: written by another version or torn by somebody. It is then as if it were not
+/// there.
 pub fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }

@@ -1,5 +1,5 @@
-//! The one name that a certificate is for: a host name, a wildcard, or an address, and what becomes of it in orders, handshakes and storage.
-//! Whether anybody may have a certificate for it is not known here; see `preflight`.
+//! The one name that a certificate is for: a host name, a wildcard, or an address, and what becomes of it in orders,
+//! handshakes and storage. Whether anybody may have a certificate for it is not known here; see `preflight`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -35,7 +35,8 @@ impl Subject {
         }
     }
 
-    /// The name without the wildcard's star; of an address, its reverse name, which is the SNI of `tls-alpn-01` (RFC 8738 section 6).
+    /// The name without the wildcard's star; of an address, its reverse name, which is the SNI of `tls-alpn-01` (RFC
+    /// 8738 section 6).
     pub fn server_name(&self) -> String {
         match self {
             Subject::Host(name) | Subject::Wildcard(name) => name.clone(),
@@ -54,8 +55,8 @@ impl Subject {
         }
     }
 
-    /// The name that a CA counts under: the label before the public suffix. A guess, since the list of suffixes is the CA's and changes weekly; nothing
-    /// is refused for it.
+    /// The name that a CA counts under: the label before the public suffix. A guess, since the list of suffixes is the
+    /// CA's and changes weekly; nothing is refused for it.
     pub fn registered_domain(&self) -> String {
         /// Second labels below which registries of countries sell names.
         const SECOND_LEVELS: &[&str] =

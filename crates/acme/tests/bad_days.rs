@@ -1,5 +1,6 @@
-//! What is obtained on a bad day: while storage is full or read-only, while clocks disagree, from a CA that has not what was asked for, and while name
-//! servers lie or say nothing. Nothing is ordered twice for it, and what was good goes on being used.
+//! What is obtained on a bad day: while storage is full or read-only, while clocks disagree, from a CA that has not
+//! what was asked for, and while name servers lie or say nothing. Nothing is ordered twice for it, and what was good
+//! goes on being used.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the line that did")]
 

@@ -1,4 +1,5 @@
-//! The look before the order, over real sockets and a real name server: what is certain to fail costs no order, what is fine is ordered.
+//! The look before the order, over real sockets and a real name server: what is certain to fail costs no order, what is
+//! fine is ordered.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Real processes: killed in the middle and started again, and two of them over one storage. The child is this test program itself.
+//! Real processes: killed in the middle and started again, and two of them over one storage. The child is this test
+//! program itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the line that did")]
 
@@ -17,7 +18,8 @@ use tidegate_testkit::pebble::Options;
 
 const CHILD: &str = "TIDEGATE_ACME_TEST_CHILD";
 
-/// Not a test of its own: what the processes of the others do. It says `issued NAME` and `read NAME`, and `all` at the end.
+/// Not a test of its own: what the processes of the others do. It says `issued NAME` and `read NAME`, and `all` at the
+/// end.
 #[test]
 fn child() {
     let Ok(text) = std::env::var(CHILD) else { return };
@@ -133,7 +135,8 @@ fn settings(world: &World, names: &[&str]) -> Value {
 
 #[test]
 fn whenever_it_is_killed_nothing_is_lost_and_nothing_is_issued_twice() {
-    // Where in an order the process is when it is killed, by what the CA has seen of it; the last ones are after the certificate was issued.
+    // Where in an order the process is when it is killed, by what the CA has seen of it; the last ones are after the
+    // certificate was issued.
     let stages =
         ["/nonce-plz", "/order-plz", "/authZ/", "/chalZ/", "/my-order/", "/finalize-order/", "Issued certificate", "/certZ/"];
     for stage in stages {
@@ -149,8 +152,8 @@ fn whenever_it_is_killed_nothing_is_lost_and_nothing_is_issued_twice() {
         let (orders_before, issued_before) = (world.pebble.orders(), world.pebble.issued());
         let said = Process::start(&settings).finish();
         assert_eq!(world.pebble.issued(), 3, "{stage}: issued {issued_before} before; {said:#?}");
-        // An order that the CA has made and whose address never reached the disk is the only one that may be made again; CAs that see the same
-        // account ask for the same name give the same order.
+        // An order that the CA has made and whose address never reached the disk is the only one that may be made
+        // again; CAs that see the same account ask for the same name give the same order.
         assert!(world.pebble.orders() <= orders_before + 3, "{stage}: {orders_before} {} {said:#?}", world.pebble.orders());
         assert!(world.pebble.requests("/finalize-order/") >= 3);
         let left = world.files("acme/certificates").into_iter().filter(|file| file.ends_with("order.json")).count();

@@ -1,4 +1,5 @@
-//! Renewal: by lifetime, by what the CA advises, and what happens when an answer of the CA gets lost or it has had enough of us.
+//! Renewal: by lifetime, by what the CA advises, and what happens when an answer of the CA gets lost or it has had
+//! enough of us.
 
 mod support;
 
@@ -52,7 +53,8 @@ fn the_ca_may_ask_for_renewal_at_once_and_is_told_what_is_replaced() {
     engine.until_status("the CA's window", advised);
     drop(engine);
 
-    // The CA wants it renewed: the window is over. It asks to be asked every six hours, so what is remembered is taken away.
+    // The CA wants it renewed: the window is over. It asks to be asked every six hours, so what is remembered is taken
+    // away.
     proxy.state.lock().unwrap().over_for = Some(base64_of(&first.serial));
     std::fs::write(
         world.storage().join("acme/certificates/a.example/facts.json"),

@@ -1,5 +1,5 @@
-//! Who may use the API. On a unix socket the permissions of its file decide; on TCP a token does, and what a browser could be made to send is
-//! refused before. `/metrics`, `/healthz` and `/readyz` are open to everyone who reaches them.
+//! Who may use the API. On a unix socket the permissions of its file decide; on TCP a token does, and what a browser
+//! could be made to send is refused before. `/metrics`, `/healthz` and `/readyz` are open to everyone who reaches them.
 
 use crate::ask::ask;
 use crate::problem::Problem;
@@ -116,8 +116,8 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-/// A page of somebody else's can make a browser send requests here: they have an `Origin`, or the name of that page's site when it was made to
-/// resolve to this machine.
+/// A page of somebody else's can make a browser send requests here: they have an `Origin`, or the name of that page's
+/// site when it was made to resolve to this machine.
 fn no_browser(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(header::ORIGIN) {
         return Err(forbidden("from-browser", "the request comes from a web page, by its `Origin`")

@@ -1,4 +1,5 @@
-//! Questions to the control thread, bounded: a process that drains answers none any more, and the client is told so at once.
+//! Questions to the control thread, bounded: a process that drains answers none any more, and the client is told so at
+//! once.
 
 use crate::problem::Problem;
 use crate::problem::draining;

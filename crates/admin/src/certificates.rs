@@ -1,5 +1,5 @@
-//! What can be asked of certificates: which there are, and that one that is obtained is renewed or revoked. Orders take seconds to minutes; who asks waits
-//! for a while only, and what is on its way then goes on.
+//! What can be asked of certificates: which there are, and that one that is obtained is renewed or revoked. Orders take
+//! seconds to minutes; who asks waits for a while only, and what is on its way then goes on.
 
 use crate::ask::ask;
 use crate::extract::{Json, Parameters};

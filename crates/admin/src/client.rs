@@ -1,5 +1,5 @@
-//! The client of the endpoint: one request on one connection, over TCP or a unix socket. For commands, so it blocks; the types are those that the
-//! endpoint writes.
+//! The client of the endpoint: one request on one connection, over TCP or a unix socket. For commands, so it blocks;
+//! the types are those that the endpoint writes.
 
 use crate::problem::{PROBLEM_TYPE, Problem};
 use crate::token::Token;

@@ -1,5 +1,6 @@
-//! The configuration as typed objects: read whole or in parts, and changed part by part. What is changed is applied and written back to its file by
-//! `control::edit`; how the objects look is said by the configuration's own JSON Schema, which is served beside them.
+//! The configuration as typed objects: read whole or in parts, and changed part by part. What is changed is applied and
+//! written back to its file by `control::edit`; how the objects look is said by the configuration's own JSON Schema,
+//! which is served beside them.
 
 use crate::ask::ask;
 use crate::extract::{Expected, Parameters, Part as Body, Query};
@@ -173,7 +174,8 @@ macro_rules! handlers_of {
     ] ),*] };
 }
 
-/// Functions without captures, as the table of addresses wants them: a set for each part, in the order of `SettingsPart::ALL`.
+/// Functions without captures, as the table of addresses wants them: a set for each part, in the order of
+/// `SettingsPart::ALL`.
 const BY_PART: [[Handler; 4]; SettingsPart::ALL.len()] = handlers_of!(Site Route Pool Server Listener Tcp Setting);
 
 macro_rules! adding_to {

@@ -1,4 +1,5 @@
-//! Reads requests: parameters of the path and the query, `If-Match`, and bodies, each with an error that says what is wrong with it.
+//! Reads requests: parameters of the path and the query, `If-Match`, and bodies, each with an error that says what is
+//! wrong with it.
 
 use crate::problem::Problem;
 use crate::problem::bad_request;
@@ -45,7 +46,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
     }
 }
 
-/// The query; parameters that an address does not have are errors, since a filter with a slip would otherwise list everything.
+/// The query; parameters that an address does not have are errors, since a filter with a slip would otherwise list
+/// everything.
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -154,8 +156,8 @@ fn part(body: &[u8]) -> Result<Value, Problem> {
     Ok(value)
 }
 
-/// A value whose objects have each member once. Of two, a reader that takes the last and one that takes the first would disagree about what
-/// was asked for.
+/// A value whose objects have each member once. Of two, a reader that takes the last and one that takes the first would
+/// disagree about what was asked for.
 struct Once(Value);
 
 impl<'de> Deserialize<'de> for Once {

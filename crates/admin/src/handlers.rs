@@ -1,4 +1,5 @@
-//! What each address of the API does: a question to the control thread, and its answer as JSON. The table of addresses is in `routes`.
+//! What each address of the API does: a question to the control thread, and its answer as JSON. The table of addresses
+//! is in `routes`.
 
 use crate::ask::ask;
 use crate::extract::{Expected, Json, Parameters, Query};
@@ -42,7 +43,8 @@ pub fn tagged(value: &impl Serialize, tag: Tag) -> Answer {
     Ok(response)
 }
 
-/// A change, if that runs which it is meant for, and what runs then; all of it happens between two events, so nothing comes between.
+/// A change, if that runs which it is meant for, and what runs then; all of it happens between two events, so nothing
+/// comes between.
 async fn change<T: Send + 'static>(
     handle: &ControlHandle,
     expected: Option<Tag>,

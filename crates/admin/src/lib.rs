@@ -1,5 +1,6 @@
-//! The admin endpoint on the control thread: `/metrics`, `/healthz`, `/readyz`, and the JSON API below `/v1`; and the client of it. It never sees
-//! a request of a client of the proxy. Start at `routes`, the table of addresses; `access` decides who may use them.
+//! The admin endpoint on the control thread: `/metrics`, `/healthz`, `/readyz`, and the JSON API below `/v1`; and the
+//! client of it. It never sees a request of a client of the proxy. Start at `routes`, the table of addresses; `access`
+//! decides who may use them.
 
 mod access;
 mod ask;
@@ -27,7 +28,8 @@ use tidegate_control::{AdminListener, ControlHandle};
 use tidegate_telemetry::ReadinessState;
 use tokio::sync::mpsc;
 
-/// Serves until the process ends; moves when the configuration names another place. Requests that are being answered there are finished.
+/// Serves until the process ends; moves when the configuration names another place. Requests that are being answered
+/// there are finished.
 pub async fn serve(first: AdminListener, mut places: mpsc::UnboundedReceiver<AdminListener>, handle: ControlHandle) {
     let mut listener = first;
     loop {

@@ -1,5 +1,5 @@
-//! Which error there is when: every answer that is not a success is made here, as RFC 9457 has it. The texts of a problem are boxed, because it is the
-//! other half of every result.
+//! Which error there is when: every answer that is not a success is made here, as RFC 9457 has it. The texts of a
+//! problem are boxed, because it is the other half of every result.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,5 @@
-//! The addresses of the API, in one table: the router and the OpenAPI document are both made from it. What they do is in `handlers`.
+//! The addresses of the API, in one table: the router and the OpenAPI document are both made from it. What they do is
+//! in `handlers`.
 
 use crate::access::{self, Access};
 use crate::certificates;

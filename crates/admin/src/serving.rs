@@ -1,5 +1,6 @@
-//! Connections of the endpoint, bounded before anybody has shown a token: how many there are, how long a request's head may take, and how long a
-//! client may leave an answer unread. What is answered is in `routes`; where the endpoint is, and that it moves, in the crate's root.
+//! Connections of the endpoint, bounded before anybody has shown a token: how many there are, how long a request's head
+//! may take, and how long a client may leave an answer unread. What is answered is in `routes`; where the endpoint is,
+//! and that it moves, in the crate's root.
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -28,7 +29,8 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        // Monitoring and a few people have a handful. Nobody types a head, and whoever keeps a connection open can open another.
+        // Monitoring and a few people have a handful. Nobody types a head, and whoever keeps a connection open can open
+        // another.
         Bounds { connections_max: 256, head_timeout: Duration::from_secs(10), stall_timeout: Duration::from_secs(30) }
     }
 }

@@ -1,5 +1,5 @@
-//! The token that lets in who has it: the file that one is generated into, and the comparison. Who needs one is decided in `access`.
-//! A token is in no log, no message and no `Debug` output.
+//! The token that lets in who has it: the file that one is generated into, and the comparison. Who needs one is decided
+//! in `access`. A token is in no log, no message and no `Debug` output.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::rand;
@@ -87,8 +87,8 @@ impl fmt::Display for TokenFault {
 
 impl std::error::Error for TokenFault {}
 
-/// The token of the file in the state folder; generated there when there is none, or none that is well-formed. Two processes that do so at
-/// once get the same.
+/// The token of the file in the state folder; generated there when there is none, or none that is well-formed. Two
+/// processes that do so at once get the same.
 pub fn generated(state_dir: &Path) -> Result<Token, TokenFault> {
     let file = state_dir.join(FILE_NAME);
     let fault = |error| TokenFault::Io { file: file.clone(), error };

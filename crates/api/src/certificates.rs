@@ -21,7 +21,8 @@ object! {
         pub source: CertificateSource,
         pub files: Vec<String>,
         pub names: Vec<String>,
-        /// `ready`, `late` (it ends soon and was not renewed), `revoked` (by the word of its OCSP responder), `expired`, `missing` (the internal CA stands in), `ordering` or `reading` (storage was not read yet).
+        /// `ready`, `late` (it ends soon and was not renewed), `revoked` (by the word of its OCSP responder),
+        /// `expired`, `missing` (the internal CA stands in), `ordering` or `reading` (storage was not read yet).
         pub state: CertificateState,
         /// Absent while there is none.
         pub not_before: Option<Timestamp>,
@@ -78,7 +79,8 @@ words! {
 object! {
     /// What is sent along in handshakes about the standing of a certificate (OCSP).
     pub struct Staple {
-        /// `stapled`, `waiting` (there is no answer yet), `failing` (there is none that can be sent), `revoked`, `impossible` (nobody can be asked) or `off`.
+        /// `stapled`, `waiting` (there is no answer yet), `failing` (there is none that can be sent), `revoked`,
+        /// `impossible` (nobody can be asked) or `off`.
         pub state: StapleState,
         /// Clients refuse the certificate without a staple.
         pub required: bool,

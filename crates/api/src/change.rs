@@ -31,7 +31,8 @@ object! {
         pub directory: Option<String>,
         /// Taken back after so many seconds unless it is confirmed: 1 to 86400.
         pub confirm_within_seconds: Option<u64>,
-        /// Taken back before that when the share of errors rises by more than this, as a fraction: 0 to 1. 0.05 when it is left out.
+        /// Taken back before that when the share of errors rises by more than this, as a fraction: 0 to 1. 0.05 when it
+        /// is left out.
         pub max_error_rise: Option<f64>,
         /// Refused unless this generation runs; `If-Match` says the same.
         pub expected_generation: Option<u64>,

@@ -70,7 +70,8 @@ object! {
         pub folder: Option<String>,
         /// The FastCGI server that runs a script.
         pub server: Option<String>,
-        /// Of a split: the template of its key; none when it goes by chance. Of a connection that is passed on: what does that.
+        /// Of a split: the template of its key; none when it goes by chance. Of a connection that is passed on: what
+        /// does that.
         pub by: Option<String>,
         /// Of a split: each part and its pool, on one line.
         pub shares: Option<String>,

@@ -9,7 +9,8 @@ object! {
     pub struct Generations {
         /// The number of the one that runs.
         pub running: u64,
-        /// What a roll-back goes to when nothing else is said: the one before, and after a roll-back the one before that which was gone back to.
+        /// What a roll-back goes to when nothing else is said: the one before, and after a roll-back the one before
+        /// that which was gone back to.
         pub previous: Option<u64>,
         pub generations: Vec<Generation>,
     }

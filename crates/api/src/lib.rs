@@ -1,5 +1,6 @@
-//! What the JSON API takes and gives, as plain data: `control` and `explain` fill it, `admin` writes it, the command line reads it. Members that
-//! are absent are `null`, and later versions only add members. Nothing is gathered or decided here; which addresses there are is in `admin`.
+//! What the JSON API takes and gives, as plain data: `control` and `explain` fill it, `admin` writes it, the command
+//! line reads it. Members that are absent are `null`, and later versions only add members. Nothing is gathered or
+//! decided here; which addresses there are is in `admin`.
 
 mod cache;
 mod certificates;

@@ -1,5 +1,5 @@
-//! JSON Schema of what the API takes and gives. The macros make a type and its description from one text, so that neither can have a member
-//! that the other lacks. The document that they end up in is made by `openapi`.
+//! JSON Schema of what the API takes and gives. The macros make a type and its description from one text, so that
+//! neither can have a member that the other lacks. The document that they end up in is made by `openapi`.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -134,7 +134,8 @@ macro_rules! object {
     };
 }
 
-/// A closed set of words. The schema of an `enum` lists them; that of a `text` is any string, so that a later version may have more.
+/// A closed set of words. The schema of an `enum` lists them; that of a `text` is any string, so that a later version
+/// may have more.
 #[macro_export]
 macro_rules! words {
     ($(#[doc = $about:literal])* pub enum $name:ident { $($variants:tt)* }) => {

@@ -45,7 +45,8 @@ object! {
         pub storage: String,
         /// When the storage was last read or written without a fault.
         pub read: Option<Timestamp>,
-        /// Until when there are shared keys to make tickets with. Without it tickets are made with own keys, which other hosts do not know.
+        /// Until when there are shared keys to make tickets with. Without it tickets are made with own keys, which
+        /// other hosts do not know.
         pub shared_until: Option<Timestamp>,
         /// Why the storage gives or takes no keys, and what to do.
         pub fault: Option<String>,

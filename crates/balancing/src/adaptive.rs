@@ -1,6 +1,7 @@
-//! A bound of requests in flight that is learnt from latency: while answers take about as long as they usually do it grows, when
-//! they take longer requests are queueing at the server and it shrinks. After the Gradient2 limit of Netflix's
-//! concurrency-limits, with time in place of counts. What happens to requests beyond the bound is decided elsewhere.
+//! A bound of requests in flight that is learnt from latency: while answers take about as long as they usually do it
+//! grows, when they take longer requests are queueing at the server and it shrinks. After the Gradient2 limit of
+//! Netflix's concurrency-limits, with time in place of counts. What happens to requests beyond the bound is decided
+//! elsewhere.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,8 @@ const WINDOW_LEAST: Duration = Duration::from_millis(100);
 const WINDOW_MOST: Duration = Duration::from_secs(1);
 /// What usual means: differences in the usual latency have shrunk to 37 % after so long.
 const USUAL_SECONDS: f64 = 60.0;
-/// In each window in which answers come at less than half their usual time, the usual time falls by so much: it was learnt in bad
-/// times.
+/// In each window in which answers come at less than half their usual time, the usual time falls by so much: it was
+/// learnt in bad times.
 const USUAL_FALL: f64 = 0.95;
 /// Latency may be so many times the usual one before the bound shrinks.
 const TOLERANCE: f64 = 1.5;
@@ -28,8 +29,8 @@ const SMOOTHING: f64 = 0.2;
 /// No latency counts as less.
 const SECONDS_LEAST: f64 = 0.000_001;
 
-/// The usual latency of a server as the worker that judged it last knows it. A worker that begins under load would take what it sees for usual, although
-/// others know better.
+/// The usual latency of a server as the worker that judged it last knows it. A worker that begins under load would take
+/// what it sees for usual, although others know better.
 #[derive(Debug, Default)]
 pub struct Usual(AtomicU64);
 
@@ -111,7 +112,8 @@ impl Limit {
             // Nobody asked for more, so nothing is known about more.
             return;
         }
-        // Room for a short queue, or the bound could never be found to be too small; none when answers take far too long.
+        // Room for a short queue, or the bound could never be found to be too small; none when answers take far too
+        // long.
         let queue = bound.sqrt() * (gradient - GRADIENT_LEAST) / (1.0 - GRADIENT_LEAST);
         self.set(bound * (1.0 - SMOOTHING) + (bound * gradient + queue) * SMOOTHING);
     }
@@ -144,8 +146,8 @@ mod tests {
     use std::time::{Duration, Instant};
     use tidegate_model::Adaptive;
 
-    /// A server with `capacity` places, each taking `service_ms` for a request, and clients that always have more requests than
-    /// the limit lets through.
+    /// A server with `capacity` places, each taking `service_ms` for a request, and clients that always have more
+    /// requests than the limit lets through.
     struct Simulated {
         limit: Limit,
         usual: Usual,

@@ -1,6 +1,6 @@
-//! Choosing a server of a pool: first the tier of servers that are the best to be had, then one of the tier by `Balance`. Pure:
-//! the caller gives state, randomness and the time, counts what is in flight, and says where servers stand. Hashing is in
-//! `maglev`.
+//! Choosing a server of a pool: first the tier of servers that are the best to be had, then one of the tier by
+//! `Balance`. Pure: the caller gives state, randomness and the time, counts what is in flight, and says where servers
+//! stand. Hashing is in `maglev`.
 
 use crate::hash::{fraction, mix, rendezvous_score};
 use crate::maglev;
@@ -9,8 +9,8 @@ use crate::slow_start::WHOLE_SHARE;
 use std::time::Instant;
 use tidegate_model::Balance;
 
-/// Slots of a table that a key looks at before its server is found by scores: where one server in ten can be used, one key in a
-/// thousand.
+/// Slots of a table that a key looks at before its server is found by scores: where one server in ten can be used, one
+/// key in a thousand.
 const WALK_MAX: u32 = 64;
 /// Servers of a tier that are remembered by a bit; those behind are judged again where they are met.
 const REMEMBERED_MAX: usize = u64::BITS as usize;
@@ -36,10 +36,10 @@ pub struct Chosen {
 
 /// The server to try, or `None` when every one was tried or is closed.
 ///
-/// Serving servers come first, by rising priority, and within a priority those of this zone. Then those not asked yet, and then
-/// even those that are down, since trying beats refusing. A closed server and one that was tried is never chosen. `table` is used
-/// by `Balance::Hash`; without one, or when servers came or left since it was made, a key keeps its server by weighted
-/// rendezvous.
+/// Serving servers come first, by rising priority, and within a priority those of this zone. Then those not asked yet,
+/// and then even those that are down, since trying beats refusing. A closed server and one that was tried is never
+/// chosen. `table` is used by `Balance::Hash`; without one, or when servers came or left since it was made, a key keeps
+/// its server by weighted rendezvous.
 pub fn choose<C: Candidate>(balance: &Balance, table: Option<&maglev::Table>, servers: &[C], draw: Draw<'_>) -> Option<Chosen> {
     let tier = Tier::best(servers, draw)?;
     let position = if tier.count == 1 {
@@ -186,12 +186,12 @@ impl<'a, C: Candidate> Tier<'a, C> {
 
     /// Whether a request that would go to `first` does better at `second`, which has fewer for its weight.
     ///
-    /// A worker has few requests in flight at a server, most often none or one. Comparing (requests + 1) / weight would then
-    /// always take the heavier of two idle servers, and comparing requests / weight would turn to the lighter one whenever the
-    /// heavier has anything to do. So `second` has to be better by a random part of what one request is to the lighter of the
-    /// two: then about as many requests move from the heavy to the light one as back, and shares stay those of the weights
-    /// however little there is to do. `excess` is how much more often the question is put with a heavy first than with a light
-    /// one, from the weights of `second` and `first`; the margin makes up for it.
+    /// A worker has few requests in flight at a server, most often none or one. Comparing (requests + 1) / weight would
+    /// then always take the heavier of two idle servers, and comparing requests / weight would turn to the lighter one
+    /// whenever the heavier has anything to do. So `second` has to be better by a random part of what one request is to
+    /// the lighter of the two: then about as many requests move from the heavy to the light one as back, and shares
+    /// stay those of the weights however little there is to do. `excess` is how much more often the question is put
+    /// with a heavy first than with a light one, from the weights of `second` and `first`; the margin makes up for it.
     fn relieves(&self, second: usize, first: usize, excess: impl Fn(u64, u64) -> f64) -> bool {
         let (weight_second, weight_first) = (self.weight_of(second), self.weight_of(first));
         let (requests_second, requests_first) = (self.in_flight(second), self.in_flight(first));
@@ -221,17 +221,20 @@ impl<'a, C: Candidate> Tier<'a, C> {
         Some(winner)
     }
 
-    /// A server by weight, then in turn each that would relieve the one before: with equal weights, one with the fewest requests.
+    /// A server by weight, then in turn each that would relieve the one before: with equal weights, one with the fewest
+    /// requests.
     fn by_least_load(&self) -> Option<usize> {
         let first = self.by_weight(None, low(self.draw.random))?;
-        // The order begins anywhere and goes either way, so that no server comes behind a busy one more often than others.
+        // The order begins anywhere and goes either way, so that no server comes behind a busy one more often than
+        // others.
         let count = self.servers.len();
         let start = (self.draw.random >> 32) as usize % count;
         let is_forward = mix(self.draw.random) & 1 == 0;
         let position = |step: usize| (start + if is_forward { step } else { count - step }) % count;
         let order = (0..count).map(position).filter(|position| self.contains(*position));
-        // A heavy server is first as often as its weight says and then meets all others. With two servers the excess is the
-        // relation of their weights; with more, the exponent is the one that simulation shows to give shares by weight.
+        // A heavy server is first as often as its weight says and then meets all others. With two servers the excess is
+        // the relation of their weights; with more, the exponent is the one that simulation shows to give shares by
+        // weight.
         let exponent = 2.0 - 2.0 / self.count as f64;
         let excess = |weight_next: u64, weight_best: u64| (weight_best as f64 / weight_next as f64).powf(exponent);
         Some(order.fold(first, |best, next| if self.relieves(next, best, excess) { next } else { best }))
@@ -242,7 +245,8 @@ impl<'a, C: Candidate> Tier<'a, C> {
             let requests = self.positions().map(|position| u64::from(self.in_flight(position))).sum::<u64>() + 1;
             u128::from(requests) * u128::from(percent)
         });
-        // A server may have its part, by weight, of `percent` of all requests in flight, this one among them, rounded up.
+        // A server may have its part, by weight, of `percent` of all requests in flight, this one among them, rounded
+        // up.
         let has_room = |position: usize| {
             let part = |bound: u128| {
                 u128::from(self.in_flight(position)) * 100 * u128::from(self.weight)

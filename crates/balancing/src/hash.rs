@@ -19,8 +19,8 @@ pub(crate) fn fraction(bits: u64) -> f64 {
     ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// Weighted rendezvous hashing: the server with the highest score for a key gets it, so a server that leaves moves only its own
-/// keys.
+/// Weighted rendezvous hashing: the server with the highest score for a key gets it, so a server that leaves moves only
+/// its own keys.
 pub(crate) fn rendezvous_score(identity_hash: u64, weight: u64, key_hash: u64) -> f64 {
     weight as f64 / -fraction(mix(identity_hash ^ mix(key_hash))).ln()
 }

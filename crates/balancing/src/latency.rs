@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 /// After so long a difference has shrunk to 37 %.
 const DECAY_SECONDS: f64 = 10.0;
-/// What a server counts as before its first answer: fast enough to be tried, and not so fast that it would get everything until
-/// that answer comes. A server that has had no request for long is as good as unmeasured, so a bad time does not keep it out for
-/// ever.
+/// What a server counts as before its first answer: fast enough to be tried, and not so fast that it would get
+/// everything until that answer comes. A server that has had no request for long is as good as unmeasured, so a bad
+/// time does not keep it out for ever.
 const UNMEASURED_SECONDS: f64 = 0.001;
 /// No answer counts as less, so that requests in flight still tell servers apart.
 const SECONDS_LEAST: f64 = 0.000_001;

@@ -1,6 +1,6 @@
-//! Which server of a pool gets a request, and whether it may have it: the choice, and the arithmetic behind ejection, retries and
-//! bounds. State goes in and a decision comes out; nothing here reads a clock, draws random numbers, locks or logs. What servers
-//! answer and how they are asked is known elsewhere. Read `choice` first.
+//! Which server of a pool gets a request, and whether it may have it: the choice, and the arithmetic behind ejection,
+//! retries and bounds. State goes in and a decision comes out; nothing here reads a clock, draws random numbers, locks
+//! or logs. What servers answer and how they are asked is known elsewhere. Read `choice` first.
 
 pub mod choice;
 pub mod maglev;

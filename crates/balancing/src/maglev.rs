@@ -1,12 +1,13 @@
-//! The table of `balance "hash"`: which server a key belongs to, in one look-up, with hardly any key moved when a server comes or
-//! leaves. Built when a configuration is published. "Maglev: A Fast and Reliable Software Network Load Balancer" (NSDI 2016),
-//! section 3.4, with weights.
+//! The table of `balance "hash"`: which server a key belongs to, in one look-up, with hardly any key moved when a
+//! server comes or leaves. Built when a configuration is published. "Maglev: A Fast and Reliable Software Network Load
+//! Balancer" (NSDI 2016), section 3.4, with weights.
 
 use crate::hash::mix;
 use tidegate_model::Server;
 
-/// For up to 81 units of weight, so that one unit has a hundred slots and servers differ by less than a percent. Both sizes are
-/// prime, as the method asks. There are only two, because a pool that comes to have another one moves nearly all its keys, once.
+/// For up to 81 units of weight, so that one unit has a hundred slots and servers differ by less than a percent. Both
+/// sizes are prime, as the method asks. There are only two, because a pool that comes to have another one moves nearly
+/// all its keys, once.
 const SIZE_SMALL: u32 = 8_191;
 /// For all others. Of u16, so 128 KiB.
 const SIZE_LARGE: u32 = 65_537;
@@ -34,8 +35,8 @@ struct Claimant {
 }
 
 impl Table {
-    /// Servers as (identity, weight), in the order of the pool: the table answers with positions in it. The same servers give
-    /// every key the same server, whatever their order.
+    /// Servers as (identity, weight), in the order of the pool: the table answers with positions in it. The same
+    /// servers give every key the same server, whatever their order.
     pub fn new(servers: &[(u64, u32)]) -> Table {
         let weight = |weight: u32| u64::from(weight.clamp(1, Server::WEIGHT_MAX));
         let units: u64 = servers.iter().map(|(_, units)| weight(*units)).sum();
@@ -54,15 +55,15 @@ impl Table {
         Table { slots: fill(&mut claimants, size as usize) }
     }
 
-    /// Where a key goes: at attempt 0 its own server, then others in an order that is the key's own; a server comes more than
-    /// once. `None` only if the table was made of no servers.
+    /// Where a key goes: at attempt 0 its own server, then others in an order that is the key's own; a server comes
+    /// more than once. `None` only if the table was made of no servers.
     pub fn position(&self, key_hash: u64, attempt: u32) -> Option<usize> {
         let size = self.slots.len() as u64;
         if size == 0 {
             return None;
         }
-        // Steps of a key's own, so that the keys of a server that is out go to all others and not to a neighbour. The size is
-        // prime, so every step leads through all slots.
+        // Steps of a key's own, so that the keys of a server that is out go to all others and not to a neighbour. The
+        // size is prime, so every step leads through all slots.
         let step = mix(key_hash) % (size - 1) + 1;
         let slot = (key_hash % size + u64::from(attempt) % size * step) % size;
         Some(usize::from(self.slots[slot as usize]))

@@ -1,6 +1,6 @@
-//! Which servers of a pool are out of use for what they did with requests, and for how long. One keeper for each pool and
-//! process, not one for each worker. Counting failures and asking whether a server is well again are done elsewhere; so is saying
-//! it.
+//! Which servers of a pool are out of use for what they did with requests, and for how long. One keeper for each pool
+//! and process, not one for each worker. Counting failures and asking whether a server is well again are done
+//! elsewhere; so is saying it.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,8 +19,8 @@ const RATE_BELOW_LEAST: f64 = 0.1;
 /// Times in a row that are remembered; the time out has reached any sensible bound long before.
 const TIMES_MAX: u32 = 31;
 
-/// The servers of one pool that are out or have been lately. It holds no more servers than are ejected and not forgotten: see
-/// [`Ejections::forget`].
+/// The servers of one pool that are out or have been lately. It holds no more servers than are ejected and not
+/// forgotten: see [`Ejections::forget`].
 #[derive(Debug, Default)]
 pub struct Ejections {
     records: Vec<Record>,
@@ -81,11 +81,11 @@ pub struct Sample {
 }
 
 impl Ejections {
-    /// A server gave reason to be out. `servers` are all of the pool. `None` if it stays: it is out already, or too many others
-    /// are.
+    /// A server gave reason to be out. `servers` are all of the pool. `None` if it stays: it is out already, or too
+    /// many others are.
     ///
-    /// The time out is `eject`, doubled for each time in a row, up to `eject_max`. Each `eject` that it served in between takes
-    /// one time back. At most `ejected_percent_max` are out at once, one always, and never all.
+    /// The time out is `eject`, doubled for each time in a row, up to `eject_max`. Each `eject` that it served in
+    /// between takes one time back. At most `ejected_percent_max` are out at once, one always, and never all.
     pub fn consider(&mut self, settings: &Outlier, server: u64, why: Why, servers: usize, now: Duration) -> Option<Ejection> {
         let known = self.records.iter().position(|record| record.server == server);
         let place = known.map(|known| self.records[known].place);
@@ -108,11 +108,11 @@ impl Ejections {
         Some(Ejection { until, times, why })
     }
 
-    /// Looks for servers whose rate of good answers is far below that of the others, the worst first. `samples` has one entry for
-    /// each server of the pool, with what it answered since the last time.
+    /// Looks for servers whose rate of good answers is far below that of the others, the worst first. `samples` has one
+    /// entry for each server of the pool, with what it answered since the last time.
     ///
-    /// A server is compared with the others and not with all: among n servers none can be further than the square root of n - 1
-    /// standard deviations from the mean of all, so of three or four none could ever be out.
+    /// A server is compared with the others and not with all: among n servers none can be further than the square root
+    /// of n - 1 standard deviations from the mean of all, so of three or four none could ever be out.
     pub fn judge(&mut self, settings: &Outlier, samples: &[Sample], now: Duration) -> Vec<(u64, Ejection)> {
         let judged: Vec<_> = samples.iter().filter(|sample| sample.total() >= REQUESTS_LEAST).collect();
         if !settings.success_rate || judged.len() < JUDGED_LEAST {

@@ -1,14 +1,14 @@
-//! How many requests may be sent again: a part of those of the last ten seconds, so that an outage is never multiplied. One
-//! worker keeps it for each pool and sees its own requests only, which is the same part of the whole. Whether a request is safe
-//! to send again is decided elsewhere.
+//! How many requests may be sent again: a part of those of the last ten seconds, so that an outage is never multiplied.
+//! One worker keeps it for each pool and sees its own requests only, which is the same part of the whole. Whether a
+//! request is safe to send again is decided elsewhere.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 /// Buckets of one second each.
 const WINDOW_SECONDS: usize = 10;
-/// What each worker may send again within the window however few requests there are: with little traffic a part of it would be
-/// none.
+/// What each worker may send again within the window however few requests there are: with little traffic a part of it
+/// would be none.
 pub const RETRIES_ALWAYS: u64 = 10;
 
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ impl RetryBudget {
         bucket.requests.set(bucket.requests.get().saturating_add(1));
     }
 
-    /// Whether one more request may be sent again, which is counted then: fewer than `percent` of the requests in the window
-    /// were, or fewer than [`RETRIES_ALWAYS`].
+    /// Whether one more request may be sent again, which is counted then: fewer than `percent` of the requests in the
+    /// window were, or fewer than [`RETRIES_ALWAYS`].
     pub fn try_retry(&self, percent: u8, now: Duration) -> bool {
         let bucket = self.bucket(now);
         let sum =

@@ -25,12 +25,14 @@ pub struct ServerState {
     pub latency: PeakEwma,
     /// Where this worker's round robin begins.
     phase: u64,
-    /// Smooth weighted round robin: grows by the weight each round, the winner pays the total. `None` before the first round.
+    /// Smooth weighted round robin: grows by the weight each round, the winner pays the total. `None` before the first
+    /// round.
     credit: Cell<Option<i64>>,
 }
 
 impl ServerState {
-    /// `phase` is uniformly random: without it the workers of a process would take the servers in step, each the same one first.
+    /// `phase` is uniformly random: without it the workers of a process would take the servers in step, each the same
+    /// one first.
     pub fn new(weight: u32, priority: u8, identity_hash: u64, phase: u64) -> ServerState {
         ServerState {
             weight: Cell::new(weight),
@@ -46,9 +48,9 @@ impl ServerState {
 
     /// One round of smooth weighted round robin in which all that take part earn `total`; gives the new credit.
     ///
-    /// The first credit is a random part of the total, as if the rounds had gone on for long: workers that begin together do not
-    /// all begin with the same server. A credit beyond two totals is left from other weights, and would take as many rounds to
-    /// wear off.
+    /// The first credit is a random part of the total, as if the rounds had gone on for long: workers that begin
+    /// together do not all begin with the same server. A credit beyond two totals is left from other weights, and would
+    /// take as many rounds to wear off.
     pub(crate) fn earn(&self, weight: u64, total: u64) -> i64 {
         let (weight, total) = (weight as i64, total as i64);
         let begin = || ((u128::from(self.phase) * total as u128) >> 64) as i64 - total / 2;

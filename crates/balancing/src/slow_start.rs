@@ -1,5 +1,5 @@
-//! A server that comes into use gets its share of the requests little by little: caches fill, code is compiled, connections are
-//! opened.
+//! A server that comes into use gets its share of the requests little by little: caches fill, code is compiled,
+//! connections are opened.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ pub const WHOLE_SHARE: u32 = 256;
 /// What a server begins with, a tenth: with less it would hardly be warmed by the requests that it gets.
 const SHARE_LEAST: u32 = 26;
 
-/// The share of its weight that a server has `elapsed` after it came into use, in 1/256: grows in a straight line from a tenth to
-/// all of it over `whole`. A `whole` of zero is no slow start.
+/// The share of its weight that a server has `elapsed` after it came into use, in 1/256: grows in a straight line from
+/// a tenth to all of it over `whole`. A `whole` of zero is no slow start.
 pub fn share(elapsed: Duration, whole: Duration) -> u32 {
     if elapsed >= whole {
         return WHOLE_SHARE;

@@ -1,9 +1,11 @@
-//! Which of several pools a request goes to, by shares: a place in one space of numbers, cut into ranges in the order written. A key has its place for ever,
-//! so a client stays where it is over restarts, and a share that grows takes over only what lies beside it.
+//! Which of several pools a request goes to, by shares: a place in one space of numbers, cut into ranges in the order
+//! written. A key has its place for ever, so a client stays where it is over restarts, and a share that grows takes
+//! over only what lies beside it.
 
 use crate::hash::mix;
 
-/// Keeps the place of a key here apart from its place in the tables of servers: the clients of a small share would otherwise all be those of a few servers.
+/// Keeps the place of a key here apart from its place in the tables of servers: the clients of a small share would
+/// otherwise all be those of a few servers.
 const SALT: u64 = 0x7c1d_55a3_9e2b_f046;
 
 /// Ranges by weight. One that has none of the weight has an empty range.

@@ -1,6 +1,6 @@
-//! Many workers that each decide alone, before servers that take their time: what share of the requests each server gets, and
-//! what clients wait. Time is simulated, so no machine is too slow for it. The seed is printed; `SEED=… cargo test -p
-//! tidegate-balancing --test simulation` repeats a run.
+//! Many workers that each decide alone, before servers that take their time: what share of the requests each server
+//! gets, and what clients wait. Time is simulated, so no machine is too slow for it. The seed is printed; `SEED=… cargo
+//! test -p tidegate-balancing --test simulation` repeats a run.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -202,7 +202,8 @@ impl Simulation {
         }
     }
 
-    /// Requests come at random, so many that `in_flight` are there on average if no server is slow, each to a worker at random.
+    /// Requests come at random, so many that `in_flight` are there on average if no server is slow, each to a worker at
+    /// random.
     fn run(&mut self, balance: &Balance, requests: usize, in_flight: f64) -> Outcome {
         let mut outcome = Outcome { counts: vec![0; self.servers.len()], latencies_us: Vec::new(), failures: 0, ejections: 0 };
         let mut answers: BinaryHeap<Reverse<(u64, usize, usize, u64)>> = BinaryHeap::new();

@@ -1,5 +1,5 @@
-//! Heads as the cache is given them and as it keeps them, and the time. Parsing messages is the proxy's; here are only the few ways
-//! of looking at field values that all of the cache shares. What directives mean is in `policy`.
+//! Heads as the cache is given them and as it keeps them, and the time. Parsing messages is the proxy's; here are only
+//! the few ways of looking at field values that all of the cache shares. What directives mean is in `policy`.
 
 use bytes::{Bytes, BytesMut};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,8 +18,9 @@ const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 /// The time, as the caller's clocks show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Seconds since 1970 by a clock that never jumps: the wall clock when the program started, plus the monotonic time since.
-    /// How long an answer has been here is told by it, so that a corrected wall clock neither ages nor refreshes the cache.
+    /// Seconds since 1970 by a clock that never jumps: the wall clock when the program started, plus the monotonic time
+    /// since. How long an answer has been here is told by it, so that a corrected wall clock neither ages nor refreshes
+    /// the cache.
     pub seconds: u64,
     /// Only compared with dates that others sent, and kept in files.
     pub wall: SystemTime,
@@ -32,7 +33,8 @@ impl Now {
         Now { seconds, wall }
     }
 
-    /// The wall clock as a field says it. A clock that is outside what dates can express shows the nearest one that is not.
+    /// The wall clock as a field says it. A clock that is outside what dates can express shows the nearest one that is
+    /// not.
     pub fn http_date(self) -> String {
         let seconds = self.wall_seconds().min(DATE_SECONDS_MAX);
         httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))

@@ -1,14 +1,14 @@
-//! What an operator can set about the cache, with the defaults and why they are what they are: of a store, and of what a route lets into it.
-//! Bounds that nobody needs to change are constants beside the code that keeps them.
+//! What an operator can set about the cache, with the defaults and why they are what they are: of a store, and of what
+//! a route lets into it. Bounds that nobody needs to change are constants beside the code that keeps them.
 
 /// Settings of one store. All byte counts are of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Everything the memory tier holds: bodies, heads, keys, an allowance for tables, and bodies that are being fetched.
-    /// Default 256 MiB.
+    /// Everything the memory tier holds: bodies, heads, keys, an allowance for tables, and bodies that are being
+    /// fetched. Default 256 MiB.
     pub bytes_max: u64,
-    /// The part of `bytes_max` that is set aside for bodies on their way in. What does not fit is not stored. Default 64 MiB, eight
-    /// of the largest objects at a time; at most half of `bytes_max` is used.
+    /// The part of `bytes_max` that is set aside for bodies on their way in. What does not fit is not stored. Default
+    /// 64 MiB, eight of the largest objects at a time; at most half of `bytes_max` is used.
     pub in_flight_bytes_max: u64,
     /// The largest object that is stored, with its head. Default 8 MiB: larger ones push out hundreds of small ones.
     pub object_bytes_max: u64,
@@ -16,8 +16,8 @@ pub struct Settings {
     pub variants_max: usize,
     /// Requests that may wait for one fetch; those beyond go to the upstream on their own. Default 65,536.
     pub waiters_max: usize,
-    /// How long a request should wait for another one's head before it goes on its own. The caller keeps the time and drops the
-    /// `WaitHandle`. Default 5 seconds.
+    /// How long a request should wait for another one's head before it goes on its own. The caller keeps the time and
+    /// drops the `WaitHandle`. Default 5 seconds.
     pub wait_seconds_max: u64,
     /// How long requests for a URL are not collapsed after its answer could not be stored. Default 10 seconds.
     pub uncacheable_seconds: u64,
@@ -26,7 +26,8 @@ pub struct Settings {
 /// What a route says about its answers. Two routes may share a store and differ in these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Heuristic freshness in percent of the time since `Last-Modified` (RFC 9111 section 4.2.2). Default 10; 0 is none.
+    /// Heuristic freshness in percent of the time since `Last-Modified` (RFC 9111 section 4.2.2). Default 10; 0 is
+    /// none.
     pub heuristic_percent: u64,
     /// The most that heuristic freshness may be. Default 86,400 seconds.
     pub heuristic_seconds_max: u64,
@@ -38,15 +39,17 @@ pub struct Rules {
     pub stale_if_error_seconds: u64,
     /// Answers with `Set-Cookie` are stored with it. Default no: one user's session would be given to all.
     pub stores_set_cookie: bool,
-    /// Fields of requests that the caller writes after the lookup, in lower case: an answer whose `Vary` names one is not stored. Default none.
+    /// Fields of requests that the caller writes after the lookup, in lower case: an answer whose `Vary` names one is
+    /// not stored. Default none.
     pub unkeyed_fields: &'static [&'static str],
-    /// `Cache-Control` and `Pragma` of requests are obeyed, as the RFC asks. Default yes; an operator whose clients use them to
-    /// reach the upstream at will says no. `no-store` and `only-if-cached` count either way.
+    /// `Cache-Control` and `Pragma` of requests are obeyed, as the RFC asks. Default yes; an operator whose clients use
+    /// them to reach the upstream at will says no. `no-store` and `only-if-cached` count either way.
     pub obeys_request_directives: bool,
-    /// A range of what is not stored makes the cache fetch the whole. Default no: the range is forwarded and nothing is stored.
+    /// A range of what is not stored makes the cache fetch the whole. Default no: the range is forwarded and nothing is
+    /// stored.
     pub fetches_whole_for_ranges: bool,
-    /// `CDN-Cache-Control` goes before `Cache-Control` and `Expires` (RFC 9213). Default no: behind a CDN it is that one's, and an upstream that
-    /// purges there would leave what is kept here.
+    /// `CDN-Cache-Control` goes before `Cache-Control` and `Expires` (RFC 9213). Default no: behind a CDN it is that
+    /// one's, and an upstream that purges there would leave what is kept here.
     pub obeys_cdn_cache_control: bool,
 }
 

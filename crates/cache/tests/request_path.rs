@@ -1,5 +1,5 @@
-//! The order in which a proxy's request path calls the cache, played without sockets: an upstream is a function. Every answer says
-//! in `Cache-Status` what the cache did.
+//! The order in which a proxy's request path calls the cache, played without sockets: an upstream is a function. Every
+//! answer says in `Cache-Status` what the cache did.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -1,10 +1,10 @@
-//! What Caddy keeps below its data folder. `<ca>` is host and path of the CA's directory with `-` in the place of `/` and `:`, or `local` for the
-//! program's own CA; `*` in a name is written as `wildcard_`.
+//! What Caddy keeps below its data folder. `<ca>` is host and path of the CA's directory with `-` in the place of `/`
+//! and `:`, or `local` for the program's own CA; `*` in a name is written as `wildcard_`.
 //!
 //! ```text
 //! certificates/<ca>/<name>/<name>.{crt,key}      chain and key
 //! certificates/<ca>/<name>/<name>.json           names, and in `issuer_data.ca` the CA's directory
-//! acme/<ca>/users/<mail>/<user>.{json,key}       the account as the CA describes it, with its address in `location`; its key
+//! acme/<ca>/users/<mail>/<user>.{json,key}       the account as the CA describes it, address in `location`; its key
 //! ```
 
 use crate::certbot::email;

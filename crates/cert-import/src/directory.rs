@@ -1,5 +1,5 @@
-//! Which CA something belongs to: by the URL of its ACME directory, by the address of an account there, or by the folder that Caddy makes of the
-//! URL. What is not known is nothing, and never a guess.
+//! Which CA something belongs to: by the URL of its ACME directory, by the address of an account there, or by the
+//! folder that Caddy makes of the URL. What is not known is nothing, and never a guess.
 
 use tidegate_model::AcmeAuthority;
 
@@ -9,7 +9,8 @@ pub fn of_account(url: &str) -> Option<&'static str> {
     known().find(|directory| self::host(directory) == Some(host))
 }
 
-/// The directory for which Caddy makes a folder of this name: host and path, with `-` for what a file name should not have.
+/// The directory for which Caddy makes a folder of this name: host and path, with `-` for what a file name should not
+/// have.
 pub fn of_caddy_folder<'a>(folder: &str, seen: impl Iterator<Item = &'a str>) -> Option<String> {
     let known: Vec<&'a str> = known().collect();
     seen.chain(known).find(|directory| caddy_folder(directory) == folder).map(str::to_owned)

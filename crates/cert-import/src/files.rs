@@ -1,5 +1,5 @@
-//! The files of a store, read with bounds: only those that the program is known to keep, none larger than a chain can be. The parsers see a table of
-//! names and bytes and no disk.
+//! The files of a store, read with bounds: only those that the program is known to keep, none larger than a chain can
+//! be. The parsers see a table of names and bytes and no disk.
 
 use crate::Program;
 use std::collections::BTreeMap;

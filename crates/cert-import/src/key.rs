@@ -1,4 +1,5 @@
-//! Private keys in the forms in which other programs keep them, made into PKCS#8: PEM of three kinds, bare DER, and JSON Web Keys (RFC 7517).
+//! Private keys in the forms in which other programs keep them, made into PKCS#8: PEM of three kinds, bare DER, and
+//! JSON Web Keys (RFC 7517).
 
 use crate::AccountKey;
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};

@@ -1,6 +1,6 @@
-//! Certificates and ACME accounts as certbot, Caddy and Traefik keep them: bytes in, one neutral structure and a report out.
-//! Nothing is written here, and nobody is asked; the one place that touches a disk is `files.rs`. Start at [`read`], then `select.rs`, which decides
-//! what is worth taking over.
+//! Certificates and ACME accounts as certbot, Caddy and Traefik keep them: bytes in, one neutral structure and a report
+//! out. Nothing is written here, and nobody is asked; the one place that touches a disk is `files.rs`. Start at
+//! [`read`], then `select.rs`, which decides what is worth taking over.
 
 mod caddy;
 mod certbot;
@@ -115,7 +115,8 @@ impl AccountKey {
 }
 
 impl ImportedCertificate {
-    /// `Err` says what is wrong with the pair, in one sentence. `chain` and `key` are the name of a file and what is in it.
+    /// `Err` says what is wrong with the pair, in one sentence. `chain` and `key` are the name of a file and what is in
+    /// it.
     fn check(chain: (&str, &[u8]), key: (&str, &[u8]), directory: Option<String>) -> Result<ImportedCertificate, String> {
         let ((chain_file, chain_pem), (key_file, key_pem)) = (chain, key);
         let pair = LoadedCertificate::from_pem((Path::new(chain_file), chain_pem), Some((Path::new(key_file), key_pem)));

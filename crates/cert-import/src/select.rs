@@ -1,6 +1,6 @@
 //! What of a store is worth taking over, and under which names: pure, with the time as an argument.
-//! Tidegate keeps one certificate for each name. One of several names is kept under each of them, and of several for a name the one that
-//! clients trust and that lasts longest.
+//! Tidegate keeps one certificate for each name. One of several names is kept under each of them, and of several for a
+//! name the one that clients trust and that lasts longest.
 
 use crate::{ImportedCertificate, ImportedStore, Origin, Skipped};
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! What Traefik keeps in `acme.json`: for each resolver an account and certificates, all of them base64 within JSON. The first version knew one
-//! account, at the top, and wrote other capitals.
+//! What Traefik keeps in `acme.json`: for each resolver an account and certificates, all of them base64 within JSON.
+//! The first version knew one account, at the top, and wrote other capitals.
 //!
 //! ```text
 //! { "<resolver>": { "Account": { "Email", "Registration": { "uri", "body" }, "PrivateKey": DER },

@@ -1,5 +1,5 @@
-//! What `tidegate check` says about certificates: faults that would stop a start, and what would surprise somebody later.
-//! Reads the files that are named, makes none, and asks no network. Rendering is the caller's.
+//! What `tidegate check` says about certificates: faults that would stop a start, and what would surprise somebody
+//! later. Reads the files that are named, makes none, and asks no network. Rendering is the caller's.
 
 use crate::check_clients::check_clients;
 use crate::check_staples::check_staple;

@@ -1,5 +1,5 @@
-//! What `tidegate check` says about the authorities of clients and their revocation lists: what cannot be used, and what would let in nobody, or
-//! more than was meant. A part of `check`.
+//! What `tidegate check` says about the authorities of clients and their revocation lists: what cannot be used, and
+//! what would let in nobody, or more than was meant. A part of `check`.
 
 use crate::check::{CertFinding, EXPIRY_WARNING, Severity};
 use crate::client_trust::{ClientTrust, authorities, next_update, parse_list, revocation_lists};

@@ -1,5 +1,5 @@
-//! What `tidegate check` says about stapling: certificates that clients will refuse without a staple that cannot come, and chains that it cannot be had with.
-//! Nobody is asked.
+//! What `tidegate check` says about stapling: certificates that clients will refuse without a staple that cannot come,
+//! and chains that it cannot be had with. Nobody is asked.
 
 use crate::check::{CertFinding, warning};
 use crate::files::LoadedCertificate;

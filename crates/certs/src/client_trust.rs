@@ -1,5 +1,6 @@
-//! Whom a site believes to be its clients: the authorities of its bundle and their revocation lists, read from files and made into a verifier.
-//! Revocation is strict: of every certificate in a chain it has to be known, by a list that is not out of date.
+//! Whom a site believes to be its clients: the authorities of its bundle and their revocation lists, read from files
+//! and made into a verifier. Revocation is strict: of every certificate in a chain it has to be known, by a list that
+//! is not out of date.
 
 use crate::error::{CertError, Contents};
 use crate::facts;
@@ -20,7 +21,8 @@ use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::X509Version;
 
-/// Names of authorities are told to clients, so that browsers know which certificate to offer. Beyond this they would fill the flight of the handshake.
+/// Names of authorities are told to clients, so that browsers know which certificate to offer. Beyond this they would
+/// fill the flight of the handshake.
 pub const HINT_BYTES_MAX: usize = 8 << 10;
 
 /// Revocation lists of large authorities are megabytes; beyond this something else was named.
@@ -92,7 +94,8 @@ fn verifier(
     lists: Vec<CertificateRevocationListDer<'static>>,
 ) -> Result<Arc<dyn ClientCertVerifier>, CertError> {
     let hint_bytes: usize = roots.subjects().iter().map(|subject| subject.as_ref().len()).sum();
-    // A list that is out of date may lack what an attacker wants to be lacking: whoever can hold back its renewal could go on with a stolen key.
+    // A list that is out of date may lack what an attacker wants to be lacking: whoever can hold back its renewal could
+    // go on with a stolen key.
     let mut builder =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).with_crls(lists).enforce_revocation_expiration();
     if hint_bytes > HINT_BYTES_MAX {
@@ -105,8 +108,8 @@ fn verifier(
     builder.build().map_err(|error| CertError::Tls { problem: error.to_string() })
 }
 
-/// The certificates of a bundle; at least one, and each an authority's. One that is not could sign others all the same, because what is trusted by
-/// being in the bundle is not asked whether it may.
+/// The certificates of a bundle; at least one, and each an authority's. One that is not could sign others all the same,
+/// because what is trusted by being in the bundle is not asked whether it may.
 pub(crate) fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
     let (certificates, holds) = sections_of(file)?;
     if certificates.is_empty() {

@@ -1,5 +1,6 @@
-//! What can be wrong with a certificate, a key or the internal CA: which file, what is wrong in one sentence, and what to do about it.
-//! Rendering with line and column is the configuration's work; `check.rs` turns these into findings for it.
+//! What can be wrong with a certificate, a key or the internal CA: which file, what is wrong in one sentence, and what
+//! to do about it. Rendering with line and column is the configuration's work; `check.rs` turns these into findings for
+//! it.
 
 use crate::tickets::KEY_FILE_BYTES;
 use jiff::Timestamp;

@@ -31,7 +31,8 @@ pub struct CertificateFacts {
     pub ocsp: Option<Box<OcspFacts>>,
     /// Of version 3, as it has to be for a browser to look at its names.
     pub is_version_3: bool,
-    /// Of the certificates above the leaf the one that ends first: its number, counted from 1 with the leaf, and its end.
+    /// Of the certificates above the leaf the one that ends first: its number, counted from 1 with the leaf, and its
+    /// end.
     pub first_authority_to_end: Option<(usize, Timestamp)>,
 }
 
@@ -77,7 +78,8 @@ impl<'c> Chain<'c> {
 }
 
 impl CertificateFacts {
-    /// Reads the leaf, which is `chain[0]`, and how the others follow. `Err` gives the index of the bad one and what is wrong.
+    /// Reads the leaf, which is `chain[0]`, and how the others follow. `Err` gives the index of the bad one and what is
+    /// wrong.
     pub fn read(chain: &[impl AsRef<[u8]>]) -> Result<CertificateFacts, (usize, String)> {
         Ok(CertificateFacts::of(&Chain::parse(chain)?))
     }

@@ -1,5 +1,6 @@
 //! A certificate chain and its key as they lie on disk: read, parsed, checked against each other, ready to sign.
-//! Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as certbot, cert-manager and OpenSSL write them.
+//! Separate files and one combined PEM are both taken, with PKCS#8, SEC1 and PKCS#1 keys, as certbot, cert-manager and
+//! OpenSSL write them.
 
 use crate::error::{CertError, Contents};
 use crate::facts::{CertificateFacts, Chain, KeyAlgorithm};
@@ -22,7 +23,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tidegate_model::Certificate;
 
-/// No chain comes near this, and a whole bundle of public roots is a fifth of it; a mistyped path to a disk image ends here.
+/// No chain comes near this, and a whole bundle of public roots is a fifth of it; a mistyped path to a disk image ends
+/// here.
 pub const PEM_BYTES_MAX: u64 = 1 << 20;
 /// Most files with a chain and a key fit, and are read at once instead of in steps of 32 bytes, 64 bytes, …
 const PEM_BYTES_USUAL: usize = 4 << 10;
@@ -45,7 +47,8 @@ impl LoadedCertificate {
         LoadedCertificate::from_pem((&certificate.cert, &cert_pem), Some((key_file, &key_pem)))
     }
 
-    /// A certificate from bytes, with the names of the files that they came from; without a key, that is looked for beside the chain.
+    /// A certificate from bytes, with the names of the files that they came from; without a key, that is looked for
+    /// beside the chain.
     pub fn from_pem(cert: (&Path, &[u8]), key: Option<(&Path, &[u8])>) -> Result<LoadedCertificate, CertError> {
         let (cert_file, cert_pem) = cert;
         let sections = Sections::parse(cert_file, cert_pem)?;
@@ -92,7 +95,8 @@ impl LoadedCertificate {
     }
 }
 
-/// The library tries each kind in turn, RSA first, and checks an ECDSA key twice on the way: a tenth of a start with 50,000 of them.
+/// The library tries each kind in turn, RSA first, and checks an ECDSA key twice on the way: a tenth of a start with
+/// 50,000 of them.
 fn load_key(key: PrivateKeyDer<'static>, of_certificate: KeyAlgorithm) -> Result<Arc<dyn SigningKey>, rustls::Error> {
     match of_certificate {
         KeyAlgorithm::EcdsaP256 | KeyAlgorithm::EcdsaP384 | KeyAlgorithm::EcdsaP521 => {
@@ -135,8 +139,8 @@ pub(crate) fn sections_of(file: &Path) -> Result<(Vec<CertificateDer<'static>>, 
     Ok((sections.certificates, sections.contents))
 }
 
-/// Somebody who puts a pipe in the place of a file must not hold up the control thread, so it is the opened file that is looked at. `config` has the
-/// same for its own files, and neither crate may use the other.
+/// Somebody who puts a pipe in the place of a file must not hold up the control thread, so it is the opened file that
+/// is looked at. `config` has the same for its own files, and neither crate may use the other.
 pub(crate) fn open_regular(file: &Path) -> io::Result<File> {
     let not_regular = || io::Error::other("it is not a regular file");
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -182,7 +186,8 @@ impl Sections {
         let pem = unlike::without_mark(pem);
         if holds_encrypted_key(pem) {
             sections.contents = Contents::EncryptedKey;
-            // A key in the old encrypted form is not even base64; what precedes it may still be of use, and the message is better.
+            // A key in the old encrypted form is not even base64; what precedes it may still be of use, and the message
+            // is better.
         }
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(pem) {
             let (kind, der) = match section {

@@ -1,6 +1,7 @@
-//! The internal CA: a root that people install where they want it trusted, an intermediate below it that signs, and leaves for the sites that have
-//! no certificate of their own, issued in memory. What lies on disk is in `internal_ca/folder.rs`, how certificates are made in
-//! `internal_ca/authority.rs`; nothing here puts anything into a trust store.
+//! The internal CA: a root that people install where they want it trusted, an intermediate below it that signs, and
+//! leaves for the sites that have no certificate of their own, issued in memory. What lies on disk is in
+//! `internal_ca/folder.rs`, how certificates are made in `internal_ca/authority.rs`; nothing here puts anything into a
+//! trust store.
 
 mod authority;
 mod folder;
@@ -23,7 +24,8 @@ pub use folder::LOCK_WAIT_MAX;
 pub const ROOT_LIFE: SignedDuration = SignedDuration::from_hours(24 * 3653);
 /// One year: a root whose key is kept elsewhere is fetched once in eight months.
 pub const INTERMEDIATE_LIFE: SignedDuration = SignedDuration::from_hours(24 * 365);
-/// Nothing can be revoked, so what leaked has to end by itself; ten days before the end are enough for a laptop that slept.
+/// Nothing can be revoked, so what leaked has to end by itself; ten days before the end are enough for a laptop that
+/// slept.
 pub const LEAF_LIFE: SignedDuration = SignedDuration::from_hours(24 * 30);
 /// Clients' clocks are behind ours now and then.
 pub const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
@@ -36,8 +38,8 @@ pub struct InternalCa {
 
 struct State {
     authority: Authority,
-    /// One leaf for each set of names, so that a reload does not change what clients see. Bounded by the sites in use: sets that
-    /// nobody holds any more are dropped whenever one is issued.
+    /// One leaf for each set of names, so that a reload does not change what clients see. Bounded by the sites in use:
+    /// sets that nobody holds any more are dropped whenever one is issued.
     leaves: HashMap<Vec<CertificateName>, LoadedCertificate>,
 }
 
@@ -48,7 +50,8 @@ struct Authority {
 }
 
 impl InternalCa {
-    /// Reads the CA from `<state_dir>/internal-ca`, or makes one there. Two processes that do so at once get the same root.
+    /// Reads the CA from `<state_dir>/internal-ca`, or makes one there. Two processes that do so at once get the same
+    /// root.
     pub fn open(state_dir: &Path, now: Timestamp) -> Result<InternalCa, CertError> {
         let authority = Authority::load(state_dir, now)?;
         let state = Mutex::new(State { authority, leaves: HashMap::new() });
@@ -73,7 +76,8 @@ impl InternalCa {
         self.lock().authority.root.not_after
     }
 
-    /// A certificate for exactly these names: the one that was issued before while more than a third of its life is left.
+    /// A certificate for exactly these names: the one that was issued before while more than a third of its life is
+    /// left.
     ///
     /// `names` is sorted and without repetition, as [`crate::names::certificate_names`] gives it.
     pub fn certificate_for(&self, names: &[CertificateName], now: Timestamp) -> Result<LoadedCertificate, CertError> {
@@ -141,8 +145,8 @@ impl Authority {
 
     fn signer(folder: &Folder, root: &Root, now: Timestamp) -> Result<Signer, CertError> {
         if !root.may_sign_authorities {
-            // Made by an earlier version: no client accepts an intermediate below it, and making another root would take away the trust
-            // that people have given to this one.
+            // Made by an earlier version: no client accepts an intermediate below it, and making another root would
+            // take away the trust that people have given to this one.
             return Signer::root(root, folder.read_root_key(root)?);
         }
         let present = match folder.read_intermediate(root) {

@@ -1,6 +1,6 @@
 //! Certificates and TLS settings: files or the internal CA in, rustls configurations out.
-//! No sockets and no connections: `proxy` finds the site by its name and `transport` drives the handshake with that site's configuration.
-//! Start at `site.rs` (one site's certificates), then `server.rs` (its configuration).
+//! No sockets and no connections: `proxy` finds the site by its name and `transport` drives the handshake with that
+//! site's configuration. Start at `site.rs` (one site's certificates), then `server.rs` (its configuration).
 
 pub mod any_certificate;
 pub mod check;

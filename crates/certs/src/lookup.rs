@@ -1,5 +1,5 @@
-//! Which of a site's certificates a client gets: by the name it asked for and by what it can verify, in the same time for one and for 50,000.
-//! No files and no handshakes here.
+//! Which of a site's certificates a client gets: by the name it asked for and by what it can verify, in the same time
+//! for one and for 50,000. No files and no handshakes here.
 
 use crate::facts::{CertificateName, KeyAlgorithm};
 use crate::files::LoadedCertificate;
@@ -53,9 +53,11 @@ impl CertificateSet {
         &self.certificates
     }
 
-    /// The first that covers the name and that the client can verify; else the first that it can verify; else the first.
+    /// The first that covers the name and that the client can verify; else the first that it can verify; else the
+    /// first.
     pub fn choose(&self, server_name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        // With one certificate there is nothing to choose, and rustls has the better alert when the client cannot use it.
+        // With one certificate there is nothing to choose, and rustls has the better alert when the client cannot use
+        // it.
         if let [only] = &self.certificates[..] {
             return Some(only.served());
         }

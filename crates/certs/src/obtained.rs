@@ -1,5 +1,5 @@
-//! Certificates that were obtained from a public CA, by name: put here by the control thread, found here by handshakes of any site.
-//! Who obtains them is in the crate `acme`; what a site serves until there is one, in `site.rs`.
+//! Certificates that were obtained from a public CA, by name: put here by the control thread, found here by handshakes
+//! of any site. Who obtains them is in the crate `acme`; what a site serves until there is one, in `site.rs`.
 
 use crate::error::CertError;
 use crate::facts::{CertificateFacts, CertificateName};
@@ -110,8 +110,8 @@ fn served(certificate: &LoadedCertificate, is_stapled: bool) -> Arc<CertifiedKey
     if is_stapled { certificate.served() } else { certificate.certified_key.clone() }
 }
 
-/// What the handshake of a `tls-alpn-01` challenge is made with (RFC 8737 section 3): a certificate for the name alone, signed by itself, with the
-/// digest of the key authorization in it.
+/// What the handshake of a `tls-alpn-01` challenge is made with (RFC 8737 section 3): a certificate for the name alone,
+/// signed by itself, with the digest of the key authorization in it.
 pub fn challenge_config(name: &CertificateName, digest: [u8; 32]) -> Result<Arc<ServerConfig>, CertError> {
     let failed = |error: rcgen::Error| CertError::Tls { problem: format!("a certificate could not be made: {error}") };
     let mut params = CertificateParams::new(vec![name.to_string()]).map_err(failed)?;

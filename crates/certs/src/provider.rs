@@ -1,5 +1,5 @@
-//! The cryptography that every TLS configuration here is built with: aws-lc-rs, always passed explicitly, in our order of preference.
-//! Nothing else in the program may build a rustls configuration from the process default.
+//! The cryptography that every TLS configuration here is built with: aws-lc-rs, always passed explicitly, in our order
+//! of preference. Nothing else in the program may build a rustls configuration from the process default.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::CryptoProvider;
@@ -51,8 +51,8 @@ fn build(cipher_suites: Vec<SupportedCipherSuite>) -> CryptoProvider {
     }
 }
 
-/// AES first where the CPU computes it, ChaCha20 first where AES would be a table look-up in software. AES-256 comes after AES-128:
-/// it takes 14 rounds instead of 10, against an attacker who could search 128 bits and does not exist.
+/// AES first where the CPU computes it, ChaCha20 first where AES would be a table look-up in software. AES-256 comes
+/// after AES-128: it takes 14 rounds instead of 10, against an attacker who could search 128 bits and does not exist.
 fn default_cipher_suites(cpu_has_aes: bool) -> Vec<SupportedCipherSuite> {
     let aes_128 = [
         suites::TLS13_AES_128_GCM_SHA256,

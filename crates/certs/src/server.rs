@@ -1,5 +1,6 @@
 //! One site's TLS settings and certificates as a rustls configuration.
-//! Everything that costs something in a handshake or decides its security is set here by name, the default of rustls included.
+//! Everything that costs something in a handshake or decides its security is set here by name, the default of rustls
+//! included.
 
 use crate::client_trust::ClientTrust;
 use crate::error::CertError;
@@ -11,11 +12,13 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use std::sync::Arc;
 use tidegate_model::{Tls, TlsVersion};
 
-/// As OpenSSL's servers do: browsers open a second connection soon after the first, and each TLS 1.3 ticket serves once.
+/// As OpenSSL's servers do: browsers open a second connection soon after the first, and each TLS 1.3 ticket serves
+/// once.
 pub const TLS13_TICKETS_PER_HANDSHAKE: usize = 2;
 
-/// Of early data, for each connection. Clients send a record of 16 KiB at most; the rest is for refusing it, since rustls counts what it has to skip
-/// against this bound each time that it looks at it: twice when it came with the ClientHello, and once more with the Finished.
+/// Of early data, for each connection. Clients send a record of 16 KiB at most; the rest is for refusing it, since
+/// rustls counts what it has to skip against this bound each time that it looks at it: twice when it came with the
+/// ClientHello, and once more with the Finished.
 pub const EARLY_DATA_BYTES_MAX: u32 = 48 << 10;
 
 /// Offered when the site names no protocols.
@@ -23,8 +26,8 @@ pub const DEFAULT_ALPN: &[&str] = &["h2", "http/1.1"];
 
 /// Builds the configuration of one site.
 ///
-/// `clients` are those of `tls.client_auth`, which says where they are read from. Fails when no cipher suite of `tls.ciphers` can be used from
-/// `tls.min_version` on.
+/// `clients` are those of `tls.client_auth`, which says where they are read from. Fails when no cipher suite of
+/// `tls.ciphers` can be used from `tls.min_version` on.
 pub fn server_config(
     tls: &Tls,
     certificates: Arc<SiteCertificates>,
@@ -49,12 +52,14 @@ pub fn server_config(
     };
     // Our order, because OpenSSL's clients ask for AES-256 first whatever the hardware.
     config.ignore_client_order = true;
-    // By ticket only: with both, rustls also stores the sessions of those who take tickets. Others get `session_id_config`.
+    // By ticket only: with both, rustls also stores the sessions of those who take tickets. Others get
+    // `session_id_config`.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if tls.tickets {
         config.ticketer = match clients {
             None => survivors.tickets.shared(),
-            // A resumed session is not verified again: one that began under other authorities, or none, must not go on here.
+            // A resumed session is not verified again: one that began under other authorities, or none, must not go on
+            // here.
             Some(trust) => survivors.tickets.for_policy(&trust.digest),
         };
         config.send_tls13_tickets = TLS13_TICKETS_PER_HANDSHAKE;
@@ -66,12 +71,13 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// Settings for clients of TLS 1.3 where the site takes early data, `None` where it does not. What was recorded of a client could be sent again, so
-/// sessions are kept here and each serves once (RFC 8446 section 8.1); a ticket that carries its own session serves whoever brings it, as often as
-/// he does. The rest is seen to by rustls: the ticket is young (section 8.3), the first one offered, and suite and protocol are the same.
+/// Settings for clients of TLS 1.3 where the site takes early data, `None` where it does not. What was recorded of a
+/// client could be sent again, so sessions are kept here and each serves once (RFC 8446 section 8.1); a ticket that
+/// carries its own session serves whoever brings it, as often as he does. The rest is seen to by rustls: the ticket is
+/// young (section 8.3), the first one offered, and suite and protocol are the same.
 pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivors) -> Option<Arc<ServerConfig>> {
-    // Both are errors of a configuration that comes from text. A session that goes on without its certificate being looked at must not send requests
-    // before anything else of it is known either.
+    // Both are errors of a configuration that comes from text. A session that goes on without its certificate being
+    // looked at must not send requests before anything else of it is known either.
     if !tls.early_data || !tls.tickets || tls.client_auth.is_some() {
         return None;
     }
@@ -84,7 +90,8 @@ pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivo
     Some(Arc::new(config))
 }
 
-/// Settings for clients of TLS 1.2 that take no tickets: the server keeps their sessions. `None` where nobody resumes, or nobody speaks TLS 1.2.
+/// Settings for clients of TLS 1.2 that take no tickets: the server keeps their sessions. `None` where nobody resumes,
+/// or nobody speaks TLS 1.2.
 pub fn session_id_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivors) -> Option<Arc<ServerConfig>> {
     let has_tls12 = usual.crypto_provider().cipher_suites.iter().any(|suite| suite.version() == &rustls::version::TLS12);
     if !tls.tickets || tls.min_version > TlsVersion::V1_2 || !has_tls12 {
@@ -117,8 +124,8 @@ impl ProducesTickets for NeverTickets {
     }
 }
 
-/// A version is offered only if a suite of it is. Otherwise a client that has TLS 1.3 would be led into it, find no common suite
-/// and fail, though both sides could have spoken TLS 1.2.
+/// A version is offered only if a suite of it is. Otherwise a client that has TLS 1.3 would be led into it, find no
+/// common suite and fail, though both sides could have spoken TLS 1.2.
 fn usable_versions(min_version: TlsVersion, suites: &[SupportedCipherSuite]) -> Vec<&'static SupportedProtocolVersion> {
     let has = |wanted: &'static SupportedProtocolVersion| suites.iter().any(|suite| suite.version() == wanted);
     let mut versions = Vec::with_capacity(2);

@@ -1,5 +1,6 @@
-//! Sessions that the server remembers: for clients that cannot keep them themselves, of TLS 1.2 without tickets (RFC 5246 section 7.4.1.2), and for
-//! early data, where each may be used once. Bounded in number, bytes and time whoever comes. Who is given a configuration with it is decided in `server.rs`.
+//! Sessions that the server remembers: for clients that cannot keep them themselves, of TLS 1.2 without tickets (RFC
+//! 5246 section 7.4.1.2), and for early data, where each may be used once. Bounded in number, bytes and time whoever
+//! comes. Who is given a configuration with it is decided in `server.rs`.
 
 use aws_lc_rs::constant_time;
 use rustls::server::StoresServerSessions;
@@ -15,7 +16,8 @@ pub const SESSIONS_MAX: usize = SHARDS * SESSIONS_OF_A_SHARD_MAX;
 pub const EARLY_DATA_SESSIONS_MAX: usize = SHARDS * EARLY_DATA_SESSIONS_OF_A_SHARD_MAX;
 /// A session with its client's certificates is some KiB, one without some hundred bytes.
 pub const SESSION_BYTES_MAX: usize = 16 << 10;
-/// Old clients come back within seconds, for the next picture of a page; secrets are not kept for those that do not come back.
+/// Old clients come back within seconds, for the next picture of a page; secrets are not kept for those that do not
+/// come back.
 pub const SESSION_LIFETIME_SECS: u64 = 3600;
 
 /// Enough that two workers seldom meet.

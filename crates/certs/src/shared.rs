@@ -1,5 +1,5 @@
-//! Certificates of authorities that stand in many chains, kept once: thousands of sites have the same few above their own.
-//! Nothing is known of what a certificate says here; bytes are compared.
+//! Certificates of authorities that stand in many chains, kept once: thousands of sites have the same few above their
+//! own. Nothing is known of what a certificate says here; bytes are compared.
 
 use rustls_pki_types::CertificateDer;
 use std::collections::HashSet;

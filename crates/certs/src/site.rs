@@ -1,5 +1,6 @@
-//! The certificates of one site, as rustls asks for them in each handshake: ECDSA and RSA side by side, replaced while running.
-//! Which site answers is decided before, in `listener.rs`; here it is only which of its certificates the client can use.
+//! The certificates of one site, as rustls asks for them in each handshake: ECDSA and RSA side by side, replaced while
+//! running. Which site answers is decided before, in `listener.rs`; here it is only which of its certificates the
+//! client can use.
 
 use crate::error::CertError;
 use crate::files::LoadedCertificate;
@@ -52,7 +53,8 @@ enum Source {
         ca: Arc<InternalCa>,
         names: Vec<CertificateName>,
     },
-    /// Certificates that were obtained, by the name in the handshake. For names without one, that of the internal CA, made when the first client needs it.
+    /// Certificates that were obtained, by the name in the handshake. For names without one, that of the internal CA,
+    /// made when the first client needs it.
     Obtained {
         obtained: Arc<ObtainedCertificates>,
         ca: Arc<InternalCa>,
@@ -78,7 +80,8 @@ pub struct Renewed {
 impl SiteCertificates {
     /// Reads the site's files, or has the internal CA issue for its names. `Ok(None)` when the site has no TLS.
     ///
-    /// All faults are reported, not only the first. Of pairs that `served` has, one that is good is kept where the files hold one that is not.
+    /// All faults are reported, not only the first. Of pairs that `served` has, one that is good is kept where the
+    /// files hold one that is not.
     pub fn load(
         site: &Site,
         survivors: &TlsSurvivors,
@@ -165,10 +168,11 @@ impl SiteCertificates {
         self.current.load_full()
     }
 
-    /// Takes over files that were renewed on disk, and re-issues from the internal CA what has less than a third of its life left.
-    /// To be called now and then (daily is enough) by the control thread, since it reads files.
+    /// Takes over files that were renewed on disk, and re-issues from the internal CA what has less than a third of its
+    /// life left. To be called now and then (daily is enough) by the control thread, since it reads files.
     ///
-    /// Each file is for itself: half a renewal, a new chain whose key is not there yet, changes nothing of it, and holds up no other.
+    /// Each file is for itself: half a renewal, a new chain whose key is not there yet, changes nothing of it, and
+    /// holds up no other.
     pub fn renew_if_due(&self, now: Timestamp) -> Renewed {
         match &self.source {
             Source::Files { files, read } => {

@@ -1,11 +1,12 @@
-//! Whether files are still those that were read, without reading them: what the system says of them, compared with what it said before.
+//! Whether files are still those that were read, without reading them: what the system says of them, compared with what
+//! it said before.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_outbound::Stamp;
 
-/// The system's times stand still for some milliseconds at a time, on network file systems for up to two seconds. What was changed that shortly
-/// before it was read may have been changed again since without a trace.
+/// The system's times stand still for some milliseconds at a time, on network file systems for up to two seconds. What
+/// was changed that shortly before it was read may have been changed again since without a trace.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
 /// What identifies the contents of some files; by default, of none that was read.

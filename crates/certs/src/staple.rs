@@ -1,5 +1,6 @@
-//! What responders have said of certificates that name one, and what handshakes staple of it. One slot for a certificate, whoever serves it, so that a
-//! reload keeps what is known and many sites ask once. Nobody is asked here: that is the control thread's matter, and what counts is decided in the crate `ocsp`.
+//! What responders have said of certificates that name one, and what handshakes staple of it. One slot for a
+//! certificate, whoever serves it, so that a reload keeps what is known and many sites ask once. Nobody is asked here:
+//! that is the control thread's matter, and what counts is decided in the crate `ocsp`.
 
 use crate::files::LoadedCertificate;
 use arc_swap::ArcSwapOption;
@@ -52,7 +53,8 @@ struct SlotTable {
 }
 
 impl Staples {
-    /// The certificate with its slot. Without one where it names no responder, or where its chain has no issuer that could be asked about.
+    /// The certificate with its slot. Without one where it names no responder, or where its chain has no issuer that
+    /// could be asked about.
     pub fn attach(&self, certificate: LoadedCertificate) -> LoadedCertificate {
         let Some(responder) = certificate.facts.ocsp.as_ref().and_then(|facts| facts.responder.as_deref()) else {
             return certificate;

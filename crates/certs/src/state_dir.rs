@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `$STATE_DIRECTORY` (set by systemd's `StateDirectory=`), else `/var/lib/tidegate` for root, else `$XDG_DATA_HOME/tidegate` or
-/// `~/.local/share/tidegate`. The folder need not exist.
+/// `$STATE_DIRECTORY` (set by systemd's `StateDirectory=`), else `/var/lib/tidegate` for root, else
+/// `$XDG_DATA_HOME/tidegate` or `~/.local/share/tidegate`. The folder need not exist.
 pub fn default_state_dir() -> PathBuf {
     choose(|name| std::env::var_os(name), rustix::process::geteuid().is_root())
 }

@@ -1,5 +1,6 @@
-//! Everything about TLS that outlives a reload, in one struct: ticket keys and sessions, the internal CA, client configurations with their sessions.
-//! Made once per process and shared by all workers; a reload that made these anew would turn every returning client away from resumption.
+//! Everything about TLS that outlives a reload, in one struct: ticket keys and sessions, the internal CA, client
+//! configurations with their sessions. Made once per process and shared by all workers; a reload that made these anew
+//! would turn every returning client away from resumption.
 
 use crate::error::CertError;
 use crate::internal_ca::InternalCa;

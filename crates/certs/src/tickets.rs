@@ -1,7 +1,8 @@
-//! Session tickets of our own (RFC 5077, RFC 8446 section 4.6.1): sessions encrypted for whoever brings them back, under keys that all workers share.
-//! Keys rotate by themselves, or come from files or a storage that hosts share. A ticket is bound to the policy of the site that made it.
-//! What is in a ticket is rustls' business; files are watched, storage is asked and processes are succeeded by `control`. When keys of a storage are
-//! used, and when the next one is made, is in `tickets/shared.rs`.
+//! Session tickets of our own (RFC 5077, RFC 8446 section 4.6.1): sessions encrypted for whoever brings them back,
+//! under keys that all workers share. Keys rotate by themselves, or come from files or a storage that hosts share. A
+//! ticket is bound to the policy of the site that made it. What is in a ticket is rustls' business; files are watched,
+//! storage is asked and processes are succeeded by `control`. When keys of a storage are used, and when the next one is
+//! made, is in `tickets/shared.rs`.
 
 mod shared;
 
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, TryLockError};
 use zeroize::Zeroizing;
 
-/// A key makes tickets for this long. At a million tickets a second, random 96-bit nonces repeat under it with a chance of one in 10^8.
+/// A key makes tickets for this long. At a million tickets a second, random 96-bit nonces repeat under it with a chance
+/// of one in 10^8.
 pub const ROTATION_SECS: u64 = 6 * 3600;
 /// A ticket is of no use after that, whatever key it was made with; so a key is kept for one more rotation.
 pub const TICKET_LIFETIME_SECS: u64 = 2 * ROTATION_SECS;
@@ -35,7 +37,8 @@ const NONCE_LEN: usize = 12;
 const TAG_LEN: usize = 16;
 const TIME_LEN: usize = 8;
 const HEADER_LEN: usize = NAME_LEN + NONCE_LEN;
-/// First byte of exported keys; another layout gets another number. Own keys stay in the first one, which older versions read as well.
+/// First byte of exported keys; another layout gets another number. Own keys stay in the first one, which older
+/// versions read as well.
 const EXPORT_VERSION: u8 = 1;
 const EXPORTED_KEY_LEN: usize = NAME_LEN + SECRET_LEN + TIME_LEN;
 /// Keys of a storage, how many, and own ones behind them.
@@ -43,7 +46,8 @@ const EXPORT_VERSION_SHARED: u8 = 2;
 /// With its beginning and its end.
 const STORED_KEY_LEN: usize = NAME_LEN + SECRET_LEN + 2 * TIME_LEN;
 
-/// The keys of the process. One for all sites, so that a client that comes back to another worker or after a reload resumes.
+/// The keys of the process. One for all sites, so that a client that comes back to another worker or after a reload
+/// resumes.
 pub struct TicketKeys {
     /// Read by every handshake without a lock.
     set: ArcSwap<KeySet>,
@@ -106,8 +110,8 @@ impl TicketKeys {
         Arc::new(Tickets { keys: self.clone(), policy: None })
     }
 
-    /// Tickets that are of use under the same policy only: a session that began without a client certificate, or with one that other
-    /// authorities signed, must not go on where this one is asked for.
+    /// Tickets that are of use under the same policy only: a session that began without a client certificate, or with
+    /// one that other authorities signed, must not go on where this one is asked for.
     pub fn for_policy(self: &Arc<Self>, policy: &[u8; 32]) -> Arc<dyn ProducesTickets> {
         Arc::new(Tickets { keys: self.clone(), policy: Some(*policy) })
     }
@@ -155,8 +159,8 @@ impl TicketKeys {
         }
     }
 
-    /// Makes a new key when it is time, and forgets those that no valid ticket was made with. Handshakes see to it themselves; to be
-    /// called now and then as well, so that keys do not outlive their time where nobody comes.
+    /// Makes a new key when it is time, and forgets those that no valid ticket was made with. Handshakes see to it
+    /// themselves; to be called now and then as well, so that keys do not outlive their time where nobody comes.
     pub fn rotate_if_due(&self) {
         self.rotate(UnixTime::now().as_secs());
     }
@@ -184,8 +188,8 @@ impl TicketKeys {
         Some(ExportedKeys(Zeroizing::new(bytes)))
     }
 
-    /// Goes on with the keys of somebody else instead of own ones. False when they say nothing that this version understands, or are too old;
-    /// then nothing has changed.
+    /// Goes on with the keys of somebody else instead of own ones. False when they say nothing that this version
+    /// understands, or are too old; then nothing has changed.
     pub fn adopt(&self, exported: &ExportedKeys) -> bool {
         self.adopt_at(exported, UnixTime::now().as_secs())
     }
@@ -225,7 +229,8 @@ impl TicketKeys {
                 Some(KeySet::Shared { shared: shared.clone(), own })
             }
         };
-        // A system without randomness makes no new key, and no nonce either: handshakes go without a ticket until it has some.
+        // A system without randomness makes no new key, and no nonce either: handshakes go without a ticket until it
+        // has some.
         if let Some(next) = next {
             self.set.store(Arc::new(next));
         }
@@ -465,8 +470,8 @@ fn read_key_file(file: &Path) -> Result<Arc<TicketKey>, CertError> {
         return Err(unfit());
     }
     let (name, written) = bytes.split_first_chunk::<NAME_LEN>().ok_or_else(unfit)?;
-    // nginx takes an AES key and an HMAC key out of the rest, of 128 or 256 bits; ours is derived from all of it, so both lengths are good
-    // for AES-256 and nothing of what nginx encrypts with is used here as it is.
+    // nginx takes an AES key and an HMAC key out of the rest, of 128 or 256 bits; ours is derived from all of it, so
+    // both lengths are good for AES-256 and nothing of what nginx encrypts with is used here as it is.
     let mut secret = Zeroizing::new([0; SECRET_LEN]);
     hkdf::Salt::new(hkdf::HKDF_SHA256, name)
         .extract(written)

@@ -1,5 +1,5 @@
-//! Who would trust a chain: the verdict of a set of roots on certificates that somebody else showed. For `tidegate cert check`; connections of the
-//! proxy decide in `upstream.rs`, by rustls's own verifier.
+//! Who would trust a chain: the verdict of a set of roots on certificates that somebody else showed. For `tidegate cert
+//! check`; connections of the proxy decide in `upstream.rs`, by rustls's own verifier.
 
 use crate::error::CertError;
 use crate::facts::CertificateFacts;
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 pub use tidegate_outbound::{mozilla_roots, system_roots};
 
-/// Why roots do not stand behind a chain. Names and dates are no part of it: those are the certificate's own faults, whoever signed it.
+/// Why roots do not stand behind a chain. Names and dates are no part of it: those are the certificate's own faults,
+/// whoever signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Distrust {
     /// No root of these signed it, or a certificate between is missing.

@@ -1,5 +1,6 @@
-//! Files that are given as certificates or keys and are something else: what they are, told by their first bytes and by the labels in them, and which kind of
-//! key it is that cannot be used. Only to find the right words; nothing here is used for TLS.
+//! Files that are given as certificates or keys and are something else: what they are, told by their first bytes and by
+//! the labels in them, and which kind of key it is that cannot be used. Only to find the right words; nothing here is
+//! used for TLS.
 
 use crate::error::Contents;
 use rustls_pki_types::PrivateKeyDer;

@@ -1,5 +1,5 @@
-//! Fifty thousand certificates: how long loading takes, what they weigh, and that finding one costs what it costs among ten. A measurement, not a
-//! test, so it runs only when asked for:
+//! Fifty thousand certificates: how long loading takes, what they weigh, and that finding one costs what it costs among
+//! ten. A measurement, not a test, so it runs only when asked for:
 //!
 //! `COUNT=50000 cargo test -p tidegate-certs --test many -- --ignored --nocapture`
 

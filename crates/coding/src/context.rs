@@ -1,5 +1,5 @@
-//! The contexts of encoders that are not at work, kept for the next answer by each thread, and the count of what is at work. Making one anew
-//! clears hundreds of kilobytes, however small the answer is.
+//! The contexts of encoders that are not at work, kept for the next answer by each thread, and the count of what is at
+//! work. Making one anew clears hundreds of kilobytes, however small the answer is.
 
 use crate::{DECODERS_BYTES_MAX, ENCODERS_BYTES_MAX};
 use flate2::Compress;

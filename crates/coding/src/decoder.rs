@@ -1,5 +1,6 @@
-//! One coded body on its way to plain bytes, for requests whose bodies clients have compressed. Memory is bounded by the windows that are allowed and by
-//! how many are at work; how much a few bytes may become is bounded by [`Decoder::step`]'s caller, who counts.
+//! One coded body on its way to plain bytes, for requests whose bodies clients have compressed. Memory is bounded by
+//! the windows that are allowed and by how many are at work; how much a few bytes may become is bounded by
+//! [`Decoder::step`]'s caller, who counts.
 
 use crate::context::DecoderShare;
 use brotli::enc::StandardAlloc;
@@ -267,7 +268,8 @@ mod tests {
 
     #[test]
     fn windows_beyond_the_bound_are_refused() {
-        // A frame header of zstd that asks for 2 GiB, and a stream of br with the large window that browsers do not know.
+        // A frame header of zstd that asks for 2 GiB, and a stream of br with the large window that browsers do not
+        // know.
         assert_eq!(decoded(DecodedCoding::Zstd, &[0x28, 0xB5, 0x2F, 0xFD, 0x00, 0xA8, 0x01, 0, 0], 9), Err(DecodeError));
         assert_eq!(decoded(DecodedCoding::Brotli, &[0x11, 0x3F, 0x00, 0x00], 4), Err(DecodeError));
     }

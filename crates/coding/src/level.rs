@@ -23,7 +23,8 @@ pub fn level_now(level: CompressLevel, coding: Coding, busy: Busy) -> u8 {
             Coding::Brotli => 3,
             Coding::Gzip => 3,
         },
-        // About what each codec means by its ordinary level, br aside: its own, 11, is for files that are compressed once.
+        // About what each codec means by its ordinary level, br aside: its own, 11, is for files that are compressed
+        // once.
         (CompressLevel::Auto, coding) => match coding {
             Coding::Zstd => 3,
             Coding::Brotli => 4,

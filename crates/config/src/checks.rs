@@ -130,7 +130,8 @@ fn ip_of(host: &HostPattern) -> Option<IpAddr> {
     }
 }
 
-/// Names whose certificates cannot be obtained as the configuration stands: what is said here, nobody has to find out from a browser.
+/// Names whose certificates cannot be obtained as the configuration stands: what is said here, nobody has to find out
+/// from a browser.
 fn obtained_certificates(lowering: &mut Lowering<'_>) {
     let configuration = &lowering.configuration;
     let listens = ports_listened_on(lowering);

@@ -1,5 +1,5 @@
-//! What can be wrong with a configuration, as data: a code, a message, places in the text, a way out. And how it is shown.
-//! Nothing here knows what the directives mean; whoever finds a fault builds one of these and goes on.
+//! What can be wrong with a configuration, as data: a code, a message, places in the text, a way out. And how it is
+//! shown. Nothing here knows what the directives mean; whoever finds a fault builds one of these and goes on.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::borrow::Cow;
@@ -80,7 +80,8 @@ impl Sources {
         self.files.is_empty()
     }
 
-    /// The same texts with `*` for every byte of a secret that is written out, so that all places stay where they are. `None`: there is none.
+    /// The same texts with `*` for every byte of a secret that is written out, so that all places stay where they are.
+    /// `None`: there is none.
     fn without_secrets(&self) -> Option<Sources> {
         let mut copy: Option<Sources> = None;
         for (index, file) in self.files.iter().enumerate() {
@@ -194,7 +195,8 @@ impl Diagnostic {
 /// Characters of a word that was not understood, as far as a message repeats it.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// What stands between the quotes of every property that is a secret, such as `token="…"`. One without quotes ends at the next blank.
+/// What stands between the quotes of every property that is a secret, such as `token="…"`. One without quotes ends at
+/// the next blank.
 fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     for name in names {
@@ -216,7 +218,8 @@ fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
     spans
 }
 
-/// What stands between quotes on a line of such a directive, behind its first argument; where nothing is quoted, each word behind the first.
+/// What stands between quotes on a line of such a directive, behind its first argument; where nothing is quoted, each
+/// word behind the first.
 fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     for name in directives {
@@ -238,8 +241,8 @@ fn written_secret_arguments(text: &str, directives: &[&str]) -> Vec<Range<usize>
     spans
 }
 
-/// What stands before the host of a URL, where no password should be and some are. Of a name with a password the password; else all of it, which may be a
-/// token.
+/// What stands before the host of a URL, where no password should be and some are. Of a name with a password the
+/// password; else all of it, which may be a token.
 fn passwords_in_urls(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     for (start, scheme_end) in text.match_indices("://") {
@@ -328,7 +331,8 @@ fn render_one(diagnostic: &Diagnostic, sources: &Sources, renderer: &Renderer, o
     out.push_str(&renderer.render(&[group]));
 }
 
-/// The lines from the first to the last label. The renderer reads all that it is given, which for a large file and many diagnostics is much.
+/// The lines from the first to the last label. The renderer reads all that it is given, which for a large file and many
+/// diagnostics is much.
 fn excerpt<'a>(file: &'a SourceFile, primary: Option<&'a Label>, others: &[&'a Label]) -> Snippet<'a, Annotation<'a>> {
     let labels: Vec<(AnnotationKind, &'a Label, Range<usize>)> = primary
         .map(|label| (AnnotationKind::Primary, label))

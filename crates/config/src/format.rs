@@ -1,5 +1,5 @@
-//! The canonical layout of a configuration: four spaces a level, one node a line, at most one blank line. It works on tokens, so
-//! comments and what `/-` switches off stay as they are. It changes blanks and line breaks only.
+//! The canonical layout of a configuration: four spaces a level, one node a line, at most one blank line. It works on
+//! tokens, so comments and what `/-` switches off stay as they are. It changes blanks and line breaks only.
 
 use crate::diagnostics::{Diagnostic, SourceFile, Sources};
 

@@ -1,5 +1,6 @@
-//! KDL text to `tidegate_model::Configuration`, with diagnostics that point at the text. Also its formatter, JSON Schema and reference.
-//! It knows what is written and what it means; what runs is made from the model elsewhere. Start reading at `load`.
+//! KDL text to `tidegate_model::Configuration`, with diagnostics that point at the text. Also its formatter, JSON
+//! Schema and reference. It knows what is written and what it means; what runs is made from the model elsewhere. Start
+//! reading at `load`.
 
 mod checks;
 mod diagnostics;

@@ -1,5 +1,5 @@
-//! From a file, or a text, to a configuration or to everything that is wrong with it. Reads included files, then lowers the whole.
-//! Also the only place that knows where environment variables come from.
+//! From a file, or a text, to a configuration or to everything that is wrong with it. Reads included files, then lowers
+//! the whole. Also the only place that knows where environment variables come from.
 
 use crate::checks;
 use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sources};
@@ -34,11 +34,11 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// For rendering the diagnostics.
     pub files: Sources,
-    /// All files that the configuration depends on: itself, included ones, certificates, `{file.X}`. Also those that should be there
-    /// and are not; relative paths as they were given.
+    /// All files that the configuration depends on: itself, included ones, certificates, `{file.X}`. Also those that
+    /// should be there and are not; relative paths as they were given.
     pub read_files: Vec<PathBuf>,
-    /// The includes with a wildcard as absolute patterns: a file that comes to match one of them belongs to the configuration too.
-    /// [`include_matches`] tells which do.
+    /// The includes with a wildcard as absolute patterns: a file that comes to match one of them belongs to the
+    /// configuration too. [`include_matches`] tells which do.
     pub include_patterns: Vec<PathBuf>,
     pub spans: Spans,
     pub(crate) written: Written,
@@ -211,7 +211,8 @@ pub fn load_with(name: &str, text: &str, base_dir: &Path, environment: &Environm
     load_with_again(name, text, base_dir, environment, &mut LoadMemory::default())
 }
 
-/// Loads again, at the cost of what has changed since the last load with this memory; the environment may be another one.
+/// Loads again, at the cost of what has changed since the last load with this memory; the environment may be another
+/// one.
 pub fn load_with_again(name: &str, text: &str, base_dir: &Path, environment: &Environment, memory: &mut LoadMemory) -> Loaded {
     let mut loader = Loader::new(environment, memory);
     loader.written.files.push((PathBuf::from(name), PathBuf::from(name)));
@@ -229,7 +230,8 @@ pub struct Texts {
     pub is_complete: bool,
 }
 
-/// Loads a main text that was read before, or is about to be written. Certificates, `{file.X}` and `{env.X}` are as they are now.
+/// Loads a main text that was read before, or is about to be written. Certificates, `{file.X}` and `{env.X}` are as
+/// they are now.
 pub fn load_instead(name: &str, text: &str, base_dir: &Path, texts: &Texts, memory: &mut LoadMemory) -> Loaded {
     let mut loader = Loader::new(&Environment::Process, memory);
     loader.texts = Some(texts);
@@ -502,7 +504,8 @@ pub fn texts_of(node: &Node) -> Vec<String> {
     node.entries.iter().filter_map(text).collect()
 }
 
-/// An `include` inside these is replaced by what it includes. Elsewhere it stays, and is reported as a word that cannot stand there.
+/// An `include` inside these is replaced by what it includes. Elsewhere it stays, and is reported as a word that cannot
+/// stand there.
 pub fn takes_includes(node: &Node) -> bool {
     matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy")
 }
@@ -534,7 +537,8 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
 
 /// So many are lowered before they are merged: what each of them adds takes memory until then.
 const BATCH: usize = 2_048;
-/// Fewer are lowered in milliseconds. What threads allocate lies in parts of the heap of their own, which a process that is reloaded often would hold.
+/// Fewer are lowered in milliseconds. What threads allocate lies in parts of the heap of their own, which a process
+/// that is reloaded often would hold.
 const PARALLEL_MIN: usize = 1_024;
 
 /// What a line at the top level adds when it is looked at by itself.

@@ -1,5 +1,5 @@
-//! What `basic-auth` means for the steps before and behind it: `{auth.user}` has no name before it, and a browser's preflight does not get past it.
-//! Warnings only; which step runs when is decided in `middleware`.
+//! What `basic-auth` means for the steps before and behind it: `{auth.user}` has no name before it, and a browser's
+//! preflight does not get past it. Warnings only; which step runs when is decided in `middleware`.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::{Line, Lowering};

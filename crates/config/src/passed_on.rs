@@ -1,5 +1,5 @@
-//! What can be wrong with `tcp` beside the rest of a configuration: names that a site has as well, and settings of pools that mean nothing for
-//! connections that are handed on as they are.
+//! What can be wrong with `tcp` beside the rest of a configuration: names that a site has as well, and settings of
+//! pools that mean nothing for connections that are handed on as they are.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;

@@ -1,4 +1,5 @@
-//! Patterns of paths and of values: `/a`, `/a/*`, `~regex`, `beta*`. A regular expression is known to compile from here on.
+//! Patterns of paths and of values: `/a`, `/a/*`, `~regex`, `beta*`. A regular expression is known to compile from here
+//! on.
 
 use crate::diagnostics::Diagnostic;
 use crate::lowering::{self, Lowering};

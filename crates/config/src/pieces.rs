@@ -1,6 +1,6 @@
-//! A file as nodes at the top level that are remembered by their text, so that a load after a small change parses little. What is
-//! remembered counts its places from its own start, so that it may move. What a node means is remembered in `remembered`; who asks for
-//! nodes is `load`.
+//! A file as nodes at the top level that are remembered by their text, so that a load after a small change parses
+//! little. What is remembered counts its places from its own start, so that it may move. What a node means is
+//! remembered in `remembered`; who asks for nodes is `load`.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
 use crate::remembered::Lowered;
@@ -12,15 +12,16 @@ use tidegate_kdl::Parser;
 
 /// What the last load read, for the next one: text that is still there is not parsed again, and what it means is known.
 ///
-/// Bounded by that load: it holds the text of its files, and about 3 KB for each site of three lines. Whatever it holds, a load gives
-/// the same with it as without it.
+/// Bounded by that load: it holds the text of its files, and about 3 KB for each site of three lines. Whatever it
+/// holds, a load gives the same with it as without it.
 #[derive(Debug, Clone, Default)]
 pub struct LoadMemory {
     /// In the order in which they were read, which is mostly the order in which they are asked for.
     pieces: Vec<Arc<Piece>>,
 }
 
-/// A node with all that stands in front of it, up to the line break or `;` behind it: nothing that follows has a say in what it is.
+/// A node with all that stands in front of it, up to the line break or `;` behind it: nothing that follows has a say in
+/// what it is.
 #[derive(Debug)]
 struct Piece {
     text: Arc<str>,
@@ -65,7 +66,8 @@ impl Placement {
 #[derive(Debug, Clone)]
 pub struct TopNode {
     pub remembered: Arc<Remembered>,
-    /// `None` for a node that is of this load only: its places are those of the files already, which may be several by its includes.
+    /// `None` for a node that is of this load only: its places are those of the files already, which may be several by
+    /// its includes.
     pub placement: Option<Placement>,
 }
 

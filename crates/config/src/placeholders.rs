@@ -1,5 +1,5 @@
-//! `{placeholders}` in strings: what is filled in when the file is read (`{env.X}`, `{file.X}`), and what becomes a template.
-//! What a filled-in value was is never shown again: messages about such a text quote what was written.
+//! `{placeholders}` in strings: what is filled in when the file is read (`{env.X}`, `{file.X}`), and what becomes a
+//! template. What a filled-in value was is never shown again: messages about such a text quote what was written.
 
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
 use crate::lowering::Lowering;
@@ -60,7 +60,8 @@ impl Text {
     }
 }
 
-/// A file as a page: what is a placeholder is one, and every other brace stands for itself, since style sheets and scripts are full of them.
+/// A file as a page: what is a placeholder is one, and every other brace stands for itself, since style sheets and
+/// scripts are full of them.
 pub fn page_template(text: &str) -> Template {
     let (mut parts, mut literal) = (Vec::new(), String::new());
     let mut rest = text;
@@ -104,7 +105,8 @@ pub fn resolve_pattern(lowering: &mut Lowering<'_>, value: &Value) -> Option<Tex
     resolve(lowering, value, if is_regex { Braces::Kept } else { Braces::Doubled })
 }
 
-/// Text with placeholders. With `captures`, `$1` up to that number are the groups of a regular expression, and `$$` is a dollar.
+/// Text with placeholders. With `captures`, `$1` up to that number are the groups of a regular expression, and `$$` is
+/// a dollar.
 pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage, captures: Option<usize>) -> Option<Template> {
     let Literal::Text(raw) = &value.literal else { return None };
     let errors_before = lowering.diagnostics.len();

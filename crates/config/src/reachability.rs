@@ -1,5 +1,6 @@
-//! Which routes can never be taken: because an earlier one takes everything they would, a warning, or because `path-policy` lets no request come
-//! with such a path, an error. Exact for paths and equal conditions; two regular expressions are only compared as text.
+//! Which routes can never be taken: because an earlier one takes everything they would, a warning, or because
+//! `path-policy` lets no request come with such a path, an error. Exact for paths and equal conditions; two regular
+//! expressions are only compared as text.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::route::RouteDraft;
@@ -7,7 +8,8 @@ use crate::lowering::Lowering;
 use tidegate_model::{ConditionKind, MatchLine, PathPattern, PathPolicy};
 use tidegate_routing::path_policy::{NeverFits, never_fits};
 
-/// Refuses patterns that no request fits under `path-policy`: whoever writes `/Admin/*` to keep others out must be told that it keeps out nobody.
+/// Refuses patterns that no request fits under `path-policy`: whoever writes `/Admin/*` to keep others out must be told
+/// that it keeps out nobody.
 pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: PathPolicy) {
     for route in routes {
         let policies = [Some(of_site), route.path_policy()];
@@ -125,7 +127,8 @@ fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
     }
 }
 
-/// Whether every request that fits `narrow` fits `wide`: each line of `narrow` asks for all that some line of `wide` asks for.
+/// Whether every request that fits `narrow` fits `wide`: each line of `narrow` asks for all that some line of `wide`
+/// asks for.
 fn conditions_cover(wide: &[MatchLine], narrow: &[MatchLine]) -> bool {
     if wide.is_empty() {
         return true;

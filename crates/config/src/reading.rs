@@ -1,5 +1,5 @@
-//! One value, read as the kind that its table entry names; what does not fit is reported. Which values a line has is in `lowering`, what
-//! they mean in `directives`.
+//! One value, read as the kind that its table entry names; what does not fit is reported. Which values a line has is in
+//! `lowering`, what they mean in `directives`.
 
 use crate::diagnostics::{Diagnostic, Location, nearest};
 use crate::lowering::{Lowering, choice_or, quoted_list};

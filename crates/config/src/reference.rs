@@ -1,4 +1,5 @@
-//! The reference of the configuration language in Markdown, made from the directive table; kept as `docs/configuration.md`.
+//! The reference of the configuration language in Markdown, made from the directive table; kept as
+//! `docs/configuration.md`.
 
 use crate::directives;
 use crate::lowering::quoted_list;

@@ -1,5 +1,6 @@
-//! Opens a file only when it is a regular one. A pipe in the place of a file would hold up whoever reads it until somebody writes, which for the
-//! running process means for ever; a device may never end. What the text means is `load`'s work.
+//! Opens a file only when it is a regular one. A pipe in the place of a file would hold up whoever reads it until
+//! somebody writes, which for the running process means for ever; a device may never end. What the text means is
+//! `load`'s work.
 
 use crate::syntax::FILE_BYTES_MAX;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
@@ -8,8 +9,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Follows links. What is not a regular file is an error that says so, and is not waited for; it is the opened file that is looked at, so
-/// nothing can be put in its place in between.
+/// Follows links. What is not a regular file is an error that says so, and is not waited for; it is the opened file
+/// that is looked at, so nothing can be put in its place in between.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = retry_on_intr(|| open(path, flags, Mode::empty())).map_err(|error| match error {

@@ -1,5 +1,6 @@
-//! JSON Schema (2020-12) of a configuration as JSON, made from the directive table. A directive is a key; one that may be repeated is a
-//! list. What runs in order, the lines of a site or a route, is a list `steps` of objects with one key each.
+//! JSON Schema (2020-12) of a configuration as JSON, made from the directive table. A directive is a key; one that may
+//! be repeated is a list. What runs in order, the lines of a site or a route, is a list `steps` of objects with one key
+//! each.
 
 use crate::directives;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};

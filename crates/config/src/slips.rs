@@ -1,5 +1,6 @@
 //! What people write before they know KDL: addresses and paths without quotes, `#` comments, commas, single quotes.
-//! The parser speaks of such a slip at the outermost block around it; this names the word and what to write in its place.
+//! The parser speaks of such a slip at the outermost block around it; this names the word and what to write in its
+//! place.
 
 use crate::diagnostics::shortened;
 use std::ops::Range;
@@ -10,7 +11,8 @@ use tidegate_model::Placeholder;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slip {
     pub fault: Fault,
-    /// Whether the text is KDL, and cannot be meant: `proxy http://host` hands the request to `http:`, with a comment behind.
+    /// Whether the text is KDL, and cannot be meant: `proxy http://host` hands the request to `http:`, with a comment
+    /// behind.
     pub is_kdl: bool,
 }
 
@@ -42,7 +44,8 @@ pub fn may_be_kdl(text: &str) -> bool {
     })
 }
 
-/// The slips of a text, at most `count_max`. Unless it `is_kdl`, a slip only means something when the parser refuses the text.
+/// The slips of a text, at most `count_max`. Unless it `is_kdl`, a slip only means something when the parser refuses
+/// the text.
 pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
     let tokens: Vec<Token> = Tokens::of(text).collect();
     let mut slips = Vec::new();

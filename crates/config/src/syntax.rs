@@ -1,5 +1,6 @@
-//! KDL text as a tree of nodes that know where they were written, or all that keeps it from being one in words that say what to do.
-//! `tidegate_kdl` parses and finds the first fault; `slips` finds what people write before they know KDL. Nothing here knows a directive.
+//! KDL text as a tree of nodes that know where they were written, or all that keeps it from being one in words that say
+//! what to do. `tidegate_kdl` parses and finds the first fault; `slips` finds what people write before they know KDL.
+//! Nothing here knows a directive.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
 use crate::slips::{self, Slip};

@@ -1,5 +1,6 @@
-//! The types of the directive table. One entry says what a directive is called, where it stands, what it takes and what it means;
-//! the checks, the reference, the JSON Schema and the suggestions are all made from it. The entries are in `directives`.
+//! The types of the directive table. One entry says what a directive is called, where it stands, what it takes and what
+//! it means; the checks, the reference, the JSON Schema and the suggestions are all made from it. The entries are in
+//! `directives`.
 
 use crate::directives::fastcgi::FastCgiDraft;
 use crate::directives::listener::ListenerDraft;
@@ -160,7 +161,8 @@ pub enum Kind {
     /// A file; relative to the file it is written in.
     Path,
     Choice(&'static [&'static str]),
-    /// A choice, or else text of the form described; an empty description when other text is only kept for its own message.
+    /// A choice, or else text of the form described; an empty description when other text is only kept for its own
+    /// message.
     ChoiceOr(&'static [&'static str], &'static str),
     /// `auto`, or a number.
     AutoOrInteger {

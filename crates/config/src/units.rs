@@ -1,4 +1,5 @@
-//! Durations, sizes and rates as they are written, with the units spelled in the messages. Bounds are checked by the caller.
+//! Durations, sizes and rates as they are written, with the units spelled in the messages. Bounds are checked by the
+//! caller.
 
 use std::time::Duration;
 

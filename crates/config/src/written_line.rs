@@ -1,5 +1,6 @@
 //! A line of configuration while it is written: names, arguments, properties and blocks, quoted, shortened and without
-//! secrets as its reader may see them. Which directive writes what is beside its `lower`; `writing` finds the directive.
+//! secrets as its reader may see them. Which directive writes what is beside its `lower`; `writing` finds the
+//! directive.
 
 use crate::units::{show_duration, show_size};
 use std::fmt::Display;
@@ -28,7 +29,8 @@ const SECRET_WORDS: [&str; 13] = [
     "signature",
 ];
 
-/// Whether values of that name stay unsaid. What comes from `{env.X}` and `{file.X}` is plain text in the model, so the name decides.
+/// Whether values of that name stay unsaid. What comes from `{env.X}` and `{file.X}` is plain text in the model, so the
+/// name decides.
 pub fn is_secret(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric())
         .any(|word| SECRET_WORDS.iter().any(|secret| word.eq_ignore_ascii_case(secret)))

@@ -1,4 +1,5 @@
-//! What a configuration means: texts on one side, the model they become on the other. Also that every example is free of faults.
+//! What a configuration means: texts on one side, the model they become on the other. Also that every example is free
+//! of faults.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! What holds for every configuration as JSON: it is valid by the schema, and becomes text that means the same. And for every edit: the
-//! text afterwards is what the edit asks for, everything around the node is untouched, and comments stay where their lines do.
+//! What holds for every configuration as JSON: it is valid by the schema, and becomes text that means the same. And for
+//! every edit: the text afterwards is what the edit asks for, everything around the node is untouched, and comments
+//! stay where their lines do.
 
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -47,7 +48,8 @@ fn a_configuration_as_json_is_valid_by_the_schema_and_becomes_the_same_text_agai
     }
 }
 
-/// Secrets are not shown, so whoever makes a configuration of JSON has to say them: something that every kind of secret may be.
+/// Secrets are not shown, so whoever makes a configuration of JSON has to say them: something that every kind of secret
+/// may be.
 fn with_secrets(document: &Value) -> Value {
     match document {
         Value::String(text) if text == "***" => "$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW".into(),

@@ -1,5 +1,6 @@
-//! Loading again gives what a fresh load gives, whatever was loaded before: configuration, diagnostics as they are shown, places.
-//! The texts are the crate's own cases, changed line by line, with an environment and files that change as well.
+//! Loading again gives what a fresh load gives, whatever was loaded before: configuration, diagnostics as they are
+//! shown, places. The texts are the crate's own cases, changed line by line, with an environment and files that change
+//! as well.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +9,8 @@ use tidegate_config::{
     Environment, LoadMemory, Loaded, MainFile, include_matches, load_path, load_path_again, load_with, load_with_again, render,
 };
 
-/// Lines that are worth putting anywhere: some are whole, some leave a block open, some need something that may not be there.
+/// Lines that are worth putting anywhere: some are whole, some leave a block open, some need something that may not be
+/// there.
 const LINES: [&str; 28] = [
     "",
     "// a comment",

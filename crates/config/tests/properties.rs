@@ -61,7 +61,8 @@ fn corpus() -> Vec<String> {
     texts
 }
 
-/// Which text, and what is done to it: where, how much is taken out there, and which piece or which other text's part is put in.
+/// Which text, and what is done to it: where, how much is taken out there, and which piece or which other text's part
+/// is put in.
 type Recipe = (u8, Vec<(u16, u8, u8)>);
 
 fn mutated(corpus: &[String], (which, changes): &Recipe) -> String {

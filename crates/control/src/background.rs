@@ -1,11 +1,12 @@
-//! Work that takes milliseconds when there are thousands of sites, done so that no request waits for it: in a thread of low priority that the kernel
-//! takes off a core as soon as a worker has something to do. A thread of its own because workers inherit the priority of whoever starts them, and
-//! nobody without privileges gets it back.
+//! Work that takes milliseconds when there are thousands of sites, done so that no request waits for it: in a thread of
+//! low priority that the kernel takes off a core as soon as a worker has something to do. A thread of its own because
+//! workers inherit the priority of whoever starts them, and nobody without privileges gets it back.
 
 use rustix::process::setpriority_process;
 use std::sync::{Mutex, PoisonError};
 
-/// A tenth of a worker's weight: on a machine that is busy with requests a change takes ten times as long, and still comes to its end.
+/// A tenth of a worker's weight: on a machine that is busy with requests a change takes ten times as long, and still
+/// comes to its end.
 const NICE: i32 = 10;
 
 /// Runs the work to its end, and gives what it gives. The caller waits.

@@ -44,7 +44,8 @@ impl fmt::Display for BindFault {
     }
 }
 
-/// Whether another process of this user listens there already and shares: the kernel would spread connections over both without a word.
+/// Whether another process of this user listens there already and shares: the kernel would spread connections over both
+/// without a word.
 pub fn is_shared(address: SocketAddr) -> bool {
     let alone = ListenOptions { reuse_port: false, ..ListenOptions::default() };
     tokio_sock::probe(address, alone).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && probe(address).is_ok()

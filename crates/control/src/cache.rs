@@ -1,5 +1,5 @@
-//! The cache as the process has it: its bounds follow the configuration, its numbers go into the metrics. What is kept and given is decided on
-//! the workers, in `proxy::cached`.
+//! The cache as the process has it: its bounds follow the configuration, its numbers go into the metrics. What is kept
+//! and given is decided on the workers, in `proxy::cached`.
 
 use crate::control::Control;
 use tidegate_cache::store::PurgeKind;
@@ -40,7 +40,8 @@ impl PurgeRequest {
 }
 
 impl Control {
-    /// Gives the cache the bounds of the configuration that runs. What cannot be had of it is logged, and the cache goes on without.
+    /// Gives the cache the bounds of the configuration that runs. What cannot be had of it is logged, and the cache
+    /// goes on without.
     pub(crate) fn configure_cache(&mut self) {
         let configuration = self.running.configuration.clone();
         if !caches(&configuration) {

@@ -1,4 +1,5 @@
-//! Whether a change that waits for its confirmation did harm: rates of errors before and after it. Pure: counts in, verdict out.
+//! Whether a change that waits for its confirmation did harm: rates of errors before and after it. Pure: counts in,
+//! verdict out.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

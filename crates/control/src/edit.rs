@@ -1,6 +1,6 @@
-//! A change of one site, route, pool or server, as a program makes it: the written files with that part replaced, applied like any other change, and
-//! then written back, so that file and process say the same; a roll-back writes them back as well. Where a file cannot be written the process runs it
-//! all the same, and says so as drift.
+//! A change of one site, route, pool or server, as a program makes it: the written files with that part replaced,
+//! applied like any other change, and then written back, so that file and process say the same; a roll-back writes them
+//! back as well. Where a file cannot be written the process runs it all the same, and says so as drift.
 
 use crate::background::in_background;
 use crate::change::{ApplyOptions, ChangeFault};
@@ -95,8 +95,8 @@ impl Control {
         [runs, was_left].into_iter().flatten().any(|known| *text == **known)
     }
 
-    /// After a roll-back: a file that has what an edit wrote, and nothing that anybody changed since, says again what runs. Otherwise the next
-    /// restart would bring back what was taken back.
+    /// After a roll-back: a file that has what an edit wrote, and nothing that anybody changed since, says again what
+    /// runs. Otherwise the next restart would bring back what was taken back.
     pub(crate) fn write_back_what_runs(&mut self) {
         let running = self.generations.newest().map(|generation| generation.files.clone()).unwrap_or_default();
         for file in running {

@@ -1,4 +1,5 @@
-//! The socket of the admin endpoint: bound before a configuration that names it is taken on, served by `admin`, which is told of each new one.
+//! The socket of the admin endpoint: bound before a configuration that names it is taken on, served by `admin`, which
+//! is told of each new one.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,6 @@
-//! The configurations that ran, the newest last: what was written, when and by what it came. Bounded in number and in bytes. Texts are kept and
-//! not what was made of them, so that twenty generations of ten thousand sites are some megabytes.
+//! The configurations that ran, the newest last: what was written, when and by what it came. Bounded in number and in
+//! bytes. Texts are kept and not what was made of them, so that twenty generations of ten thousand sites are some
+//! megabytes.
 
 use jiff::Timestamp;
 use std::collections::VecDeque;
@@ -118,7 +119,8 @@ impl Generations {
         self.known.iter().find(|generation| generation.number == number)
     }
 
-    /// What a roll-back without a number goes to: the one before, and after a roll-back the one before that which was gone back to.
+    /// What a roll-back without a number goes to: the one before, and after a roll-back the one before that which was
+    /// gone back to.
     pub fn previous(&self) -> Option<u64> {
         let newest = self.known.back()?;
         let from = match &newest.origin {

@@ -43,7 +43,8 @@ impl fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 impl ControlHandle {
-    /// Runs the question on the control thread and brings its answer. It must be quick: nothing else happens there meanwhile.
+    /// Runs the question on the control thread and brings its answer. It must be quick: nothing else happens there
+    /// meanwhile.
     pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Control) -> T + Send + 'static) -> Result<T, Stopped> {
         let (answer, answered) = oneshot::channel();
         let run = move |control: &mut Control| {

@@ -1,8 +1,10 @@
-//! What is left of a process that has been replaced: nothing, unless it is the first of a container. When process 1 ends, so does the container; so
-//! it stays, hands on what it is told and takes leave of those that end, until the last of its successors has.
+//! What is left of a process that has been replaced: nothing, unless it is the first of a container. When process 1
+//! ends, so does the container; so it stays, hands on what it is told and takes leave of those that end, until the last
+//! of its successors has.
 //!
-//! What it hands on goes through one pipe that all its successors inherit, and whoever serves reads. A signal would have to be sent to a process, and
-//! one that has just been replaced looks alive until its last thread has ended: what it is told then is lost.
+//! What it hands on goes through one pipe that all its successors inherit, and whoever serves reads. A signal would
+//! have to be sent to a process, and one that has just been replaced looks alive until its last thread has ended: what
+//! it is told then is lost.
 
 use crate::signals::{Signals, Told};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -36,7 +38,8 @@ impl Mailbox {
         let number = match std::env::var(MAILBOX) {
             Ok(number) => number.parse().map_err(|_| io::Error::other(format!("{MAILBOX}={number} is no descriptor")))?,
             Err(_) if std::process::id() == 1 => {
-                // Not closed when another program is started: that is how successors get it. Which end is opened again below does not matter.
+                // Not closed when another program is started: that is how successors get it. Which end is opened again
+                // below does not matter.
                 let (reader, writer) = pipe_with(PipeFlags::NONBLOCK)?;
                 let _ = writer.into_raw_fd();
                 reader.into_raw_fd()
@@ -62,7 +65,8 @@ impl Mailbox {
         }
     }
 
-    /// For the last process in the row, which serves or drains without a successor. Nothing is lost when the wait is given up.
+    /// For the last process in the row, which serves or drains without a successor. Nothing is lost when the wait is
+    /// given up.
     pub(crate) async fn next(&mut self) -> Told {
         loop {
             match self.reader.read_u8().await {
@@ -111,8 +115,8 @@ async fn stay(successor: u32, signals: &mut Signals, mut mailbox: Mailbox) -> Ex
                 last = ExitCode::from(u8::try_from(status.exit_status().unwrap_or(1)).unwrap_or(1));
             }
         }
-        // Whoever started a child may have taken leave of it before us, so the list counts. Processes that lose their parent become ours: a
-        // successor's successor is the youngest of them.
+        // Whoever started a child may have taken leave of it before us, so the list counts. Processes that lose their
+        // parent become ours: a successor's successor is the youngest of them.
         let children = children();
         match children.last() {
             None => return last,

@@ -1,6 +1,7 @@
-//! Certificates that are obtained while the process runs: which names want one, and what becomes of those that come. How they are obtained is in the crate
-//! `acme`, on a thread of its own; what comes of it is put where handshakes find it (`certs::ObtainedCertificates`) and workers answer CAs
-//! (`proxy::challenges`). What an operator sees of it is in `report`.
+//! Certificates that are obtained while the process runs: which names want one, and what becomes of those that come.
+//! How they are obtained is in the crate `acme`, on a thread of its own; what comes of it is put where handshakes find
+//! it (`certs::ObtainedCertificates`) and workers answer CAs (`proxy::challenges`). What an operator sees of it is in
+//! `report`.
 
 use crate::control::Control;
 
@@ -215,7 +216,8 @@ impl Control {
     }
 }
 
-/// Whoever may order names without end, with a wildcard of theirs, keeps others' from being ordered; the operator has to know.
+/// Whoever may order names without end, with a wildcard of theirs, keeps others' from being ordered; the operator has
+/// to know.
 fn note_bound(bound: &Mutex<OnDemandBound>, name: &str) {
     let now = Timestamp::now();
     let mut bound = bound.lock().unwrap_or_else(PoisonError::into_inner);

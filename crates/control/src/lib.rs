@@ -1,7 +1,7 @@
-//! From a configuration to working threads, and from one configuration to the next: find certificates and addresses, compile, bind, publish,
-//! drain. Beside that, what a configuration needs of the machine (`check`). No text is parsed here (`config` does), no request is served
-//! (`proxy` does), and what a change would do or where a request would go is said by `explain`.
-//! Start at `run`, the life of the process, and `change`, the life of a change.
+//! From a configuration to working threads, and from one configuration to the next: find certificates and addresses,
+//! compile, bind, publish, drain. Beside that, what a configuration needs of the machine (`check`). No text is parsed
+//! here (`config` does), no request is served (`proxy` does), and what a change would do or where a request would go is
+//! said by `explain`. Start at `run`, the life of the process, and `change`, the life of a change.
 
 pub mod background;
 pub mod bind;

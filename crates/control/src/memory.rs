@@ -1,5 +1,6 @@
-//! The memory budget: what the process may use, what it uses, and near the bound that new requests are refused, so that those on their way are
-//! finished instead of all being killed. Refusing is done by the workers, which look at one flag.
+//! The memory budget: what the process may use, what it uses, and near the bound that new requests are refused, so that
+//! those on their way are finished instead of all being killed. Refusing is done by the workers, which look at one
+//! flag.
 
 use crate::control::Control;
 use std::fs;
@@ -79,7 +80,8 @@ fn is_high(was_high: bool, used: u64, budget: u64) -> bool {
     u128::from(used) * 100 >= u128::from(budget) * u128::from(percent)
 }
 
-/// What is in RAM and has no file behind it. The program's own text is there as well, and the kernel takes it back when memory is short.
+/// What is in RAM and has no file behind it. The program's own text is there as well, and the kernel takes it back when
+/// memory is short.
 fn used_bytes() -> Option<u64> {
     kib(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
 }

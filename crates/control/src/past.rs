@@ -1,4 +1,5 @@
-//! A request that has ended, by its id: what was decided about it then, and what the configuration of that time says to one like it.
+//! A request that has ended, by its id: what was decided about it then, and what the configuration of that time says to
+//! one like it.
 
 use crate::change::ChangeFault;
 use crate::control::Control;

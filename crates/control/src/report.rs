@@ -1,5 +1,5 @@
-//! What can be asked of a running process: its state, gathered on the control thread and from the workers, in the types of the JSON API.
-//! Nothing here decides anything.
+//! What can be asked of a running process: its state, gathered on the control thread and from the workers, in the types
+//! of the JSON API. Nothing here decides anything.
 
 mod certificates;
 mod pools;
@@ -140,7 +140,8 @@ impl Control {
         Ok(Difference { from, to, plan: plan(&configuration(from)?, &configuration(to)?) })
     }
 
-    /// Why a restart would bring another configuration than the one that runs; empty when it would not. One sentence each.
+    /// Why a restart would bring another configuration than the one that runs; empty when it would not. One sentence
+    /// each.
     pub fn drift(&self) -> Vec<String> {
         let Some(newest) = self.generations.newest() else { return Vec::new() };
         let mut drift = Vec::new();

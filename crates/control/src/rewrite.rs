@@ -1,6 +1,6 @@
-//! Replaces a file of the configuration by a whole new one. The folder may belong to somebody who is trusted less than this process (`include
-//! "tenant/*.kdl"`): nothing that is put there, and no link that is moved meanwhile, makes this write anywhere but over the text that it is to
-//! replace. When a file is written, and what with, is decided in `edit`.
+//! Replaces a file of the configuration by a whole new one. The folder may belong to somebody who is trusted less than
+//! this process (`include "tenant/*.kdl"`): nothing that is put there, and no link that is moved meanwhile, makes this
+//! write anywhere but over the text that it is to replace. When a file is written, and what with, is decided in `edit`.
 
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, open, openat, renameat};
 use std::ffi::{OsStr, OsString};
@@ -11,8 +11,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tidegate_config::read_opened;
 
-/// Whoever reads the file meanwhile sees the old text or the new, never half of one. It keeps owner and permissions, and a link stays a link.
-/// Refused when its text is none that `is_known`, looked at again right before it is replaced: an edit of somebody else is not lost.
+/// Whoever reads the file meanwhile sees the old text or the new, never half of one. It keeps owner and permissions,
+/// and a link stays a link. Refused when its text is none that `is_known`, looked at again right before it is replaced:
+/// an edit of somebody else is not lost.
 pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Result<(), String> {
     let say = |error: io::Error| error.to_string();
     let place = Place::of(path).map_err(say)?;

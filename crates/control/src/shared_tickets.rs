@@ -1,5 +1,6 @@
-//! Session tickets that all hosts of a storage accept: reads the keys that are there, and makes the next one when it is time and nobody else is at it.
-//! When that is, and which key is used, is decided by `certs::SharedKeys`; where keys come from otherwise is in `tickets`.
+//! Session tickets that all hosts of a storage accept: reads the keys that are there, and makes the next one when it is
+//! time and nobody else is at it. When that is, and which key is used, is decided by `certs::SharedKeys`; where keys
+//! come from otherwise is in `tickets`.
 
 use crate::control::Control;
 use jiff::Timestamp;
@@ -16,7 +17,8 @@ use zeroize::Zeroizing;
 const PLACE: &str = "tickets/keys";
 /// Held from reading to writing, so that of many hosts one makes the next key.
 const LOCK: &str = "ticket-keys";
-/// A key is there three hours before it is used; this is often enough for one that is used at once, as the first one is.
+/// A key is there three hours before it is used; this is often enough for one that is used at once, as the first one
+/// is.
 const LOOK_PERIOD: Duration = Duration::from_secs(60);
 /// Somebody else makes the key at this moment.
 const LOOK_AGAIN_BUSY: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! Sockets that change hands between processes that share a port. A process that leaves offers its own to those that stay, because closing a
-//! socket resets the connections in its queue; one that starts asks for those that others have too many of. How they travel is in
-//! `transport::handover`; which sockets there are, in `sockets`.
+//! Sockets that change hands between processes that share a port. A process that leaves offers its own to those that
+//! stay, because closing a socket resets the connections in its queue; one that starts asks for those that others have
+//! too many of. How they travel is in `transport::handover`; which sockets there are, in `sockets`.
 
 use crate::bind::is_shared;
 use crate::control::Control;
@@ -22,12 +22,13 @@ use tokio::sync::mpsc;
 const PEER_PATIENCE: Duration = Duration::from_secs(1);
 /// What all peers together may take: a process that starts or leaves is not held up for longer, whoever else is there.
 const PEERS_PATIENCE: Duration = Duration::from_secs(3);
-/// What those whose queue of connections is full may take together. Strangers with such a queue are tried no longer; a process of ours that
-/// strangers flood has a free place now and then.
+/// What those whose queue of connections is full may take together. Strangers with such a queue are tried no longer; a
+/// process of ours that strangers flood has a free place now and then.
 const CROWD_PATIENCE: Duration = Duration::from_millis(300);
 /// Nobody runs more on one machine. Strangers do not count.
 const PEERS_MAX: usize = 256;
-/// Sockets of one offer. One that fails loses no other, and a peer that runs out of descriptors takes as many as it can.
+/// Sockets of one offer. One that fails loses no other, and a peer that runs out of descriptors takes as many as it
+/// can.
 const BATCH: usize = 256;
 /// Times that peers are asked to take what is left: see [`spread`].
 const ROUNDS: usize = 3;
@@ -40,8 +41,8 @@ const NETWORK: &str = "/proc/self/net";
 const _: () = assert!(crate::sockets::SOCKETS_MAX < handover::SOCKETS_MAX);
 const _: () = assert!(BATCH <= handover::OFFERED_MAX);
 
-/// Offers sockets to the other processes until each has an owner or nobody is left; says which have one. A process must answer nobody any more
-/// before it offers its own, or two that leave at the same time would wait for each other.
+/// Offers sockets to the other processes until each has an owner or nobody is left; says which have one. A process must
+/// answer nobody any more before it offers its own, or two that leave at the same time would wait for each other.
 pub(crate) fn offer_all(own_name: &str, sockets: &[&TcpListener]) -> Vec<bool> {
     if sockets.is_empty() || !seen(are_shared(Path::new(NETWORK), sockets)) {
         return vec![false; sockets.len()];
@@ -55,9 +56,9 @@ pub(crate) fn offer_all(own_name: &str, sockets: &[&TcpListener]) -> Vec<bool> {
     spread(seen(peers(own_name)), sockets.len(), Instant::now() + PEERS_PATIENCE, offer)
 }
 
-/// Has `offer` offer each of `count` sockets to peers until one takes it; it says which of the given positions were taken. Everybody gets a
-/// fair share first, so that nobody ends up with all of them; strangers have made the shares too small, so again; then whoever wants takes
-/// the rest.
+/// Has `offer` offer each of `count` sockets to peers until one takes it; it says which of the given positions were
+/// taken. Everybody gets a fair share first, so that nobody ends up with all of them; strangers have made the shares
+/// too small, so again; then whoever wants takes the rest.
 fn spread<P>(
     mut peers: Vec<P>,
     count: usize,
@@ -184,8 +185,8 @@ fn seen<T: Default>(outcome: io::Result<T>) -> T {
     })
 }
 
-/// Whether somebody else listens on one of these ports, by the tables in this folder: otherwise no process is asked, and none that hangs
-/// holds this one up.
+/// Whether somebody else listens on one of these ports, by the tables in this folder: otherwise no process is asked,
+/// and none that hangs holds this one up.
 fn are_shared(network: &Path, sockets: &[&TcpListener]) -> io::Result<bool> {
     let ports: HashSet<u16> = sockets.iter().filter_map(|socket| Some(socket.local_addr().ok()?.port())).collect();
     let mut listening = 0;
@@ -256,8 +257,8 @@ pub(crate) fn tcp_sockets(handed: Vec<Handed>) -> Vec<TcpListener> {
     .collect()
 }
 
-/// What is done with those that the handover thread has heard: requests wait for the control thread. Those that were turned away end here, or
-/// any local user could fill its queue.
+/// What is done with those that the handover thread has heard: requests wait for the control thread. Those that were
+/// turned away end here, or any local user could fill its queue.
 pub(crate) fn receive_peers(events: mpsc::Sender<Event>) -> impl FnMut(Result<Request, Fault>) + Send + 'static {
     let mut ration = Ration::default();
     move |heard| match heard {

@@ -1,6 +1,6 @@
-//! Every listening socket of the process, and which worker accepts from it. The control thread keeps a descriptor of its own of each, so that a
-//! socket outlives the worker that used it: it can be given to another worker, to another process or to the next binary, with what waits in its
-//! queue. How an address is bound is in `bind`.
+//! Every listening socket of the process, and which worker accepts from it. The control thread keeps a descriptor of
+//! its own of each, so that a socket outlives the worker that used it: it can be given to another worker, to another
+//! process or to the next binary, with what waits in its queue. How an address is bound is in `bind`.
 
 use crate::bind::{BindFault, bind_one, is_shared};
 use std::io;
@@ -76,8 +76,8 @@ impl Prepared {
 }
 
 impl SocketTable {
-    /// Opens what the listeners need so that each of these workers accepts on every address; takes inherited sockets first. All faults are
-    /// reported; a fault of an implied listener is only a warning in the log.
+    /// Opens what the listeners need so that each of these workers accepts on every address; takes inherited sockets
+    /// first. All faults are reported; a fault of an implied listener is only a warning in the log.
     pub fn prepare(
         &mut self,
         listeners: &[impl AsRef<Listener>],
@@ -86,8 +86,8 @@ impl SocketTable {
     ) -> Result<Prepared, Vec<BindFault>> {
         let mut prepared = Prepared::default();
         let mut faults = Vec::new();
-        // New addresses first: on them nobody waits when another turns out to be taken. One more socket of an address in use gets its part of the
-        // connections at once.
+        // New addresses first: on them nobody waits when another turns out to be taken. One more socket of an address
+        // in use gets its part of the connections at once.
         let is_known = |address: SocketAddr| self.entries.iter().any(|entry| entry.address == address);
         let (known, new): (Vec<&Listener>, Vec<&Listener>) =
             listeners.iter().map(AsRef::as_ref).partition(|listener| is_known(listener.address));
@@ -118,7 +118,8 @@ impl SocketTable {
             if self.entries.iter().any(|entry| entry.address == address && entry.worker == worker) {
                 continue;
             }
-            // Workers that left have given theirs to those that stayed; another one here would be one more with each turn.
+            // Workers that left have given theirs to those that stayed; another one here would be one more with each
+            // turn.
             if let Some(id) = self.surplus(address, moves) {
                 moves.push((id, worker));
                 continue;
@@ -134,7 +135,8 @@ impl SocketTable {
                     }
                     match bind_one(address) {
                         Ok(socket) => socket,
-                        // A socket that systemd opened is another user's, and the kernel lets nobody bind beside it: workers share it.
+                        // A socket that systemd opened is another user's, and the kernel lets nobody bind beside it:
+                        // workers share it.
                         Err(error) => {
                             let own = || self.entries.iter().find(|entry| entry.address == address);
                             match fresh.get(begin).or_else(own).filter(|_| error.kind() == io::ErrorKind::AddrInUse) {
@@ -171,7 +173,8 @@ impl SocketTable {
         Entry { id: SocketId(self.next), address, socket, worker }
     }
 
-    /// Puts prepared sockets into use: what each worker is to accept from besides. Fails when the process has no descriptor left.
+    /// Puts prepared sockets into use: what each worker is to accept from besides. Fails when the process has no
+    /// descriptor left.
     pub fn adopt(&mut self, prepared: Prepared) -> io::Result<Vec<Given>> {
         let mut given = Vec::with_capacity(prepared.fresh.len());
         for entry in &prepared.fresh {
@@ -247,7 +250,8 @@ impl SocketTable {
         (prepared, unwanted)
     }
 
-    /// Sockets beyond one per worker and address, of the addresses asked for: for a process that starts beside this one.
+    /// Sockets beyond one per worker and address, of the addresses asked for: for a process that starts beside this
+    /// one.
     pub fn take_surplus(&mut self, addresses: &[SocketAddr]) -> Vec<Spare> {
         let mut surplus = Vec::new();
         let mut seen = std::collections::HashSet::new();

@@ -1,5 +1,5 @@
-//! Where a configuration comes from: the file that the process was started with, another file, a text, or an old generation. Read here, parsed
-//! by `config`; what becomes of it is in `change`.
+//! Where a configuration comes from: the file that the process was started with, another file, a text, or an old
+//! generation. Read here, parsed by `config`; what becomes of it is in `change`.
 
 use crate::generations::WrittenFile;
 use std::collections::BTreeMap;
@@ -75,7 +75,8 @@ impl Source {
 }
 
 impl Proposal {
-    /// At the cost of what has changed since the last load with this memory. For the running process: it takes regular files only.
+    /// At the cost of what has changed since the last load with this memory. For the running process: it takes regular
+    /// files only.
     pub fn load(&self, source: &Source, memory: &mut LoadMemory) -> Loaded {
         match (self, source) {
             (Proposal::Source, Source::File(path)) | (Proposal::File(path), _) => {
@@ -89,7 +90,8 @@ impl Proposal {
     }
 }
 
-/// The first of these is the main file. Unless they are all that there is, files that are not among them are read from disk.
+/// The first of these is the main file. Unless they are all that there is, files that are not among them are read from
+/// disk.
 pub(crate) fn load_files(files: &[WrittenFile], is_complete: bool, memory: &mut LoadMemory) -> Loaded {
     let by_path: BTreeMap<_, _> = files.iter().skip(1).map(|file| (PathBuf::from(&file.name), file.text.to_string())).collect();
     match files.first() {

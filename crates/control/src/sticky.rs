@@ -1,5 +1,6 @@
-//! What sticky cookies say: a signature of the pool and the server, which names the server to who knows the key, and nothing to anybody else. All
-//! that would be right are known when a configuration is compiled, so a request needs no cryptography. The cookie itself is read and set in `proxy`.
+//! What sticky cookies say: a signature of the pool and the server, which names the server to who knows the key, and
+//! nothing to anybody else. All that would be right are known when a configuration is compiled, so a request needs no
+//! cryptography. The cookie itself is read and set in `proxy`.
 
 use aws_lc_rs::{hmac, rand};
 use std::fs::OpenOptions;
@@ -26,8 +27,9 @@ impl CookieKeys {
         CookieKeys { state_dir, own: OnceLock::new() }
     }
 
-    /// The cookie's value for one server: the same over reloads and restarts, and in every process with the same secret. `None` when there is no
-    /// key, and no randomness to make one of: then nobody gets a cookie that others could make.
+    /// The cookie's value for one server: the same over reloads and restarts, and in every process with the same
+    /// secret. `None` when there is no key, and no randomness to make one of: then nobody gets a cookie that others
+    /// could make.
     pub fn value(&self, sticky: &Sticky, pool: &PoolName, address: &UpstreamAddress) -> Option<Arc<str>> {
         let key = match &sticky.secret {
             Some(secret) => secret.reveal().as_bytes(),

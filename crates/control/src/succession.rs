@@ -1,6 +1,6 @@
-//! A new binary takes over: it is started beside this process, is given every listening socket, and when it accepts connections this process
-//! drains. Until then nothing has changed here, so a binary that does not start harms nobody. How the sockets travel is in
-//! `transport::handover::succession`.
+//! A new binary takes over: it is started beside this process, is given every listening socket, and when it accepts
+//! connections this process drains. Until then nothing has changed here, so a binary that does not start harms nobody.
+//! How the sockets travel is in `transport::handover::succession`.
 
 use crate::control::Control;
 use crate::endpoint::AdminListener;
@@ -37,11 +37,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// As this process was started. To be asked when it starts: later the binary may have been replaced, and the system then knows no path.
+    /// As this process was started. To be asked when it starts: later the binary may have been replaced, and the system
+    /// then knows no path.
     pub fn current() -> Program {
         let mut arguments = std::env::args_os();
         let called = arguments.next().unwrap_or_else(|| "tidegate".into());
-        // What was typed names the file that an update replaces; the system's answer may be the versioned file behind a link.
+        // What was typed names the file that an update replaces; the system's answer may be the versioned file behind a
+        // link.
         let typed = PathBuf::from(&called);
         let binary = if typed.components().count() > 1 { std::path::absolute(&typed).unwrap_or(typed) } else { found(&typed) };
         Program { binary, arguments: arguments.collect() }
@@ -135,7 +137,8 @@ impl Stage {
         Stage { program, serving: None, events, successor: None, is_replaced: false, reload_wanted: false, mailbox: None }
     }
 
-    /// From here on other processes can hand sockets over, and ask for some. Not before: they would wait for an answer from a process that starts.
+    /// From here on other processes can hand sockets over, and ask for some. Not before: they would wait for an answer
+    /// from a process that starts.
     pub(crate) fn answer_peers(&mut self) {
         let Some(rendezvous) = open_rendezvous() else { return };
         match rendezvous.serve(handover::PATIENCE, receive_peers(self.events.clone())) {
@@ -180,7 +183,8 @@ impl Stage {
 }
 
 impl Control {
-    /// Starts the binary that this process was started from, or another, and lets it take over. The reply comes when it has, or has failed to.
+    /// Starts the binary that this process was started from, or another, and lets it take over. The reply comes when it
+    /// has, or has failed to.
     pub fn upgrade(&mut self, binary: Option<PathBuf>, reply: oneshot::Sender<Result<u32, UpgradeFault>>) {
         if let Err(fault) = self.try_upgrade(binary, reply) {
             tracing::error!(%fault, "upgrade");
@@ -334,7 +338,8 @@ fn watch_child(mut child: Child, events: mpsc::Sender<Event>) {
             {
                 return;
             }
-            // Nobody listens in a process that has been replaced; as the first of a container it takes leave of its children itself.
+            // Nobody listens in a process that has been replaced; as the first of a container it takes leave of its
+            // children itself.
             if has_ended || events.is_closed() {
                 return;
             }
@@ -352,7 +357,8 @@ pub struct CarriedOver {
     pub generation: u64,
     /// Pool and address of servers that were taken out of use.
     pub drained: Vec<(String, String)>,
-    /// So that clients resume their sessions with the successor. Only ever in memory and on the link between the two processes.
+    /// So that clients resume their sessions with the successor. Only ever in memory and on the link between the two
+    /// processes.
     pub tickets: Option<ExportedKeys>,
     /// A configuration that was not read from a file: nobody can read it a second time.
     pub source: Option<Source>,

@@ -1,6 +1,6 @@
-//! What a service manager wants to be told, and what it keeps for us: readiness, reloads, the main process, listening sockets.
-//! Without one (no NOTIFY_SOCKET, no LISTEN_FDS) each call looks at the environment and does nothing. When what is said is decided
-//! in `run`; how two processes of ours hand sockets to each other is `transport::handover`.
+//! What a service manager wants to be told, and what it keeps for us: readiness, reloads, the main process, listening
+//! sockets. Without one (no NOTIFY_SOCKET, no LISTEN_FDS) each call looks at the environment and does nothing. When
+//! what is said is decided in `run`; how two processes of ours hand sockets to each other is `transport::handover`.
 
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
@@ -51,13 +51,15 @@ pub fn notify_watchdog() -> io::Result<()> {
     sd_notify::notify(&[NotifyState::Watchdog])
 }
 
-/// How often to call [`notify_watchdog`]: half of what the service manager waits, as it recommends. None if it does not wait for us.
+/// How often to call [`notify_watchdog`]: half of what the service manager waits, as it recommends. None if it does not
+/// wait for us.
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|timeout| timeout / 2).filter(|interval| !interval.is_zero())
 }
 
-/// Leaves sockets with the service manager, which hands them to the next start of this service, even after a crash. It keeps as many
-/// as `FileDescriptorStoreMax=` says, and drops others without a word. Several may have one name; to store one again changes nothing.
+/// Leaves sockets with the service manager, which hands them to the next start of this service, even after a crash. It
+/// keeps as many as `FileDescriptorStoreMax=` says, and drops others without a word. Several may have one name; to
+/// store one again changes nothing.
 pub fn store_sockets(sockets: &[(&str, BorrowedFd<'_>)]) -> io::Result<()> {
     for (name, _) in sockets {
         check_name(name)?;
@@ -79,16 +81,16 @@ pub fn remove_stored(name: &str) -> io::Result<()> {
     sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)])
 }
 
-/// Listening sockets that the service manager opened for us or kept since the last run, with their names. Non-blocking, and closed
-/// on exec.
+/// Listening sockets that the service manager opened for us or kept since the last run, with their names. Non-blocking,
+/// and closed on exec.
 #[derive(Debug, Default)]
 pub struct ActivationSockets {
     pub tcp: Vec<(String, TcpListener)>,
     pub unix: Vec<(String, UnixListener)>,
 }
 
-/// Takes what was given with LISTEN_FDS. What is no listening stream socket is closed, with a warning. It also takes the variables out
-/// of the environment, so it must be called once, before any thread is started.
+/// Takes what was given with LISTEN_FDS. What is no listening stream socket is closed, with a warning. It also takes
+/// the variables out of the environment, so it must be called once, before any thread is started.
 pub fn activation_sockets() -> ActivationSockets {
     let mut given = ListenFd::from_env();
     let mut sockets = ActivationSockets::default();
@@ -133,7 +135,8 @@ fn refuse(name: &str, why: &str) {
     tracing::warn!(name, why, "a socket of the service manager cannot be used");
 }
 
-/// One name for each socket. A list of another length cannot be matched to them, so all of them are without a name then.
+/// One name for each socket. A list of another length cannot be matched to them, so all of them are without a name
+/// then.
 fn names(list: Option<&str>, count: usize) -> Vec<String> {
     let names: Vec<String> = list.unwrap_or_default().split(':').map(str::to_owned).collect();
     if list.is_some() && names.len() == count { names } else { vec![UNNAMED.to_owned(); count] }
@@ -178,10 +181,12 @@ mod tests {
     const CALL: &str = "TIDEGATE_TEST_CALL";
     const EXPECTED: &str = "TIDEGATE_TEST_EXPECTED";
     const NOW: &str = "MONOTONIC_USEC=now\n";
-    /// Above what anything else in this process has open, so that duplicates get numbers in sequence, and below the usual limit.
+    /// Above what anything else in this process has open, so that duplicates get numbers in sequence, and below the
+    /// usual limit.
     const FIRST_DESCRIPTOR: i32 = 900;
 
-    /// The environment belongs to a whole process, so each case is a process of its own: this program, told to run `service` only.
+    /// The environment belongs to a whole process, so each case is a process of its own: this program, told to run
+    /// `service` only.
     fn service_process(call: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["--exact", "systemd::tests::service", "--ignored", "--nocapture"]).env(CALL, call);

@@ -1,5 +1,6 @@
-//! What a writer has read: a generation, and a mark of its text. Numbers begin at 1 in each process, so a number alone, read from the process
-//! before, may be that of another configuration. `admin` sends tags as `ETag` and takes them as `If-Match`.
+//! What a writer has read: a generation, and a mark of its text. Numbers begin at 1 in each process, so a number alone,
+//! read from the process before, may be that of another configuration. `admin` sends tags as `ETag` and takes them as
+//! `If-Match`.
 
 use crate::change::ChangeFault;
 use crate::control::Control;
@@ -70,8 +71,8 @@ impl FromStr for Tag {
     }
 }
 
-/// Tells texts apart that differ by accident, not ones that somebody has made alike: who may write needs no trick. It is made for each answer,
-/// of some megabytes at most, hence eight bytes at once.
+/// Tells texts apart that differ by accident, not ones that somebody has made alike: who may write needs no trick. It
+/// is made for each answer, of some megabytes at most, hence eight bytes at once.
 #[derive(Default)]
 struct Mark(u64);
 

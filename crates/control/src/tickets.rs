@@ -1,5 +1,6 @@
-//! Keys of session tickets as the configuration wants them: own ones that rotate, files that hosts share and that are read again when they change,
-//! or a storage, which `shared_tickets` asks. What a key is, and what it does, is in `certs::tickets`.
+//! Keys of session tickets as the configuration wants them: own ones that rotate, files that hosts share and that are
+//! read again when they change, or a storage, which `shared_tickets` asks. What a key is, and what it does, is in
+//! `certs::tickets`.
 
 use crate::compile::Material;
 use crate::control::Control;
@@ -29,7 +30,8 @@ impl Control {
         }
     }
 
-    /// Reads files of ticket keys again, and lets keys of our own rotate. Gives what cannot be used: the keys before stay then.
+    /// Reads files of ticket keys again, and lets keys of our own rotate. Gives what cannot be used: the keys before
+    /// stay then.
     pub(crate) fn renew_ticket_keys(&mut self) -> Vec<CertError> {
         match &self.running.configuration.ticket_keys {
             TicketKeySource::Own | TicketKeySource::Shared => {

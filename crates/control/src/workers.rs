@@ -1,4 +1,5 @@
-//! The worker threads as the control thread knows them: started, told of changes, asked, and ended. What they do is in `proxy::worker`.
+//! The worker threads as the control thread knows them: started, told of changes, asked, and ended. What they do is in
+//! `proxy::worker`.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use tidegate_transport::{TokioSock, rt};
 const COMMANDS_MAX: usize = 64;
 /// A worker that takes longer to start will not.
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// A worker answers between two polls of its tasks, each of which takes microseconds. One that does not answer for so long hangs.
+/// A worker answers between two polls of its tasks, each of which takes microseconds. One that does not answer for so
+/// long hangs.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// While a mailbox is full.
 const FULL_PAUSE: Duration = Duration::from_millis(1);
@@ -140,7 +142,8 @@ impl Workers {
         wait_for(&answers, asked)
     }
 
-    /// These take no new connections any more; their sockets are accepted from by others. They go on until their last connection ends.
+    /// These take no new connections any more; their sockets are accepted from by others. They go on until their last
+    /// connection ends.
     pub fn retire(&mut self, indices: &[usize], sockets: &[SocketId]) {
         let (leave, stay) = std::mem::take(&mut self.running).into_iter().partition(|worker| indices.contains(&worker.index));
         self.running = stay;
@@ -160,7 +163,8 @@ impl Workers {
         self.running.iter().any(WorkerThread::has_ended)
     }
 
-    /// Tells every worker to drain. Sockets that were handed on are left alone, the queues of the others are emptied first.
+    /// Tells every worker to drain. Sockets that were handed on are left alone, the queues of the others are emptied
+    /// first.
     pub fn drain(&self, handed_on: &[SocketId], limit: Duration) {
         for worker in self.running.iter().chain(&self.leaving) {
             worker.send(Command::Drain { sockets: handed_on.to_vec(), limit: Some(limit) });

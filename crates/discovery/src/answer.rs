@@ -1,5 +1,5 @@
-//! What a source said, put in order, and what of it is news. Pure: it is given answers and tells events; who asks, and when, is in the modules
-//! of the sources.
+//! What a source said, put in order, and what of it is news. Pure: it is given answers and tells events; who asks, and
+//! when, is in the modules of the sources.
 
 use crate::{Event, Fault, Member};
 use std::cmp::Reverse;
@@ -17,7 +17,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Of what stands twice, the one that is not leaving is kept, then that of the lowest priority, then that of the highest weight.
+    /// Of what stands twice, the one that is not leaving is kept, then that of the lowest priority, then that of the
+    /// highest weight.
     pub fn new(mut members: Vec<Member>, remark: Option<Fault>) -> Answer {
         for member in &mut members {
             member.addresses.sort_unstable();

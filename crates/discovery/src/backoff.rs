@@ -14,8 +14,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// One fault more. Between half of the pause and all of it, so that many processes that lost the same source do not come back together.
-    /// `chance` is from 0 to 1.
+    /// One fault more. Between half of the pause and all of it, so that many processes that lost the same source do not
+    /// come back together. `chance` is from 0 to 1.
     pub fn pause(&mut self, chance: f64) -> Duration {
         let whole = FIRST.saturating_mul(1 << self.faults.min(10)).min(MOST);
         self.faults = self.faults.saturating_add(1);

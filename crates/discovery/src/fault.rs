@@ -1,5 +1,5 @@
-//! Why a source cannot be used, as one sentence for a log line and for `tidegate status`. It is a text and no kind: what follows from a fault
-//! is always the same, the last good answer stands.
+//! Why a source cannot be used, as one sentence for a log line and for `tidegate status`. It is a text and no kind:
+//! what follows from a fault is always the same, the last good answer stands.
 
 use std::fmt;
 

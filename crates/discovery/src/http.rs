@@ -1,5 +1,5 @@
-//! One GET on a connection of its own, for engines and agents that are asked over a unix socket or over TCP in plain text. Bodies have a bound,
-//! whole or line by line. What was asked for and what it means, the sources know.
+//! One GET on a connection of its own, for engines and agents that are asked over a unix socket or over TCP in plain
+//! text. Bodies have a bound, whole or line by line. What was asked for and what it means, the sources know.
 
 use bytes::{Bytes, BytesMut};
 use http::header::HOST;

@@ -1,6 +1,7 @@
-//! Finds the servers that nobody wrote: by DNS, in a file, from Docker or Podman, from Consul. It tells whole lists and what is wrong with
-//! their sources; what is done with a list, and which requests a server gets, is decided elsewhere (`control`, `proxy`).
-//! Start at [`follow`]; each source is a module with a loop that asks (`mod.rs`) and pure code that reads what it is told.
+//! Finds the servers that nobody wrote: by DNS, in a file, from Docker or Podman, from Consul. It tells whole lists and
+//! what is wrong with their sources; what is done with a list, and which requests a server gets, is decided elsewhere
+//! (`control`, `proxy`). Start at [`follow`]; each source is a module with a loop that asks (`mod.rs`) and pure code
+//! that reads what it is told.
 
 mod answer;
 mod backoff;
@@ -24,8 +25,8 @@ use tidegate_model::{Discover, Server};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
     pub server: Server,
-    /// Addresses when the source gave them, sorted. Empty: the host is an IP literal, or a name that a file or Consul has, which is to be
-    /// resolved as if it were written in the configuration.
+    /// Addresses when the source gave them, sorted. Empty: the host is an IP literal, or a name that a file or Consul
+    /// has, which is to be resolved as if it were written in the configuration.
     pub addresses: Vec<SocketAddr>,
     /// Whether the server gets no new requests; those it has go on.
     pub is_leaving: bool,
@@ -51,8 +52,8 @@ pub struct Context {
     pub folder: PathBuf,
 }
 
-/// Tells the members that a source names, now and whenever they change. It runs for ever and is cancelled by dropping; it has to be polled
-/// within a tokio runtime that has timers and IO.
+/// Tells the members that a source names, now and whenever they change. It runs for ever and is cancelled by dropping;
+/// it has to be polled within a tokio runtime that has timers and IO.
 pub async fn follow(discover: Discover, base: Context, report: impl FnMut(Event)) {
     let mut reporter = Reporter::new(report);
     match discover {

@@ -1,5 +1,6 @@
-//! The way from a path to its file, link by link: in which folders, and under which names, something may happen that leads the
-//! path elsewhere. It only looks; nothing is opened. For whoever watches files: lists of servers here, configurations and certificates in `control`.
+//! The way from a path to its file, link by link: in which folders, and under which names, something may happen that
+//! leads the path elsewhere. It only looks; nothing is opened. For whoever watches files: lists of servers here,
+//! configurations and certificates in `control`.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! One question to one server, without recursion: over UDP, and over TCP when the answer does not fit. It believes only what repeats the
-//! question, from the address that was asked.
+//! One question to one server, without recursion: over UDP, and over TCP when the answer does not fit. It believes only
+//! what repeats the question, from the address that was asked.
 
 use crate::fault::LookupFault;
 use crate::name::Domain;

@@ -62,8 +62,8 @@ impl Caa {
     }
 }
 
-/// `ca_identities` are the names that the CA goes by in CAA records (`caaIdentities` of its directory). Without an account yet, no
-/// `accounturi` fits.
+/// `ca_identities` are the names that the CA goes by in CAA records (`caaIdentities` of its directory). Without an
+/// account yet, no `accounturi` fits.
 pub fn allows(
     set: &CaaSet,
     ca_identities: &[String],

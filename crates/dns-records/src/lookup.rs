@@ -1,5 +1,6 @@
-//! What DNS says about a name: addresses, CAA, the zone it is in and who is authoritative for that. Questions go to the recursive resolver,
-//! but for [`Lookup::txt_at`], which asks one server. What answers mean is decided elsewhere (`caa.rs`, `propagation.rs`).
+//! What DNS says about a name: addresses, CAA, the zone it is in and who is authoritative for that. Questions go to the
+//! recursive resolver, but for [`Lookup::txt_at`], which asks one server. What answers mean is decided elsewhere
+//! (`caa.rs`, `propagation.rs`).
 
 use crate::ask;
 use crate::caa::{Caa, CaaSet};
@@ -81,8 +82,8 @@ impl Lookup {
         }
     }
 
-    /// The CAA records that hold for a name: its own, else those of the first name above that has any (RFC 8659 section 3).
-    /// For a wildcard, ask for the name behind `*.`.
+    /// The CAA records that hold for a name: its own, else those of the first name above that has any (RFC 8659 section
+    /// 3). For a wildcard, ask for the name behind `*.`.
     pub async fn caa(&self, name: &str) -> Result<CaaSet, LookupFault> {
         for at in Domain::parse(name)?.and_ancestors() {
             let answer = match self.ask(&at, RecordType::CAA).await {
@@ -102,8 +103,8 @@ impl Lookup {
 
     /// Where a CA that looks a name up for TXT arrives: the name itself, or what its aliases lead to.
     ///
-    /// The servers of the zone are asked and not the resolver, as long as they can be: it would remember for as long as the zone says, often an
-    /// hour, that a name does not exist which is about to be published.
+    /// The servers of the zone are asked and not the resolver, as long as they can be: it would remember for as long as
+    /// the zone says, often an hour, that a name does not exist which is about to be published.
     pub async fn behind_aliases(&self, name: &str) -> Result<String, LookupFault> {
         let first = Domain::parse(name)?;
         let mut at = first.clone();

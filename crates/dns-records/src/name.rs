@@ -1,5 +1,5 @@
-//! Names as they are asked for and published: lower case, no dot at the end, A-labels only (RFC 5890). What comes from outside goes through
-//! here before it is in a question, a URL, or the arguments of somebody's program.
+//! Names as they are asked for and published: lower case, no dot at the end, A-labels only (RFC 5890). What comes from
+//! outside goes through here before it is in a question, a URL, or the arguments of somebody's program.
 
 use crate::fault::LookupFault;
 use hickory_proto::rr::Name;

@@ -1,6 +1,6 @@
-//! Waits until every authoritative server of a zone has a value: a CA asks any of them, and a wrong answer costs the whole order.
-//! Servers that cannot be reached from here are left aside when others can; when none can, the recursive resolver is asked instead, which may
-//! remember what was true before: that it lacks a value proves nothing.
+//! Waits until every authoritative server of a zone has a value: a CA asks any of them, and a wrong answer costs the
+//! whole order. Servers that cannot be reached from here are left aside when others can; when none can, the recursive
+//! resolver is asked instead, which may remember what was true before: that it lacks a value proves nothing.
 
 use crate::fault::LookupFault;
 use crate::lookup::{AuthoritativeServer, Lookup};
@@ -28,7 +28,8 @@ pub struct Confirmation {
 pub enum Seen {
     /// By all that answered.
     Authoritative { zone: String, servers: Vec<String> },
-    /// By a recursive resolver, because no authoritative server could be asked. It may have been told the value by one of several.
+    /// By a recursive resolver, because no authoritative server could be asked. It may have been told the value by one
+    /// of several.
     Recursive { whom: String, why: String },
     /// By nobody: no authoritative server could be asked, and the resolver did not have it within the time.
     Nobody { whom: String, why: String },
@@ -71,7 +72,8 @@ pub struct Lacking {
     pub fault: Option<LookupFault>,
 }
 
-/// `name` is that of [`Published`](crate::Published), or an alias of it. `Ok` says to go on; see [`Confirmation::warning`].
+/// `name` is that of [`Published`](crate::Published), or an alias of it. `Ok` says to go on; see
+/// [`Confirmation::warning`].
 pub async fn await_published(
     lookup: &Lookup,
     name: &str,

@@ -1,5 +1,6 @@
-//! Publishes a TXT value among those of a name, and takes only that value away again. Which provider does it is in `provider/`, one file each;
-//! this finds out where the record belongs: an alias at the name leads elsewhere, and that is where a CA looks.
+//! Publishes a TXT value among those of a name, and takes only that value away again. Which provider does it is in
+//! `provider/`, one file each; this finds out where the record belongs: an alias at the name leads elsewhere, and that
+//! is where a CA looks.
 
 use crate::fault::{DnsFault, DnsProblem, LookupFault};
 use crate::lookup::Lookup;
@@ -10,7 +11,8 @@ use tidegate_outbound::{HttpsClient, OutboundFault, Trust};
 
 /// Of published records. They live for a minute, and the shortest that all providers take is a minute.
 pub const TTL_SECS: u32 = 60;
-/// The digest of RFC 8555 section 8.4 has 43; other methods have whole sentences, and a string of a TXT record has room for 255.
+/// The digest of RFC 8555 section 8.4 has 43; other methods have whole sentences, and a string of a TXT record has room
+/// for 255.
 const VALUE_CHARACTERS_MAX: usize = 255;
 
 /// Of one provider. It keeps no state about what is published.
@@ -20,7 +22,8 @@ pub struct Publisher {
     lookup: Lookup,
 }
 
-/// A value that is published. It may be made from what was written down, to take away what a process before this one left.
+/// A value that is published. It may be made from what was written down, to take away what a process before this one
+/// left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     /// The name of the record: what was asked for, or what its alias leads to.
@@ -38,11 +41,12 @@ impl Publisher {
         Ok(Publisher { provider, kind, lookup })
     }
 
-    /// Adds the value beside those that the name has. One that is there already is no fault. It is not visible everywhere when this
-    /// returns; see [`await_published`](crate::await_published).
+    /// Adds the value beside those that the name has. One that is there already is no fault. It is not visible
+    /// everywhere when this returns; see [`await_published`](crate::await_published).
     pub async fn publish(&self, name: &str, value: &str) -> Result<Published, DnsFault> {
         let domain = self.checked(name, value)?;
-        // Where the aliases cannot be looked up, the name itself is the best guess, and waiting for the record says what is wrong.
+        // Where the aliases cannot be looked up, the name itself is the best guess, and waiting for the record says
+        // what is wrong.
         let place = match self.lookup.behind_aliases(domain.as_str()).await {
             Ok(place) => Domain::parse(&place).unwrap_or(domain),
             Err(fault @ LookupFault::Aliases { .. }) => return Err(self.fault(&domain, DnsProblem::Lookup(fault))),

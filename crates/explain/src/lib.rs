@@ -1,6 +1,6 @@
-//! What can be said of configurations without running them: where a request goes and why (`follow`), and what a change from one to another
-//! would do (`plan`). Pure: nothing is opened, asked or applied. It fills the types of `api` and knows nothing of a process that runs; who
-//! has one adds it with `add_running`.
+//! What can be said of configurations without running them: where a request goes and why (`follow`), and what a change
+//! from one to another would do (`plan`). Pure: nothing is opened, asked or applied. It fills the types of `api` and
+//! knows nothing of a process that runs; who has one adds it with `add_running`.
 
 mod follow;
 mod plan;

@@ -1,5 +1,6 @@
-//! The head of an answer, as a script writes it to STDOUT (RFC 3875 section 6). What follows it is the body and is left where it is.
-//! Which fields reach the client, and how the body is framed for it, is for the caller; the stream comes out of `record`.
+//! The head of an answer, as a script writes it to STDOUT (RFC 3875 section 6). What follows it is the body and is left
+//! where it is. Which fields reach the client, and how the body is framed for it, is for the caller; the stream comes
+//! out of `record`.
 
 mod error;
 mod line;
@@ -31,8 +32,9 @@ pub struct AnswerHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Document,
-    /// The server is to answer as if the client had asked for the path and query in Location, which is the only field. A script can send itself
-    /// round in circles: whoever follows counts. It may also be passed on as a client redirect, which leaves the routes in charge.
+    /// The server is to answer as if the client had asked for the path and query in Location, which is the only field.
+    /// A script can send itself round in circles: whoever follows counts. It may also be passed on as a client
+    /// redirect, which leaves the routes in charge.
     LocalRedirect,
     /// The client is to go elsewhere; Location is among the fields.
     ClientRedirect,
@@ -74,8 +76,8 @@ impl AnswerParser {
         AnswerParser::default()
     }
 
-    /// Reads on in STDOUT. `stdout` is shortened by what belongs to the head; after [`Progress::Complete`] what is left of it is body.
-    /// The parser is then as new; after an error it must not be used further.
+    /// Reads on in STDOUT. `stdout` is shortened by what belongs to the head; after [`Progress::Complete`] what is left
+    /// of it is body. The parser is then as new; after an error it must not be used further.
     pub fn feed(&mut self, stdout: &mut &[u8]) -> Result<Progress, AnswerError> {
         while !stdout.is_empty() {
             let line_feed = memchr(b'\n', stdout);
@@ -119,8 +121,9 @@ impl AnswerHead {
     }
 
     pub fn kind(&self) -> Kind {
-        // Section 6.2.2: Location and nothing else. A document that happens to have a Location, or a field that an attacker brought into a
-        // script's answer, must not send a request past the routes of this server. `//host/path` means another host to every client.
+        // Section 6.2.2: Location and nothing else. A document that happens to have a Location, or a field that an
+        // attacker brought into a script's answer, must not send a request past the routes of this server.
+        // `//host/path` means another host to every client.
         let is_alone = self.fields.len() == 1 && self.content_length.is_none();
         match (self.location(), self.status) {
             (None, _) => Kind::Document,
@@ -133,8 +136,8 @@ impl AnswerHead {
         }
     }
 
-    /// The value of Location, never empty. It is not checked as a URI: a local redirect's begins with one slash, and what follows is to be read
-    /// as strictly as a client's request target.
+    /// The value of Location, never empty. It is not checked as a URI: a local redirect's begins with one slash, and
+    /// what follows is to be read as strictly as a client's request target.
     pub fn location(&self) -> Option<&[u8]> {
         self.location.map(|place| self.field(self.fields[place]).1)
     }
@@ -144,13 +147,15 @@ impl AnswerHead {
         self.content_length
     }
 
-    /// Whether a body may go to the client; what the script wrote of one is to be dropped otherwise. `method` is that of the request.
+    /// Whether a body may go to the client; what the script wrote of one is to be dropped otherwise. `method` is that
+    /// of the request.
     pub fn body_allowed(&self, method: &[u8]) -> bool {
         method != b"HEAD" && !matches!(self.status(), 204 | 304)
     }
 
-    /// Names and values, in order and as the script wrote them, without Status and Content-Length, which are given above, and without those
-    /// that are about a connection (RFC 3875 section 6.3.4): Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Upgrade.
+    /// Names and values, in order and as the script wrote them, without Status and Content-Length, which are given
+    /// above, and without those that are about a connection (RFC 3875 section 6.3.4): Connection, Keep-Alive,
+    /// Proxy-Connection, TE, Trailer, Upgrade.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|field| self.field(*field))
     }

@@ -50,8 +50,8 @@ impl Pairs {
         self.list.clear();
     }
 
-    /// Appends a pair whose name and value are the concatenation of their pieces. After an error the list is as it was. The empty pair is
-    /// left out: it would cost no byte of the bound.
+    /// Appends a pair whose name and value are the concatenation of their pieces. After an error the list is as it was.
+    /// The empty pair is left out: it would cost no byte of the bound.
     pub fn push<'p>(
         &mut self,
         name: impl IntoIterator<Item = &'p [u8]>,

@@ -1,5 +1,6 @@
 //! The params of a request: its CGI environment (RFC 3875 section 4.1) with what PHP expects beyond that.
-//! Which script a path stands for is found in `script`, what becomes of header fields is in `fields`; records are made in `record`.
+//! Which script a path stands for is found in `script`, what becomes of header fields is in `fields`; records are made
+//! in `record`.
 
 mod fields;
 mod script;
@@ -22,8 +23,8 @@ pub struct Params<'r> {
     pub query: &'r [u8],
     /// The protocol's name and version, such as `HTTP/1.1`.
     pub protocol: &'r str,
-    /// What the request was routed by. It is passed as `HTTP_HOST` in place of any Host field, so that proxy and application never
-    /// disagree; when it is empty, a Host field is passed as any other.
+    /// What the request was routed by. It is passed as `HTTP_HOST` in place of any Host field, so that proxy and
+    /// application never disagree; when it is empty, a Host field is passed as any other.
     pub authority: &'r [u8],
     /// The host alone, an IPv6 address in brackets.
     pub server_name: &'r [u8],
@@ -31,9 +32,9 @@ pub struct Params<'r> {
     /// This side of the client's connection.
     pub server: SocketAddr,
     pub is_https: bool,
-    /// Length of the body, of which all has to follow. PHP-FPM waits for as much, runs the script with nothing when the connection is closed or the
-    /// request is aborted before, and reads no body whose length it is not told: a body is best collected before its request is sent.
-    /// `None` when there is none.
+    /// Length of the body, of which all has to follow. PHP-FPM waits for as much, runs the script with nothing when the
+    /// connection is closed or the request is aborted before, and reads no body whose length it is not told: a body is
+    /// best collected before its request is sent. `None` when there is none.
     pub content_length: Option<u64>,
     /// Who has logged in with a name and a password.
     pub user: Option<&'r str>,
@@ -44,8 +45,9 @@ pub struct Params<'r> {
 }
 
 impl<'r> Params<'r> {
-    /// Writes the environment into `pairs`, which is cleared before. The script comes from [`Scripts::find`]. `fields` are those of the request,
-    /// without hop-by-hop ones, their values without control bytes. Refused when all of it is more than `pairs` may hold.
+    /// Writes the environment into `pairs`, which is cleared before. The script comes from [`Scripts::find`]. `fields`
+    /// are those of the request, without hop-by-hop ones, their values without control bytes. Refused when all of it is
+    /// more than `pairs` may hold.
     pub fn write(
         &self,
         pairs: &mut Pairs,

@@ -1,7 +1,8 @@
-//! The records of FastCGI 1.0: what we send (`encode`) and what the application answers (`decode`), for one request at a time on a connection.
-//! What is in PARAMS comes from `params`; what is in STDOUT is for `answer`.
+//! The records of FastCGI 1.0: what we send (`encode`) and what the application answers (`decode`), for one request at
+//! a time on a connection. What is in PARAMS comes from `params`; what is in STDOUT is for `answer`.
 //!
-//! A record is eight bytes of header (version, type, request id, content length, padding length, a reserved byte), its content, its padding.
+//! A record is eight bytes of header (version, type, request id, content length, padding length, a reserved byte), its
+//! content, its padding.
 
 mod decode;
 mod encode;
@@ -15,8 +16,8 @@ pub use encode::{
 
 use std::num::NonZeroU16;
 
-/// Which request of a connection a record belongs to; zero is the connection itself. Responders serve one request at a time, so one
-/// number does for all of them, and [`FIRST_REQUEST`] is the usual one.
+/// Which request of a connection a record belongs to; zero is the connection itself. Responders serve one request at a
+/// time, so one number does for all of them, and [`FIRST_REQUEST`] is the usual one.
 pub type RequestId = NonZeroU16;
 
 pub const FIRST_REQUEST: RequestId = NonZeroU16::MIN;

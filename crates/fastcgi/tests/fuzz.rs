@@ -1,5 +1,5 @@
-//! Fuzz targets of everything that reads foreign bytes: no panic, the same facts in any fragmentation, and what was accepted keeps its promises.
-//! Well-formed streams are in `properties`.
+//! Fuzz targets of everything that reads foreign bytes: no panic, the same facts in any fragmentation, and what was
+//! accepted keeps its promises. Well-formed streams are in `properties`.
 
 mod observed;
 

@@ -1,5 +1,5 @@
-//! Properties of well-formed streams: params and bodies arrive as they were sent, and no split of a stream changes what is read in it.
-//! Hostile streams are in `fuzz`.
+//! Properties of well-formed streams: params and bodies arrive as they were sent, and no split of a stream changes what
+//! is read in it. Hostile streams are in `fuzz`.
 
 mod observed;
 

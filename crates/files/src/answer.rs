@@ -1,4 +1,5 @@
-//! What the proxy is to send. Header names are in lower case; `content-length`, `date` and `allow` are left to the proxy.
+//! What the proxy is to send. Header names are in lower case; `content-length`, `date` and `allow` are left to the
+//! proxy.
 
 use crate::listing::ListingAsk;
 use std::borrow::Cow;
@@ -12,10 +13,11 @@ pub enum Answer {
     File(FileAnswer),
     /// A page that was made here: the listing of a folder.
     Page(Page),
-    /// A folder that has yet to be listed, which takes as long as it has names: [`Root::list`](crate::Root::list) does it.
+    /// A folder that has yet to be listed, which takes as long as it has names: [`Root::list`](crate::Root::list) does
+    /// it.
     Folder(ListingAsk),
-    /// 301 to the same path with a slash at its end. The value is a relative reference that begins with `./`, so that no path, `//evil`
-    /// included, names another host.
+    /// 301 to the same path with a slash at its end. The value is a relative reference that begins with `./`, so that
+    /// no path, `//evil` included, names another host.
     Redirect {
         location: String,
     },

@@ -6,8 +6,8 @@ pub struct Ask<'a> {
     pub method: Method,
     /// The path below the root, still percent-encoded. One slash at its start may be missing; empty is the root itself.
     pub path: &'a [u8],
-    /// The whole path that the client asked for, still percent-encoded. A redirect to a folder is relative to it, so that prefixes
-    /// which were cut off and rewrites stay as the client sees them.
+    /// The whole path that the client asked for, still percent-encoded. A redirect to a folder is relative to it, so
+    /// that prefixes which were cut off and rewrites stay as the client sees them.
     pub request_path: &'a [u8],
     /// Without the `?`. Kept by redirects.
     pub query: Option<&'a [u8]>,

@@ -1,6 +1,6 @@
-//! Opening what is below a folder, and nothing else, whatever the text of a path is and whatever changes while it is looked up.
-//! The kernel keeps the promise with `openat2`; where that is missing or forbidden, a walk by single names does. What is served and
-//! why something is refused is decided in `root`.
+//! Opening what is below a folder, and nothing else, whatever the text of a path is and whatever changes while it is
+//! looked up. The kernel keeps the promise with `openat2`; where that is missing or forbidden, a walk by single names
+//! does. What is served and why something is refused is decided in `root`.
 
 use crate::Symlinks;
 use crate::path::SEGMENTS_MAX;
@@ -13,7 +13,8 @@ use std::path::Path;
 const SYMLINKS_MAX: usize = 40;
 /// Folders that a walk holds open: those of the request, and those that symlinks add.
 const FOLDERS_MAX: usize = 2 * SEGMENTS_MAX;
-/// The kernel gives up when something is renamed while it resolves `..` of a symlink; a few attempts are enough unless that is an attack.
+/// The kernel gives up when something is renamed while it resolves `..` of a symlink; a few attempts are enough unless
+/// that is an attack.
 #[cfg(target_os = "linux")]
 const ATTEMPTS_MAX: usize = 8;
 
@@ -124,13 +125,14 @@ fn narrow_way(_folder: BorrowedFd, follows_symlinks: bool) -> Result<Way> {
     Ok(Way::Walk { follows_symlinks })
 }
 
-/// Resolves a path name by name. No call is given more than one name, and none follows a symlink: those are read and walked here.
+/// Resolves a path name by name. No call is given more than one name, and none follows a symlink: those are read and
+/// walked here.
 struct Walk<'a> {
     root: BorrowedFd<'a>,
     follows_symlinks: bool,
     symlinks: usize,
-    /// The folders from below the root to where the walk is. `..` of a symlink goes back to one of them, never to what the file system
-    /// says the parent is, so that a rename cannot lead it out.
+    /// The folders from below the root to where the walk is. `..` of a symlink goes back to one of them, never to what
+    /// the file system says the parent is, so that a rename cannot lead it out.
     folders: Vec<OwnedFd>,
     /// The names that are left, the next one last.
     names: Vec<Vec<u8>>,
@@ -164,7 +166,8 @@ impl Walk<'_> {
         self.folders.last().map_or(self.root, AsFd::as_fd)
     }
 
-    /// What became a symlink after it was looked at is not followed: `LOOP`, or with `Look` a descriptor of the link itself.
+    /// What became a symlink after it was looked at is not followed: `LOOP`, or with `Look` a descriptor of the link
+    /// itself.
     fn step(&self, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
         retry_on_intr(|| openat(self.here(), name, flags.union(OFlags::NOFOLLOW), Mode::empty()))
     }

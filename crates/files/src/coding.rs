@@ -1,4 +1,5 @@
-//! Which content coding a client gets (RFC 9110 section 12.5.3). Where the coded files are is told in `root`; nothing is compressed here.
+//! Which content coding a client gets (RFC 9110 section 12.5.3). Where the coded files are is told in `root`; nothing
+//! is compressed here.
 
 use tidegate_wire::preferences::{Quality, preferences};
 

@@ -14,7 +14,8 @@ pub(crate) struct Validators {
     pub etag: String,
     /// In whole seconds and never later than now, which section 8.8.2.1 demands.
     pub last_modified: SystemTime,
-    /// Whether the second of `last_modified` is over. Before that the file may change again without its date (section 8.8.2.2).
+    /// Whether the second of `last_modified` is over. Before that the file may change again without its date (section
+    /// 8.8.2.2).
     pub is_date_strong: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The media type of a file by its extension. Contents are never looked at: with `nosniff` the browser does not guess either.
-//! Types of the configuration come first; the table below has what the web commonly serves.
+//! The media type of a file by its extension. Contents are never looked at: with `nosniff` the browser does not guess
+//! either. Types of the configuration come first; the table below has what the web commonly serves.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

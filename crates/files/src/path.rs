@@ -1,5 +1,6 @@
-//! From the path of a request to a path below the root: decoded once, checked, split. What it names is looked up in `root`.
-//! A path that could mean different things to different servers is refused, so that a rule of a route cannot be slipped past.
+//! From the path of a request to a path below the root: decoded once, checked, split. What it names is looked up in
+//! `root`. A path that could mean different things to different servers is refused, so that a rule of a route cannot be
+//! slipped past.
 
 use crate::answer::Refused;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
@@ -7,7 +8,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 /// No tree that people serve is deeper. The walk of `beneath` may hold one descriptor for each.
 pub(crate) const SEGMENTS_MAX: usize = 64;
 
-/// Everything but the unreserved characters of RFC 3986 section 2.3, so that no name becomes a scheme, a query or an attribute's end.
+/// Everything but the unreserved characters of RFC 3986 section 2.3, so that no name becomes a scheme, a query or an
+/// attribute's end.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +52,8 @@ pub(crate) fn parse(path: &[u8]) -> Result<FilePath, Refused> {
     Ok(FilePath { relative, ends_with_slash, is_hidden })
 }
 
-/// A path of the configuration, as [`parse`] gives them; None when it has names that no request may have, or none at all.
+/// A path of the configuration, as [`parse`] gives them; None when it has names that no request may have, or none at
+/// all.
 pub(crate) fn of_configuration(path: &str) -> Option<Vec<u8>> {
     let relative = path.strip_prefix('/').unwrap_or(path);
     let fits = |name: &str| !name.is_empty() && is_servable(name.as_bytes());

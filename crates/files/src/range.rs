@@ -1,5 +1,5 @@
-//! The `Range` header (RFC 9110 section 14): which bytes of a representation a client wants. Whether it may have only those is decided
-//! in `conditions`, and how several are sent in `representation`.
+//! The `Range` header (RFC 9110 section 14): which bytes of a representation a client wants. Whether it may have only
+//! those is decided in `conditions`, and how several are sent in `representation`.
 
 /// A header that names more is answered with everything: many small parts cost more than they save (section 17.15).
 const RANGES_MAX: usize = 16;

@@ -84,7 +84,8 @@ impl Representation {
         match selection {
             Selection::Unsatisfiable => Err(Refused::RangeNotSatisfiable { length: self.open.length }),
             Selection::Part(range) => Ok(self.part(headers, range)),
-            // `content-encoding` would be said of the multipart body, not of the parts, and no header of a part is for it.
+            // `content-encoding` would be said of the multipart body, not of the parts, and no header of a part is for
+            // it.
             Selection::Parts(_) if self.coding.is_some() => Ok(self.whole(headers, ask.method)),
             Selection::Parts(ranges) => Ok(self.parts(headers, &ranges, &boundary(seed, now, &validators.etag))),
             Selection::Whole => Ok(self.whole(headers, ask.method)),

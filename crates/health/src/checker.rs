@@ -1,5 +1,5 @@
-//! One server's checks, one after the other, for as long as somebody runs them. It starts no task and decides nothing: `state` decides.
-//! What a check does is in `probe`.
+//! One server's checks, one after the other, for as long as somebody runs them. It starts no task and decides nothing:
+//! `state` decides. What a check does is in `probe`.
 
 use crate::probe::{Target, probe};
 use crate::state::{CheckState, Seen, Transition};
@@ -24,15 +24,15 @@ pub struct Report {
 }
 
 impl Checker {
-    /// `state` is new, or resumed when the same server was checked before. `servers` counts those whose checks begin together. A port in the settings
-    /// holds unless the target has one of its own.
+    /// `state` is new, or resumed when the same server was checked before. `servers` counts those whose checks begin
+    /// together. A port in the settings holds unless the target has one of its own.
     pub fn new(mut target: Target, settings: Health, state: CheckState, servers: usize) -> Checker {
         target.port = target.port.or(settings.port);
         Checker { target, settings, state, servers }
     }
 
-    /// Checks at once and then at every interval, each check within the timeout and never two at a time. Ends only by being dropped; a check under way
-    /// ends with it. `random` is asked once a check.
+    /// Checks at once and then at every interval, each check within the timeout and never two at a time. Ends only by
+    /// being dropped; a check under way ends with it. `random` is asked once a check.
     pub async fn run(mut self, mut random: impl FnMut() -> u64, mut report: impl FnMut(Report)) -> Infallible {
         let mut due = self.state.first_due(random(), self.servers, now());
         loop {

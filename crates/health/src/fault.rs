@@ -1,5 +1,5 @@
-//! Why a check failed, as one short line for a log and a status page. Much of it comes from the server that was asked, so it is hostile text.
-//! Which fault it is, is decided in `probe`.
+//! Why a check failed, as one short line for a log and a status page. Much of it comes from the server that was asked,
+//! so it is hostile text. Which fault it is, is decided in `probe`.
 
 use crate::probe::grpc_message::{MessageFault, ServingStatus};
 use std::fmt;
@@ -170,7 +170,8 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// What cannot be printed is escaped: it comes from the network, and would end the line or turn it around in a terminal.
+/// What cannot be printed is escaped: it comes from the network, and would end the line or turn it around in a
+/// terminal.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     let mut characters = 0;

@@ -1,5 +1,6 @@
 //! One check of one server: a fresh connection, a question, and whether the answer is good, all within one timeout.
-//! What an outcome means for the server is not said here; `state` does. The questions are in `http`, `tcp`, `tls` and `grpc`.
+//! What an outcome means for the server is not said here; `state` does. The questions are in `http`, `tcp`, `tls` and
+//! `grpc`.
 
 mod body;
 mod grpc;
@@ -44,8 +45,8 @@ pub struct Target {
     pub port: Option<u16>,
 }
 
-/// How a server's certificate is verified. The configurations should not resume sessions: a resumed one shows no certificate, so that
-/// an expired one would go unnoticed.
+/// How a server's certificate is verified. The configurations should not resume sessions: a resumed one shows no
+/// certificate, so that an expired one would go unnoticed.
 #[derive(Debug, Clone)]
 pub struct TlsTarget {
     /// Offers no HTTP/2.
@@ -55,7 +56,8 @@ pub struct TlsTarget {
     pub name: ServerName<'static>,
 }
 
-/// Asks once and says how long it took. The timeout covers everything, from the first connection to the end of the answer.
+/// Asks once and says how long it took. The timeout covers everything, from the first connection to the end of the
+/// answer.
 pub async fn probe(target: &Target, probe: &Probe, timeout: Duration) -> Result<Duration, ProbeFault> {
     let timeout = timeout.min(TIMEOUT_MAX);
     let started = Instant::now();
@@ -88,8 +90,8 @@ impl Limit {
     }
 }
 
-/// Runs `work` over a connection that moves only while somebody polls it. When the connection has ended, what it brought is still taken; it tells
-/// what waits for it by its end.
+/// Runs `work` over a connection that moves only while somebody polls it. When the connection has ended, what it
+/// brought is still taken; it tells what waits for it by its end.
 async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     tokio::select! {

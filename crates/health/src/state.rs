@@ -1,13 +1,14 @@
 //! What a server's check outcomes mean: whether it is up, since when, and when it is asked again.
-//! Pure: outcomes, chance and the time come in. How an outcome comes about is in `probe`; who waits between two of them is in `checker`.
+//! Pure: outcomes, chance and the time come in. How an outcome comes about is in `probe`; who waits between two of them
+//! is in `checker`.
 
 use crate::fault::ProbeFault;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_model::Health;
 
-/// First checks that begin together are spread over this much for each server, so that a process with many servers does not open all
-/// connections in one moment.
+/// First checks that begin together are spread over this much for each server, so that a process with many servers does
+/// not open all connections in one moment.
 const SPREAD_PER_SERVER: Duration = Duration::from_millis(1);
 /// A start waits for first checks, so however many servers there are, none begins later.
 const SPREAD_MAX: Duration = Duration::from_millis(100);
@@ -82,8 +83,9 @@ impl CheckState {
         &self.seen
     }
 
-    /// Takes in the outcome of a check that ended at `now`. The first one decides at once: a dead server never gets the first requests, and a good
-    /// one serves without waiting. From then on it takes `rise` or `fall` of the other kind in a row.
+    /// Takes in the outcome of a check that ended at `now`. The first one decides at once: a dead server never gets the
+    /// first requests, and a good one serves without waiting. From then on it takes `rise` or `fall` of the other kind
+    /// in a row.
     pub fn note(&mut self, outcome: &Result<Duration, ProbeFault>, settings: &Health, now: Instant) -> Option<Transition> {
         self.seen.checked_at = Some(now);
         match outcome {
@@ -99,7 +101,8 @@ impl CheckState {
         }
     }
 
-    /// When the first check begins, by chance within a moment that grows with how many `servers` begin together; at most 100 ms from `now`.
+    /// When the first check begins, by chance within a moment that grows with how many `servers` begin together; at
+    /// most 100 ms from `now`.
     pub fn first_due(&mut self, random: u64, servers: usize, now: Instant) -> Instant {
         let servers = u32::try_from(servers).unwrap_or(u32::MAX);
         let due = now + share(SPREAD_PER_SERVER.saturating_mul(servers).min(SPREAD_MAX), random);
@@ -107,7 +110,8 @@ impl CheckState {
         due
     }
 
-    /// When the next check begins: after the interval, more or less a tenth by chance, so that checks of many proxies do not fall into step.
+    /// When the next check begins: after the interval, more or less a tenth by chance, so that checks of many proxies
+    /// do not fall into step.
     pub fn next_due(&mut self, settings: &Health, random: u64, now: Instant) -> Instant {
         let interval = match self.seen.standing {
             Standing::Up { .. } => settings.interval,

@@ -1,4 +1,5 @@
-//! One server's checks over time: what is reported when it goes down and comes back, and that nothing is left when the checks are dropped.
+//! One server's checks over time: what is reported when it goes down and comes back, and that nothing is left when the
+//! checks are dropped.
 
 mod world;
 

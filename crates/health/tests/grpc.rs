@@ -1,4 +1,5 @@
-//! Checks by the gRPC health protocol, against servers that speak it in every way. What the messages look like is tested beside their code.
+//! Checks by the gRPC health protocol, against servers that speak it in every way. What the messages look like is
+//! tested beside their code.
 
 mod world;
 

@@ -1,4 +1,5 @@
-//! Connections in themselves: addresses tried in turn, the port, the header of the PROXY protocol. What is asked over them is in `http`.
+//! Connections in themselves: addresses tried in turn, the port, the header of the PROXY protocol. What is asked over
+//! them is in `http`.
 
 mod world;
 

@@ -1,4 +1,5 @@
-//! Checks over TLS: handshakes in themselves, and HTTP beneath them. Connections are in `tcp`, what HTTP answers in `http`.
+//! Checks over TLS: handshakes in themselves, and HTTP beneath them. Connections are in `tcp`, what HTTP answers in
+//! `http`.
 
 mod world;
 

@@ -1,5 +1,6 @@
-//! Tokens to the tree, node by node. A node at the top level ends behind its line break or `;`, and nothing behind that has a say in what
-//! it is: who remembers nodes by their text relies on it. Blocks lie on a stack of their own, so depth costs no recursion.
+//! Tokens to the tree, node by node. A node at the top level ends behind its line break or `;`, and nothing behind that
+//! has a say in what it is: who remembers nodes by their text relies on it. Blocks lie on a stack of their own, so
+//! depth costs no recursion.
 
 use crate::tokens::{Token, TokenKind, Tokens, is_closed_comment};
 use crate::value::{read_text, read_word};
@@ -27,7 +28,8 @@ pub struct Parser<'t> {
     /// The token that is looked at.
     ahead: Option<Token>,
     file: FileId,
-    /// Of the node that is read; empty in between. Its room is used again, so that the list of each node is as long as it has to be.
+    /// Of the node that is read; empty in between. Its room is used again, so that the list of each node is as long as
+    /// it has to be.
     entries: Vec<Entry>,
     /// Where the places of nodes count from.
     base: usize,
@@ -68,8 +70,8 @@ impl<'t> Parser<'t> {
         self.ahead.as_ref().map_or(self.text.len(), |token| token.span.start)
     }
 
-    /// The next node at the top level; `None` at the end. Its places count from where the parser began; those of a fault always from the
-    /// start of the text.
+    /// The next node at the top level; `None` at the end. Its places count from where the parser began; those of a
+    /// fault always from the start of the text.
     pub fn next_node(&mut self) -> Result<Option<Node>, Fault> {
         let mut open: Vec<OpenBlock> = Vec::new();
         // The brace of a block that a `}` further to the left has closed, which was meant for a block around it.

@@ -190,7 +190,8 @@ pub fn is_closed_comment(written: &str) -> bool {
     block_comment(written).1
 }
 
-/// Of a text that begins with so many `#`. On one line it ends there at the latest, so that one slip does not swallow the file.
+/// Of a text that begins with so many `#`. On one line it ends there at the latest, so that one slip does not swallow
+/// the file.
 fn text_length(rest: &str, hashes: usize) -> usize {
     let bytes = rest.as_bytes();
     let quotes = if bytes[hashes..].starts_with(b"\"\"\"") { 3 } else { 1 };

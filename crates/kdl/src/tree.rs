@@ -1,4 +1,5 @@
-//! The tree of a text: nodes with their entries and blocks, and the place of each. What is switched off by `/-` is not in it.
+//! The tree of a text: nodes with their entries and blocks, and the place of each. What is switched off by `/-` is not
+//! in it.
 
 use std::ops::Range;
 
@@ -48,7 +49,8 @@ pub struct Entry {
 pub struct Value {
     pub literal: Literal,
     pub location: Location,
-    /// Bytes from the start of `location` to the first character of the text, when the text stands in the file as it is: no escapes.
+    /// Bytes from the start of `location` to the first character of the text, when the text stands in the file as it
+    /// is: no escapes.
     pub verbatim_from: Option<usize>,
 }
 

@@ -1,4 +1,5 @@
-//! What a single token says: the characters of a text, and the number, keyword or name that a word is. Spans count from the token's start.
+//! What a single token says: the characters of a text, and the number, keyword or name that a word is. Spans count from
+//! the token's start.
 
 use crate::tokens::{is_newline, is_space, newline_length};
 use crate::{Fault, Literal};
@@ -179,7 +180,8 @@ fn unicode_escape(behind: &str) -> Option<(usize, char)> {
     Some((digits.len() + 2, c))
 }
 
-/// A text on lines of its own, which are indented as the quotes behind it are. `content` is `None` where those are missing.
+/// A text on lines of its own, which are indented as the quotes behind it are. `content` is `None` where those are
+/// missing.
 fn read_lines(written: &str, content: Option<&str>, opening: usize, is_raw: bool) -> Result<String, Fault> {
     let own_lines = "the text stands on lines of its own, and so does the `\"\"\"` behind it";
     let fault = |message: &str, help: &str| Err(Fault::new(first_line(written), message, Some(help)));

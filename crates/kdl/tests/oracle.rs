@@ -1,5 +1,6 @@
-//! The parser against another one, the `kdl` crate: both take the same texts and read the same in them. The texts are words that mean
-//! something to KDL, in any order. Where the two disagree, the specification decides, and `differs_on_purpose` says so.
+//! The parser against another one, the `kdl` crate: both take the same texts and read the same in them. The texts are
+//! words that mean something to KDL, in any order. Where the two disagree, the specification decides, and
+//! `differs_on_purpose` says so.
 
 use kdl::{KdlDocument, KdlEntry, KdlNode, KdlValue};
 use tidegate_kdl::{Entry, FileId, Literal, Node, TokenKind, Tokens, parse};
@@ -115,12 +116,14 @@ fn seen(text: &str) -> (Option<String>, Option<String>) {
     (ours, KdlDocument::parse_v2(text).ok().map(|document| describe_other(document.nodes())))
 }
 
-/// Where the other parser takes less or more than the specification lets it. `without` is the text without what is switched off.
+/// Where the other parser takes less or more than the specification lets it. `without` is the text without what is
+/// switched off.
 fn differs_on_purpose(text: &str, without: &str, ours: Option<&str>, other: Option<&str>) -> bool {
     match (ours, other) {
         // The other parser refuses some texts where what is switched off is the first or the last thing of a block.
         (Some(ours), None) => seen(without).1.as_deref() == Some(ours),
-        // Behind a keyword, the other parser needs no blank; and it takes `#"""` for the beginning of a text on one line.
+        // Behind a keyword, the other parser needs no blank; and it takes `#"""` for the beginning of a text on one
+        // line.
         (None, Some(_)) => Tokens::of(text).any(|token| {
             let written = &text[token.span];
             written.len() > 5 && written.starts_with(['#']) && (token.kind == TokenKind::Bare || written.contains("\"\"\""))

@@ -1,5 +1,6 @@
-//! What requests are counted by, as 64 bits: a hash with a secret of the process. Keys are never kept, so a long one costs no more than a short
-//! one, and nobody can look for two that fall together (as for the tables of a language, "hash flooding").
+//! What requests are counted by, as 64 bits: a hash with a secret of the process. Keys are never kept, so a long one
+//! costs no more than a short one, and nobody can look for two that fall together (as for the tables of a language,
+//! "hash flooding").
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -54,7 +55,8 @@ impl Key {
     }
 }
 
-/// The network that is counted as one client. IPv4 addresses count each by itself, also when they come as `::ffff:192.0.2.1`.
+/// The network that is counted as one client. IPv4 addresses count each by itself, also when they come as
+/// `::ffff:192.0.2.1`.
 #[inline]
 pub fn network(ip: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match ip.to_canonical() {

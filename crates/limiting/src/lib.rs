@@ -1,6 +1,7 @@
-//! Who has had enough: how often a key may (`quota`, `rates`) and how many of its requests may be on their way at once (`places`). The tables
-//! are shared by all threads, and a limit means the whole process. No socket and no clock: the time is given, as a duration since a beginning.
-//! Read `quota` first, which is arithmetic, then `rates`, which says what happens when there are more keys than memory.
+//! Who has had enough: how often a key may (`quota`, `rates`) and how many of its requests may be on their way at once
+//! (`places`). The tables are shared by all threads, and a limit means the whole process. No socket and no clock: the
+//! time is given, as a duration since a beginning. Read `quota` first, which is arithmetic, then `rates`, which says
+//! what happens when there are more keys than memory.
 
 pub mod key;
 pub mod places;

@@ -1,5 +1,5 @@
-//! Requests at the same time, by key. A key is in the table as long as a request of it is on its way, so the table is bounded by what is open,
-//! and an entry of a few bytes is little beside the connection that holds it.
+//! Requests at the same time, by key. A key is in the table as long as a request of it is on its way, so the table is
+//! bounded by what is open, and an entry of a few bytes is little beside the connection that holds it.
 
 use crate::key::KeyHasher;
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
-//! How often is too often: the generic cell rate algorithm, as arithmetic on one number for each key. It allows what a bucket of `burst` tokens
-//! that fills evenly allows, and needs neither a refill nor a window that begins anew. Where the numbers are kept is in `rates`.
+//! How often is too often: the generic cell rate algorithm, as arithmetic on one number for each key. It allows what a
+//! bucket of `burst` tokens that fills evenly allows, and needs neither a refill nor a window that begins anew. Where
+//! the numbers are kept is in `rates`.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ pub struct Standing {
 }
 
 impl Quota {
-    /// From an empty bucket to a full one, at most. Larger bursts are cut to it, so that all times stay far below 2^64 ns (584 years).
+    /// From an empty bucket to a full one, at most. Larger bursts are cut to it, so that all times stay far below 2^64
+    /// ns (584 years).
     pub const WINDOW_MAX: Duration = Duration::from_secs(366 * 86_400);
 
     /// A period or a count of zero is taken as the least there is, and units cannot come faster than one a nanosecond.
@@ -49,8 +51,9 @@ impl Quota {
 
     /// What `full_at_ns` becomes when `cost` units are taken; otherwise how long it is until they could be.
     ///
-    /// `full_at_ns` is the one number of a key: when its bucket is full again. A moment that has passed is a full bucket, 0 one that was never
-    /// used. One further away than this quota could bring about was counted by a slower one, before a change: then the bucket is empty.
+    /// `full_at_ns` is the one number of a key: when its bucket is full again. A moment that has passed is a full
+    /// bucket, 0 one that was never used. One further away than this quota could bring about was counted by a slower
+    /// one, before a change: then the bucket is empty.
     #[inline]
     pub fn take(&self, full_at_ns: u64, cost: u32, now_ns: u64) -> Result<u64, Duration> {
         let window = self.window_ns();

@@ -1,11 +1,13 @@
-//! The numbers of a rate limit's keys, in memory that is bounded whoever comes. Groups of [`SLOTS_OF_A_GROUP`] slots, as in a set-associative
-//! cache: a request looks at one group and at nothing else. Shared by all threads; the groups are spread over locks of their own.
+//! The numbers of a rate limit's keys, in memory that is bounded whoever comes. Groups of [`SLOTS_OF_A_GROUP`] slots,
+//! as in a set-associative cache: a request looks at one group and at nothing else. Shared by all threads; the groups
+//! are spread over locks of their own.
 //!
-//! **When a group is full of keys in use**, a key that comes new takes the slot of whoever has used least, *with what is missing there*. So
-//! nobody ever gets more than the limit, a count that was pushed out is not forgotten (whoever comes back finds at least as much missing as when
-//! it left), and all keys together get at most what the slots may. The price: when an attacker keeps that many slots busy, which takes
-//! that many requests that count, clients that come new begin with less than a full burst, and are refused when the limit of their slot is
-//! used up. Letting them through instead would let everybody through who has enough addresses.
+//! **When a group is full of keys in use**, a key that comes new takes the slot of whoever has used least, *with what
+//! is missing there*. So nobody ever gets more than the limit, a count that was pushed out is not forgotten (whoever
+//! comes back finds at least as much missing as when it left), and all keys together get at most what the slots may.
+//! The price: when an attacker keeps that many slots busy, which takes that many requests that count, clients that come
+//! new begin with less than a full burst, and are refused when the limit of their slot is used up. Letting them through
+//! instead would let everybody through who has enough addresses.
 
 use crate::key::KeyHasher;
 use crate::quota::{Quota, Standing};
@@ -56,8 +58,8 @@ pub enum Taken {
 }
 
 impl Rates {
-    /// For about so many keys in use at the same time, rounded up to a power of two and to at least 512. Memory is taken as keys come, and
-    /// kept.
+    /// For about so many keys in use at the same time, rounded up to a power of two and to at least 512. Memory is
+    /// taken as keys come, and kept.
     pub fn new(keys_max: u32) -> Rates {
         let rates = Rates {
             shards: (0..SHARDS).map(|_| RateShard::default()).collect(),
@@ -75,7 +77,8 @@ impl Rates {
         self.groups_of_a_shard_max.store(groups, Ordering::Relaxed);
     }
 
-    /// Takes `cost` units of a key's bucket, if they are there. `now` is the time since any beginning that all callers share.
+    /// Takes `cost` units of a key's bucket, if they are there. `now` is the time since any beginning that all callers
+    /// share.
     pub fn take(&self, key: u64, quota: &Quota, cost: u32, now: Duration) -> Taken {
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let groups_max = self.groups_of_a_shard_max.load(Ordering::Relaxed);
@@ -147,7 +150,8 @@ impl Groups {
         (least.0, false)
     }
 
-    /// Twice as many groups, each half as full; false when there are as many as there may be. Happens a dozen times in a table's life.
+    /// Twice as many groups, each half as full; false when there are as many as there may be. Happens a dozen times in
+    /// a table's life.
     #[cold]
     fn grow(&mut self, now_ns: u64, groups_max: usize) -> bool {
         let groups = self.slots.len() / SLOTS_OF_A_GROUP;

@@ -1,5 +1,5 @@
-//! The tables of a process, found by what a limit is and never by where it stands, so that counts go on over changes of the configuration. A
-//! table lives as long as a configuration, or a request on its way, holds it.
+//! The tables of a process, found by what a limit is and never by where it stands, so that counts go on over changes of
+//! the configuration. A table lives as long as a configuration, or a request on its way, holds it.
 
 use crate::places::Places;
 use crate::rates::Rates;

@@ -1,5 +1,5 @@
-//! Honest clients and an attacker with very many addresses, over hours of simulated time, and several threads at one table. Nothing here waits,
-//! so no machine is too slow for it.
+//! Honest clients and an attacker with very many addresses, over hours of simulated time, and several threads at one
+//! table. Nothing here waits, so no machine is too slow for it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,7 +18,8 @@ fn is_let(rates: &Rates, number: u64, quota: &Quota, now: Duration) -> bool {
 const KEYS_MAX: u32 = 4_096;
 const HONEST: u64 = 500;
 
-/// 10 a minute each; honest clients send one each 10 s, the attacker as much as it likes from a million addresses in turn.
+/// 10 a minute each; honest clients send one each 10 s, the attacker as much as it likes from a million addresses in
+/// turn.
 fn attacked(per_second: u64, seconds: u64) -> (u64, u64, usize) {
     let quota = Quota::new(10, Duration::from_secs(60), 10);
     let rates = Rates::new(KEYS_MAX);
@@ -55,7 +56,8 @@ fn an_attacker_gets_no_more_than_the_table_has_slots_for() {
     assert!(attack_let <= most, "{attack_let} of at most {most}");
     assert!(attack_let < 20_000 * (seconds - 60) / 10, "nine of ten are refused: {attack_let}");
     assert_eq!(bytes, slots as usize * 16);
-    // Light clients are among those that are pushed out, and begin anew with what is missing in their group; still they fare better than the attacker.
+    // Light clients are among those that are pushed out, and begin anew with what is missing in their group; still they
+    // fare better than the attacker.
     let share = |refused: u64, all: u64| refused as f64 / all as f64;
     let (honest, attack) = (HONEST * (seconds - 60) / 10, 20_000 * (seconds - 60));
     assert!(share(honest_refused, honest) < 0.8 * share(attack - attack_let, attack), "{honest_refused} of {honest}");

@@ -6,7 +6,8 @@ use http::{Request, Response, StatusCode, Uri};
 use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::{HeadError, HeadLimits, http1, parse_authority};
 
-/// Reads a request under the rules that HTTP/1 requests are read under, so that what follows need not know the difference.
+/// Reads a request under the rules that HTTP/1 requests are read under, so that what follows need not know the
+/// difference.
 pub fn read_request(request: &http::request::Parts, limits: &HeadLimits, head: &mut RequestHead) -> Result<(), HeadError> {
     head.clear();
     head.version = Version::Http2;
@@ -37,7 +38,8 @@ pub fn read_request(request: &http::request::Parts, limits: &HeadLimits, head: &
     settle_authority(request.uri.authority().map(Authority::as_str), head)
 }
 
-/// `:authority` is the host; a `Host` field beside it must agree (RFC 9113 section 8.3.1), and is what HTTP/1.1 upstreams get.
+/// `:authority` is the host; a `Host` field beside it must agree (RFC 9113 section 8.3.1), and is what HTTP/1.1
+/// upstreams get.
 fn settle_authority(authority: Option<&str>, head: &mut RequestHead) -> Result<(), HeadError> {
     if head.fields.all(HeaderId::Host).nth(1).is_some() {
         return Err(HeadError::HostRepeated);
@@ -120,7 +122,8 @@ pub fn response(head: &ResponseHead) -> Option<Response<()>> {
     Some(response)
 }
 
-/// Fields that HTTP/2 forbids (RFC 9113 section 8.2.2) are left out; so is what is no valid field, which the strict parser has refused.
+/// Fields that HTTP/2 forbids (RFC 9113 section 8.2.2) are left out; so is what is no valid field, which the strict
+/// parser has refused.
 pub fn header_map(fields: &Fields) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.list.len());
     for (name, value) in fields.iter() {

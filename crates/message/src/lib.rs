@@ -1,6 +1,6 @@
-//! Messages of HTTP on a connection, whichever side sends them: what clients and upstreams have in common. A body is a row of plain buffers here;
-//! chunk lines, DATA frames and windows stay below. No connection is opened or kept, and nothing is decided about a message.
-//! Read `body` first.
+//! Messages of HTTP on a connection, whichever side sends them: what clients and upstreams have in common. A body is a
+//! row of plain buffers here; chunk lines, DATA frames and windows stay below. No connection is opened or kept, and
+//! nothing is decided about a message. Read `body` first.
 
 pub mod body;
 pub mod h1;

@@ -1,5 +1,6 @@
-//! Reading an HTTP/1 head that may come in pieces, for requests and for answers. A head that is all there is parsed once; one that trickles
-//! in is searched for its end piece by piece, so that many small pieces cost no more than their sum.
+//! Reading an HTTP/1 head that may come in pieces, for requests and for answers. A head that is all there is parsed
+//! once; one that trickles in is searched for its end piece by piece, so that many small pieces cost no more than their
+//! sum.
 
 use std::io;
 use std::time::Instant;
@@ -15,11 +16,11 @@ pub enum HeadFault {
     Bad(HeadError),
 }
 
-/// Reads on where `data` was parsed and found to be only the beginning of a head; returns what follows the head. With `until` it must be
-/// all there by then.
+/// Reads on where `data` was parsed and found to be only the beginning of a head; returns what follows the head. With
+/// `until` it must be all there by then.
 ///
-/// The caller parses first and comes here, boxed, only when that was not enough: most heads come in one piece, and their futures
-/// need not carry this.
+/// The caller parses first and comes here, boxed, only when that was not enough: most heads come in one piece, and
+/// their futures need not carry this.
 pub async fn read_rest_of_head<S: Sock>(
     stream: &Stream<S>,
     mut data: Buf,

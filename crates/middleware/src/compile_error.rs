@@ -1,4 +1,5 @@
-//! Why a step of the model cannot be compiled. `config` finds these faults first, with their place in the file; this is the second line.
+//! Why a step of the model cannot be compiled. `config` finds these faults first, with their place in the file; this is
+//! the second line.
 
 use std::fmt;
 

@@ -6,7 +6,8 @@ use tidegate_model::{ClientCertificateField, Scheme};
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{RequestHead, ResponseHead, Span};
 
-/// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while it changes one.
+/// Facts about one request that are not in its head. The heads are not part of it, so that a step can read this while
+/// it changes one.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     pub scheme: Scheme,

@@ -1,12 +1,13 @@
-//! Answers that the proxy makes itself: a status line and one sentence that says why, with the code that the log and metrics repeat.
-//! Pages that an administrator writes are steps (`respond`), not these.
+//! Answers that the proxy makes itself: a status line and one sentence that says why, with the code that the log and
+//! metrics repeat. Pages that an administrator writes are steps (`respond`), not these.
 
 use tidegate_wire::head::ResponseHead;
 
 /// Writes a plain text answer into `head` and returns its body, which is kept in `buffer`.
 ///
-/// `sentence` says what happened ("no route matches this request"), `code` is the reason in log and metrics (`no_route`). Neither may
-/// hold text from the request. The caller frames the body, and adds `Connection: close` where the connection cannot go on.
+/// `sentence` says what happened ("no route matches this request"), `code` is the reason in log and metrics
+/// (`no_route`). Neither may hold text from the request. The caller frames the body, and adds `Connection: close` where
+/// the connection cannot go on.
 pub fn error_answer<'a>(status: u16, sentence: &str, code: &str, head: &mut ResponseHead, buffer: &'a mut Vec<u8>) -> &'a [u8] {
     begin_answer(status, head);
     head.fields.push(b"content-type", PLAIN_TEXT);

@@ -1,6 +1,6 @@
 //! The steps of a route, one folder each, compiled and applied to message heads. Pure: no socket, no clock, no log.
-//! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this crate.
-//! Answers that no step asked for, such as 404 and 502, are written in `errors`.
+//! Which route applies is found by `routing`; when each step runs is `proxy`'s request path, which calls `step` in this
+//! crate. Answers that no step asked for, such as 404 and 502, are written in `errors`.
 
 pub mod allow;
 pub mod basic_auth;

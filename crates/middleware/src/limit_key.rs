@@ -1,5 +1,6 @@
-//! What `rate-limit` and `concurrency-limit` count by, compiled: from a request to 64 bits. The texts around placeholders are the same for every
-//! request and left out; what placeholders bring goes in with its length, so that no two requests are one because of where a part ends.
+//! What `rate-limit` and `concurrency-limit` count by, compiled: from a request to 64 bits. The texts around
+//! placeholders are the same for every request and left out; what placeholders bring goes in with its length, so that
+//! no two requests are one because of where a part ends.
 
 use crate::context::{Context, Scratch, View};
 use crate::template::{CompiledTemplate, Target};
@@ -29,7 +30,8 @@ enum KeyPart {
 }
 
 impl KeyPart {
-    /// A field that is sent twice is joined: with one line that is right and another that is made up, each request would be somebody new.
+    /// A field that is sent twice is joined: with one line that is right and another that is made up, each request
+    /// would be somebody new.
     fn is_ambiguous(field: Option<&[u8]>, request: &RequestHead) -> bool {
         field.is_some_and(|name| request.fields.all_named(name).nth(1).is_some())
     }

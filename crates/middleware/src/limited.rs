@@ -1,5 +1,5 @@
-//! What the limits of a route leave behind with a request: the places that it holds until it is over, what its answer says of rates, and
-//! what would have been refused by a limit that is only tried out.
+//! What the limits of a route leave behind with a request: the places that it holds until it is over, what its answer
+//! says of rates, and what would have been refused by a limit that is only tried out.
 
 use tidegate_limiting::{Place, Standing};
 

@@ -1,6 +1,6 @@
 //! Answers that the proxy makes itself because something is wrong: status, reason code, setting and sentence, in one
-//! place for whoever answers, logs or explains. Whose fault a failed exchange is, is known by `proxy`'s `failure`; how the
-//! answer is written, by `errors`.
+//! place for whoever answers, logs or explains. Whose fault a failed exchange is, is known by `proxy`'s `failure`; how
+//! the answer is written, by `errors`.
 
 use tidegate_routing::decision::Rejection;
 use tidegate_telemetry::UpstreamError;
@@ -60,7 +60,8 @@ impl Refusal {
         Refusal { status, reason, setting: None }
     }
 
-    /// What the answer's body says. Never a word of the request: error pages that repeat input have been used for attacks.
+    /// What the answer's body says. Never a word of the request: error pages that repeat input have been used for
+    /// attacks.
     pub fn sentence(self) -> &'static str {
         match (self.status, self.reason) {
             // First, for their status is what the configuration says.

@@ -1,5 +1,6 @@
-//! All steps of a route, compiled, and the two loops that apply them: to the request before it is sent on or answered, to the response
-//! before the client gets it. A new step is a variant here, a folder beside this file, and what the compiler then asks for.
+//! All steps of a route, compiled, and the two loops that apply them: to the request before it is sent on or answered,
+//! to the response before the client gets it. A new step is a variant here, a folder beside this file, and what the
+//! compiler then asks for.
 
 use crate::allow::Access;
 use crate::basic_auth::CompiledBasicAuth;
@@ -95,7 +96,8 @@ pub struct Walk {
 pub enum Halt<'s> {
     /// There are no more.
     Done(After),
-    /// The client has to log in before it goes on. Who finds that it may calls again with the same walk, its name in the context.
+    /// The client has to log in before it goes on. Who finds that it may calls again with the same walk, its name in
+    /// the context.
     Authenticate(&'s CompiledBasicAuth),
 }
 
@@ -146,8 +148,8 @@ impl StepRefusal {
     }
 }
 
-/// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has to be waited for. What limits
-/// leave behind is in `limited`.
+/// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
+/// to be waited for. What limits leave behind is in `limited`.
 pub fn apply_request<'s>(
     steps: &'s [CompiledStep],
     walk: &mut Walk,
@@ -247,7 +249,8 @@ pub fn apply_response(
 }
 
 impl CompiledStep {
-    /// `None` for what concerns the request as a whole, and is carried out where it is routed, sent on, answered, refused or logged.
+    /// `None` for what concerns the request as a whole, and is carried out where it is routed, sent on, answered,
+    /// refused or logged.
     pub fn compile(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
         Ok(Some(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),

@@ -1,5 +1,6 @@
 //! How certificates are obtained by ACME (RFC 8555): from whom, as whom, and how names are shown to be ours.
-//! Who asks and when is in the crate `acme`; who publishes records of DNS, in `dns-records`; where results are kept is [`Storage`](crate::Storage).
+//! Who asks and when is in the crate `acme`; who publishes records of DNS, in `dns-records`; where results are kept is
+//! [`Storage`](crate::Storage).
 
 use crate::process::Secret;
 use std::fmt;
@@ -14,7 +15,8 @@ pub struct Acme {
     pub authorities: Vec<AcmeAuthority>,
     /// Where a CA writes to about the account.
     pub email: Option<String>,
-    /// In order of preference; empty stands for all that can be answered: `tls-alpn-01`, `http-01`, and `dns-01` with a provider.
+    /// In order of preference; empty stands for all that can be answered: `tls-alpn-01`, `http-01`, and `dns-01` with a
+    /// provider.
     pub challenges: Vec<AcmeChallenge>,
     pub dns: Option<AcmeDns>,
     /// A profile of the CA, as `shortlived` is one of Let's Encrypt's.

@@ -1,4 +1,5 @@
-//! How a pool chooses a server, and how a client stays with one. The choice itself is made in `balancing`, from these names.
+//! How a pool chooses a server, and how a client stays with one. The choice itself is made in `balancing`, from these
+//! names.
 
 use crate::placeholder::Template;
 use crate::process::Secret;
@@ -12,15 +13,16 @@ pub enum Balance {
     RoundRobin,
     /// The server with the fewest requests in flight for its weight.
     LeastConn,
-    /// Of two servers drawn at random, the one where a request is expected to take less time: its latency, as a moving average that follows a rise
-    /// at once and a fall slowly, times its requests in flight.
+    /// Of two servers drawn at random, the one where a request is expected to take less time: its latency, as a moving
+    /// average that follows a rise at once and a fall slowly, times its requests in flight.
     Ewma,
     /// At random, by weight.
     Random,
     /// The same key goes to the same server; a server that leaves moves hardly more than its own keys.
     Hash {
         key: Template,
-        /// Percent of its fair share of the requests in flight that a server may have before a key goes to the next one; above 100. `None`: any.
+        /// Percent of its fair share of the requests in flight that a server may have before a key goes to the next
+        /// one; above 100. `None`: any.
         load_percent_max: Option<u32>,
     },
 }
@@ -40,11 +42,13 @@ impl Balance {
     }
 }
 
-/// A cookie that names the server which a client had before. It says nothing about the server and cannot be made by the client.
+/// A cookie that names the server which a client had before. It says nothing about the server and cannot be made by the
+/// client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sticky {
     pub cookie: String,
-    /// What cookies are signed with; the same for several proxies. `None`: one that is made once and kept in the state folder.
+    /// What cookies are signed with; the same for several proxies. `None`: one that is made once and kept in the state
+    /// folder.
     pub secret: Option<Secret>,
     /// How long the client keeps it; `None`: as long as its session.
     pub max_age_seconds: Option<u64>,

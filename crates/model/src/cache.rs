@@ -1,5 +1,5 @@
-//! `cache`: what a route lets be kept of its answers, and where the process keeps them. What may be kept at all is RFC 9111's, in the crate of that
-//! name.
+//! `cache`: what a route lets be kept of its answers, and where the process keeps them. What may be kept at all is RFC
+//! 9111's, in the crate of that name.
 
 use crate::process::Secret;
 use ipnet::IpNet;

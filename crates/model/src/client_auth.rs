@@ -1,4 +1,5 @@
-//! Certificates of clients: what a site asks for in the handshake, and what can be said of them in templates and conditions.
+//! Certificates of clients: what a site asks for in the handshake, and what can be said of them in templates and
+//! conditions.
 
 use std::path::PathBuf;
 

@@ -50,7 +50,8 @@ impl OriginPattern {
                 middle.is_some_and(|middle| {
                     origin[..start.len()].eq_ignore_ascii_case(start.as_bytes())
                         && origin[middle..].eq_ignore_ascii_case(end.as_bytes())
-                        // Labels only: nothing that could end the host early, as `https://evil.test/.example.com` would.
+                        // Labels only: nothing that could end the host early, as `https://evil.test/.example.com`
+                        // would.
                         && origin[start.len()..middle].iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(byte))
                 })
             }

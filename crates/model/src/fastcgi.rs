@@ -1,5 +1,5 @@
-//! `fastcgi`: answers are made by scripts of a FastCGI server such as PHP-FPM. Which script a path names, and what it is told, is decided in the
-//! crate `fastcgi`.
+//! `fastcgi`: answers are made by scripts of a FastCGI server such as PHP-FPM. Which script a path names, and what it
+//! is told, is decided in the crate `fastcgi`.
 
 use crate::address::{Scheme, UpstreamAddress};
 use crate::placeholder::Template;
@@ -45,8 +45,8 @@ impl FastCgi {
     }
 }
 
-/// Which connections are kept for the next request. None unless somebody wants it: PHP-FPM gives each connection a process of its own, and one
-/// that is idle is missing elsewhere.
+/// Which connections are kept for the next request. None unless somebody wants it: PHP-FPM gives each connection a
+/// process of its own, and one that is idle is missing elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastCgiKeepAlive {
     /// Idle connections of each thread.

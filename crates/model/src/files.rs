@@ -9,7 +9,8 @@ pub struct Files {
     pub root: PathBuf,
     /// Names of files that answer for their folder, the first that exists. Each is one name, without a slash.
     pub index: Vec<String>,
-    /// A path below the root, not percent-encoded, that answers with 200 where nothing is found, as single-page applications want.
+    /// A path below the root, not percent-encoded, that answers with 200 where nothing is found, as single-page
+    /// applications want.
     pub fallback: Option<String>,
     /// Whether a folder without an index file answers with a list of its entries.
     pub listing: bool,
@@ -18,7 +19,8 @@ pub struct Files {
     pub symlinks: Symlinks,
     /// Whether `name.zst`, `name.br` and `name.gz` are sent in place of `name` to clients that accept them.
     pub precompressed: bool,
-    /// Extensions without their dot, in any case, and the whole value of `content-type`. They come before the built-in table.
+    /// Extensions without their dot, in any case, and the whole value of `content-type`. They come before the built-in
+    /// table.
     pub mime: Vec<(String, String)>,
 }
 

@@ -1,4 +1,5 @@
-//! `rate-limit` and `concurrency-limit`: how much one client, or everybody together, may do. How it is counted is in the crate `limiting`.
+//! `rate-limit` and `concurrency-limit`: how much one client, or everybody together, may do. How it is counted is in
+//! the crate `limiting`.
 
 use crate::placeholder::{Placeholder, Template};
 use std::fmt;
@@ -32,8 +33,8 @@ impl RateLimit {
     /// 2 MiB, when they are all there.
     pub const KEYS_MAX: u32 = 1 << 16;
 
-    /// What makes it the same limit after a change of the configuration, within its site or route: neither its place nor its number, so that
-    /// counts go on when another limit is written in front of it or when its rate changes.
+    /// What makes it the same limit after a change of the configuration, within its site or route: neither its place
+    /// nor its number, so that counts go on when another limit is written in front of it or when its rate changes.
     pub fn identity(&self) -> String {
         match &self.name {
             Some(name) => format!("name {name}"),
@@ -116,7 +117,8 @@ pub enum CountBy {
 }
 
 impl CountBy {
-    /// The networks that providers give to one customer are of this size or larger (RFC 6177): by whole addresses, everybody would have 2^64.
+    /// The networks that providers give to one customer are of this size or larger (RFC 6177): by whole addresses,
+    /// everybody would have 2^64.
     pub const IPV6_PREFIX: u8 = 64;
 
     /// Placeholders that are another one for each request, so that nothing would ever be limited.

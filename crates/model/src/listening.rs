@@ -1,5 +1,5 @@
-//! Which addresses a configuration listens on, and which sites answer there. Derived in one place, so that what `proxy` compiles, what `plan`
-//! compares and what `explain` says are the same. Nothing is bound or looked up here.
+//! Which addresses a configuration listens on, and which sites answer there. Derived in one place, so that what `proxy`
+//! compiles, what `plan` compares and what `explain` says are the same. Nothing is bound or looked up here.
 
 use crate::Configuration;
 use crate::address::{HostPattern, Scheme};
@@ -39,8 +39,8 @@ impl ListenerProtocol {
         }
     }
 
-    /// Whether connections made under one can go on under the other: those in plain HTTP cannot become anything else, nor can others become them.
-    /// What is passed on does not ask whether there are sites beside it.
+    /// Whether connections made under one can go on under the other: those in plain HTTP cannot become anything else,
+    /// nor can others become them. What is passed on does not ask whether there are sites beside it.
     pub fn is_akin(self, other: ListenerProtocol) -> bool {
         (self == ListenerProtocol::Http) == (other == ListenerProtocol::Http)
     }
@@ -65,7 +65,8 @@ pub struct Listening<'a> {
     pub by_name: Vec<(&'a HostPattern, &'a TcpTarget)>,
     /// Where connections go that no site and no name takes.
     pub otherwise: Option<&'a TcpTarget>,
-    /// Nobody wrote this address: it is there for the redirects of bare addresses, and that it cannot be bound is only a warning.
+    /// Nobody wrote this address: it is there for the redirects of bare addresses, and that it cannot be bound is only
+    /// a warning.
     pub implied: bool,
 }
 
@@ -125,8 +126,8 @@ pub fn listening(configuration: &Configuration) -> BTreeMap<SocketAddr, Listenin
     found
 }
 
-/// As [`listening`], with the sites of `:443` also on `192.0.2.1:443`: the kernel gives a connection to the socket of its very address
-/// before one that listens everywhere.
+/// As [`listening`], with the sites of `:443` also on `192.0.2.1:443`: the kernel gives a connection to the socket of
+/// its very address before one that listens everywhere.
 pub fn listening_shared(configuration: &Configuration) -> BTreeMap<SocketAddr, Listening<'_>> {
     let mut found = listening(configuration);
     let everywhere: Vec<_> = found

@@ -1,4 +1,5 @@
-//! `path-policy`: what is made of spellings of a path that servers disagree about, before a route is looked for. What comes out is matched and forwarded.
+//! `path-policy`: what is made of spellings of a path that servers disagree about, before a route is looked for. What
+//! comes out is matched and forwarded.
 
 /// Dots, encoded letters and the case of percent codes are settled for every path, in `wire::path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,8 @@ pub enum PathCase {
 }
 
 impl PathPolicy {
-    /// What holds where nothing is said. Most servers merge slashes themselves: kept, `//admin` would go past a route for `/admin` and arrive there.
+    /// What holds where nothing is said. Most servers merge slashes themselves: kept, `//admin` would go past a route
+    /// for `/admin` and arrive there.
     pub const DEFAULT: PathPolicy =
         PathPolicy { slashes: Slashes::Merge, encoded_slashes: EncodedSlashes::Keep, case: PathCase::Keep };
 }

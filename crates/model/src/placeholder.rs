@@ -1,4 +1,5 @@
-//! Text with `{placeholders}` in it. `{env.X}` and `{file.X}` are gone by the time a template exists: they are filled in when the file is read.
+//! Text with `{placeholders}` in it. `{env.X}` and `{file.X}` are gone by the time a template exists: they are filled
+//! in when the file is read.
 
 use crate::client_auth::ClientCertificateField;
 use std::fmt;

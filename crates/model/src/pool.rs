@@ -1,5 +1,5 @@
-//! A pool: the servers a `proxy` step chooses from, and how connections to them are made and kept. How servers are found that nobody wrote is
-//! in `discover`; how one that fails is noticed, left and tried again, in `resilience`.
+//! A pool: the servers a `proxy` step chooses from, and how connections to them are made and kept. How servers are
+//! found that nobody wrote is in `discover`; how one that fails is noticed, left and tried again, in `resilience`.
 
 use crate::address::UpstreamAddress;
 use crate::balance::{Balance, Sticky};
@@ -80,7 +80,8 @@ pub struct Server {
     pub address: UpstreamAddress,
     /// Share of the traffic, 1 to 256.
     pub weight: u32,
-    /// Servers of a higher number are used only when none of a lower one can be. 0 to [`Server::PRIORITY_MAX`]; a backup is 1.
+    /// Servers of a higher number are used only when none of a lower one can be. 0 to [`Server::PRIORITY_MAX`]; a
+    /// backup is 1.
     pub priority: u8,
     /// Where it stands.
     pub zone: Option<Arc<str>>,
@@ -166,7 +167,8 @@ impl Default for Adaptive {
 /// How long connections to servers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// Without a request for so long, a connection is closed; what a server announces or is seen to do may make it less.
+    /// Without a request for so long, a connection is closed; what a server announces or is seen to do may make it
+    /// less.
     pub idle: Duration,
     /// Requests on one connection, less up to a tenth by chance so that not all end at once; `None` is unbounded.
     pub requests: Option<u32>,
@@ -174,7 +176,8 @@ pub struct KeepAlive {
     pub age: Option<Duration>,
     /// Connections that each worker holds open to each server before they are needed.
     pub warm: u32,
-    /// A silent HTTP/2 connection with requests on it is asked for a sign of life after so long, and given up after as long again; `None` is never.
+    /// A silent HTTP/2 connection with requests on it is asked for a sign of life after so long, and given up after as
+    /// long again; `None` is never.
     pub ping: Option<Duration>,
 }
 

@@ -146,7 +146,8 @@ pub struct Limits {
     pub body_rate_bytes: u64,
     /// `h2-streams`: concurrent streams of one HTTP/2 connection.
     pub h2_streams: u32,
-    /// `handshakes-per-network`: TLS handshakes of one IPv4 address or IPv6 /64, over all workers. The count of the rate may come at once.
+    /// `handshakes-per-network`: TLS handshakes of one IPv4 address or IPv6 /64, over all workers. The count of the
+    /// rate may come at once.
     pub handshakes_per_network: Option<Rate>,
 }
 
@@ -187,7 +188,8 @@ impl TicketKeySource {
     }
 }
 
-/// What the process may use of the machine's memory. Near the bound new requests are refused, so that those on their way are finished.
+/// What the process may use of the machine's memory. Near the bound new requests are refused, so that those on their
+/// way are finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Memory {
     /// What the cgroup allows; without such a bound, what the machine has.

@@ -1,5 +1,5 @@
-//! `log` in a site or a route: which of its requests have a line in the access log, and what of their own stands there. Where lines go and what they look like
-//! is the process's, in `process`.
+//! `log` in a site or a route: which of its requests have a line in the access log, and what of their own stands there.
+//! Where lines go and what they look like is the process's, in `process`.
 
 use crate::placeholder::Template;
 use crate::traffic::Sample;
@@ -25,7 +25,8 @@ impl RouteLog {
     pub const FIELDS_MAX: usize = 16;
     pub const NAME_BYTES_MAX: usize = 64;
 
-    /// These settings, and where `inner` says something, that: a route's words count before its site's. Fields of both are there.
+    /// These settings, and where `inner` says something, that: a route's words count before its site's. Fields of both
+    /// are there.
     pub fn and(mut self, inner: &RouteLog) -> RouteLog {
         self.is_on = inner.is_on.or(self.is_on);
         self.sample = inner.sample.or(self.sample);

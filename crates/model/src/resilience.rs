@@ -1,5 +1,5 @@
-//! How a server that fails is noticed, left, and tried again, and what becomes of the request that met it. The decisions are made in `health`
-//! and `proxy`, from these settings.
+//! How a server that fails is noticed, left, and tried again, and what becomes of the request that met it. The
+//! decisions are made in `health` and `proxy`, from these settings.
 
 use crate::matching::TextPattern;
 use std::time::Duration;
@@ -36,7 +36,8 @@ pub enum Probe {
     Tcp,
     /// A handshake that completes is enough.
     Tls,
-    /// The gRPC health protocol (`grpc.health.v1.Health/Check`), of one service or, without a name, of the whole server.
+    /// The gRPC health protocol (`grpc.health.v1.Health/Check`), of one service or, without a name, of the whole
+    /// server.
     Grpc {
         service: Option<String>,
     },
@@ -92,7 +93,8 @@ pub struct Outlier {
     /// The first time out; doubled each time in a row, up to `eject_max`.
     pub eject: Duration,
     pub eject_max: Duration,
-    /// Percent of the pool's servers that may be out at once, one always; 0 to 100. Servers beyond go on in spite of their failures.
+    /// Percent of the pool's servers that may be out at once, one always; 0 to 100. Servers beyond go on in spite of
+    /// their failures.
     pub ejected_percent_max: u8,
     /// A server whose share of good answers within ten seconds is far below that of the others is out as well.
     pub success_rate: bool,
@@ -118,7 +120,8 @@ pub struct Retry {
     pub on: RetryOn,
     /// Of the requests of the last ten seconds, percent that may be sent again; an outage is never multiplied by more.
     pub budget_percent: u8,
-    /// From the choice of a server to the first byte of its answer; then another one is tried. `None`: as long as `timeout` says.
+    /// From the choice of a server to the first byte of its answer; then another one is tried. `None`: as long as
+    /// `timeout` says.
     pub try_timeout: Option<Duration>,
 }
 
@@ -155,7 +158,8 @@ impl Default for RetryOn {
     }
 }
 
-/// An idempotent request without a body that is not answered within `after` is sent to a second server as well; who answers first wins.
+/// An idempotent request without a body that is not answered within `after` is sent to a second server as well; who
+/// answers first wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hedge {
     pub after: Duration,

@@ -14,7 +14,8 @@ pub struct Site {
     pub tls: Tls,
     /// Steps of the site itself; they run before the steps of the route that was taken.
     pub steps: Vec<Step>,
-    /// The first that matches is taken. A terminal step written directly in the site is its own route here, matching everything.
+    /// The first that matches is taken. A terminal step written directly in the site is its own route here, matching
+    /// everything.
     pub routes: Vec<Route>,
 }
 

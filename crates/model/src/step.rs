@@ -1,4 +1,5 @@
-//! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it must appear in.
+//! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it
+//! must appear in.
 
 use crate::basic_auth::BasicAuth;
 use crate::cache::Cache;
@@ -108,7 +109,8 @@ impl From<Vec<HeaderChange>> for HeaderStep {
 pub struct HeaderConditions {
     /// Of an answer: any of these; empty is any.
     pub statuses: Vec<StatusRange>,
-    /// Of an answer: any of these media types, in lower case, as in `text/html`, `text/*`, `application/*+json`; empty is any, and none.
+    /// Of an answer: any of these media types, in lower case, as in `text/html`, `text/*`, `application/*+json`; empty
+    /// is any, and none.
     pub types: Vec<String>,
     /// Of the request: any of these lines; empty adds nothing.
     pub matches: Vec<MatchLine>,

@@ -1,4 +1,5 @@
-//! Where certificates, their keys and accounts of CAs are kept, so that restarts and other processes find them. How is in the crate `storage`.
+//! Where certificates, their keys and accounts of CAs are kept, so that restarts and other processes find them. How is
+//! in the crate `storage`.
 
 use crate::process::Secret;
 use std::path::PathBuf;

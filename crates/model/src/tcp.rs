@@ -1,5 +1,5 @@
-//! `tcp ":443" { … }`: connections that are handed to a pool as they are, without being decrypted or understood. Beside terminated sites on the same
-//! port, by the name in the ClientHello; on a port of its own, all of them.
+//! `tcp ":443" { … }`: connections that are handed to a pool as they are, without being decrypted or understood. Beside
+//! terminated sites on the same port, by the name in the ClientHello; on a port of its own, all of them.
 
 use crate::address::HostPattern;
 use crate::pool::PoolName;

@@ -1,5 +1,5 @@
-//! What a route does with its traffic as a whole: how long a request may take, which of several pools gets it, who gets a copy. Steps that change heads are
-//! in `step`; what a pool says of its servers is in `pool`.
+//! What a route does with its traffic as a whole: how long a request may take, which of several pools gets it, who gets
+//! a copy. Steps that change heads are in `step`; what a pool says of its servers is in `pool`.
 
 use crate::placeholder::Template;
 use crate::pool::{PoolName, Timeouts};

@@ -1,5 +1,5 @@
-//! Whom a question is about: a certificate by its serial number, and its issuer by name and key (RFC 6960 section 4.1.1).
-//! No trust is decided here; that the issuer signed the certificate, the client of the handshake finds out.
+//! Whom a question is about: a certificate by its serial number, and its issuer by name and key (RFC 6960 section
+//! 4.1.1). No trust is decided here; that the issuer signed the certificate, the client of the handshake finds out.
 
 use crate::der::{element, tag};
 use crate::fault::Fault;
@@ -13,7 +13,8 @@ const SHA1: &[u8] = &[0x2b, 0x0e, 0x03, 0x02, 0x1a];
 
 type Sha1Digest = [u8; SHA1_OUTPUT_LEN];
 
-/// SHA-1 identifies here and proves nothing; responders that make their answers beforehand know no other (RFC 5019 section 2.1.1).
+/// SHA-1 identifies here and proves nothing; responders that make their answers beforehand know no other (RFC 5019
+/// section 2.1.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateId {
     issuer_name_hash: Sha1Digest,

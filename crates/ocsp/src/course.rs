@@ -1,12 +1,13 @@
-//! How it goes with one certificate: what was answered last, what failed since, and when its responder is asked again. Data, `now` and a number for the
-//! jitter go in; who asks and who staples is elsewhere.
+//! How it goes with one certificate: what was answered last, what failed since, and when its responder is asked again.
+//! Data, `now` and a number for the jitter go in; who asks and who staples is elsewhere.
 
 use crate::verify::{Answer, Verdict};
 use jiff::{SignedDuration, Timestamp};
 
 /// After the first failure; each further one doubles it.
 const BACK_OFF_MIN: SignedDuration = SignedDuration::from_secs(60);
-/// Answers are asked for at half of their life, which is days with all public CAs, so that many attempts of this distance remain.
+/// Answers are asked for at half of their life, which is days with all public CAs, so that many attempts of this
+/// distance remain.
 const BACK_OFF_MAX: SignedDuration = SignedDuration::from_hours(1);
 /// No responder is asked more often while it answers, however short its answers count.
 const AGAIN_MIN: SignedDuration = SignedDuration::from_secs(30);
@@ -87,7 +88,8 @@ impl Course {
         }
     }
 
-    /// Takes over what was verified. `jitter` is from 0 to 1, so that certificates that were issued together do not ask together for ever.
+    /// Takes over what was verified. `jitter` is from 0 to 1, so that certificates that were issued together do not ask
+    /// together for ever.
     pub fn answered(&mut self, answer: &Answer, now: Timestamp, jitter: f64) -> Effect {
         let left = answer.next_update.duration_since(now);
         self.failures_in_a_row = 0;

@@ -1,11 +1,12 @@
-//! Elements of DER, one after the other, read by the parser that certificates are read with; and the few that a question consists of, written.
-//! Nothing here knows what an element means.
+//! Elements of DER, one after the other, read by the parser that certificates are read with; and the few that a
+//! question consists of, written. Nothing here knows what an element means.
 
 use crate::fault::Fault;
 use x509_parser::asn1_rs::{Any, FromDer};
 use x509_parser::time::ASN1Time;
 
-/// Identifiers as the first octet of an element has them. None here is of the long form, so that octet is the whole identifier.
+/// Identifiers as the first octet of an element has them. None here is of the long form, so that octet is the whole
+/// identifier.
 pub mod tag {
     pub const BOOLEAN: u8 = 0x01;
     pub const INTEGER: u8 = 0x02;

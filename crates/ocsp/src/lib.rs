@@ -1,6 +1,7 @@
-//! OCSP (RFC 6960, in the profile of RFC 5019): the question about a certificate, whether an answer may be believed, and when to ask again.
-//! Pure: no socket, no clock and no randomness; who asks and who staples is elsewhere. Start at `certificate_id.rs` (whom the question is about), then
-//! `verify.rs` (whether the answer counts) and `course.rs` (what follows from it).
+//! OCSP (RFC 6960, in the profile of RFC 5019): the question about a certificate, whether an answer may be believed,
+//! and when to ask again. Pure: no socket, no clock and no randomness; who asks and who staples is elsewhere. Start at
+//! `certificate_id.rs` (whom the question is about), then `verify.rs` (whether the answer counts) and `course.rs` (what
+//! follows from it).
 
 mod certificate_id;
 mod course;

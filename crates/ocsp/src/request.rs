@@ -1,4 +1,5 @@
-//! The question: its bytes, and how they are sent. By GET where it is short, so that caches between us and the responder can answer (RFC 5019 section 5).
+//! The question: its bytes, and how they are sent. By GET where it is short, so that caches between us and the
+//! responder can answer (RFC 5019 section 5).
 
 use crate::certificate_id::CertificateId;
 use crate::der::{element, tag};
@@ -20,8 +21,8 @@ pub enum Question {
     },
 }
 
-/// The question about one certificate. A responder need not know GET (RFC 6960 appendix A), so that after an odd number of failures in a row it is sent
-/// by POST.
+/// The question about one certificate. A responder need not know GET (RFC 6960 appendix A), so that after an odd number
+/// of failures in a row it is sent by POST.
 pub fn question(responder: &str, id: &CertificateId, failures_in_a_row: u32) -> Question {
     let body = request(id);
     let may_get = failures_in_a_row.is_multiple_of(2);
@@ -31,7 +32,8 @@ pub fn question(responder: &str, id: &CertificateId, failures_in_a_row: u32) -> 
     }
 }
 
-/// Without a nonce: answers that are made beforehand cannot have one, and each is checked for its age (RFC 5019 section 2.1.1).
+/// Without a nonce: answers that are made beforehand cannot have one, and each is checked for its age (RFC 5019 section
+/// 2.1.1).
 fn request(id: &CertificateId) -> Vec<u8> {
     let one = element(tag::SEQUENCE, &[&id.to_der()]);
     let list = element(tag::SEQUENCE, &[&one]);

@@ -1,10 +1,12 @@
-//! What an answer says, read as it stands: nothing is believed here, see `verify.rs`. Borrowed from the bytes; what is not asked for is skipped over.
+//! What an answer says, read as it stands: nothing is believed here, see `verify.rs`. Borrowed from the bytes; what is
+//! not asked for is skipped over.
 
 use crate::der::{Element, Reader, tag};
 use crate::fault::{Fault, ResponderStatus};
 use crate::signature::Signed;
 
-/// An answer with the certificate of a delegated responder takes 2 to 4 KiB. It is sent in every handshake, so that more would be a cost of its own.
+/// An answer with the certificate of a delegated responder takes 2 to 4 KiB. It is sent in every handshake, so that
+/// more would be a cost of its own.
 pub const RESPONSE_BYTES_MAX: usize = 16 << 10;
 
 /// `id-pkix-ocsp-basic`, 1.3.6.1.5.5.7.48.1.1.

@@ -1,5 +1,5 @@
-//! Whether an answer may be believed: for this certificate, signed by its issuer or by whom the issuer has delegated it to, and in time
-//! (RFC 6960 section 3.2). What follows from it is in `course.rs`.
+//! Whether an answer may be believed: for this certificate, signed by its issuer or by whom the issuer has delegated it
+//! to, and in time (RFC 6960 section 3.2). What follows from it is in `course.rs`.
 
 use crate::certificate_id::{CertificateId, sha1};
 use crate::fault::Fault;
@@ -49,7 +49,8 @@ pub fn verify(response: &[u8], id: &CertificateId, issuer: &[u8], now: Timestamp
     }
     let verdict = match single.standing {
         SingleStanding::Good => Verdict::Good,
-        // RFC 6960 section 2.2: so answers a responder that has never heard of the certificate, such as one that lags behind its CA.
+        // RFC 6960 section 2.2: so answers a responder that has never heard of the certificate, such as one that lags
+        // behind its CA.
         SingleStanding::Revoked { at_seconds: 0 } => return Err(Fault::Unknown),
         SingleStanding::Revoked { at_seconds } => Verdict::Revoked { at: timestamp(at_seconds) },
         SingleStanding::Unknown => return Err(Fault::Unknown),

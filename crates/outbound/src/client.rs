@@ -1,5 +1,6 @@
 //! One request, one whole answer. HTTP/1.1 over TLS or, for `http://`, without it.
-//! Connections that were left in order are used again for a few seconds (`kept.rs`), since an order at a CA is a dozen requests in a row.
+//! Connections that were left in order are used again for a few seconds (`kept.rs`), since an order at a CA is a dozen
+//! requests in a row.
 
 use crate::connect::connect;
 use crate::destination::Destination;
@@ -42,12 +43,14 @@ struct Inner {
 }
 
 impl HttpsClient {
-    /// Reads the file of `Trust::File`, so that what is wrong with it is known now. The system's roots are read when they are first needed.
+    /// Reads the file of `Trust::File`, so that what is wrong with it is known now. The system's roots are read when
+    /// they are first needed.
     pub fn new(trust: Trust) -> Result<HttpsClient, OutboundFault> {
         Ok(HttpsClient(Arc::new(Inner { roots: Roots::new(trust)?, kept: Kept::default() })))
     }
 
-    /// The answer, whatever its status. The URL says with its scheme whether there is TLS; a redirect is an answer as any other.
+    /// The answer, whatever its status. The URL says with its scheme whether there is TLS; a redirect is an answer as
+    /// any other.
     pub async fn send(&self, request: Request<Bytes>, limits: Limits) -> Result<Response<Bytes>, OutboundFault> {
         let destination = Destination::of(request.uri())?;
         let stage = Mutex::new(Stage::Resolving);
@@ -69,8 +72,8 @@ impl HttpsClient {
         stage: &Mutex<Stage>,
     ) -> Result<Response<Bytes>, OutboundFault> {
         let mut request = prepared(request, destination)?;
-        // A kept connection may be closing at this moment. A request that hyper gives back unsent goes to another, and so does one that
-        // asks for nothing to be done (RFC 9110 section 9.2.1).
+        // A kept connection may be closing at this moment. A request that hyper gives back unsent goes to another, and
+        // so does one that asks for nothing to be done (RFC 9110 section 9.2.1).
         let again = request.method().is_safe().then(|| request.clone());
         while let Some(mut sender) = self.0.kept.take(destination, Instant::now()) {
             set(stage, Stage::Answering);

@@ -1,4 +1,5 @@
-//! From a destination to a connection that takes a request: its addresses, the first of them that answers, TLS, HTTP/1.1.
+//! From a destination to a connection that takes a request: its addresses, the first of them that answers, TLS,
+//! HTTP/1.1.
 
 use crate::destination::Destination;
 use crate::exchange::{self, HEAD_BYTES_MAX, Sender};
@@ -51,7 +52,8 @@ pub async fn secured(
     connecting.await.map_err(|error| tls_fault(destination.to_string(), &error, roots))
 }
 
-/// IPv6 and IPv4 in turns, beginning with what the system put first: when one of the two leads nowhere, the other is next.
+/// IPv6 and IPv4 in turns, beginning with what the system put first: when one of the two leads nowhere, the other is
+/// next.
 async fn addresses(destination: &Destination) -> Result<Vec<SocketAddr>, OutboundFault> {
     if let Ok(ip) = destination.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, destination.port)]);

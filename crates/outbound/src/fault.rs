@@ -78,7 +78,8 @@ impl OutboundFault {
         }
     }
 
-    /// Whether the request may have arrived although there is no answer; what is not safe to repeat is then better looked up.
+    /// Whether the request may have arrived although there is no answer; what is not safe to repeat is then better
+    /// looked up.
     pub fn may_have_arrived(&self) -> bool {
         match self {
             OutboundFault::TimedOut { stage: Stage::Answering, .. }

@@ -1,5 +1,6 @@
-//! Connections that were left in order, for the next request to the same host. Few and for a short time: a dozen requests in a row is what
-//! they are for, and a server that closes an idle one while a request is on its way must stay rare.
+//! Connections that were left in order, for the next request to the same host. Few and for a short time: a dozen
+//! requests in a row is what they are for, and a server that closes an idle one while a request is on its way must stay
+//! rare.
 
 use crate::destination::Destination;
 use crate::exchange::Sender;
@@ -34,7 +35,8 @@ impl Kept {
         all.get_mut(destination)?.pop().map(|idle| idle.sender)
     }
 
-    /// Kept unless its answer closed it. Its task may need a moment to be ready again, so that is asked when it is taken.
+    /// Kept unless its answer closed it. Its task may need a moment to be ready again, so that is asked when it is
+    /// taken.
     pub fn put(&self, destination: &Destination, sender: Sender, now: Instant) {
         if sender.is_closed() {
             return;

@@ -1,5 +1,5 @@
-//! A plain or encrypted stream to a server that speaks something else than HTTP, for crates that bring their protocol themselves.
-//! Found, connected and trusted as `connect.rs` does it for requests; what goes over it is the caller's.
+//! A plain or encrypted stream to a server that speaks something else than HTTP, for crates that bring their protocol
+//! themselves. Found, connected and trusted as `connect.rs` does it for requests; what goes over it is the caller's.
 
 use crate::connect::connected;
 use crate::connect::secured;

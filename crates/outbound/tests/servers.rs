@@ -1,4 +1,5 @@
-//! The client against servers on loopback: hyper's, with certificates of a CA of its own, and raw sockets for what hyper would not do.
+//! The client against servers on loopback: hyper's, with certificates of a CA of its own, and raw sockets for what
+//! hyper would not do.
 
 use bytes::Bytes;
 use http::{Request, Response};

@@ -1,5 +1,6 @@
-//! Answers that are remembered, so that a hash is not verified for each request: good ones for as long as a visit lasts, refusals for a moment.
-//! Their bounds are apart: whoever guesses passwords pushes out other wrong guesses, and never somebody who is in.
+//! Answers that are remembered, so that a hash is not verified for each request: good ones for as long as a visit
+//! lasts, refusals for a moment. Their bounds are apart: whoever guesses passwords pushes out other wrong guesses, and
+//! never somebody who is in.
 
 use crate::users::Found;
 use aws_lc_rs::{hmac, rand};
@@ -7,7 +8,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How long a password that fitted is taken without verifying it again. A changed hash is another question, and not answered from here.
+/// How long a password that fitted is taken without verifying it again. A changed hash is another question, and not
+/// answered from here.
 pub const ANSWER_LIFE: Duration = Duration::from_secs(600);
 /// How long one that did not fit is refused without verifying it again: for programs that keep trying with an old one.
 pub const REFUSED_ANSWER_LIFE: Duration = Duration::from_secs(30);
@@ -15,7 +17,8 @@ pub const REFUSED_ANSWER_LIFE: Duration = Duration::from_secs(30);
 pub const GOOD_ANSWERS_MAX: usize = 65_536;
 const REFUSED_ANSWERS_MAX: usize = 8192;
 
-/// Stands for a question: user, password, and the hash that they are verified against. Says nothing about any of them to who lacks the process's key.
+/// Stands for a question: user, password, and the hash that they are verified against. Says nothing about any of them
+/// to who lacks the process's key.
 pub type Key = [u8; 32];
 
 /// Makes those, with a key that only this process has.
@@ -80,8 +83,8 @@ impl Answers {
     }
 }
 
-/// Keys with the moment at which they end. In two halves: when the younger is full, the elder is forgotten, and who was asked for lately has
-/// moved to the younger by then.
+/// Keys with the moment at which they end. In two halves: when the younger is full, the elder is forgotten, and who was
+/// asked for lately has moved to the younger by then.
 #[derive(Debug, Default)]
 struct Recent {
     young: HashMap<Key, Instant>,

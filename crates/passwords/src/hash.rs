@@ -1,4 +1,5 @@
-//! One password hash: which kind it is, whether it costs no more than it may, and whether a password fits it. What is weak is refused by name.
+//! One password hash: which kind it is, whether it costs no more than it may, and whether a password fits it. What is
+//! weak is refused by name.
 
 use argon2::password_hash::phc;
 use argon2::{Argon2, Params, PasswordVerifier};
@@ -133,7 +134,8 @@ impl PasswordHash {
         &self.text
     }
 
-    /// Whether the password is the one. Takes from milliseconds to seconds of a core, and for Argon2 its memory; compares in constant time.
+    /// Whether the password is the one. Takes from milliseconds to seconds of a core, and for Argon2 its memory;
+    /// compares in constant time.
     pub fn verify(&self, password: &[u8]) -> Result<bool, NotVerified> {
         match self.kind {
             // What bcrypt does not look at (beyond 72 bytes) does not count here either, as everywhere.

@@ -1,6 +1,7 @@
-//! Who may log in with a password: hashes and what they may cost, files of users, and which answers are remembered. Pure: bytes and `now` in,
-//! answers out; it opens no file, starts no thread and has no clock. Verifying takes as long as whoever made the hash wanted it to take, so
-//! its caller (`proxy`) does that in threads of its own. Start at [`Users`].
+//! Who may log in with a password: hashes and what they may cost, files of users, and which answers are remembered.
+//! Pure: bytes and `now` in, answers out; it opens no file, starts no thread and has no clock. Verifying takes as long
+//! as whoever made the hash wanted it to take, so its caller (`proxy`) does that in threads of its own. Start at
+//! [`Users`].
 
 mod answers;
 mod hash;

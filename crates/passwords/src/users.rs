@@ -1,5 +1,5 @@
-//! Users by name, from a file in the form that `htpasswd` writes or from a list, and the look-up that does not tell who exists: for a name
-//! that nobody has, it gives the hash of somebody else to spend the same time on.
+//! Users by name, from a file in the form that `htpasswd` writes or from a list, and the look-up that does not tell who
+//! exists: for a name that nobody has, it gives the hash of somebody else to spend the same time on.
 
 use crate::hash::{HashFault, PasswordHash};
 use std::collections::HashMap;
@@ -94,7 +94,8 @@ impl fmt::Display for UserFault {
     }
 }
 
-/// A line of a file that cannot be used, counted from 1; 0 is the file itself. Quotes nothing: what stands in the wrong place may be a password.
+/// A line of a file that cannot be used, counted from 1; 0 is the file itself. Quotes nothing: what stands in the wrong
+/// place may be a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineFault {
     pub line: usize,
@@ -111,7 +112,8 @@ impl fmt::Display for LineFault {
 }
 
 impl Users {
-    /// The lines of a file: `name:hash`, and perhaps `:` and a remark behind it. Empty lines and those that begin with `#` mean nothing.
+    /// The lines of a file: `name:hash`, and perhaps `:` and a remark behind it. Empty lines and those that begin with
+    /// `#` mean nothing.
     ///
     /// Gives the first faults when there is any: a file counts as a whole or not at all.
     pub fn parse(bytes: &[u8]) -> Result<Users, Vec<LineFault>> {
@@ -154,8 +156,9 @@ impl Users {
         Ok(users.finish())
     }
 
-    /// What to verify for a name. `draw` is the same whenever the name is, and nobody outside can know it: it decides whose hash stands in
-    /// for a name that nobody has, so that such a name costs what names of this list cost, each time the same.
+    /// What to verify for a name. `draw` is the same whenever the name is, and nobody outside can know it: it decides
+    /// whose hash stands in for a name that nobody has, so that such a name costs what names of this list cost, each
+    /// time the same.
     pub fn find(&self, name: &[u8], draw: u64) -> Found<'_> {
         let position = std::str::from_utf8(name).ok().and_then(|name| self.positions.get(name));
         match position {

@@ -1,4 +1,5 @@
-//! Bounds of client connections that several modules keep. Those of the user are in `model::Limits`; others stand beside the code that keeps them.
+//! Bounds of client connections that several modules keep. Those of the user are in `model::Limits`; others stand
+//! beside the code that keeps them.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Challenges of ACME as workers answer them: files of `http-01` below `/.well-known/acme-challenge/`, and handshakes of `tls-alpn-01` (RFC 8737).
-//! What stands here was put here by the control thread for as long as an order is open; nothing here knows of orders. Names whose certificates are
-//! obtained on demand, and are at hand, stand here too.
+//! Challenges of ACME as workers answer them: files of `http-01` below `/.well-known/acme-challenge/`, and handshakes
+//! of `tls-alpn-01` (RFC 8737). What stands here was put here by the control thread for as long as an order is open;
+//! nothing here knows of orders. Names whose certificates are obtained on demand, and are at hand, stand here too.
 
 use crate::failure::Failure;
 use crate::inquiry::{Answer, Question};

@@ -1,5 +1,6 @@
-//! Answers that are compressed on their way: `compress`. Which ones and how is decided in `middleware::compress`, the codecs are in `coding`; here
-//! bodies go through them, and what an upstream has sent is never held back while it pauses.
+//! Answers that are compressed on their way: `compress`. Which ones and how is decided in `middleware::compress`, the
+//! codecs are in `coding`; here bodies go through them, and what an upstream has sent is never held back while it
+//! pauses.
 
 use crate::cached::CacheTier;
 use crate::exchange::{BodyLength, BodyReader};
@@ -23,7 +24,8 @@ use tidegate_transport::{Buf, Sock, rt};
 use tidegate_upstream::fault::Reach;
 use tidegate_wire::head::Fields;
 
-/// How long a body of known length may pause before what was taken of it is sent: each flush costs some bytes, and it has an end that comes.
+/// How long a body of known length may pause before what was taken of it is sent: each flush costs some bytes, and it
+/// has an end that comes.
 const PAUSE_MOST: Duration = Duration::from_millis(10);
 /// How often it is looked how busy this thread is.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
@@ -75,7 +77,8 @@ impl Coded {
 }
 
 impl<S: Sock> Request<'_, S> {
-    /// Begins to compress the answer whose head is complete, if it is one that is to be; its head is then that of the coded body.
+    /// Begins to compress the answer whose head is complete, if it is one that is to be; its head is then that of the
+    /// coded body.
     ///
     /// `length` is that of the body, if it is known.
     pub fn begin_coding(&mut self, route: &CompiledRoute, length: Option<u64>) -> Option<Coded> {
@@ -106,7 +109,8 @@ impl<S: Sock> Request<'_, S> {
         settle(&mut self.response, coding);
     }
 
-    /// Sends head and body of an upstream's answer through the codec, as it comes. `first`: what of the body has come with its head.
+    /// Sends head and body of an upstream's answer through the codec, as it comes. `first`: what of the body has come
+    /// with its head.
     pub async fn stream_coded(
         &mut self,
         mut coded: Coded,
@@ -216,7 +220,8 @@ impl<S: Sock> Request<'_, S> {
         Ok(())
     }
 
-    /// The codec is done: what is left goes out. An answer of which nothing went out before is one whose length is known after all.
+    /// The codec is done: what is left goes out. An answer of which nothing went out before is one whose length is
+    /// known after all.
     async fn end_coded(&mut self, mut coded: Coded, trailers: Option<&Fields>) -> Result<(), Failure> {
         let gone = |_| Failure::Client(ClientFault::Gone);
         if trailers.is_some() {
@@ -247,7 +252,8 @@ fn not_coded() -> Failure {
     Failure::upstream(UpstreamError::BodyCut, Reach::Answering)
 }
 
-/// How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have changed.
+/// How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have
+/// changed.
 #[derive(Debug)]
 pub struct BusyMeter {
     /// When it was looked at last, and what the thread had used of a core by then. `None`: nobody has asked yet.

@@ -1,5 +1,6 @@
-//! Bodies of requests that are decoded on their way: `decompress`. Whether one is, is decided in `middleware::decompress`, the codecs are in `coding`; here
-//! the body is read through them, and what a few bytes may become is bounded.
+//! Bodies of requests that are decoded on their way: `decompress`. Whether one is, is decided in
+//! `middleware::decompress`, the codecs are in `coding`; here the body is read through them, and what a few bytes may
+//! become is bounded.
 
 use crate::exchange::BodyReader;
 use crate::request::Request;

@@ -1,5 +1,6 @@
-//! Requests in TLS early data (RFC 8470): whoever has recorded them can send them again, so what may go ahead is what does no harm twice, and all else
-//! waits for the end of the client's handshake. How often a ticket brings early data is decided in `certs::server`; bytes are read in `transport`.
+//! Requests in TLS early data (RFC 8470): whoever has recorded them can send them again, so what may go ahead is what
+//! does no harm twice, and all else waits for the end of the client's handshake. How often a ticket brings early data
+//! is decided in `certs::server`; bytes are read in `transport`.
 
 use crate::connection::Connection;
 use crate::failure::{ClientFault, Failure};
@@ -15,7 +16,8 @@ use tidegate_wire::head::Method;
 /// Says to upstreams that a request may be a copy; set by us, or by who is in front of us.
 const EARLY_DATA: &[u8] = b"early-data";
 
-/// Whether a request does no harm when it is sent twice: it only reads (RFC 9110 section 9.2.1), brings nothing, and ends with its answer.
+/// Whether a request does no harm when it is sent twice: it only reads (RFC 9110 section 9.2.1), brings nothing, and
+/// ends with its answer.
 fn may_go_ahead(method: Method, framing: BodyFraming, upgrades: bool) -> bool {
     let is_safe = match method {
         Method::Get | Method::Head | Method::Options => true,
@@ -40,7 +42,8 @@ impl<S: Sock> Request<'_, S> {
     pub(crate) async fn settle_early(&mut self, site: &WorkerSite) -> Result<(), Failure> {
         // The connection may have been made for another site, which takes early data where this one does not.
         if site.compiled.takes_early_data && may_go_ahead(self.head.method, self.framing, self.hop.upgrade.is_some()) {
-            // For all that sees the head, scripts and copies included. One that the client has sent itself says the same.
+            // For all that sees the head, scripts and copies included. One that the client has sent itself says the
+            // same.
             self.head.fields.remove_look_alikes(EARLY_DATA);
             self.head.fields.set(EARLY_DATA, b"1");
             self.connection.worker.metrics.early_requests.increment();

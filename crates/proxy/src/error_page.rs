@@ -1,5 +1,6 @@
-//! `error-page`: the answer to an error is made into a page, and an upstream's body that is not sent is read to its end where that is cheap, so that
-//! its connection can be kept. Which page it is, and what of the answer stays, is decided in `middleware::error_page`.
+//! `error-page`: the answer to an error is made into a page, and an upstream's body that is not sent is read to its end
+//! where that is cheap, so that its connection can be kept. Which page it is, and what of the answer stays, is decided
+//! in `middleware::error_page`.
 
 use crate::exchange::BodyReader;
 use crate::failure::Failure;
@@ -56,8 +57,8 @@ impl<S: Sock> Request<'_, S> {
         route.error_pages.find(self.response.status, Origin::Upstream, &self.head, Some(&self.response))
     }
 
-    /// Sends a page in place of an upstream's answer, whose head is the response's so far. Says whether its body was read to the end, so that the
-    /// connection can take the next request.
+    /// Sends a page in place of an upstream's answer, whose head is the response's so far. Says whether its body was
+    /// read to the end, so that the connection can take the next request.
     pub(crate) async fn replace_reply(
         &mut self,
         route: &CompiledRoute,

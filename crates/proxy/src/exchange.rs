@@ -1,5 +1,6 @@
-//! What a request is read from and answered to, and the only place above `message` where the HTTP versions of clients differ.
-//! A body is a row of plain buffers here. The flow itself is in `request` and `forward`; what goes to an upstream, in the crate `upstream`.
+//! What a request is read from and answered to, and the only place above `message` where the HTTP versions of clients
+//! differ. A body is a row of plain buffers here. The flow itself is in `request` and `forward`; what goes to an
+//! upstream, in the crate `upstream`.
 
 use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::cached::StoredBody;
@@ -86,8 +87,8 @@ impl<S: Sock> BodyReader<'_, S> {
         }
     }
 
-    /// The trailer section, once the body is finished. Some servers take trailers for fields of the head (RFC 9110 section 6.5.1 warns of it), so nobody
-    /// says there who a client is, a trusted proxy neither.
+    /// The trailer section, once the body is finished. Some servers take trailers for fields of the head (RFC 9110
+    /// section 6.5.1 warns of it), so nobody says there who a client is, a trusted proxy neither.
     pub fn take_trailers(&mut self) -> Option<Box<Fields>> {
         let mut trailers = match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
@@ -155,7 +156,8 @@ impl<'s, S: Sock> Responder<'s, S> {
         }
     }
 
-    /// Sends the head, with the first piece of the body if there is one, in one piece. `finished`: the message ends here.
+    /// Sends the head, with the first piece of the body if there is one, in one piece. `finished`: the message ends
+    /// here.
     #[inline]
     pub async fn send_head(
         &mut self,
@@ -230,8 +232,8 @@ impl<'s, S: Sock> Responder<'s, S> {
         }
     }
 
-    /// Where the bytes of a body of known length go out as they are, with no framing and no encryption around them, so that the kernel may take them
-    /// from a file.
+    /// Where the bytes of a body of known length go out as they are, with no framing and no encryption around them, so
+    /// that the kernel may take them from a file.
     pub fn bare(&mut self) -> Option<&mut H1Responder<'s, S>> {
         match self {
             Responder::H1(responder) if !responder.stream.is_tls() => Some(responder),
@@ -276,18 +278,21 @@ pub struct H1Responder<'s, S> {
     /// The message ended with its head; a body behind it would be read as the next answer.
     bodiless: bool,
     bytes_sent: u64,
-    /// The answer has taken long enough to look whether the client is still there. Most answers are faster than looking is cheap.
+    /// The answer has taken long enough to look whether the client is still there. Most answers are faster than looking
+    /// is cheap.
     watching: bool,
     half_closed: Option<HalfClosed>,
 }
 
-/// The client has ended its side. Some do so after their request and still wait for the answer (`nc -N`), most have left.
+/// The client has ended its side. Some do so after their request and still wait for the answer (`nc -N`), most have
+/// left.
 struct HalfClosed {
     grace: Pin<Box<dyn Future<Output = ()>>>,
     sent_before: u64,
 }
 
-/// How long a client that ended its side is believed to be waiting while nothing is sent to it; writing to one that left fails.
+/// How long a client that ended its side is believed to be waiting while nothing is sent to it; writing to one that
+/// left fails.
 const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 impl<'s, S: Sock> H1Responder<'s, S> {

@@ -1,5 +1,5 @@
-//! What goes wrong with a request, and whose fault it is: that decides the answer's status, the reason code in log and metric, and
-//! whether another server may be tried.
+//! What goes wrong with a request, and whose fault it is: that decides the answer's status, the reason code in log and
+//! metric, and whether another server may be tried.
 
 use tidegate_middleware::Refusal;
 use tidegate_telemetry::UpstreamError;

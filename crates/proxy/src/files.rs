@@ -1,5 +1,6 @@
-//! `files`: answers that are files. Which file answers a request, and which bytes of it, is decided in the crate of that name; here they are read and
-//! sent, through a codec where `compress` says so, and the folder is opened again when another one has taken its place.
+//! `files`: answers that are files. Which file answers a request, and which bytes of it, is decided in the crate of
+//! that name; here they are read and sent, through a codec where `compress` says so, and the folder is opened again
+//! when another one has taken its place.
 
 use crate::coded::Coded;
 use crate::exchange::BodyLength;
@@ -24,7 +25,8 @@ use tidegate_transport::{Buf, FilePart, Sock, rt};
 use tidegate_upstream::fault::Reach;
 use tidegate_wire::head::{HeaderId, Method};
 
-/// How often it is looked whether the folder is still the one that was opened: deployments switch a link from one release to the next.
+/// How often it is looked whether the folder is still the one that was opened: deployments switch a link from one
+/// release to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// Shorter bodies are read, and go out with their head in one call or two.
 const KERNEL_BYTES_LEAST: u64 = 32 << 10;
@@ -221,7 +223,8 @@ impl<S: Sock> Request<'_, S> {
         Ok(())
     }
 
-    /// Has the kernel send what it can: bytes that nobody has to frame or to encrypt are not read at all. None: the next piece has to be.
+    /// Has the kernel send what it can: bytes that nobody has to frame or to encrypt are not read at all. None: the
+    /// next piece has to be.
     async fn send_from_file(&mut self, head: &mut Option<Buf>, body: &mut FileBody) -> Result<Option<u64>, Failure> {
         let Some(responder) = self.responder.bare() else { return Ok(None) };
         let Some((offset, length)) = body.range() else { return Ok(None) };
@@ -233,7 +236,8 @@ impl<S: Sock> Request<'_, S> {
                 Ok(Some(sent))
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Failure::Client(ClientFault::Gone)),
-            // The file's fault, its file system's or the client's: reading and sending one after the other tells which, and does without it.
+            // The file's fault, its file system's or the client's: reading and sending one after the other tells which,
+            // and does without it.
             Err(_) => {
                 body.must_be_read = true;
                 Ok(None)

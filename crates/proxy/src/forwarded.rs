@@ -1,5 +1,5 @@
-//! What requests say of where they come from: the fields that upstreams believe, and whom to believe them. They are written anew in
-//! `forward`; this is the part before any step.
+//! What requests say of where they come from: the fields that upstreams believe, and whom to believe them. They are
+//! written anew in `forward`; this is the part before any step.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -7,7 +7,8 @@ use tidegate_model::ClientCertificateForm;
 use tidegate_wire::ClientCertificate;
 use tidegate_wire::head::{Fields, HeaderId};
 
-/// Removes what an untrusted client says of itself, on arrival: what a step sets later under these names is the site's own.
+/// Removes what an untrusted client says of itself, on arrival: what a step sets later under these names is the site's
+/// own.
 pub fn remove_claims(fields: &mut Fields) {
     for id in [
         HeaderId::XForwardedFor,
@@ -23,8 +24,9 @@ pub fn remove_claims(fields: &mut Fields) {
     remove_others(fields);
 }
 
-/// CGI-like upstreams read `X_Forwarded_For` as `X-Forwarded-For`; what a client may not say in one spelling it may not say in another. And frameworks
-/// believe more of this family (`-Ssl`, `-Scheme`, `-Prefix`, `-Server`), with which a client would choose the links in answers that are kept for others.
+/// CGI-like upstreams read `X_Forwarded_For` as `X-Forwarded-For`; what a client may not say in one spelling it may not
+/// say in another. And frameworks believe more of this family (`-Ssl`, `-Scheme`, `-Prefix`, `-Server`), with which a
+/// client would choose the links in answers that are kept for others.
 fn remove_others(fields: &mut Fields) {
     let bytes = &fields.bytes;
     for field in &mut fields.list {
@@ -34,8 +36,9 @@ fn remove_others(fields: &mut Fields) {
     }
 }
 
-/// Names that begin so are said in by proxies: where a request comes from, and what certificate its client has shown. The first two of the latter
-/// are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the load balancers of clouds and many a manual write.
+/// Names that begin so are said in by proxies: where a request comes from, and what certificate its client has shown.
+/// The first two of the latter are those of RFC 9440 and of nginx; the others are what HAProxy, Envoy, Traefik, the
+/// load balancers of clouds and many a manual write.
 const FAMILIES: &[&[u8]] = &[
     b"x-forwarded-",
     b"client-cert",
@@ -86,8 +89,8 @@ fn is_forwarding(name: &[u8]) -> bool {
     }
 }
 
-/// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list of certificates this one
-/// is added, as each proxy on the way adds its own client's.
+/// Tells an upstream of the client's certificate. What a trusted proxy has said, or a step has set, is kept; to a list
+/// of certificates this one is added, as each proxy on the way adds its own client's.
 pub fn tell_certificate(
     fields: &mut Fields,
     form: ClientCertificateForm,
@@ -114,8 +117,8 @@ pub fn tell_certificate(
     }
 }
 
-/// What a trusted proxy says of the URL that its client asked for, each field by its name: upstreams write links by it, so answers that are kept are told
-/// apart by it. Not who the client is, which differs from one to the next.
+/// What a trusted proxy says of the URL that its client asked for, each field by its name: upstreams write links by it,
+/// so answers that are kept are told apart by it. Not who the client is, which differs from one to the next.
 pub fn each_claim_of_url(fields: &Fields, mut see: impl FnMut(&[u8], &[u8])) {
     for field in fields.list.iter().filter(|field| field.id != HeaderId::Removed && field.id != HeaderId::XForwardedFor) {
         let (name, value) = (field.name.of(&fields.bytes), field.value.of(&fields.bytes));
@@ -132,8 +135,8 @@ pub fn each_claim_of_url(fields: &Fields, mut see: impl FnMut(&[u8], &[u8])) {
     }
 }
 
-/// The last address in `X-Forwarded-For` that no trusted proxy has: each proxy appends the peer it saw, so everything to the left of the
-/// first untrusted one may be invented.
+/// The last address in `X-Forwarded-For` that no trusted proxy has: each proxy appends the peer it saw, so everything
+/// to the left of the first untrusted one may be invented.
 pub fn first_untrusted(fields: &Fields, trusted_proxies: &[IpNet]) -> Option<IpAddr> {
     let mut farthest = None;
     let entries = fields.list.iter().rev().filter(|field| field.id == HeaderId::XForwardedFor);

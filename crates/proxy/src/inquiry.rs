@@ -1,6 +1,6 @@
-//! What a worker asks the control thread in the middle of a connection, and waits for: a certificate that is not there yet, or the answer to a
-//! challenge that another process of the same storage has begun. Who answers is in `control`; what is at hand already is looked up before
-//! (`challenges`), so that nobody waits for it.
+//! What a worker asks the control thread in the middle of a connection, and waits for: a certificate that is not there
+//! yet, or the answer to a challenge that another process of the same storage has begun. Who answers is in `control`;
+//! what is at hand already is looked up before (`challenges`), so that nobody waits for it.
 
 use rustls::ServerConfig;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Heads, scratch space and what limits leave behind, leased from the worker and given back on drop, so that a request at steady state allocates nothing and an idle
-//! connection holds none.
+//! Heads, scratch space and what limits leave behind, leased from the worker and given back on drop, so that a request
+//! at steady state allocates nothing and an idle connection holds none.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};

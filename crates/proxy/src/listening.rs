@@ -1,5 +1,6 @@
-//! A listening address as one worker has it: the sockets it accepts from, the connections that came in through it, and how these are ended
-//! when the address, the worker or the process goes. What the address serves is in `snapshot`; requests are lived in `request`.
+//! A listening address as one worker has it: the sockets it accepts from, the connections that came in through it, and
+//! how these are ended when the address, the worker or the process goes. What the address serves is in `snapshot`;
+//! requests are lived in `request`.
 
 use crate::snapshot::Listener;
 use crate::worker::WorkerSnapshot;
@@ -15,8 +16,8 @@ use tidegate_routing::{Greeting, Taker};
 use tidegate_transport::rt::{self, Signal, Task};
 use tidegate_transport::{Sock, Stream};
 
-/// A connection that served a request a moment ago is likely to bring the next one now; closing it would cross that on the way. So long it is
-/// waited for, and answered with `Connection: close`.
+/// A connection that served a request a moment ago is likely to bring the next one now; closing it would cross that on
+/// the way. So long it is waited for, and answered with `Connection: close`.
 pub const IDLE_GRACE: Duration = Duration::from_secs(1);
 /// Idle connections are ended one after the other, so that their clients do not all come back in the same moment.
 const IDLE_PACE: Duration = Duration::from_millis(2);
@@ -31,8 +32,8 @@ pub struct ListenerState<S: Sock> {
     proxy_protocol_from: RefCell<Arc<[IpNet]>>,
     /// Set when no request should come any more on these connections.
     pub draining: Signal,
-    /// Set when what is left will be cut at some moment. Not always with the draining: a worker too many waits for its last connection, until its
-    /// listener or the process is left.
+    /// Set when what is left will be cut at some moment. Not always with the draining: a worker too many waits for its
+    /// last connection, until its listener or the process is left.
     pub closing: Signal,
     /// Of a listener that is drained: when what is left is cut. `None`: when it ends by itself.
     cut_at: Cell<Option<Instant>>,
@@ -154,7 +155,8 @@ impl ConnectionFacts {
         self.active.set(self.active.get() - 1);
     }
 
-    /// The request is for that site. A shared name is written only when it is another one than before, since workers share its count.
+    /// The request is for that site. A shared name is written only when it is another one than before, since workers
+    /// share its count.
     #[inline]
     pub fn at_site(&self, name: &Arc<str>) {
         let is_known = self.site.borrow().as_ref().is_some_and(|known| Arc::ptr_eq(known, name));
@@ -262,13 +264,14 @@ impl<S: Sock> ListenerState<S> {
         self.last.borrow().clone()
     }
 
-    /// Notes that the listener is not in the configuration any more: its connections keep the last snapshot that had it.
+    /// Notes that the listener is not in the configuration any more: its connections keep the last snapshot that had
+    /// it.
     pub fn leave_configuration(&self, last: Rc<WorkerSnapshot<S>>, position: usize) {
         *self.last.borrow_mut() = Some((last, position));
     }
 
-    /// Ends its connections gently: idle ones one after the other, those with a request after its answer. Tunnels and whatever else is left have
-    /// until `limit`; without one they end by themselves.
+    /// Ends its connections gently: idle ones one after the other, those with a request after its answer. Tunnels and
+    /// whatever else is left have until `limit`; without one they end by themselves.
     pub fn drain(&self, limit: Option<Duration>, random: &mut dyn FnMut() -> u64) {
         let now = rt::now();
         if let Some(limit) = limit {
@@ -296,7 +299,8 @@ impl<S: Sock> ListenerState<S> {
         grace + fraction(self.spread.get(), random)
     }
 
-    /// When a tunnel of a draining listener says goodbye: at some moment of the second half of what is left. `None`: never.
+    /// When a tunnel of a draining listener says goodbye: at some moment of the second half of what is left. `None`:
+    /// never.
     pub fn goodbye_at(&self, random: u64) -> Option<Instant> {
         Some(moment_until(self.cut_at.get()?, random))
     }

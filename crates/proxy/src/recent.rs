@@ -1,6 +1,6 @@
-//! The last requests of a worker, for `explain --request`: what was decided about each, and by which configuration. Fixed in size; a request is
-//! copied in when it has ended, without an allocation. Failed ones have a ring of their own, because those are asked about and the others push
-//! them out.
+//! The last requests of a worker, for `explain --request`: what was decided about each, and by which configuration.
+//! Fixed in size; a request is copied in when it has ended, without an allocation. Failed ones have a ring of their
+//! own, because those are asked about and the others push them out.
 
 use crate::worker::WorkerSite;
 use std::cell::RefCell;
@@ -36,7 +36,8 @@ pub struct RecentRequest<S: Sock> {
     pub site: Option<Rc<WorkerSite>>,
     pub route: Option<RouteId>,
     pub pool: Option<Rc<WorkerPool<S>>>,
-    /// The names of its pool and server, once that pool is another one: what is remembered must not keep servers that left.
+    /// The names of its pool and server, once that pool is another one: what is remembered must not keep servers that
+    /// left.
     pub past_pool: Option<Box<(PoolName, Option<Arc<str>>)>>,
     /// Position in the pool.
     pub server: Option<usize>,

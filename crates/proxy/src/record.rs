@@ -1,4 +1,5 @@
-//! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its end.
+//! What is remembered of a request for its log line and its counters. Filled in along its life, written once at its
+//! end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The life of a request, from its head to its log line, for every version of HTTP:
 //!
-//! receive → find site → find route → run request steps → answer here, or forward (choose server → take or open a connection → send →
-//! stream both bodies → run response steps) → record.
+//! receive → find site → find route → run request steps → answer here, or forward (choose server → take or open a
+//! connection → send → stream both bodies → run response steps) → record.
 //!
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
@@ -72,8 +72,8 @@ pub struct Request<'c, S: Sock> {
     pub body_allowance: Option<BodyAllowance>,
     /// Where a step counts requests. It has the places that this one holds, and gives them back with it.
     pub(crate) limited: Option<Lease<Limited>>,
-    /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it keeps these parts only:
-    /// a download of hours must not keep an old one alive.
+    /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it
+    /// keeps these parts only: a download of hours must not keep an old one alive.
     pub(crate) site: Option<Rc<WorkerSite>>,
     pub(crate) route: Option<RouteId>,
     pub pool: Option<Rc<WorkerPool<S>>>,
@@ -142,7 +142,8 @@ pub enum Ending {
 /// Lives a request from head to log line.
 pub async fn handle<S: Sock>(connection: &Rc<Connection<S>>, incoming: Incoming<'_, S>) -> Ending {
     let (mut request, place) = Request::receive(connection, incoming);
-    // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has all the others in it.
+    // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has all
+    // the others in it.
     let outcome = pin!(request.answer(place)).await;
     match outcome {
         Ok(()) => request.finish(),
@@ -218,7 +219,8 @@ impl<'c, S: Sock> Request<'c, S> {
         (request, (snapshot, listener))
     }
 
-    /// A request that no client has sent: with the head of another, as its steps have left it. Nothing of it is logged or counted but with its pool.
+    /// A request that no client has sent: with the head of another, as its steps have left it. Nothing of it is logged
+    /// or counted but with its pool.
     pub(crate) fn in_background(
         connection: &'c Rc<Connection<S>>,
         settings: Settings,
@@ -667,7 +669,8 @@ impl<'c, S: Sock> Request<'c, S> {
         }
     }
 
-    /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we match.
+    /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we
+    /// match.
     pub fn scheme(&self) -> Scheme {
         self.connection.listener.protocol().scheme()
     }

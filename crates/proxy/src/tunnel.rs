@@ -1,6 +1,7 @@
-//! A tunnel, after `101 Switching Protocols` or for a connection that is passed on: bytes both ways until both sides have ended, with the pool's idle
-//! time between any two of them. A WebSocket whose listener is left is told so by a close frame between two of its frames, a connection that is passed
-//! on ends at a moment of its own; others are cut when the drain time is over.
+//! A tunnel, after `101 Switching Protocols` or for a connection that is passed on: bytes both ways until both sides
+//! have ended, with the pool's idle time between any two of them. A WebSocket whose listener is left is told so by a
+//! close frame between two of its frames, a connection that is passed on ends at a moment of its own; others are cut
+//! when the drain time is over.
 
 use crate::listening::{ListenerState, PassedOn};
 use std::cell::Cell;
@@ -67,7 +68,8 @@ const TURN_BYTES: u64 = 1 << 20;
 /// How long a client may take to answer our close frame with its own.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// `rest` is what the upstream sent behind its head. Either side may end while the other goes on (half-close). `None`: both have ended.
+/// `rest` is what the upstream sent behind its head. Either side may end while the other goes on (half-close). `None`:
+/// both have ended.
 pub async fn run<S: Sock>(
     client: &Stream<S>,
     upstream: &Stream<S>,
@@ -159,7 +161,8 @@ impl<'b> Direction<'b> {
         !self.is_writing.get() && frames.is_at_boundary() && !frames.saw_close()
     }
 
-    /// To the end of this direction; then the other side sees the end as well. When the tunnel is being closed it ends between two frames.
+    /// To the end of this direction; then the other side sees the end as well. When the tunnel is being closed it ends
+    /// between two frames.
     async fn copy<S: Sock>(&self, from: &Stream<S>, to: &Stream<S>, first: Buf) -> io::Result<()> {
         let mut turn = 0;
         let mut data = first;
@@ -195,7 +198,8 @@ impl<'b> Direction<'b> {
         }
     }
 
-    /// Says whether no more is to be passed on: a frame ends in these bytes, which are cut there, and the tunnel is being closed.
+    /// Says whether no more is to be passed on: a frame ends in these bytes, which are cut there, and the tunnel is
+    /// being closed.
     fn follow_frames(&self, data: &mut Buf) -> bool {
         let Some(known) = &self.frames else { return false };
         let mut frames = known.get();
@@ -209,7 +213,8 @@ impl<'b> Direction<'b> {
     }
 }
 
-/// When a tunnel of a listener that is left is ended. Each has a moment of its own, so that not all clients come back at once.
+/// When a tunnel of a listener that is left is ended. Each has a moment of its own, so that not all clients come back
+/// at once.
 struct Moment<'a, S: Sock> {
     farewell: &'a Farewell<'a, S>,
     listener_left: rt::Waiter,

@@ -133,7 +133,8 @@ fn certificate_fits(certificate: &ClientCertificate, part: ClientCertificatePart
     })
 }
 
-/// A client on a dual-stack socket appears as `::ffff:a.b.c.d`, and is compared as IPv4; so must be a network written that way.
+/// A client on a dual-stack socket appears as `::ffff:a.b.c.d`, and is compared as IPv4; so must be a network written
+/// that way.
 fn canonical_network(network: IpNet) -> IpNet {
     const MAPPED_PREFIX_BITS: u8 = 96;
     match (network.addr().to_canonical(), network.prefix_len().checked_sub(MAPPED_PREFIX_BITS)) {

@@ -1,5 +1,5 @@
-//! Cookies of a request: `name=value` between `;`, in any number of `Cookie` fields (HTTP/2 may split them, RFC 9113 section 8.2.3).
-//! Values are compared as sent, quotes included: RFC 6265 makes them part of the value.
+//! Cookies of a request: `name=value` between `;`, in any number of `Cookie` fields (HTTP/2 may split them, RFC 9113
+//! section 8.2.3). Values are compared as sent, quotes included: RFC 6265 makes them part of the value.
 
 use crate::text_test::TextTest;
 use tidegate_wire::head::{Fields, HeaderId};

@@ -1,5 +1,5 @@
-//! From a host name to a site, for one listening address. Names from requests and from the TLS server name go through the same table.
-//! The port is not looked at: whoever groups sites into listening addresses has settled it.
+//! From a host name to a site, for one listening address. Names from requests and from the TLS server name go through
+//! the same table. The port is not looked at: whoever groups sites into listening addresses has settled it.
 
 use crate::{PassId, SiteId};
 use std::collections::HashMap;
@@ -31,9 +31,9 @@ pub enum Greeting<'a> {
 
 /// The hosts that one listening address (ip and port) answers for.
 ///
-/// A name goes to the site that names it exactly, else to the wildcard that covers it, else to the site of the IP address the
-/// client connected to, else to the site without a host. A connection to a specific address is served by a table that must also
-/// hold the sites written without that address: the caller adds them.
+/// A name goes to the site that names it exactly, else to the wildcard that covers it, else to the site of the IP
+/// address the client connected to, else to the site without a host. A connection to a specific address is served by a
+/// table that must also hold the sites written without that address: the caller adds them.
 #[derive(Debug, Default)]
 pub struct Router {
     exact: HashMap<Box<[u8]>, Taker, NameHash>,
@@ -88,8 +88,9 @@ impl Router {
         table.entry(name.to_ascii_lowercase().into_bytes().into()).or_insert(taker);
     }
 
-    /// Who takes a connection that begins so. The most specific name decides, whoever has it: an exact one before a wildcard, a wildcard before
-    /// the site of the local address, that before the site without a host, and that before what is passed on otherwise. `None`: nobody does.
+    /// Who takes a connection that begins so. The most specific name decides, whoever has it: an exact one before a
+    /// wildcard, a wildcard before the site of the local address, that before the site without a host, and that before
+    /// what is passed on otherwise. `None`: nobody does.
     ///
     /// What is not TLS no site can take.
     pub fn find_taker(&self, greeting: Greeting<'_>, local_ip: IpAddr) -> Option<Taker> {
@@ -104,19 +105,22 @@ impl Router {
         }
     }
 
-    /// Whether a connection has to be looked at before it is known who takes it. Without that, somebody takes all of them.
+    /// Whether a connection has to be looked at before it is known who takes it. Without that, somebody takes all of
+    /// them.
     pub fn looks_at_greetings(&self) -> bool {
         self.first.is_some() || !self.exact.is_empty() || !self.wildcard.is_empty()
     }
 
-    /// The site for a host without port, in any case, with or without a trailing dot; an IPv6 address with or without brackets.
+    /// The site for a host without port, in any case, with or without a trailing dot; an IPv6 address with or without
+    /// brackets.
     ///
-    /// `local_ip` is the address the client connected to: a site named by its IP address answers there, and there only, for every host
-    /// that no other site names. TLS clients that were given an IP address send no server name, and those behind another proxy keep the
-    /// name they were given, so the host itself decides nothing here.
+    /// `local_ip` is the address the client connected to: a site named by its IP address answers there, and there only,
+    /// for every host that no other site names. TLS clients that were given an IP address send no server name, and
+    /// those behind another proxy keep the name they were given, so the host itself decides nothing here.
     ///
-    /// A name that is passed on has no site, whatever catch-all there is: browsers send requests for it over a connection of another name
-    /// when a certificate covers both (RFC 9113 section 9.1.1), and must be told to open one of its own.
+    /// A name that is passed on has no site, whatever catch-all there is: browsers send requests for it over a
+    /// connection of another name when a certificate covers both (RFC 9113 section 9.1.1), and must be told to open one
+    /// of its own.
     pub fn find_site(&self, host: &[u8], local_ip: IpAddr) -> Option<SiteId> {
         match self.find_name(host) {
             Some(Taker::Site(site)) => Some(site),
@@ -159,8 +163,8 @@ impl Router {
 
 type NameHash = BuildHasherDefault<NameHasher>;
 
-/// Eight bytes at a time, multiplied and rotated. The keys come from the configuration; a client that finds names which collide gains
-/// nothing, since looking up adds none. The standard hasher takes three times as long.
+/// Eight bytes at a time, multiplied and rotated. The keys come from the configuration; a client that finds names which
+/// collide gains nothing, since looking up adds none. The standard hasher takes three times as long.
 #[derive(Default)]
 struct NameHasher(u64);
 
@@ -183,7 +187,8 @@ impl Hasher for NameHasher {
     }
 }
 
-/// Whether a host from a request is one that the pattern names. As [`Router::find_site`] for a single pattern, used by `match host=`.
+/// Whether a host from a request is one that the pattern names. As [`Router::find_site`] for a single pattern, used by
+/// `match host=`.
 pub(crate) fn host_fits(pattern: &HostPattern, host: &[u8]) -> bool {
     match pattern {
         HostPattern::Any => true,

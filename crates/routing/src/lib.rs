@@ -1,7 +1,8 @@
-//! Compiled matchers: which site a request is for, and which of its routes. Pure tables, built once for each configuration.
-//! Nothing here changes a request (that is `middleware`) or checks the configuration for mistakes (that is `config`).
-//! `decision` is what a request goes by, from its host to its route.
-//! `path_policy` settles how a path is spelled, `hosts` finds the site, `routes` the route; `path_table` and `condition` are the two halves of a route's match.
+//! Compiled matchers: which site a request is for, and which of its routes. Pure tables, built once for each
+//! configuration. Nothing here changes a request (that is `middleware`) or checks the configuration for mistakes (that
+//! is `config`). `decision` is what a request goes by, from its host to its route. `path_policy` settles how a path is
+//! spelled, `hosts` finds the site, `routes` the route; `path_table` and `condition` are the two halves of a route's
+//! match.
 
 mod condition;
 mod cookie;

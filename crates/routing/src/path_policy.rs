@@ -1,5 +1,6 @@
-//! `path-policy`: spellings of a path that servers disagree about are settled before a route is looked for, so that what a route matched is what
-//! the upstream gets. What is settled for every path (dots, needless percent codes) is in `wire::path`. And which patterns no settled path fits.
+//! `path-policy`: spellings of a path that servers disagree about are settled before a route is looked for, so that
+//! what a route matched is what the upstream gets. What is settled for every path (dots, needless percent codes) is in
+//! `wire::path`. And which patterns no settled path fits.
 
 use crate::path_test::as_in_requests;
 use regex_syntax::hir::literal::{Extractor, Seq};
@@ -46,7 +47,8 @@ pub fn path_policy_of(steps: &[Step]) -> Option<PathPolicy> {
     })
 }
 
-/// The path under the policy, if it is another one. `path` is normalised already; what is not a path (`*`, and that of CONNECT) is left alone.
+/// The path under the policy, if it is another one. `path` is normalised already; what is not a path (`*`, and that of
+/// CONNECT) is left alone.
 pub fn settle_path(policy: PathPolicy, path: &[u8]) -> Result<Option<Vec<u8>>, PathRefusal> {
     if path.first() != Some(&b'/') || is_settled(policy, path) {
         return Ok(None);
@@ -89,7 +91,8 @@ pub enum NeverFits {
     NoPath,
 }
 
-/// Whether a path that is settled under the policy can fit the pattern. Of a regular expression only what it begins with is looked at.
+/// Whether a path that is settled under the policy can fit the pattern. Of a regular expression only what it begins
+/// with is looked at.
 pub fn never_fits(pattern: &PathPattern, policy: PathPolicy) -> Option<NeverFits> {
     let text = match pattern {
         PathPattern::Exact(text) | PathPattern::Prefix(text) => text,

@@ -1,8 +1,9 @@
 //! Many path patterns, looked up at once: the routes whose path may fit, most specific first, in logarithmic time.
 //!
-//! All literal paths and prefixes are sorted. The last that is not greater than the path is found by bisection; every prefix of the
-//! path in the table is that entry or one of its ancestors (the entries that are prefixes of it), which are linked. A regular expression
-//! that starts with `^/literal` is kept under that literal, any other under the empty prefix.
+//! All literal paths and prefixes are sorted. The last that is not greater than the path is found by bisection; every
+//! prefix of the path in the table is that entry or one of its ancestors (the entries that are prefixes of it), which
+//! are linked. A regular expression that starts with `^/literal` is kept under that literal, any other under the empty
+//! prefix.
 
 use crate::path_test::PathTest;
 use std::collections::BTreeMap;
@@ -98,12 +99,13 @@ impl PathTable {
 
     /// The lowest rank among the routes that this path proposes and for which `holds` says yes.
     ///
-    /// Longer literals come first: in a file that has its special routes before its general ones, the first that holds is already
-    /// the answer, and what stands at the shorter literals is cut off by its rank. `holds` is asked at most once for each pattern of a route.
+    /// Longer literals come first: in a file that has its special routes before its general ones, the first that holds
+    /// is already the answer, and what stands at the shorter literals is cut off by its rank. `holds` is asked at most
+    /// once for each pattern of a route.
     #[inline]
     pub(crate) fn first(&self, path: &[u8], mut holds: impl FnMut(Candidate) -> bool) -> Option<u32> {
-        // The root is left out: comparing with its empty text, which may lie at no address at all, costs 50 ns where memcmp uses
-        // masked loads.
+        // The root is left out: comparing with its empty text, which may lie at no address at all, costs 50 ns where
+        // memcmp uses masked loads.
         let below_root = &self.nodes[1..];
         let mut node = &self.nodes[below_root.partition_point(|node| self.text_of(node) <= path)];
         let text = self.text_of(node);
@@ -146,8 +148,8 @@ fn lowest(candidates: &[Candidate], best: Option<u32>, holds: &mut impl FnMut(Ca
 
 /// The literal text that every path matching the expression begins with; empty when that cannot be read off easily.
 ///
-/// Only an expression that begins with `^` and has no alternative anywhere qualifies. Of the letters that stand for themselves the
-/// last is given up when a repetition follows, which may allow none of it.
+/// Only an expression that begins with `^` and has no alternative anywhere qualifies. Of the letters that stand for
+/// themselves the last is given up when a repetition follows, which may allow none of it.
 fn literal_start(expression: &str) -> &[u8] {
     let Some(rest) = expression.strip_prefix('^') else { return b"" };
     if rest.contains('|') {
@@ -167,7 +169,8 @@ fn append<T>(all: &mut Vec<T>, some: Vec<T>) -> Range<u32> {
     start..all.len() as u32
 }
 
-/// The candidates of one text come by rank, because routes are read in file order; a pattern that a route repeats counts once.
+/// The candidates of one text come by rank, because routes are read in file order; a pattern that a route repeats
+/// counts once.
 fn append_once(all: &mut Vec<Candidate>, mut some: Vec<Candidate>) -> Range<u32> {
     some.dedup();
     append(all, some)

@@ -31,8 +31,8 @@ impl PathTest {
     }
 }
 
-/// A literal path in the form in which request paths arrive here: what cannot stand in a path percent-encoded, so that `/é` and
-/// `/a b` match, and then normalised as requests are, so that `/%7euser` and `/~user` are one pattern.
+/// A literal path in the form in which request paths arrive here: what cannot stand in a path percent-encoded, so that
+/// `/é` and `/a b` match, and then normalised as requests are, so that `/%7euser` and `/~user` are one pattern.
 pub(crate) fn as_in_requests(text: &str) -> Box<[u8]> {
     let mut encoded = Vec::with_capacity(text.len());
     for byte in text.bytes() {

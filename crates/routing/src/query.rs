@@ -1,5 +1,6 @@
-//! Parameters of a query: `name=value` between `&`, with `+` for a space and `%XX` (the form encoding of the WHATWG URL standard).
-//! Work is linear in the query, whose length the request line's limit bounds. A `;` does not separate parameters.
+//! Parameters of a query: `name=value` between `&`, with `+` for a space and `%XX` (the form encoding of the WHATWG URL
+//! standard). Work is linear in the query, whose length the request line's limit bounds. A `;` does not separate
+//! parameters.
 
 use crate::text_test::TextTest;
 use memchr::{memchr, memchr2};
@@ -7,7 +8,8 @@ use memchr::{memchr, memchr2};
 /// Values up to this length are decoded on the stack; longer ones, which are rare, on the heap.
 const DECODED_ON_STACK_BYTES: usize = 256;
 
-/// Whether a parameter of that name (compared after decoding) has a value that fits. A name without `=` has the empty value.
+/// Whether a parameter of that name (compared after decoding) has a value that fits. A name without `=` has the empty
+/// value.
 pub(crate) fn parameter_fits(query: &[u8], name: &[u8], test: &TextTest) -> bool {
     let mut rest = query;
     loop {

@@ -23,7 +23,8 @@ struct CompiledRoute {
 }
 
 impl Routes {
-    /// Compiles a site's routes. Fails only on a regular expression that does not compile, which `config` refuses before.
+    /// Compiles a site's routes. Fails only on a regular expression that does not compile, which `config` refuses
+    /// before.
     pub fn new(routes: &[Route]) -> Result<Routes, regex::Error> {
         let routes = routes.iter().map(CompiledRoute::new).collect::<Result<Box<[_]>, _>>()?;
         Ok(Routes { paths: PathTable::new(routes.iter().map(|route| &*route.paths)), routes })
@@ -39,7 +40,8 @@ impl Routes {
         found.map(RouteId)
     }
 
-    /// For each route in file order, why it is or is not taken. Tests one by one, so it costs more than [`find_route`](Self::find_route).
+    /// For each route in file order, why it is or is not taken. Tests one by one, so it costs more than
+    /// [`find_route`](Self::find_route).
     pub fn explain(&self, facts: &RequestFacts<'_>) -> Vec<Explanation> {
         let mut taken = None;
         let mut explanations = Vec::with_capacity(self.routes.len());

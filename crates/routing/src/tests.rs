@@ -1,4 +1,5 @@
-//! The compiled tables must answer as reading the configuration from top to bottom would. The reader here is slow and plain on purpose.
+//! The compiled tables must answer as reading the configuration from top to bottom would. The reader here is slow and
+//! plain on purpose.
 
 use crate::{Reason, RequestFacts, RouteId, Router, Routes, SiteId};
 use proptest::collection::vec;

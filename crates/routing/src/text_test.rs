@@ -1,4 +1,5 @@
-//! A pattern for the value of a header, query parameter or cookie. Values are bytes; nothing is assumed about their encoding.
+//! A pattern for the value of a header, query parameter or cookie. Values are bytes; nothing is assumed about their
+//! encoding.
 
 use regex::bytes::Regex;
 use tidegate_model::TextPattern;

@@ -1,10 +1,12 @@
-//! What can go wrong with a store: what was wanted, where, why it failed and what to do about it. Values and passwords are never part of it.
+//! What can go wrong with a store: what was wanted, where, why it failed and what to do about it. Values and passwords
+//! are never part of it.
 
 use crate::{KEYS_LISTED_MAX, VALUE_BYTES_MAX};
 use std::fmt;
 use std::io;
 
-/// `` `certs/a` cannot be written in the folder /var/lib/tidegate/storage: no space is left; make room on its file system ``
+/// `` `certs/a` cannot be written in the folder /var/lib/tidegate/storage: no space is left; make room on its file
+/// system ``
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageFault {
     what: String,

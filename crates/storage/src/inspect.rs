@@ -1,5 +1,5 @@
-//! A look at a store that is not in use yet, for `tidegate check`: whether it could be used, as far as that can be told without making or changing anything in
-//! it. Every wait has a bound.
+//! A look at a store that is not in use yet, for `tidegate check`: whether it could be used, as far as that can be told
+//! without making or changing anything in it. Every wait has a bound.
 
 use crate::fault::{Problem, StorageFault};
 use crate::folder::{Folder, FolderKind};

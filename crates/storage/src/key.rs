@@ -1,5 +1,6 @@
-//! What a key may look like, and what becomes of it: names of files here, names of Kubernetes secrets there. Both ways round, and no two keys
-//! meet. Keys of Redis are the keys themselves. Nothing that a host name of a hostile client brings can leave the store's folder.
+//! What a key may look like, and what becomes of it: names of files here, names of Kubernetes secrets there. Both ways
+//! round, and no two keys meet. Keys of Redis are the keys themselves. Nothing that a host name of a hostile client
+//! brings can leave the store's folder.
 
 use crate::fault::Problem;
 use aws_lc_rs::digest;
@@ -12,7 +13,8 @@ pub const KEY_BYTES_MAX: usize = 1024;
 
 /// `certs/*.example.org/key.pem`: segments of `a-z 0-9 . _ * @ -`, none of which is empty or begins with a dot.
 ///
-/// Names that begin with a dot are the store's own, so `.locks` and unfinished files never meet a key, and `..` is no key at all.
+/// Names that begin with a dot are the store's own, so `.locks` and unfinished files never meet a key, and `..` is no
+/// key at all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key(String);
 

@@ -1,6 +1,6 @@
-//! Where certificates, their keys, accounts of CAs and other small secrets are kept, so that restarts, other processes and other hosts find
-//! them: a folder, Redis or Kubernetes, behind one small interface. It knows nothing of what the values mean, and is never on the request
-//! path. Start at [`Store`]; who may do something alone is in `lock`.
+//! Where certificates, their keys, accounts of CAs and other small secrets are kept, so that restarts, other processes
+//! and other hosts find them: a folder, Redis or Kubernetes, behind one small interface. It knows nothing of what the
+//! values mean, and is never on the request path. Start at [`Store`]; who may do something alone is in `lock`.
 
 mod fault;
 mod folder;
@@ -26,9 +26,11 @@ use lock::Lease;
 use std::path::Path;
 use tidegate_model::Storage;
 
-/// A longer value is refused: a Kubernetes secret takes no more, and a certificate with its chain and key has about 10 KB.
+/// A longer value is refused: a Kubernetes secret takes no more, and a certificate with its chain and key has about 10
+/// KB.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-/// More keys than this below one prefix are a fault rather than memory without a bound. 50,000 certificates of a few values each fit.
+/// More keys than this below one prefix are a fault rather than memory without a bound. 50,000 certificates of a few
+/// values each fit.
 pub const KEYS_LISTED_MAX: usize = 1_000_000;
 /// Of the process's own state folder, the part that is kept here.
 const FOLDER_IN_STATE: &str = "storage";
@@ -77,8 +79,8 @@ impl Store {
         }
     }
 
-    /// Afterwards, and after a power cut, there is the new value; should it fail or be interrupted, there is the old one or the new one, and
-    /// never a part.
+    /// Afterwards, and after a power cut, there is the new value; should it fail or be interrupted, there is the old
+    /// one or the new one, and never a part.
     pub async fn write(&self, key: &str, value: &[u8]) -> Result<(), StorageFault> {
         let key = self.key(key)?;
         if value.len() > VALUE_BYTES_MAX {
@@ -111,9 +113,10 @@ impl Store {
         }
     }
 
-    /// `None`: somebody else has it. Whoever wants it asks again after a while: a lock whose holder is gone is taken over by whoever asks,
-    /// at once where the holder was a process of this host, and otherwise when this store has seen no sign of life for [`LEASE`]. So a first
-    /// question about the lock of a host that went down is always answered `None`. Locks are not re-entrant. Names follow the rules of keys, and share nothing with them.
+    /// `None`: somebody else has it. Whoever wants it asks again after a while: a lock whose holder is gone is taken
+    /// over by whoever asks, at once where the holder was a process of this host, and otherwise when this store has
+    /// seen no sign of life for [`LEASE`]. So a first question about the lock of a host that went down is always
+    /// answered `None`. Locks are not re-entrant. Names follow the rules of keys, and share nothing with them.
     pub async fn try_lock(&self, name: &str) -> Result<Option<Lock>, StorageFault> {
         let name = self.key(name)?;
         let asked = lock::now();

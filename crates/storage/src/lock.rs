@@ -1,5 +1,6 @@
-//! A lock that this process holds: kept by a heartbeat in a task of its own, and trusted only as long as nobody else can have taken it. How it
-//! is taken, renewed and given back is each store's own (`folder::locks` and its siblings); the times are here, because they belong together.
+//! A lock that this process holds: kept by a heartbeat in a task of its own, and trusted only as long as nobody else
+//! can have taken it. How it is taken, renewed and given back is each store's own (`folder::locks` and its siblings);
+//! the times are here, because they belong together.
 
 use crate::fault::StorageFault;
 use crate::folder::FolderLease;
@@ -13,13 +14,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// So long nobody else takes a lock that shows no sign of life. A host that goes down stops others for this long, so it is short; a process
-/// that is busy, or a file server that hangs, loses its locks after two thirds of it, so it is not shorter.
+/// So long nobody else takes a lock that shows no sign of life. A host that goes down stops others for this long, so it
+/// is short; a process that is busy, or a file server that hangs, loses its locks after two thirds of it, so it is not
+/// shorter.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// Between two signs of life. Four of them may fail in a row.
 pub const HEARTBEAT: Duration = Duration::from_secs(4);
-/// So long after the last sign of life the holder itself still trusts its lock. Others wait a third longer: that much two clocks may
-/// differ in speed, and so long may something take that was begun just before.
+/// So long after the last sign of life the holder itself still trusts its lock. Others wait a third longer: that much
+/// two clocks may differ in speed, and so long may something take that was begun just before.
 pub const HELD_AFTER_HEARTBEAT: Duration = Duration::from_secs(20);
 /// After a heartbeat that failed.
 const HEARTBEAT_AGAIN: Duration = Duration::from_secs(1);
@@ -41,7 +43,8 @@ impl Lock {
         Lock { name, trust, stop: Some(stop), task }
     }
 
-    /// False once somebody else may have it, and never true again after that. Ask before each step that must not be done twice.
+    /// False once somebody else may have it, and never true again after that. Ask before each step that must not be
+    /// done twice.
     pub fn is_held(&self) -> bool {
         self.trust.holds_at(now())
     }
@@ -151,7 +154,8 @@ impl Trust {
     }
 }
 
-/// A clock that nobody sets and that goes on while the machine sleeps: who wakes up after a lease must know that it is over.
+/// A clock that nobody sets and that goes on while the machine sleeps: who wakes up after a lease must know that it is
+/// over.
 pub(crate) fn now() -> Duration {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::Boottime;

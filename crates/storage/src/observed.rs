@@ -1,10 +1,11 @@
-//! Whose locks show no sign of life. Clocks of two hosts are never compared: a lock is stale when this process has seen nothing of it change for
-//! a lease, by its own clock. Pure: what was seen and `now` go in, a verdict comes out.
+//! Whose locks show no sign of life. Clocks of two hosts are never compared: a lock is stale when this process has seen
+//! nothing of it change for a lease, by its own clock. Pure: what was seen and `now` go in, a verdict comes out.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Locks of others that are looked at. The one seen first is forgotten for a new one, which only makes its next verdict later.
+/// Locks of others that are looked at. The one seen first is forgotten for a new one, which only makes its next verdict
+/// later.
 const OBSERVED_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]

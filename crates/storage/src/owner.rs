@@ -1,5 +1,5 @@
-//! Who holds a lock or left an unfinished file: host, process, and enough to tell whether that process is still there. The text of an owner is
-//! the same in a folder, in Redis and in Kubernetes.
+//! Who holds a lock or left an unfinished file: host, process, and enough to tell whether that process is still there.
+//! The text of an owner is the same in a folder, in Redis and in Kubernetes.
 
 use jiff::Timestamp;
 use rustix::process::{Pid, test_kill_process};
@@ -37,7 +37,8 @@ impl Owner {
         }
     }
 
-    /// True only when this is certain: the process ran under this boot of this host, and there is none of its number and start any more.
+    /// True only when this is certain: the process ran under this boot of this host, and there is none of its number
+    /// and start any more.
     pub(crate) fn is_gone(&self) -> bool {
         let here = Process::here();
         if self.place.is_empty() || self.place != here.place || self.host != here.host {
@@ -100,8 +101,9 @@ impl Process {
     }
 }
 
-/// The boot, and the namespaces in which numbers and start times of processes are counted: containers of one host often have the host's name and
-/// a process 1 of their own. `None` where the system does not tell, as outside Linux; locks then have their lease only.
+/// The boot, and the namespaces in which numbers and start times of processes are counted: containers of one host often
+/// have the host's name and a process 1 of their own. `None` where the system does not tell, as outside Linux; locks
+/// then have their lease only.
 fn place() -> Option<String> {
     // A /proc of another namespace, as containers may have it mounted, counts other processes than ours.
     let own_entry = fs::read_link("/proc/self").ok()?;
@@ -117,7 +119,8 @@ fn place() -> Option<String> {
     Some(format!("{boot}-{}-{}", namespace("pid")?, namespace("time").unwrap_or_default()))
 }
 
-/// The 22nd field of /proc/…/stat. The second is the program's name in parentheses, which may have spaces and parentheses in it.
+/// The 22nd field of /proc/…/stat. The second is the program's name in parentheses, which may have spaces and
+/// parentheses in it.
 fn started_of(process: &str) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()

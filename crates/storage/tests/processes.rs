@@ -1,5 +1,6 @@
-//! Locks of a folder between real processes: this program starts itself again and again, as contenders that do nothing but want the same lock,
-//! and kills some of them. Nothing here waits for a time; a process that does not do its part is waited for by reading its end of a pipe.
+//! Locks of a folder between real processes: this program starts itself again and again, as contenders that do nothing
+//! but want the same lock, and kills some of them. Nothing here waits for a time; a process that does not do its part
+//! is waited for by reading its end of a pipe.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,5 +1,6 @@
-//! The log of events: what happens to the process and what goes wrong, never a line per request (that is the access log).
-//! Written to standard error by a thread of its own through a bounded queue, so that nobody who logs waits for whoever reads.
+//! The log of events: what happens to the process and what goes wrong, never a line per request (that is the access
+//! log). Written to standard error by a thread of its own through a bounded queue, so that nobody who logs waits for
+//! whoever reads.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;

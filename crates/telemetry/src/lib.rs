@@ -1,6 +1,6 @@
-//! What the proxy says about itself: counters and histograms, their Prometheus text, readiness, the access log, and the log of events.
-//! Nothing here decides anything about a request. Workers write, one other thread reads; [`metrics`] holds the numbers,
-//! [`access_log`] the line per request, [`events`] the log of everything else.
+//! What the proxy says about itself: counters and histograms, their Prometheus text, readiness, the access log, and the
+//! log of events. Nothing here decides anything about a request. Workers write, one other thread reads; [`metrics`]
+//! holds the numbers, [`access_log`] the line per request, [`events`] the log of everything else.
 
 pub mod access_log;
 pub mod events;

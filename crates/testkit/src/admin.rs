@@ -48,7 +48,8 @@ impl Metrics {
         }
     }
 
-    /// The sum of all series of that name which have at least the labels of `selector`, as in `name{reason="x"}`. None there: 0.
+    /// The sum of all series of that name which have at least the labels of `selector`, as in `name{reason="x"}`. None
+    /// there: 0.
     pub fn sum(&self, selector: &str) -> f64 {
         let (name, labels) = split_series(selector);
         self.text

@@ -1,5 +1,5 @@
-//! What the emulated APIs of [`crate::docker`] and [`crate::consul`] have in common: one GET on each connection, read and answered by a thread
-//! that may block. It knows no API.
+//! What the emulated APIs of [`crate::docker`] and [`crate::consul`] have in common: one GET on each connection, read
+//! and answered by a thread that may block. It knows no API.
 
 use std::io::{self, Read, Write};
 use std::thread;

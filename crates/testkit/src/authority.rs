@@ -73,8 +73,8 @@ impl Authority {
         &self.root_file
     }
 
-    /// A certificate for `names`, DNS names, IP addresses and URIs joined by `+`. Files that exist already are not made again by callers:
-    /// they keep what this returned.
+    /// A certificate for `names`, DNS names, IP addresses and URIs joined by `+`. Files that exist already are not made
+    /// again by callers: they keep what this returned.
     pub fn issue(&self, names: &str, kind: KeyKind) -> Result<CertificateFiles, String> {
         let text = |error: rcgen::Error| error.to_string();
         let subjects: Vec<String> = names.split('+').map(str::to_owned).collect();

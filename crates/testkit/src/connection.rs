@@ -1,5 +1,5 @@
-//! One HTTP/1 connection of a test, from either side: raw bytes out, heads and bodies in. Reading is stricter than any client's,
-//! because what it reads is the proxy's own output.
+//! One HTTP/1 connection of a test, from either side: raw bytes out, heads and bodies in. Reading is stricter than any
+//! client's, because what it reads is the proxy's own output.
 
 use crate::head::Head;
 use std::io;

@@ -1,5 +1,5 @@
-//! The part of Consul's HTTP API that discovery asks, `/v1/health/service/…` with blocking queries. The test sets the instances; whoever waits is
-//! answered then.
+//! The part of Consul's HTTP API that discovery asks, `/v1/health/service/…` with blocking queries. The test sets the
+//! instances; whoever waits is answered then.
 
 use crate::api::{Asked, serve, write_whole};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! A small authoritative name server over UDP and TCP. It answers from a table that the test changes while it runs, and misbehaves where the
-//! test says so. It knows A, AAAA, CNAME and SRV; it is no resolver.
+//! A small authoritative name server over UDP and TCP. It answers from a table that the test changes while it runs, and
+//! misbehaves where the test says so. It knows A, AAAA, CNAME and SRV; it is no resolver.
 
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, SOA, SRV};

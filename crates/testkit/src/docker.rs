@@ -1,5 +1,5 @@
-//! Docker's API on a unix socket, as far as discovery asks: containers, one container, one network, the stream of events. The test puts containers
-//! in and takes them out; events are told as the engine tells them.
+//! Docker's API on a unix socket, as far as discovery asks: containers, one container, one network, the stream of
+//! events. The test puts containers in and takes them out; events are told as the engine tells them.
 
 use crate::api::{Asked, begin_chunks, serve, write_chunk, write_whole};
 use serde_json::{Value, json};

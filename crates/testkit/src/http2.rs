@@ -1,4 +1,5 @@
-//! Small pieces over the `h2` crate that scripted clients and upstreams share: sending under flow control, heads both ways.
+//! Small pieces over the `h2` crate that scripted clients and upstreams share: sending under flow control, heads both
+//! ways.
 
 use crate::head::Head;
 use bytes::Bytes;

@@ -1,5 +1,6 @@
-//! Exchanges that last for as long as a test changes the proxy around them: a tunnel, a stream that drips, a stream both ways over HTTP/2, a
-//! download that is read slowly. Every byte is checked by its place. Clients with short requests are in `load`.
+//! Exchanges that last for as long as a test changes the proxy around them: a tunnel, a stream that drips, a stream
+//! both ways over HTTP/2, a download that is read slowly. Every byte is checked by its place. Clients with short
+//! requests are in `load`.
 
 use crate::client::{Client, tls_socket};
 use crate::load::Goal;

@@ -1,7 +1,7 @@
-//! Clients on a thread of their own, for tests that change the proxy meanwhile. Each sends its next request when it has the last answer, or all
-//! together as a timetable says; looks at every byte of the answer, and counts what went wrong by what a user would have noticed. No latencies;
-//! those are the lab's.
-//! Exchanges that last for the whole test are in `lasting`.
+//! Clients on a thread of their own, for tests that change the proxy meanwhile. Each sends its next request when it has
+//! the last answer, or all together as a timetable says; looks at every byte of the answer, and counts what went wrong
+//! by what a user would have noticed. No latencies; those are the lab's. Exchanges that last for the whole test are in
+//! `lasting`.
 
 use crate::client::{Client, tls_socket};
 use crate::connection::End;
@@ -95,8 +95,8 @@ pub struct Tally {
     pub reset: u64,
     /// Closed within an answer, or on a fresh connection before one.
     pub cut: u64,
-    /// Closed before an answer began on a connection that had served others, or a stream that the proxy says it has not begun: clients repeat these
-    /// without telling their user, if the request allows it.
+    /// Closed before an answer began on a connection that had served others, or a stream that the proxy says it has not
+    /// begun: clients repeat these without telling their user, if the request allows it.
     pub sent_again: u64,
     /// No answer in time.
     pub late: u64,
@@ -143,8 +143,8 @@ struct LoadShared {
     timetable: Option<Timetable>,
 }
 
-/// When requests are due, whatever became of those before: an open loop. Those that find no free client when they are due are sent as soon as
-/// there is one, so a slow machine is late and leaves nothing out.
+/// When requests are due, whatever became of those before: an open loop. Those that find no free client when they are
+/// due are sent as soon as there is one, so a slow machine is late and leaves nothing out.
 struct Timetable {
     begin: Instant,
     per_second: u32,

@@ -1,5 +1,6 @@
-//! A real CA for tests: Debian's `pebble` and `pebble-challtestsrv`, started on free ports in a folder of their own, ended by their ids when the guard goes away.
-//! Where the programs are missing there is none, and the test says so. Pebble trusts nobody and is trusted by nobody: its root is made here.
+//! A real CA for tests: Debian's `pebble` and `pebble-challtestsrv`, started on free ports in a folder of their own,
+//! ended by their ids when the guard goes away. Where the programs are missing there is none, and the test says so.
+//! Pebble trusts nobody and is trusted by nobody: its root is made here.
 
 use crate::authority::{Authority, CertificateFiles, KeyKind};
 use crate::ports::{FORKING, Reservation};

@@ -1,6 +1,6 @@
 //! Free TCP ports: bound here first, and kept until the one who needs the port is about to bind it.
-//! They lie below the range from which the system takes ports for outgoing connections: between giving a port up and its being bound
-//! again, one of the many connections of a test run would otherwise take it now and then.
+//! They lie below the range from which the system takes ports for outgoing connections: between giving a port up and
+//! its being bound again, one of the many connections of a test run would otherwise take it now and then.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -25,8 +25,8 @@ pub struct Reservation {
     port: u16,
 }
 
-/// Held while a program is started and while a reservation ends. Between fork and exec a child has copies of all sockets, and a port that is
-/// given up at that moment stays taken for a little longer than its owner expects.
+/// Held while a program is started and while a reservation ends. Between fork and exec a child has copies of all
+/// sockets, and a port that is given up at that moment stays taken for a little longer than its owner expects.
 pub static FORKING: Mutex<()> = Mutex::new(());
 
 impl Drop for Reservation {
@@ -42,8 +42,8 @@ impl Reservation {
         Reservation::bind(false)
     }
 
-    /// A reservation that stays when somebody listens there who asks for `SO_REUSEPORT` as well ([`listen_beside`]). For processes that end and come
-    /// back: nobody else gets the port while they are away.
+    /// A reservation that stays when somebody listens there who asks for `SO_REUSEPORT` as well ([`listen_beside`]).
+    /// For processes that end and come back: nobody else gets the port while they are away.
     pub fn shared() -> io::Result<Reservation> {
         Reservation::bind(true)
     }
@@ -91,7 +91,8 @@ fn share(socket: &socket2::Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
-/// How many sockets of this machine listen on the port, whosever they are and on whatever address; `None` where the system has no `/proc/net`.
+/// How many sockets of this machine listen on the port, whosever they are and on whatever address; `None` where the
+/// system has no `/proc/net`.
 pub fn listening_sockets(port: u16) -> Option<usize> {
     const LISTEN: &str = "0A";
     let suffix = format!(":{port:04X}");

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const READY_WAIT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A child of ours cannot be given a descriptor by its number without unsafe code; a shell does it with its standard input, and becomes the program.
+/// A child of ours cannot be given a descriptor by its number without unsafe code; a shell does it with its standard
+/// input, and becomes the program.
 const ACTIVATE: &str = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$; export LISTEN_FDS LISTEN_PID; exec \"$@\"";
 
 /// How a program is started, beside its arguments.
@@ -26,7 +27,8 @@ pub struct Surroundings<'a> {
     pub environment: Vec<(&'a str, String)>,
     /// Handed over as systemd hands over the socket of a unit: descriptor 3, with LISTEN_FDS.
     pub listener: Option<&'a TcpListener>,
-    /// Whether the program may start others that outlive it: they are all in a process group of their own, and end with the guard.
+    /// Whether the program may start others that outlive it: they are all in a process group of their own, and end with
+    /// the guard.
     pub has_descendants: bool,
 }
 
@@ -79,7 +81,8 @@ impl Program {
         // It runs its own program now, with none of our sockets.
         drop(forking);
         if let (Some(mut pipe), Some(text)) = (child.stdin.take(), *stdin) {
-            // A program that does not want its input may close it; its own message says more than the broken pipe would.
+            // A program that does not want its input may close it; its own message says more than the broken pipe
+            // would.
             let _ = pipe.write_all(text);
         }
         let stdout = collect(child.stdout.take());

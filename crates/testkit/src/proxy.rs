@@ -1,4 +1,5 @@
-//! The proxy for tests written in Rust: a configuration with the placeholders of case files, started and ready, and changed while it runs.
+//! The proxy for tests written in Rust: a configuration with the placeholders of case files, started and ready, and
+//! changed while it runs.
 
 use crate::admin::{self, Metrics};
 use crate::case::Places;
@@ -24,8 +25,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts `binary` on a configuration, in which `{port}`, `{admin}`, `{cert:name}` and so on are filled in. It has to say
-    /// `admin "127.0.0.1:{admin}"` itself.
+    /// Starts `binary` on a configuration, in which `{port}`, `{admin}`, `{cert:name}` and so on are filled in. It has
+    /// to say `admin "127.0.0.1:{admin}"` itself.
     pub fn start(binary: &str, config: &str) -> Result<Proxy, String> {
         Proxy::start_in(Places::new()?, binary, config, &[], &Surroundings::default())
     }
@@ -96,7 +97,8 @@ impl Proxy {
         Ok(text)
     }
 
-    /// Writes the configuration, sends SIGHUP and waits for what comes of it. `Err` unless it was applied, or was the same as before.
+    /// Writes the configuration, sends SIGHUP and waits for what comes of it. `Err` unless it was applied, or was the
+    /// same as before.
     pub fn apply(&mut self, config: &str) -> Result<(), String> {
         let text = self.write(config)?;
         match self.reload(&admin_of(&text)?)?.as_str() {

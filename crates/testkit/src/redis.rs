@@ -1,5 +1,6 @@
-//! A real Redis for tests: Debian's `redis-server`, started on a free port in a folder of its own, and ended when the guard goes away. Where the program is
-//! missing there is none, and the test says so. What the storage makes of its answers is tested in `crates/storage`, which needs it with other options.
+//! A real Redis for tests: Debian's `redis-server`, started on a free port in a folder of its own, and ended when the
+//! guard goes away. Where the program is missing there is none, and the test says so. What the storage makes of its
+//! answers is tested in `crates/storage`, which needs it with other options.
 
 use crate::ports::Reservation;
 use std::io::{BufRead, BufReader};

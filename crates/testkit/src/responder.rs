@@ -1,5 +1,6 @@
-//! A CA with an OCSP responder for tests, both made of the program `openssl`, so that what is tested is what OpenSSL signs and not what we think of it.
-//! The responder's HTTP is ours, on loopback: OpenSSL's own listens everywhere, and never hangs or lies when asked to.
+//! A CA with an OCSP responder for tests, both made of the program `openssl`, so that what is tested is what OpenSSL
+//! signs and not what we think of it. The responder's HTTP is ours, on loopback: OpenSSL's own listens everywhere, and
+//! never hangs or lies when asked to.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,5 @@
-//! An upstream without a script: what it does with a request it always does with such a request. It counts: connections, requests, how many are
-//! open now.
-//! Scripted upstreams, which follow a case line by line, are in `case/`.
+//! An upstream without a script: what it does with a request it always does with such a request. It counts:
+//! connections, requests, how many are open now. Scripted upstreams, which follow a case line by line, are in `case/`.
 
 use crate::connection::{Connection, Socket};
 use crate::head::Head;
@@ -30,8 +29,8 @@ pub struct Behaviour {
     pub close: bool,
     /// Before each answer.
     pub delay: Option<Duration>,
-    /// Close a connection on which no further request comes for this long. The first may take as long as it likes, as with servers, which give
-    /// it much more: on a busy machine it comes late.
+    /// Close a connection on which no further request comes for this long. The first may take as long as it likes, as
+    /// with servers, which give it much more: on a busy machine it comes late.
     pub idle_close: Option<Duration>,
 }
 

@@ -41,7 +41,8 @@ pub enum Command {
         /// A server to forward to; may be given several times.
         #[arg(long, value_name = "SERVER", required = true)]
         to: Vec<String>,
-        /// Where metrics and health are served: an address, `unix:PATH` or `off`. By default 127.0.0.1:9180, or nowhere when that is taken.
+        /// Where metrics and health are served: an address, `unix:PATH` or `off`. By default 127.0.0.1:9180, or nowhere
+        /// when that is taken.
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
     },
@@ -59,7 +60,8 @@ pub enum Command {
         /// What answers where there is no file, as in `/index.html`.
         #[arg(long, value_name = "FILE")]
         fallback: Option<String>,
-        /// Where metrics and health are served: an address, `unix:PATH` or `off`. By default 127.0.0.1:9180, or nowhere when that is taken.
+        /// Where metrics and health are served: an address, `unix:PATH` or `off`. By default 127.0.0.1:9180, or nowhere
+        /// when that is taken.
         #[arg(long, value_name = "ADDRESS")]
         admin: Option<String>,
     },
@@ -78,9 +80,11 @@ pub enum Command {
         #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
     },
-    /// Say where a request would go, and why not elsewhere: `tidegate explain GET https://example.com/api`. Nothing is sent.
+    /// Say where a request would go, and why not elsewhere: `tidegate explain GET https://example.com/api`. Nothing is
+    /// sent.
     ///
-    /// Exit code 0 when a route answers, 1 for a fault in the configuration or the arguments, 2 when no site or route takes the request.
+    /// Exit code 0 when a route answers, 1 for a fault in the configuration or the arguments, 2 when no site or route
+    /// takes the request.
     Explain {
         /// The configuration; `-` reads standard input.
         #[arg(long, short, value_name = "FILE", default_value = DEFAULT_CONFIG)]
@@ -91,7 +95,8 @@ pub enum Command {
         /// `http[s]://host[:port][/path][?query]`
         #[arg(value_name = "URL", required_unless_present = "request")]
         url: Option<String>,
-        /// A header field of the request; may be given several times. `Host: name` asks for another host than that of the URL.
+        /// A header field of the request; may be given several times. `Host: name` asks for another host than that of
+        /// the URL.
         #[arg(long, short = 'H', value_name = "NAME: VALUE")]
         header: Vec<String>,
         /// The client's IP address, as `match client=` sees it. By default 127.0.0.1.
@@ -246,7 +251,8 @@ pub enum HashAlgorithm {
 /// How the running process is found and persuaded.
 #[derive(Args)]
 pub struct Reach {
-    /// The admin endpoint of the running process: `127.0.0.1:9180` or `unix:/path`. By default that of the configuration.
+    /// The admin endpoint of the running process: `127.0.0.1:9180` or `unix:/path`. By default that of the
+    /// configuration.
     #[arg(long, value_name = "ADDRESS")]
     pub admin: Option<String>,
     /// The file with the endpoint's token. By default `$TIDEGATE_ADMIN_TOKEN`, else `admin-token` in the state folder.

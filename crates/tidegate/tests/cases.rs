@@ -1,5 +1,6 @@
 //! Runs the end-to-end cases of `tests/cases` against the program, each with a result line of its own.
-//! `CASE=forwarding/ cargo test -p tidegate --test cases` runs those with that in their name. How they are written: tests/README.md.
+//! `CASE=forwarding/ cargo test -p tidegate --test cases` runs those with that in their name. How they are written:
+//! tests/README.md.
 
 use std::path::Path;
 

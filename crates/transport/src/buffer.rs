@@ -1,6 +1,6 @@
 //! Leased buffers: 20 KiB of head-room, 64 KiB for input, 48 KiB behind it; returned to the worker's stack on drop.
-//! The head-room lets a rewritten head, a chunk line or the first part of a split TLS record go in front of bytes that stay where they are.
-//! Nothing here waits; who reads into a buffer is in `sock`.
+//! The head-room lets a rewritten head, a chunk line or the first part of a split TLS record go in front of bytes that
+//! stay where they are. Nothing here waits; who reads into a buffer is in `sock`.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, Range};
@@ -118,7 +118,8 @@ impl Buf {
         self.end += data.len() as u32;
     }
 
-    /// Puts bytes in front. Data moves only when the head-room does not suffice; the caller answers for the total fitting in.
+    /// Puts bytes in front. Data moves only when the head-room does not suffice; the caller answers for the total
+    /// fitting in.
     #[inline]
     pub fn prepend(&mut self, data: &[u8]) {
         self.open_front(data.len()).copy_from_slice(data);

@@ -1,6 +1,6 @@
-//! Deadlines of a worker's sockets: a coarse wheel, because idle times need no precision and arming one must cost nothing.
-//! A deadline that moves later is left where it is and looked at again when its slot comes up, so a busy connection touches the wheel once a minute.
-//! Timers that need precision (connect, back-off) use `rt::sleep`.
+//! Deadlines of a worker's sockets: a coarse wheel, because idle times need no precision and arming one must cost
+//! nothing. A deadline that moves later is left where it is and looked at again when its slot comes up, so a busy
+//! connection touches the wheel once a minute. Timers that need precision (connect, back-off) use `rt::sleep`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,5 +1,6 @@
-//! The I/O traits that the `h2` crate speaks, over a stream: writes are gathered and sealed once per turn of the connection, so that many
-//! streams share a record and a send. Inbound bytes pass the frame accounting of `wire::h2_guard` before h2 sees them.
+//! The I/O traits that the `h2` crate speaks, over a stream: writes are gathered and sealed once per turn of the
+//! connection, so that many streams share a record and a send. Inbound bytes pass the frame accounting of
+//! `wire::h2_guard` before h2 sees them.
 
 use crate::buffer::{Buf, CAPACITY};
 use crate::sock::Sock;
@@ -105,8 +106,8 @@ impl<S: Sock> AsyncWrite for H2Io<S> {
         true
     }
 
-    /// Sends nothing yet. h2 flushes after every DATA frame; whoever drives the connection sends once it has nothing more to say, so
-    /// that the answers of many streams share a record and a system call.
+    /// Sends nothing yet. h2 flushes after every DATA frame; whoever drives the connection sends once it has nothing
+    /// more to say, so that the answers of many streams share a record and a system call.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -135,7 +136,8 @@ pub struct H2Output<S> {
 }
 
 impl<S: Sock> H2Output<S> {
-    /// Sends what was gathered: one seal, one send. To be called whenever the connection's own future has nothing more to do.
+    /// Sends what was gathered: one seal, one send. To be called whenever the connection's own future has nothing more
+    /// to do.
     pub fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut sending = self.sending.borrow_mut();
         loop {

@@ -62,8 +62,8 @@ pub fn thread_cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Has the kernel take this thread off a core as soon as a worker has something to do. For threads beside the workers: nobody without privileges
-/// gets the priority back.
+/// Has the kernel take this thread off a core as soon as a worker has something to do. For threads beside the workers:
+/// nobody without privileges gets the priority back.
 pub fn lower_priority_of_thread() {
     const NICE: i32 = 10;
     // Without it the work is done all the same.
@@ -74,8 +74,8 @@ pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
-/// Does what may block in a thread beside the workers, of which each worker has [`BESIDE_THREADS_MAX`]; beyond them it waits for one. What it
-/// began is done to its end, also when nobody waits for it any more. A panic there is one here.
+/// Does what may block in a thread beside the workers, of which each worker has [`BESIDE_THREADS_MAX`]; beyond them it
+/// waits for one. What it began is done to its end, also when nobody waits for it any more. A panic there is one here.
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
@@ -87,7 +87,8 @@ pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     }
 }
 
-/// Asks the system for the addresses of a name, in a thread of its own. It may take as long as the system's resolver likes.
+/// Asks the system for the addresses of a name, in a thread of its own. It may take as long as the system's resolver
+/// likes.
 pub async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut addresses: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
     addresses.dedup();

@@ -1,5 +1,5 @@
-//! What a socket driver provides. The interface is completion-shaped, so that an io_uring driver can take the place of `tokio_sock`
-//! without a change above: the driver hands out filled buffers and takes buffers to send.
+//! What a socket driver provides. The interface is completion-shaped, so that an io_uring driver can take the place of
+//! `tokio_sock` without a change above: the driver hands out filled buffers and takes buffers to send.
 
 use crate::buffer::Buf;
 use std::fs::File;
@@ -37,13 +37,15 @@ pub trait Sock: Sized + 'static {
     /// One piece of input in a leased buffer; empty is the end of the stream.
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>>;
 
-    /// Takes the buffer out of `pending` once the driver has all of it. It may queue; an error may come at the next call.
+    /// Takes the buffer out of `pending` once the driver has all of it. It may queue; an error may come at the next
+    /// call.
     fn poll_send(&self, cx: &mut Context<'_>, pending: &mut Option<Buf>) -> Poll<io::Result<()>>;
 
-    /// Has the kernel send bytes of a file, `length` at most from `offset`, without bringing them into this process. Zero: the file has ended.
-    /// What is in `before` goes out first, in one packet with them where they fit.
+    /// Has the kernel send bytes of a file, `length` at most from `offset`, without bringing them into this process.
+    /// Zero: the file has ended. What is in `before` goes out first, in one packet with them where they fit.
     ///
-    /// Errors: the socket's, and the file's. A file system that cannot do it is one; then nothing but `before` was sent.
+    /// Errors: the socket's, and the file's. A file system that cannot do it is one; then nothing but `before` was
+    /// sent.
     fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>>;
 
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self>>;
@@ -74,7 +76,8 @@ pub trait Sock: Sized + 'static {
     /// When it is between two requests, the wait for the next ends at this moment, or before where that was settled.
     fn end_idle_by(&self, at: Instant);
 
-    /// Ready once, one or two tenths of a second after it was first asked: tells a long wait from a short one at next to no cost.
+    /// Ready once, one or two tenths of a second after it was first asked: tells a long wait from a short one at next
+    /// to no cost.
     fn poll_patience(&self, cx: &mut Context<'_>) -> Poll<()>;
 
     fn local_ip(&self) -> Option<IpAddr>;

@@ -1,5 +1,6 @@
 //! A stream: a socket, the TLS session on it if there is one, and the bytes that were read too far.
-//! Reads hand out plaintext in leased buffers; a write becomes one TLS record where it fits and one send. Framing is above this.
+//! Reads hand out plaintext in leased buffers; a write becomes one TLS record where it fits and one send. Framing is
+//! above this.
 
 use crate::buffer::{Buf, CAPACITY};
 use crate::sock::{FilePart, Sock};
@@ -47,7 +48,8 @@ const WATCHED_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HandshakeStage {
     Underway,
-    /// The client has sent plaintext before its Finished: it may be a copy of what another has sent (RFC 8446 section 8). We may answer.
+    /// The client has sent plaintext before its Finished: it may be a copy of what another has sent (RFC 8446 section
+    /// 8). We may answer.
     Early,
     /// Also without TLS.
     Over,
@@ -95,7 +97,8 @@ impl<S: Sock> Stream<S> {
         self.tls.borrow().is_some()
     }
 
-    /// From here on the stream is TLS; `first` is the ciphertext that was read already. Call [`handshake`](Self::handshake) next.
+    /// From here on the stream is TLS; `first` is the ciphertext that was read already. Call
+    /// [`handshake`](Self::handshake) next.
     pub fn begin_tls_server(&self, config: &Arc<ServerConfig>, first: &[u8]) -> io::Result<()> {
         *self.tls.borrow_mut() = Some(TlsSession::server(config).map_err(io::Error::other)?);
         self.handshake_stage.set(HandshakeStage::Underway);
@@ -115,15 +118,16 @@ impl<S: Sock> Stream<S> {
         Ok(())
     }
 
-    /// After a fatal alert: what still comes is bytes that nobody reads, for a [`close`](Self::close) that waits for them.
+    /// After a fatal alert: what still comes is bytes that nobody reads, for a [`close`](Self::close) that waits for
+    /// them.
     pub fn abandon_tls(&self) {
         *self.tls.borrow_mut() = None;
         self.unfinished_record.borrow_mut().clear();
         self.unseen_ciphertext.set(false);
     }
 
-    /// Drives the handshake to its end, or until a client's early data is there, see [`is_early`](Self::is_early). What the server sends last
-    /// (session tickets) waits for the first answer, to go with it.
+    /// Drives the handshake to its end, or until a client's early data is there, see [`is_early`](Self::is_early). What
+    /// the server sends last (session tickets) waits for the first answer, to go with it.
     ///
     /// Errors: `TimedOut`, `UnexpectedEof`, and `InvalidData` with the TLS fault.
     pub async fn handshake(&self) -> io::Result<TlsFacts> {
@@ -142,13 +146,15 @@ impl<S: Sock> Stream<S> {
         }
     }
 
-    /// Whether what was read so far came before the client's Finished, so that it may be a copy of what another has sent. Reading on ends it.
+    /// Whether what was read so far came before the client's Finished, so that it may be a copy of what another has
+    /// sent. Reading on ends it.
     #[inline]
     pub fn is_early(&self) -> bool {
         self.handshake_stage.get() == HandshakeStage::Early
     }
 
-    /// Reads until the handshake is over. What comes with it is kept and read next; the configuration bounds how much that can be.
+    /// Reads until the handshake is over. What comes with it is kept and read next; the configuration bounds how much
+    /// that can be.
     pub async fn finish_handshake(&self) -> io::Result<()> {
         while self.is_early() {
             let data = poll_fn(|cx| self.poll_handshake_step(cx)).await?;
@@ -344,7 +350,8 @@ impl<S: Sock> Stream<S> {
         }
     }
 
-    /// Sends bytes of a file as [`Sock::poll_send_file`] does, behind a write that nobody has begun. Only without TLS, which has to see them.
+    /// Sends bytes of a file as [`Sock::poll_send_file`] does, behind a write that nobody has begun. Only without TLS,
+    /// which has to see them.
     pub fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>> {
         debug_assert!(!self.is_tls(), "what the kernel sends is not encrypted");
         let sent = ready!(self.sock.poll_send_file(cx, before, part))?;
@@ -396,13 +403,14 @@ impl<S: Sock> Stream<S> {
         Ok(pending)
     }
 
-    /// Whether another request may go out on this connection: nothing is left over, and the peer has not ended its side.
+    /// Whether another request may go out on this connection: nothing is left over, and the peer has not ended its
+    /// side.
     pub fn is_clean(&self) -> bool {
         !self.ended.get() && self.unread.borrow().is_empty() && self.unfinished_record.borrow().is_empty()
     }
 
-    /// While an answer is awaited: ready when the client ended its side or is gone. Input that comes (a pipelined request) is kept up to a
-    /// bound, and watching ends there, so that a client cannot make us buffer without end.
+    /// While an answer is awaited: ready when the client ended its side or is gone. Input that comes (a pipelined
+    /// request) is kept up to a bound, and watching ends there, so that a client cannot make us buffer without end.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<Gone> {
         loop {
             if self.unread.borrow().len() > WATCHED_BYTES_MAX {
@@ -421,7 +429,8 @@ impl<S: Sock> Stream<S> {
     }
 }
 
-/// A write on its way. A type of its own and not an `async fn`, because futures that await it are copied with it inside.
+/// A write on its way. A type of its own and not an `async fn`, because futures that await it are copied with it
+/// inside.
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Write<'s, S> {
     stream: &'s Stream<S>,

@@ -1,5 +1,5 @@
-//! Streams over sockets made of memory that hand out any number of bytes at a time: TLS both ways, ends, and input that never becomes
-//! a message.
+//! Streams over sockets made of memory that hand out any number of bytes at a time: TLS both ways, ends, and input that
+//! never becomes a message.
 
 use crate::buffer::Buf;
 use crate::sock::{FilePart, ReadLimit, Sock};

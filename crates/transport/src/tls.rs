@@ -1,5 +1,5 @@
-//! One TLS session driven through rustls' unbuffered interface: ciphertext in, plaintext and ciphertext out, no sockets.
-//! It owns no record layer of its own: key updates, alerts and AEAD limits stay with rustls.
+//! One TLS session driven through rustls' unbuffered interface: ciphertext in, plaintext and ciphertext out, no
+//! sockets. It owns no record layer of its own: key updates, alerts and AEAD limits stay with rustls.
 
 use crate::buffer::Buf;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -32,8 +32,8 @@ impl TlsSession {
         Ok(TlsSession::Client(Box::new(UnbufferedClientConnection::new(config.clone(), name)?)))
     }
 
-    /// Decrypts `incoming`; appends plaintext to `plain` and what must be sent (handshake, alerts, key updates) to `out`.
-    /// Plaintext that comes while the handshake goes on is a client's early data (RFC 8446 section 2.3).
+    /// Decrypts `incoming`; appends plaintext to `plain` and what must be sent (handshake, alerts, key updates) to
+    /// `out`. Plaintext that comes while the handshake goes on is a client's early data (RFC 8446 section 2.3).
     ///
     /// On an error `out` holds the alert that tells the peer why.
     pub fn receive(&mut self, incoming: &mut [u8], plain: &mut Buf, out: &mut Buf) -> Result<Received, rustls::Error> {
@@ -89,7 +89,8 @@ impl TlsSession {
         }
     }
 
-    /// The chain that the peer has shown; of a client that was not asked, or showed none, it is empty. A resumed session has that of its first handshake.
+    /// The chain that the peer has shown; of a client that was not asked, or showed none, it is empty. A resumed
+    /// session has that of its first handshake.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         let shown = match self {
             TlsSession::Server(session) => session.peer_certificates(),
@@ -150,7 +151,8 @@ fn receive<Data>(
         let state = match state {
             Ok(state) => state,
             Err(error) if failure.is_none() => {
-                // More turns hand out the alert that rustls has queued for the peer. The input stays: rustls remembers places in it.
+                // More turns hand out the alert that rustls has queued for the peer. The input stays: rustls remembers
+                // places in it.
                 failure = Some(error);
                 consumed += discard;
                 continue;
@@ -198,7 +200,8 @@ fn receive<Data>(
     }
 }
 
-/// Appends what has come; the bytes of input that are done with besides. How much may come in all is bounded by the configuration.
+/// Appends what has come; the bytes of input that are done with besides. How much may come in all is bounded by the
+/// configuration.
 fn take_early_data(mut early: ReadEarlyData<'_, '_, ServerConnectionData>, plain: &mut Buf) -> Result<usize, rustls::Error> {
     let mut discard = 0;
     while let Some(record) = early.next_record() {
@@ -222,8 +225,8 @@ enum Outgoing<'a> {
     Close,
 }
 
-/// rustls is shown the unfinished input again, for it remembers places in it: without, a client that sends half of a handshake message and has
-/// us answer would make it look behind the end.
+/// rustls is shown the unfinished input again, for it remembers places in it: without, a client that sends half of a
+/// handshake message and has us answer would make it look behind the end.
 fn send<Data>(
     session: &mut UnbufferedConnectionCommon<Data>,
     process: impl for<'c, 'i> Fn(&'c mut UnbufferedConnectionCommon<Data>, &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Data>,

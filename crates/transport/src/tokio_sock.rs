@@ -166,8 +166,8 @@ impl Sock for TokioSock {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
             socket.set_nonblocking(true)?;
             match socket.connect(&address) {
-                // A connected stream is read, written and waited for by the same calls in both families, so that the type of TCP serves for both and
-                // nothing on the way of a byte asks which it is.
+                // A connected stream is read, written and waited for by the same calls in both families, so that the
+                // type of TCP serves for both and nothing on the way of a byte asks which it is.
                 Ok(()) => return Ok(TokioSock::new(TcpStream::from_std(socket.into())?)),
                 // Unlike TCP a unix socket has no state of being connected later (connect(2)).
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -275,8 +275,8 @@ pub fn bind(address: SocketAddr, options: ListenOptions) -> io::Result<std::net:
     Ok(socket.into())
 }
 
-/// Whether [`bind`] would succeed now. Nothing listens meanwhile: a socket that listens gets its part of the connections of those that it
-/// shares the address with, and closing it resets them.
+/// Whether [`bind`] would succeed now. Nothing listens meanwhile: a socket that listens gets its part of the
+/// connections of those that it shares the address with, and closing it resets them.
 pub fn probe(address: SocketAddr, options: ListenOptions) -> io::Result<()> {
     bind_only(address, options).map(drop)
 }
@@ -309,8 +309,9 @@ impl TokioListener {
         Ok(TokioListener { listener: TcpListener::from_std(listener)? })
     }
 
-    /// A connection that waits now, by the kernel's word alone: the runtime's may be a moment old, and it says nothing once a task has had its
-    /// share. `None` when the queue is empty. For a socket that is about to be closed, which would reset what is left in it.
+    /// A connection that waits now, by the kernel's word alone: the runtime's may be a moment old, and it says nothing
+    /// once a task has had its share. `None` when the queue is empty. For a socket that is about to be closed, which
+    /// would reset what is left in it.
     pub fn accept_now(&self) -> io::Result<Option<(TokioSock, SocketAddr)>> {
         use rustix::net::{SocketFlags, acceptfrom_with};
         match acceptfrom_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {

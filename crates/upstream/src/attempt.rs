@@ -1,5 +1,5 @@
-//! A request that is all there, sent to one server until its answer begins: for `hedge`, which asks two, and for `mirror`, which asks on the side. A
-//! request whose body is still on its way goes another way, in `proxy::forward`.
+//! A request that is all there, sent to one server until its answer begins: for `hedge`, which asks two, and for
+//! `mirror`, which asks on the side. A request whose body is still on its way goes another way, in `proxy::forward`.
 
 use crate::call::{Call, SendFault, Start};
 use crate::connect::{self, Need, Opener};

@@ -1,5 +1,5 @@
-//! Which server of a pool gets a request, and its place there. The choice among servers is made in `balancing`; what is known of each is in
-//! `health`. Who waits for a place, and for how long, is the caller's.
+//! Which server of a pool gets a request, and its place there. The choice among servers is made in `balancing`; what is
+//! known of each is in `health`. Who waits for a place, and for how long, is the caller's.
 
 use crate::fault::UpstreamFault;
 use crate::health::Probing;
@@ -22,8 +22,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The server that the request was at, whose connection failed and not it. One that gave its place up, since it was sent to two, gets one if
-    /// there is one.
+    /// The server that the request was at, whose connection failed and not it. One that gave its place up, since it was
+    /// sent to two, gets one if there is one.
     pub fn again<S: Sock>(pool: &WorkerPool<S>, position: usize, room: Option<Room>) -> Choice {
         let bounds = &pool.compiled.model.bounds;
         let enter = || pool.compiled.shared.enter(&pool.servers[position].shared, bounds);
@@ -65,7 +65,8 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
             return Ok(choice);
         }
     }
-    // Whatever is open was full when it was looked at. Looking again would see a place that became free meanwhile, and refuse for want of servers.
+    // Whatever is open was full when it was looked at. Looking again would see a place that became free meanwhile, and
+    // refuse for want of servers.
     let is_open = |(position, server): (usize, &Rc<Server<S>>)| {
         !tried.contains(&position) && server.shared.health.tier(now) != Standing::Closed
     };

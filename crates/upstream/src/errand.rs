@@ -1,5 +1,6 @@
-//! Choose a server, try it, judge what came of it, and try again where that is safe: the one loop for requests, for their copies and for connections
-//! that are passed on. What an attempt does is the errand's; the decisions are those of `choose`, `verdict` and `retry`.
+//! Choose a server, try it, judge what came of it, and try again where that is safe: the one loop for requests, for
+//! their copies and for connections that are passed on. What an attempt does is the errand's; the decisions are those
+//! of `choose`, `verdict` and `retry`.
 
 use crate::choose::{Choice, NoChoice, unserved};
 use crate::fault::UpstreamFault;
@@ -20,7 +21,8 @@ pub trait Errand<S: Sock> {
     /// A server that was not tried, without waiting.
     fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice>;
 
-    /// All that could serve have as many requests as they may: waits for a place, if the errand does. The pool may be a newer one afterwards.
+    /// All that could serve have as many requests as they may: waits for a place, if the errand does. The pool may be a
+    /// newer one afterwards.
     fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> impl Future<Output = Result<Choice, Self::Failure>>;
 
     /// One attempt. A failure has been noted by [`Trial::note`].

@@ -31,8 +31,8 @@ impl UpstreamFault {
     }
 }
 
-/// What an I/O error before the end of the answer's head means. The clock is that of the first byte to the end of the head: an upstream
-/// that drips it is as late as one that is silent.
+/// What an I/O error before the end of the answer's head means. The clock is that of the first byte to the end of the
+/// head: an upstream that drips it is as late as one that is silent.
 pub fn upstream_read_error(error: &io::Error) -> UpstreamError {
     match error.kind() {
         io::ErrorKind::TimedOut => UpstreamError::FirstByteTimeout,

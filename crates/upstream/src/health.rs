@@ -1,5 +1,6 @@
-//! What all workers know of a server: whether it may get requests, and why not. One word, exchanged as a whole when something happens to it (a check,
-//! a failure, a command), and read with one load per choice. Which server is chosen is decided in `balancing`; what counts as a failure, in `verdict`.
+//! What all workers know of a server: whether it may get requests, and why not. One word, exchanged as a whole when
+//! something happens to it (a check, a failure, a command), and read with one load per choice. Which server is chosen
+//! is decided in `balancing`; what counts as a failure, in `verdict`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ pub enum Checked {
     Down,
 }
 
-/// What a request may take to find out. One whose body comes slowly, or never ends, must not keep a server out for as long.
+/// What a request may take to find out. One whose body comes slowly, or never ends, must not keep a server out for as
+/// long.
 const PROBE_MOST: Duration = Duration::from_secs(10);
 
 /// All that decides about a server.
@@ -89,8 +91,9 @@ const fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Beside `DRAINED` and `LEAVING` two bits for each of what checks and requests say, one for a probe, and the times. All of it is 0 for a server that
-/// nothing is said of, and only `UP` is set for one whose checks are well: the common case is one load and one compare.
+/// Beside `DRAINED` and `LEAVING` two bits for each of what checks and requests say, one for a probe, and the times.
+/// All of it is 0 for a server that nothing is said of, and only `UP` is set for one whose checks are well: the common
+/// case is one load and one compare.
 const DRAINED: u64 = 1;
 const LEAVING: u64 = 1 << 1;
 const UP: u64 = 1 << 2;
@@ -270,8 +273,8 @@ impl Health {
         share
     }
 
-    /// A request is going to a server whose time out is over: [`Probing::This`] for the one that may find out. It must end with [`Health::come_back`],
-    /// a failure, or [`Health::found_nothing_out`].
+    /// A request is going to a server whose time out is over: [`Probing::This`] for the one that may find out. It must
+    /// end with [`Health::come_back`], a failure, or [`Health::found_nothing_out`].
     pub fn begin_probe(&self, now: Instant) -> Probing {
         let elapsed = self.elapsed(now);
         let begin = |state: State| {
@@ -389,7 +392,8 @@ impl Health {
         let _ = self.change(|state| Some(State { is_leaving, ..state }));
     }
 
-    /// What health checks say. A server that comes up begins slowly, where that is asked for; if it was out because it was down, it is known to be well.
+    /// What health checks say. A server that comes up begins slowly, where that is asked for; if it was out because it
+    /// was down, it is known to be well.
     pub fn set_checked(&self, checked: Checked, now: Instant) {
         let comes_up = |before: Checked| before == Checked::Down && matches!(checked, Checked::Unasked | Checked::Up);
         let before = self.change(|state| {
@@ -436,7 +440,8 @@ impl Health {
         State::of(self.word.load(Ordering::Acquire))
     }
 
-    /// Exchanges the state for what `make` makes of it, and says what it was; where it makes nothing of it, what it is, as an error.
+    /// Exchanges the state for what `make` makes of it, and says what it was; where it makes nothing of it, what it is,
+    /// as an error.
     fn change(&self, make: impl Fn(State) -> Option<State>) -> Result<State, State> {
         let make = |word: u64| make(State::of(word)).map(State::word);
         let changed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, make);

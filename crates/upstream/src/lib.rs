@@ -1,6 +1,6 @@
-//! The way to an upstream: pools of servers, which server gets a request, its connection, and what becomes of a server by how it does.
-//! No route, no site, no client: who asks brings what is known of its request, and gets a server, a connection and a verdict.
-//! Read `errand` first, then `choose`, `connect`, `call`, `verdict` and `retry`.
+//! The way to an upstream: pools of servers, which server gets a request, its connection, and what becomes of a server
+//! by how it does. No route, no site, no client: who asks brings what is known of its request, and gets a server, a
+//! connection and a verdict. Read `errand` first, then `choose`, `connect`, `call`, `verdict` and `retry`.
 
 pub mod attempt;
 pub mod call;

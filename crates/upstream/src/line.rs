@@ -1,5 +1,6 @@
-//! A line of requests that wait for something scarce, in the order of their arrival, over all workers: for a connection under `max-connections`, or
-//! for a place under `max-requests`. Who frees one calls the next. Nobody takes the lock who neither waits nor frees while others wait.
+//! A line of requests that wait for something scarce, in the order of their arrival, over all workers: for a connection
+//! under `max-connections`, or for a place under `max-requests`. Who frees one calls the next. Nobody takes the lock
+//! who neither waits nor frees while others wait.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -64,7 +65,8 @@ impl Line {
         Some(Turn { line: self, number })
     }
 
-    /// Something is free: the first that was not called yet is called. It keeps its place until it leaves, so that nobody passes it meanwhile.
+    /// Something is free: the first that was not called yet is called. It keeps its place until it leaves, so that
+    /// nobody passes it meanwhile.
     pub fn call_next(&self) {
         if !self.is_empty() {
             self.call(&mut self.lock(), |_| true);

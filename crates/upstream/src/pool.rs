@@ -1,5 +1,6 @@
-//! A pool as one worker has it: its servers with their open connections, the last used first, and what was learnt about how long a
-//! server keeps an idle connection. Which server to take is decided in `balancing`; how a connection is opened, in `connect`.
+//! A pool as one worker has it: its servers with their open connections, the last used first, and what was learnt about
+//! how long a server keeps an idle connection. Which server to take is decided in `balancing`; how a connection is
+//! opened, in `connect`.
 
 use crate::compiled::{CompiledPool, CompiledServer, UpstreamTlsConfigs};
 use crate::connect::h2::H2Connections;
@@ -32,7 +33,8 @@ pub struct WorkerPool<S: Sock> {
     pub copies: Rc<CopyPlaces>,
 }
 
-/// Copies of requests that are made for a pool. Two bounds of the same size: bodies that arrive slowly must not keep out what could be sent at once.
+/// Copies of requests that are made for a pool. Two bounds of the same size: bodies that arrive slowly must not keep
+/// out what could be sent at once.
 #[derive(Debug, Default)]
 pub struct CopyPlaces {
     /// Whose body is not whole yet.
@@ -50,8 +52,9 @@ pub struct Of<'w> {
 }
 
 impl<S: Sock> WorkerPool<S> {
-    /// `before` is the pool of the same name in the snapshot before. Servers that stay keep their connections and what was learnt about them;
-    /// of those that left the idle connections are closed, and the others end with the requests on them.
+    /// `before` is the pool of the same name in the snapshot before. Servers that stay keep their connections and what
+    /// was learnt about them; of those that left the idle connections are closed, and the others end with the requests
+    /// on them.
     pub fn new(compiled: Arc<CompiledPool>, before: Option<&WorkerPool<S>>, of: Of<'_>) -> WorkerPool<S> {
         let name = &compiled.name.0;
         let metrics = before.map_or_else(|| of.registry.pool(of.worker, name), |before| before.metrics.clone());
@@ -77,7 +80,8 @@ impl<S: Sock> WorkerPool<S> {
                     return fresh;
                 };
                 known.take_terms(server, &compiled);
-                // Connections are made to any of a server's addresses: when one of them is gone, so may be what they lead to.
+                // Connections are made to any of a server's addresses: when one of them is gone, so may be what they
+                // lead to.
                 if terms_before.addresses.iter().any(|address| !server.addresses.contains(address)) {
                     known.let_connections_go();
                 }
@@ -191,7 +195,8 @@ fn is_same((before, pool_before): (&CompiledServer, &CompiledPool), (now, pool):
         && pool_before.model.send_proxy_protocol == pool.model.send_proxy_protocol
 }
 
-/// The same trust, and the same sessions to resume: a renewed CA file makes other configurations under the same settings.
+/// The same trust, and the same sessions to resume: a renewed CA file makes other configurations under the same
+/// settings.
 fn same_tls(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTlsConfigs>) -> bool {
     match (before, now) {
         (None, None) => true,
@@ -328,8 +333,8 @@ impl<S: Sock> Server<S> {
         }
     }
 
-    /// An idle connection that is believed to be alive. `certain` asks the kernel: for requests that must not be sent twice. `client` is whose it
-    /// must be, where connections are not shared by clients.
+    /// An idle connection that is believed to be alive. `certain` asks the kernel: for requests that must not be sent
+    /// twice. `client` is whose it must be, where connections are not shared by clients.
     pub fn take_idle(
         &self,
         now: Instant,
@@ -364,8 +369,8 @@ impl<S: Sock> Server<S> {
         None
     }
 
-    /// Keeps a connection for the next request, unless it has served long enough, or the next in line for one lives in another worker: then it is
-    /// closed, to make room.
+    /// Keeps a connection for the next request, unless it has served long enough, or the next in line for one lives in
+    /// another worker: then it is closed, to make room.
     pub fn put_idle(&self, mut connection: H1Connection<S>, now: Instant) {
         if let Some(age) = connection.idle_before {
             self.learn_reused_after(age);
@@ -439,7 +444,8 @@ impl<S: Sock> Server<S> {
         }
     }
 
-    /// Closes what has been idle for too long or is too old, what the server or its only client has closed, and what another worker waits for.
+    /// Closes what has been idle for too long or is too old, what the server or its only client has closed, and what
+    /// another worker waits for.
     fn sweep(&self, now: Instant, metrics: &PoolMetrics) {
         let wanted = self.is_wanted_elsewhere();
         let mut idle = self.idle.borrow_mut();

@@ -1,4 +1,5 @@
-//! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an outage is multiplied.
+//! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an
+//! outage is multiplied.
 
 use crate::fault::{Reach, UpstreamFault};
 use crate::pool::{Server, WorkerPool};
@@ -26,7 +27,8 @@ pub enum Was {
 }
 
 impl Was {
-    /// A kept connection ended under the request: the server closed it a moment before, as it may (RFC 9112 section 9.5), and did nothing wrong.
+    /// A kept connection ended under the request: the server closed it a moment before, as it may (RFC 9112 section
+    /// 9.5), and did nothing wrong.
     pub fn is_race(self, fault: UpstreamFault) -> bool {
         let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
         match self {
@@ -138,8 +140,8 @@ pub enum NextTry {
     Another,
 }
 
-/// Whether an attempt may be given up for another server's: one that is not believed to be down, has a place, and has not been tried. A slow or
-/// unhappy answer is better than none.
+/// Whether an attempt may be given up for another server's: one that is not believed to be down, has a place, and has
+/// not been tried. A slow or unhappy answer is better than none.
 pub fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
     let now = rt::now();
     untried(pool, tried).any(|server| matches!(server.standing(now), Standing::Serving | Standing::Unknown))

@@ -1,5 +1,6 @@
-//! What becomes of a server by how it does with requests: counted, remembered by how fast it was, left alone for a while when it fails, taken
-//! back when it does well. Which failures there are is in `fault`; how long a server is out, in `balancing::outlier`.
+//! What becomes of a server by how it does with requests: counted, remembered by how fast it was, left alone for a
+//! while when it fails, taken back when it does well. Which failures there are is in `fault`; how long a server is out,
+//! in `balancing::outlier`.
 
 use crate::choose::Choice;
 use crate::fault::UpstreamFault;
@@ -19,7 +20,8 @@ use tidegate_transport::{Sock, rt};
 const BACK_OFF: Duration = Duration::from_secs(1);
 /// The longest pause that a server can ask for with `Retry-After`.
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
-/// How many times as long as another server's answer took a server is silent before that counts as a failure of its own.
+/// How many times as long as another server's answer took a server is silent before that counts as a failure of its
+/// own.
 const HANGS_FACTOR: u32 = 4;
 /// Servers that leave and return, which a process logs per second.
 static CHANGES: EventGate = EventGate::new(20);
@@ -38,7 +40,8 @@ pub struct Trial<S: Sock> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SoFar {
     Nothing,
-    /// The answer began well. Only its end says that the server has not failed, since one that cuts every answer begins them all.
+    /// The answer began well. Only its end says that the server has not failed, since one that cuts every answer begins
+    /// them all.
     Began,
     Failed,
 }
@@ -107,8 +110,8 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// A connection that is passed on has been taken, so long after it was asked for. That is all that is known of such a server, and it is known
-    /// now: what follows may take days.
+    /// A connection that is passed on has been taken, so long after it was asked for. That is all that is known of such
+    /// a server, and it is known now: what follows may take days.
     pub fn connected(&self, waited: Duration) {
         self.answered(200, waited, None);
         if self.so_far.replace(SoFar::Nothing) == SoFar::Began {
@@ -124,8 +127,8 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// The server asked not to be asked for a while. Not granted when too many others are out already: a pool that is overloaded as a whole would leave
-    /// all its requests to its last servers.
+    /// The server asked not to be asked for a while. Not granted when too many others are out already: a pool that is
+    /// overloaded as a whole would leave all its requests to its last servers.
     fn pause(&self, pause: Duration) {
         let (health, now) = (&self.server().shared.health, rt::now());
         let (servers, own) = (&self.pool.servers, self.position);
@@ -174,9 +177,9 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// The server was asked first, and the one that was asked after it has answered. `silent` is how long it had said nothing by then, `other` what the
-    /// other took. A server that hangs would never fail otherwise, since no request waits for its end; one that is only a little slower has done
-    /// nothing wrong.
+    /// The server was asked first, and the one that was asked after it has answered. `silent` is how long it had said
+    /// nothing by then, `other` what the other took. A server that hangs would never fail otherwise, since no request
+    /// waits for its end; one that is only a little slower has done nothing wrong.
     pub fn overtaken(&self, silent: Duration, other: Duration) {
         if silent >= other.saturating_mul(HANGS_FACTOR) {
             self.failed();
@@ -191,7 +194,8 @@ impl<S: Sock> Trial<S> {
         let health = &server.shared.health;
         let count = health.failed();
         let was_probe = self.finds_out.take();
-        // Who was out for its failures and fails again goes at once, and for longer; who only could not be reached a moment ago has its row of failures.
+        // Who was out for its failures and fails again goes at once, and for longer; who only could not be reached a
+        // moment ago has its row of failures.
         if count < outlier.failures && !(was_probe && health.is_ejected()) {
             if was_probe {
                 health.found_nothing_out();

@@ -1,5 +1,5 @@
-//! Prints the nanoseconds per request head for typical clients: `cargo run --release -p tidegate-wire --example head_bench`.
-//! A quick look while changing the parser; the figures that count come from the whole proxy under load.
+//! Prints the nanoseconds per request head for typical clients: `cargo run --release -p tidegate-wire --example
+//! head_bench`. A quick look while changing the parser; the figures that count come from the whole proxy under load.
 
 use std::hint::black_box;
 use std::time::Instant;

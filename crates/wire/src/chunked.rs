@@ -16,8 +16,8 @@ use crate::scan::is_token;
 
 /// Digits of a chunk size, leading zeros included: 60 bits, so that no sum of lengths can overflow.
 pub const CHUNK_SIZE_DIGITS_MAX: u8 = 15;
-/// Extension bytes of a whole message. Nobody uses extensions; without a bound, one-byte chunks with long ones would cost us
-/// much work for little data.
+/// Extension bytes of a whole message. Nobody uses extensions; without a bound, one-byte chunks with long ones would
+/// cost us much work for little data.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4 << 10;
 /// The trailer section, its empty line included.
 pub const TRAILER_BYTES_MAX: usize = 8 << 10;
@@ -72,8 +72,9 @@ impl ChunkedDecoder {
         ChunkedDecoder::default()
     }
 
-    /// Decodes as much as there is. The payload is moved together within `data`: its first piece stays where it is, later ones
-    /// follow it directly. Bytes from `consumed` on are untouched; less than everything is consumed only at the body's end.
+    /// Decodes as much as there is. The payload is moved together within `data`: its first piece stays where it is,
+    /// later ones follow it directly. Bytes from `consumed` on are untouched; less than everything is consumed only at
+    /// the body's end.
     pub fn decode_in_place(&mut self, data: &mut [u8]) -> Result<Decoded, BodyError> {
         let mut payload = 0..0;
         let mut at = 0;
@@ -111,8 +112,8 @@ impl ChunkedDecoder {
         if self.is_finished() { self.trailers.take() } else { None }
     }
 
-    /// One byte outside of data and trailers; says how much of the input it took, which is nothing when the byte belongs to
-    /// the next state.
+    /// One byte outside of data and trailers; says how much of the input it took, which is nothing when the byte
+    /// belongs to the next state.
     #[inline]
     fn handle_framing_byte(&mut self, byte: u8) -> Result<usize, BodyError> {
         self.state = match (self.state, byte) {
@@ -206,8 +207,8 @@ impl ChunkedDecoder {
     }
 }
 
-/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended. Done here for
-/// chunked bodies; trailers that came over HTTP/2 need it as well.
+/// Removes what may not come after the body, because it would be acted on too late or by someone else than intended.
+/// Done here for chunked bodies; trailers that came over HTTP/2 need it as well.
 pub fn drop_unsafe_trailers(trailers: &mut Fields) {
     for id in [
         HeaderId::Connection,

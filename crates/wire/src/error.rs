@@ -1,5 +1,5 @@
-//! Why a message was refused: one variant per rule, each with the status, the code for logs and metrics, and the setting it comes from.
-//! The rules themselves are in `http1`, `authority`, `path` and `chunked`.
+//! Why a message was refused: one variant per rule, each with the status, the code for logs and metrics, and the
+//! setting it comes from. The rules themselves are in `http1`, `authority`, `path` and `chunked`.
 
 use std::fmt;
 

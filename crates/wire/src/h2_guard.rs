@@ -1,9 +1,10 @@
-//! Counts the frames a client sends on an HTTP/2 connection, beneath the library that speaks the protocol, and says when they are an attack.
-//! It reads frame headers only (RFC 9113 section 4.1); whether frames are valid is the library's business.
+//! Counts the frames a client sends on an HTTP/2 connection, beneath the library that speaks the protocol, and says
+//! when they are an attack. It reads frame headers only (RFC 9113 section 4.1); whether frames are valid is the
+//! library's business.
 //!
-//! Every kind of frame that costs us work without being a request has a budget: a burst, a refill per second, and a credit for
-//! useful work. Frames with data in them are useful work and are never counted, however small: event streams and gRPC send
-//! one small frame after the other for hours.
+//! Every kind of frame that costs us work without being a request has a budget: a burst, a refill per second, and a
+//! credit for useful work. Frames with data in them are useful work and are never counted, however small: event streams
+//! and gRPC send one small frame after the other for hours.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,28 +12,31 @@ use std::time::Instant;
 /// What a client opens an HTTP/2 connection with (RFC 9113 section 3.4). The guard is fed with what follows it.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// CONTINUATION frames behind one HEADERS. A 64 KiB head fits into 4 frames of the smallest allowed maximum size; the attack
-/// (CVE-2024-27316) never ends the block.
+/// CONTINUATION frames behind one HEADERS. A 64 KiB head fits into 4 frames of the smallest allowed maximum size; the
+/// attack (CVE-2024-27316) never ends the block.
 pub const CONTINUATIONS_MAX: u32 = 32;
 
-/// Each answer is a 17-byte frame. gRPC clients measure the delay with one ping per round trip while data comes in, which
-/// [`H2Guard::note_sent`] pays for; keep-alive needs one in ten seconds.
+/// Each answer is a 17-byte frame. gRPC clients measure the delay with one ping per round trip while data comes in,
+/// which [`H2Guard::note_sent`] pays for; keep-alive needs one in ten seconds.
 const PING: Budget = Budget { flood: Flood::Ping, burst: 1000, per_second: 100 };
 /// Clients send one at the start, one acknowledgement of ours, and hardly ever another.
 const SETTINGS: Budget = Budget { flood: Flood::Settings, burst: 50, per_second: 5 };
-/// Counted in quarters: one reset costs four, each new stream pays one back. A client that cancels up to a quarter of its requests,
-/// as browsers and hedging gRPC clients do, is never stopped; one that cancels all of them (CVE-2023-44487) after some 270.
+/// Counted in quarters: one reset costs four, each new stream pays one back. A client that cancels up to a quarter of
+/// its requests, as browsers and hedging gRPC clients do, is never stopped; one that cancels all of them
+/// (CVE-2023-44487) after some 270.
 const RESET: Budget = Budget { flood: Flood::RapidReset, burst: 200 * RESET_COST, per_second: 50 * RESET_COST };
 const RESET_COST: u32 = 4;
-/// PRIORITY, PRIORITY_UPDATE and everything else that we do not act on. Browsers send a handful at the start and some per request.
+/// PRIORITY, PRIORITY_UPDATE and everything else that we do not act on. Browsers send a handful at the start and some
+/// per request.
 const PRIORITY: Budget = Budget { flood: Flood::Priority, burst: 500, per_second: 50 };
 const PRIORITY_CREDIT_PER_STREAM: u32 = 4;
 /// Two per frame that we send is the most that a client has a reason for.
 const WINDOW_UPDATE: Budget = Budget { flood: Flood::WindowUpdate, burst: 4000, per_second: 1000 };
 /// Frames that carry nothing and end nothing (CVE-2019-9518). Some writers send one when they are flushed.
 const EMPTY: Budget = Budget { flood: Flood::EmptyData, burst: 200, per_second: 50 };
-/// A ping and two window updates are paid for by this many bytes that we sent: about the smallest event that a stream carries in a
-/// frame of its own, and more than the 17 bytes that answer a ping, so that pings cannot pay for themselves.
+/// A ping and two window updates are paid for by this many bytes that we sent: about the smallest event that a stream
+/// carries in a frame of its own, and more than the 17 bytes that answer a ping, so that pings cannot pay for
+/// themselves.
 const SENT_BYTES_PER_CREDIT: u32 = 24;
 
 /// Which budget was overdrawn.
@@ -88,8 +92,8 @@ impl fmt::Display for Flood {
 
 impl std::error::Error for Flood {}
 
-/// A GOAWAY with ENHANCE_YOUR_CALM, the last thing that is sent before the connection is closed. It names the highest stream id,
-/// as only the library knows which one was really last.
+/// A GOAWAY with ENHANCE_YOUR_CALM, the last thing that is sent before the connection is closed. It names the highest
+/// stream id, as only the library knows which one was really last.
 pub fn goaway_enhance_your_calm() -> [u8; 17] {
     [0, 0, 8, GOAWAY_FRAME, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0xb]
 }

@@ -1,5 +1,6 @@
 //! Message heads for every HTTP version: one byte buffer plus a small index of fields.
-//! Parsing is in `http1`; this file is what the rest of the program reads and changes. A head is leased from its worker and used again, so that a request allocates nothing.
+//! Parsing is in `http1`; this file is what the rest of the program reads and changes. A head is leased from its worker
+//! and used again, so that a request allocates nothing.
 
 use crate::authority::Authority;
 pub use crate::header_id::HeaderId;
@@ -198,9 +199,10 @@ impl Fields {
         true
     }
 
-    /// Removes the hop-by-hop fields (RFC 9110 section 7.6.1) and those that `Connection` names. `Transfer-Encoding` goes too:
-    /// whoever sends the message on frames it anew. `Content-Length` stays, because it describes the content end to end. Fields that routing and framing
-    /// rely on cannot be named away by `Connection` (the hop-by-hop abuse of `Connection: close, X-Forwarded-For`, or `Host`).
+    /// Removes the hop-by-hop fields (RFC 9110 section 7.6.1) and those that `Connection` names. `Transfer-Encoding`
+    /// goes too: whoever sends the message on frames it anew. `Content-Length` stays, because it describes the content
+    /// end to end. Fields that routing and framing rely on cannot be named away by `Connection` (the hop-by-hop abuse
+    /// of `Connection: close, X-Forwarded-For`, or `Host`).
     pub fn remove_hop_by_hop(&mut self) {
         if self.present & HeaderId::HOP_BY_HOP == 0 {
             return;
@@ -333,7 +335,8 @@ pub struct RequestHead {
     pub path: Span,
     /// Without the question mark; `None` when the target had none.
     pub query: Option<Span>,
-    /// The authority the request is for: of the absolute-form target or `:authority`, else `Host`. Empty in HTTP/1.0 without `Host`.
+    /// The authority the request is for: of the absolute-form target or `:authority`, else `Host`. Empty in HTTP/1.0
+    /// without `Host`.
     pub authority: Span,
     /// The authority without port and brackets.
     pub host: Span,

@@ -1,4 +1,5 @@
-//! The field names that some part of the program looks for, and what sets of them mean. Heads that hold such fields are in `head`.
+//! The field names that some part of the program looks for, and what sets of them mean. Heads that hold such fields are
+//! in `head`.
 
 macro_rules! header_ids {
     ($($id:ident $name:literal)*) => {
@@ -94,7 +95,8 @@ impl HeaderId {
         | HeaderId::Forwarded.bit()
         | HeaderId::XRealIp.bit();
 
-    /// The id of a field name, which must be a token, compared without case. Length and first letter leave at most two candidates.
+    /// The id of a field name, which must be a token, compared without case. Length and first letter leave at most two
+    /// candidates.
     #[inline]
     pub fn of(name: &[u8]) -> HeaderId {
         let Some(first) = name.first() else { return HeaderId::Other };
@@ -151,8 +153,8 @@ impl HeaderId {
     }
 }
 
-/// Whether a token is `expected`, which is in lower case. With the length known to the compiler this is a few wide instructions;
-/// setting the bit that makes letters lower case maps no other token byte onto a letter, digit or `-`.
+/// Whether a token is `expected`, which is in lower case. With the length known to the compiler this is a few wide
+/// instructions; setting the bit that makes letters lower case maps no other token byte onto a letter, digit or `-`.
 #[inline(always)]
 fn is<const N: usize>(name: &[u8], expected: &[u8; N]) -> bool {
     let Some(name) = name.first_chunk::<N>() else { return false };

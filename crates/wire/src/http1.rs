@@ -1,5 +1,6 @@
-//! HTTP/1 heads, strictly (RFC 9112): what two parsers could read in two ways is refused, because that is how requests are smuggled.
-//! One pass over the input, one copy of the head. Targets are in `target`, framing and connection fields in `framing`, bodies in `body`.
+//! HTTP/1 heads, strictly (RFC 9112): what two parsers could read in two ways is refused, because that is how requests
+//! are smuggled. One pass over the input, one copy of the head. Targets are in `target`, framing and connection fields
+//! in `framing`, bodies in `body`.
 
 mod fields;
 mod framing;
@@ -45,15 +46,16 @@ impl From<HeadError> for Stop {
 
 /// Reads a request head from the start of `input` into `head`, which is cleared first.
 ///
-/// On `Complete` the head's bytes begin with a copy of `input[..consumed]`, into which all spans point; a normalised path is
-/// appended. On `Partial` and on errors `head` holds nothing of use. What is wrong is said as soon as it is in the input. One
-/// empty line before the request line is skipped (RFC 9112 section 2.2).
+/// On `Complete` the head's bytes begin with a copy of `input[..consumed]`, into which all spans point; a normalised
+/// path is appended. On `Partial` and on errors `head` holds nothing of use. What is wrong is said as soon as it is in
+/// the input. One empty line before the request line is skipped (RFC 9112 section 2.2).
 pub fn parse_request(input: &[u8], limits: &HeadLimits, head: &mut RequestHead) -> Result<Parsed, HeadError> {
     head.clear();
     answer(request(input, limits, head))
 }
 
-/// As [`parse_request`], for an upstream's answer. The reason phrase may be missing, with or without the space before it.
+/// As [`parse_request`], for an upstream's answer. The reason phrase may be missing, with or without the space before
+/// it.
 pub fn parse_response(input: &[u8], limits: &HeadLimits, head: &mut ResponseHead) -> Result<Parsed, HeadError> {
     head.clear();
     answer(response(input, limits, head))
@@ -61,9 +63,9 @@ pub fn parse_response(input: &[u8], limits: &HeadLimits, head: &mut ResponseHead
 
 /// The position behind the first empty line that ends at or after `from`, whether its lines end in CR LF or only in LF.
 ///
-/// A connection parses the first bytes at once, so that garbage is refused early; when the head is `Partial`, it looks with this at
-/// each further read from where it stopped, and parses again when the end is there. A head that comes byte by byte so costs
-/// time linear in its length.
+/// A connection parses the first bytes at once, so that garbage is refused early; when the head is `Partial`, it looks
+/// with this at each further read from where it stopped, and parses again when the end is there. A head that comes byte
+/// by byte so costs time linear in its length.
 pub fn find_head_end(input: &[u8], from: usize) -> Option<usize> {
     // The line end before the empty line may be up to two bytes back.
     let mut at = from.saturating_sub(2);

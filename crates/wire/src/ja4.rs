@@ -1,5 +1,6 @@
-//! JA4, a name for the software that sent a ClientHello, as FoxIO published it: `t13d1516h2_8daaf6152771_e5627efa2ab1`. Made of what the client
-//! offers, sorted, so that clients that shuffle their extensions keep theirs. The hash function is the caller's: there is no cryptography here.
+//! JA4, a name for the software that sent a ClientHello, as FoxIO published it: `t13d1516h2_8daaf6152771_e5627efa2ab1`.
+//! Made of what the client offers, sorted, so that clients that shuffle their extensions keep theirs. The hash function
+//! is the caller's: there is no cryptography here.
 
 use crate::client_hello::{Malformed, Reader, client_hello_body};
 
@@ -15,8 +16,8 @@ const SIGNATURE_ALGORITHMS: u16 = 13;
 const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// The fingerprint of the client that begins with `input`, a whole ClientHello in its records; `None` for anything else. A message that is
-/// spread over several records is put together in `scratch`.
+/// The fingerprint of the client that begins with `input`, a whole ClientHello in its records; `None` for anything
+/// else. A message that is spread over several records is put together in `scratch`.
 pub fn ja4(input: &[u8], scratch: &mut Vec<u8>, sha256: impl Fn(&[u8]) -> [u8; 32]) -> Option<String> {
     let offer = Offer::read(client_hello_body(input, scratch)?).ok()?;
     let mut text = String::with_capacity(JA4_LEN);
@@ -110,7 +111,8 @@ fn numbers(bytes: &[u8]) -> Vec<u16> {
     pairs.iter().map(|pair| u16::from_be_bytes(*pair)).filter(|number| !is_grease(*number)).collect()
 }
 
-/// The protocol's first and last character; of one that is not made of letters and digits at both ends, those of its hexadecimal form.
+/// The protocol's first and last character; of one that is not made of letters and digits at both ends, those of its
+/// hexadecimal form.
 fn ends(protocol: &[u8]) -> [char; 2] {
     let (Some(first), Some(last)) = (protocol.first(), protocol.last()) else { return ['0', '0'] };
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {

@@ -1,6 +1,6 @@
-//! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, PROXY protocol, HTTP/2 and WebSocket frame accounting.
-//! Bytes in, facts out.
-//! Nothing here opens a socket, reads a clock or logs. The connections that use it are in `proxy`; the sockets in `transport`.
+//! Sans-IO codecs: heads, framing, chunked bodies, TLS ClientHello, PROXY protocol, HTTP/2 and WebSocket frame
+//! accounting. Bytes in, facts out. Nothing here opens a socket, reads a clock or logs. The connections that use it are
+//! in `proxy`; the sockets in `transport`.
 
 #![forbid(unsafe_code)]
 

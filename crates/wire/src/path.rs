@@ -10,15 +10,16 @@ pub enum Normalised {
     Changed,
     /// `..` above the root. Cutting it off silently would hide an attack.
     EscapesRoot,
-    /// Not a path: no leading `/`, a byte that may not be in a path, or a percent sign without two hex digits or with `00`.
+    /// Not a path: no leading `/`, a byte that may not be in a path, or a percent sign without two hex digits or with
+    /// `00`.
     Bad,
 }
 
 /// Appends the normal form of `path` to `out`, unless it is `path` itself.
 ///
-/// Percent-encoded unreserved characters are decoded, the hex digits of all others are put in upper case, then `.` and `..`
-/// segments are resolved. `%2F`, `%5C` and `//` stay: servers disagree about them, so they are neither hidden nor created.
-/// When the answer is not `Changed`, `out` is as it was.
+/// Percent-encoded unreserved characters are decoded, the hex digits of all others are put in upper case, then `.` and
+/// `..` segments are resolved. `%2F`, `%5C` and `//` stay: servers disagree about them, so they are neither hidden nor
+/// created. When the answer is not `Changed`, `out` is as it was.
 pub fn normalise(path: &[u8], out: &mut Vec<u8>) -> Normalised {
     let scanned = scan(path, 0);
     if path.first() != Some(&b'/') || scanned.end != path.len() {

@@ -1,12 +1,13 @@
-//! Lists of preferences with weights (RFC 9110 section 12.4.2), as in `Accept` and `Accept-Encoding`. What the names mean, and what is made of a list,
-//! is up to those who have something to choose from.
+//! Lists of preferences with weights (RFC 9110 section 12.4.2), as in `Accept` and `Accept-Encoding`. What the names
+//! mean, and what is made of a list, is up to those who have something to choose from.
 
 /// A weight in thousandths.
 pub type Quality = u16;
 
 pub const QUALITY_MAX: Quality = 1000;
 
-/// The elements of a list and their weights. Those whose weight is malformed are left out; other parameters are not looked at.
+/// The elements of a list and their weights. Those whose weight is malformed are left out; other parameters are not
+/// looked at.
 pub fn preferences(list: &[u8]) -> impl Iterator<Item = (&[u8], Quality)> {
     list.split(|byte| *byte == b',').filter_map(|element| {
         let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);

@@ -1,5 +1,6 @@
-//! The header of the PROXY protocol, with which a connection says whose it is (haproxy.org, proxy-protocol.txt, versions 1 and 2). Written here
-//! and read in `received`; who may be believed that sends one is not for a codec to decide. `proxy` sends and takes it before anything else.
+//! The header of the PROXY protocol, with which a connection says whose it is (haproxy.org, proxy-protocol.txt,
+//! versions 1 and 2). Written here and read in `received`; who may be believed that sends one is not for a codec to
+//! decide. `proxy` sends and takes it before anything else.
 
 mod checksum;
 mod received;
@@ -38,8 +39,8 @@ impl Header {
     }
 }
 
-/// The header of a TCP connection from `source` to `destination`. A header has one family: with one address of each, the IPv4 one is written as
-/// IPv4-mapped IPv6. Mapped addresses on both sides are IPv4, as everybody else sees them.
+/// The header of a TCP connection from `source` to `destination`. A header has one family: with one address of each,
+/// the IPv4 one is written as IPv4-mapped IPv6. Mapped addresses on both sides are IPv4, as everybody else sees them.
 pub fn encode(version: HeaderVersion, source: SocketAddr, destination: SocketAddr) -> Header {
     let ips = match (source.ip().to_canonical(), destination.ip().to_canonical()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Ips::V4(source.octets(), destination.octets()),

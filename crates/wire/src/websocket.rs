@@ -1,5 +1,6 @@
-//! Where WebSocket frames begin and end (RFC 6455 section 5.2) in one direction of a tunnel, so that a close frame can be put between two.
-//! It looks at headers only: payloads are skipped unread, and nothing is refused. Who closes which tunnel when is `proxy`'s business.
+//! Where WebSocket frames begin and end (RFC 6455 section 5.2) in one direction of a tunnel, so that a close frame can
+//! be put between two. It looks at headers only: payloads are skipped unread, and nothing is refused. Who closes which
+//! tunnel when is `proxy`'s business.
 //!
 //! ```text
 //! Boundary ──▶ Length ──▶ Extended ──▶ Skip ──mask and payload over──▶ Boundary
@@ -57,8 +58,8 @@ impl Frames {
         }
     }
 
-    /// Whether the bytes so far end with a frame's end. A message may still be incomplete: control frames may stand between its
-    /// fragments (section 5.4).
+    /// Whether the bytes so far end with a frame's end. A message may still be incomplete: control frames may stand
+    /// between its fragments (section 5.4).
     pub fn is_at_boundary(&self) -> bool {
         self.state == FrameState::Boundary
     }
@@ -73,8 +74,9 @@ impl Frames {
         self.state == FrameState::Lost
     }
 
-    /// The first offset in `bytes`, which follow what was given to [`Frames::advance`], before which a control frame may be put;
-    /// `bytes.len()` when that is their end. None while a frame goes on beyond them, after a close frame and when boundaries are lost.
+    /// The first offset in `bytes`, which follow what was given to [`Frames::advance`], before which a control frame
+    /// may be put; `bytes.len()` when that is their end. None while a frame goes on beyond them, after a close frame
+    /// and when boundaries are lost.
     pub fn next_boundary(&self, bytes: &[u8]) -> Option<usize> {
         let mut ahead = *self;
         let mut at = 0;
@@ -150,8 +152,8 @@ impl CloseFrame {
     }
 }
 
-/// A close frame with the status `code` and no text. Towards a server it must be masked with unpredictable bytes, towards a client
-/// it must not be masked (section 5.1).
+/// A close frame with the status `code` and no text. Towards a server it must be masked with unpredictable bytes,
+/// towards a client it must not be masked (section 5.1).
 pub fn close_frame(code: u16, masked: Option<[u8; 4]>) -> CloseFrame {
     let [high, low] = code.to_be_bytes();
     let first = FINAL_BIT | OPCODE_CLOSE;

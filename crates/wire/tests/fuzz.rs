@@ -1,5 +1,6 @@
-//! Fuzz targets. `cargo test` runs each for a bounded number of inputs; `cargo bolero test` runs them for as long as one likes.
-//! Inputs are good messages with a few bytes changed, because bytes drawn at random never get past the first line.
+//! Fuzz targets. `cargo test` runs each for a bounded number of inputs; `cargo bolero test` runs them for as long as
+//! one likes. Inputs are good messages with a few bytes changed, because bytes drawn at random never get past the first
+//! line.
 
 mod reference;
 
@@ -53,7 +54,8 @@ const REQUESTS: &[&[u8]] = &[
     b"\r\nDELETE /.well-known/./x HTTP/1.1\r\nA: \xfc\xff\r\nHost: a.b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 ];
 
-/// Whatever we take, httparse takes and understands in the same way. What only we refuse falls into the classes named here.
+/// Whatever we take, httparse takes and understands in the same way. What only we refuse falls into the classes named
+/// here.
 #[test]
 fn requests_are_read_as_httparse_reads_them_or_refused() {
     check!().with_iterations(ITERATIONS).with_type::<Mutation>().for_each(|mutation| {

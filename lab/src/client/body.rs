@@ -1,13 +1,14 @@
 //! Compares the body of an answer with the one that must come, whatever HTTP version and content coding brought it.
-//! A compressed body is decoded the first time it is seen and compared byte by byte with what was decoded before from then on,
-//! so that decoding costs the generator next to nothing while every answer is still checked.
+//! A compressed body is decoded the first time it is seen and compared byte by byte with what was decoded before from
+//! then on, so that decoding costs the generator next to nothing while every answer is still checked.
 
 use std::cell::RefCell;
 use std::io::Read;
 
 use crate::client::response::BadResponse;
 
-/// Compressors give different bytes for the same page when input reaches them in other pieces; beyond so many, each is decoded again.
+/// Compressors give different bytes for the same page when input reaches them in other pieces; beyond so many, each is
+/// decoded again.
 const ENCODINGS_KEPT_MAX: usize = 64;
 
 /// What must come.

@@ -1,5 +1,6 @@
 //! One client connection, TLS or plain: opened, written to, read from.
-//! Plaintext is handed out where it was decrypted, never copied; HTTP is `response`'s (version 1.1) or the `h2` crate's (version 2).
+//! Plaintext is handed out where it was decrypted, never copied; HTTP is `response`'s (version 1.1) or the `h2` crate's
+//! (version 2).
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -86,7 +87,8 @@ impl Connection {
         self.tls.as_ref().and_then(Tls::alpn)
     }
 
-    /// Sends `request` and reads the answer. A wrong status is no failure here: the caller has it, and the connection goes on.
+    /// Sends `request` and reads the answer. A wrong status is no failure here: the caller has it, and the connection
+    /// goes on.
     pub async fn exchange(&mut self, request: &[u8], response: &mut Response, expected: &Expected) -> Result<Exchanged, Failure> {
         response.begin();
         self.queue(request)?;
@@ -277,7 +279,8 @@ impl Incoming {
     }
 }
 
-/// A connection as the `h2` crate wants it. Writes gather until the flush, so that one batch of frames is one record and one send.
+/// A connection as the `h2` crate wants it. Writes gather until the flush, so that one batch of frames is one record
+/// and one send.
 pub struct Http2Io {
     connection: Connection,
     plaintext_in: Vec<u8>,

@@ -41,8 +41,8 @@ impl Failure {
         }
     }
 
-    /// On a connection that has rested, before a byte of the answer: the server closed it while the request was on its way,
-    /// and every client library sends such a request again.
+    /// On a connection that has rested, before a byte of the answer: the server closed it while the request was on its
+    /// way, and every client library sends such a request again.
     pub fn may_be_sent_again(&self) -> bool {
         matches!(self, Failure::Reset | Failure::Closed { within_answer: false })
     }

@@ -1,5 +1,6 @@
 //! Asks over HTTP/1.1: one request at a time on a connection that is kept, or a new connection for each.
-//! A request that meets a connection being closed is sent again once, as browsers and Go's client do, and counted as such.
+//! A request that meets a connection being closed is sent again once, as browsers and Go's client do, and counted as
+//! such.
 
 use crate::client::connection::Connection;
 use crate::client::failure::Failure;
@@ -72,7 +73,8 @@ impl Http1Client {
     }
 }
 
-/// About what a command-line client sends; browsers send ten times as much, of which a proxy looks at the same few fields.
+/// About what a command-line client sends; browsers send ten times as much, of which a proxy looks at the same few
+/// fields.
 fn request(question: &Question) -> Vec<u8> {
     let accept_encoding = match &question.accept_encoding {
         Some(coding) => format!("Accept-Encoding: {coding}\r\n"),

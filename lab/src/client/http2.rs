@@ -72,7 +72,8 @@ impl Http2Client {
 
 /// Why a stream brought no right answer.
 enum Refusal {
-    /// The server says that it has not looked at the request: GOAWAY before it, or REFUSED_STREAM, which leaves the connection.
+    /// The server says that it has not looked at the request: GOAWAY before it, or REFUSED_STREAM, which leaves the
+    /// connection.
     NotProcessed {
         going_away: bool,
     },

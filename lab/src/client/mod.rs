@@ -1,6 +1,6 @@
-//! The client side of the generator: asks over HTTP/1.1 or HTTP/2, on TLS or plain connections, and checks every answer.
-//! It knows nothing of rates, rounds and statistics; `load` does. HTTP/3 would be one more variant of [`Client`], with its own
-//! connection beneath it; nothing above this module would change.
+//! The client side of the generator: asks over HTTP/1.1 or HTTP/2, on TLS or plain connections, and checks every
+//! answer. It knows nothing of rates, rounds and statistics; `load` does. HTTP/3 would be one more variant of
+//! [`Client`], with its own connection beneath it; nothing above this module would change.
 
 pub mod body;
 pub mod connection;

@@ -1,5 +1,6 @@
 //! The generator's TLS client: configuration, and rustls driven through its unbuffered interface. No socket here.
-//! Every peer gets the same hello: TLS 1.3, AES-128-GCM, X25519, so that no peer does other cryptography than its neighbour.
+//! Every peer gets the same hello: TLS 1.3, AES-128-GCM, X25519, so that no peer does other cryptography than its
+//! neighbour.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,8 +85,8 @@ impl Tls {
         self.connection.alpn_protocol()
     }
 
-    /// Takes received records, hands their plaintext to `sink`, appends what must be sent to `outgoing`, and returns how many bytes of
-    /// `incoming` are spent. The rest is the beginning of a record.
+    /// Takes received records, hands their plaintext to `sink`, appends what must be sent to `outgoing`, and returns
+    /// how many bytes of `incoming` are spent. The rest is the beginning of a record.
     pub fn handle_incoming(
         &mut self,
         incoming: &mut [u8],

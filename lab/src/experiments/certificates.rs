@@ -1,5 +1,5 @@
-//! Many certificates: how long a proxy takes until it serves with all of them, what each takes of its memory, and whether a handshake costs more
-//! beside thousands of others than alone. What a handshake costs in itself is `plain`.
+//! Many certificates: how long a proxy takes until it serves with all of them, what each takes of its memory, and
+//! whether a handshake costs more beside thousands of others than alone. What a handshake costs in itself is `plain`.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! What a change costs, with one site and with thousands: starting, the time until a changed route is seen and the CPU that it takes, and what
-//! a moderate load feels while one change follows the other. Instances that come and go are E3's.
+//! What a change costs, with one site and with thousands: starting, the time until a changed route is seen and the CPU
+//! that it takes, and what a moderate load feels while one change follows the other. Instances that come and go are
+//! E3's.
 
 use std::collections::BTreeMap;
 use std::thread::ScopedJoinHandle;
@@ -37,7 +38,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const LOOK_UNDER_LOAD: Duration = Duration::from_millis(5);
 /// From one change to the next, unless it takes longer.
 const PACE: Duration = Duration::from_millis(100);
-/// A round of CPU time has so many changes: that of threads and processes that have ended is told in hundredths of a second.
+/// A round of CPU time has so many changes: that of threads and processes that have ended is told in hundredths of a
+/// second.
 const CHANGES_OF_A_ROUND: u32 = 20;
 /// Whoever takes longer than this for one has one.
 const SLOW: Duration = Duration::from_millis(500);
@@ -339,8 +341,8 @@ fn change_again_and_again(session: &Session, subject: &mut Subject, time: Durati
 }
 
 impl Subject {
-    /// Writes the other configuration, has the peer take it up, and looks every so often with a new connection. Returns the time to the first
-    /// answer that shows it.
+    /// Writes the other configuration, has the peer take it up, and looks every so often with a new connection. Returns
+    /// the time to the first answer that shows it.
     fn change(&mut self, session: &Session, look: Duration) -> Result<Duration, Error> {
         let wanted = REVISIONS.into_iter().find(|revision| *revision != self.revision).unwrap_or(self.revision);
         let field = format!("\r\nx-revision: {wanted}\r\n");

@@ -1,5 +1,6 @@
-//! What is served without an upstream: hits of a cache beside fixed answers, files beside nginx's. And what long compression does to memory.
-//! Which peer has what is in `peers`; the bounds are promises of Tidegate, as those in `targets` are.
+//! What is served without an upstream: hits of a cache beside fixed answers, files beside nginx's. And what long
+//! compression does to memory. Which peer has what is in `peers`; the bounds are promises of Tidegate, as those in
+//! `targets` are.
 
 use crate::content::Page;
 use crate::experiments::grid::{self, Case};
@@ -22,7 +23,8 @@ const HIT_RATIO_MAX: f64 = 1.0 / 0.9;
 const FILE_RATIO_MAX: f64 = 1.1;
 /// Of the resident memory of the first third.
 const GROWTH_MAX: f64 = 1.1;
-/// A backend that nobody asks does nothing at all; one that is asked for each answer has a tenth of a processor and more.
+/// A backend that nobody asks does nothing at all; one that is asked for each answer has a tenth of a processor and
+/// more.
 const BACKEND_CORES_BUSY_MAX: f64 = 0.01;
 /// As in `targets`: on the one processor that all share, a second thread would only be in the way.
 const THREADS: usize = 1;

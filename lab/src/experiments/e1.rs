@@ -1,5 +1,6 @@
-//! E1: the shortest configurations at a constant arrival rate, checked and judged as the study did, on a ladder of rates up to where
-//! each peer breaks. Also the three tuned variants of nginx that were measured after readers had complained.
+//! E1: the shortest configurations at a constant arrival rate, checked and judged as the study did, on a ladder of
+//! rates up to where each peer breaks. Also the three tuned variants of nginx that were measured after readers had
+//! complained.
 
 use crate::content::Page;
 use crate::experiments::grid::{self, WARMUP};

@@ -97,8 +97,8 @@ pub fn compression_of(running: &Running) -> Option<Compression> {
     }
 }
 
-/// Name and rate of the slowest proxy. Only if none was measured to its own limit, as on too few processors, the slowest of what was seen:
-/// a rate that all could serve.
+/// Name and rate of the slowest proxy. Only if none was measured to its own limit, as on too few processors, the
+/// slowest of what was seen: a rate that all could serve.
 fn weakest_peak(record: &ExperimentRecord, case: &str, flavour: Flavour) -> Option<(String, f64)> {
     let cells = || record.cells.iter().filter(|cell| cell.case == case && cell.flavour == flavour);
     let seen =

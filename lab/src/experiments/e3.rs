@@ -1,5 +1,6 @@
-//! E3: under change. Five instances behind one port get a steady load while two more come and go, three times, and while CORS headers and a
-//! redirect are added and removed. What is counted is what clients see, phase by phase: any wrong answer, any connection refused or reset.
+//! E3: under change. Five instances behind one port get a steady load while two more come and go, three times, and
+//! while CORS headers and a redirect are added and removed. What is counted is what clients see, phase by phase: any
+//! wrong answer, any connection refused or reset.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -178,8 +179,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Stops the oldest instances gracefully, all at once, and waits for none of them. The oldest hold connections, which the newest mostly do
-    /// not: the load keeps its own.
+    /// Stops the oldest instances gracefully, all at once, and waits for none of them. The oldest hold connections,
+    /// which the newest mostly do not: the load keeps its own.
     fn remove(&mut self, count: usize) {
         let kind = self.program.kind;
         for running in self.instances.drain(..count.min(self.instances.len())) {
@@ -257,7 +258,8 @@ struct Told {
 }
 
 fn add_cells(session: &Session, record: &mut ExperimentRecord, mut cells: Vec<Cell>, told: Vec<Told>) {
-    // Whether generator or backend were what was slow is known from the steady phase, in which the instances stay the same.
+    // Whether generator or backend were what was slow is known from the steady phase, in which the instances stay the
+    // same.
     let limited = cells.first().and_then(|steady| round::limited_by(steady, session.stage.cores()));
     for (index, cell) in cells.iter_mut().enumerate() {
         if let Some(by) = &limited {

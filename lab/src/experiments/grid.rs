@@ -1,5 +1,5 @@
-//! Cases times participants, measured in interleaved rounds: A B C, A B C, …, so that whatever disturbs the machine for a while
-//! disturbs all alike. Most experiments are such a grid; they differ in cases and setups only.
+//! Cases times participants, measured in interleaved rounds: A B C, A B C, …, so that whatever disturbs the machine for
+//! a while disturbs all alike. Most experiments are such a grid; they differ in cases and setups only.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ impl Case {
         Case { placement, ..self }
     }
 
-    /// The name of the row in which a participant stands. What a peer has itself and from where tells rows apart that are measured in turns.
+    /// The name of the row in which a participant stands. What a peer has itself and from where tells rows apart that
+    /// are measured in turns.
     pub fn row(&self, participant: &Participant) -> String {
         match participant {
             Participant::Peer { setup: Setup { content: Some(content), .. }, .. } => row(content.source, &self.name),
@@ -175,7 +176,8 @@ pub fn timed(session: &Session, arguments: &[String], time: Duration, warmup: Du
 /// What a participant is to be asked for as `Accept-Encoding`.
 pub type CodingOf<'a> = &'a dyn Fn(&Running) -> Option<String>;
 
-/// Every page asked, over HTTP/1.1 and HTTP/2; the generator compares each byte. Who answers wrongly is out, and the report says so.
+/// Every page asked, over HTTP/1.1 and HTTP/2; the generator compares each byte. Who answers wrongly is out, and the
+/// report says so.
 pub fn verify(
     session: &mut Session,
     record: &mut ExperimentRecord,

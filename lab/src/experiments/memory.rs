@@ -1,5 +1,6 @@
 //! Memory: resident when freshly started, for each idle TLS connection, and after a load.
-//! On freshly started proxies: one that has served heavy loads has memory to spare for idle connections, and would look too good.
+//! On freshly started proxies: one that has served heavy loads has memory to spare for idle connections, and would look
+//! too good.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! The experiments, one file each: what is set up, which loads it gets, in which order. How they are led is in `session`,
-//! how a grid of cases is measured in rounds is in `grid`; what comes out is `results`.
+//! The experiments, one file each: what is set up, which loads it gets, in which order. How they are led is in
+//! `session`, how a grid of cases is measured in rounds is in `grid`; what comes out is `results`.
 
 mod certificates;
 mod change;

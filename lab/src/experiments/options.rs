@@ -55,10 +55,12 @@ pub struct RunOptions {
     /// Configurations of your own, laid out as `lab/peers` is.
     #[arg(long, value_name = "DIR")]
     pub templates: Option<PathBuf>,
-    /// Keeps the other experiments of the report that is in the output folder, and replaces or adds only those of this run.
+    /// Keeps the other experiments of the report that is in the output folder, and replaces or adds only those of this
+    /// run.
     #[arg(long, requires = "output")]
     pub update: bool,
-    /// Where to keep the report; otherwise a folder `<date>-<machine>` beneath `lab/reports`, or `tidegate-lab-reports` where there is none.
+    /// Where to keep the report; otherwise a folder `<date>-<machine>` beneath `lab/reports`, or `tidegate-lab-reports`
+    /// where there is none.
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! What the user sees while a run goes on: a bar with the time left on a terminal, a line for each experiment elsewhere.
+//! What the user sees while a run goes on: a bar with the time left on a terminal, a line for each experiment
+//! elsewhere.
 
 use std::time::Duration;
 

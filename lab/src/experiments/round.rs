@@ -1,4 +1,5 @@
-//! From what the generator reports to a round of a cell, and the judgement whether backend or generator were what was slow. Pure.
+//! From what the generator reports to a round of a cell, and the judgement whether backend or generator were what was
+//! slow. Pure.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ const WORKING: f64 = 0.8;
 const LATE_SHARE_MAX: f64 = 0.5;
 /// An open loop that leaves out more than this did not make its load.
 const DROPPED_SHARE_MAX: f64 = 0.01;
-/// Of all processors together, what others may have before a figure is doubtful. The kernel's own threads are among the others.
+/// Of all processors together, what others may have before a figure is doubtful. The kernel's own threads are among the
+/// others.
 const OTHER_CORES_BUSY_MAX: f64 = 0.2;
 /// A cell with more failures than this is no measurement of its load.
 pub const FAILED_SHARE_MAX: f64 = 0.01;

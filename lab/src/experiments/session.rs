@@ -1,5 +1,6 @@
-//! Leads a run: finds the peers, sets the stage, runs one experiment after the other, writes the report even when it is interrupted.
-//! Also what every experiment needs: starting a participant, putting a load on it, noting what went wrong and going on.
+//! Leads a run: finds the peers, sets the stage, runs one experiment after the other, writes the report even when it is
+//! interrupted. Also what every experiment needs: starting a participant, putting a load on it, noting what went wrong
+//! and going on.
 
 use std::fs::File;
 use std::num::NonZeroUsize;

@@ -1,5 +1,6 @@
 //! Runs the threads of a load: each connects its share, all begin at once, one timeline leads them through the phases.
-//! This thread only sleeps, moves the timeline on, and reads what the kernel says of the observed processes at its turns.
+//! This thread only sleeps, moves the timeline on, and reads what the kernel says of the observed processes at its
+//! turns.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -206,7 +207,8 @@ impl Open {
     }
 }
 
-/// Between phases processes may come and go; what has ended counts nothing then, and whoever leads the phases knows which figures that spoils.
+/// Between phases processes may come and go; what has ended counts nothing then, and whoever leads the phases knows
+/// which figures that spoils.
 fn read_cpu(observed: &[Observed], may_have_ended: bool) -> Result<Vec<u64>, Error> {
     let read = |observed: &Observed| {
         if may_have_ended {

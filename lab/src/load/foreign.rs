@@ -1,5 +1,6 @@
-//! Other people's generators, if they are installed: wrk, hey and k6, asked for the same load and read into the same report.
-//! They serve to check ours; no figure of a report comes from them. CPU time, bytes and phases are not to be had from them.
+//! Other people's generators, if they are installed: wrk, hey and k6, asked for the same load and read into the same
+//! report. They serve to check ours; no figure of a report comes from them. CPU time, bytes and phases are not to be
+//! had from them.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};

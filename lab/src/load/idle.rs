@@ -1,5 +1,5 @@
-//! Opens many keep-alive connections, asks once on each, and then only holds them, so that the runner can weigh the proxy.
-//! Prints `ready N` when all stand, and lets go when its standard input closes.
+//! Opens many keep-alive connections, asks once on each, and then only holds them, so that the runner can weigh the
+//! proxy. Prints `ready N` when all stand, and lets go when its standard input closes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! The load generator: some threads, one kind of load, one JSON report.
-//! Who asks when is decided in `closed` and `open` (with the pure `schedule`); what is counted is in `tally`, and when in `timeline`.
-//! `conduct` runs the threads; `foreign` drives other people's generators, so that ours can be checked against them.
+//! Who asks when is decided in `closed` and `open` (with the pure `schedule`); what is counted is in `tally`, and when
+//! in `timeline`. `conduct` runs the threads; `foreign` drives other people's generators, so that ours can be checked
+//! against them.
 
 pub mod closed;
 pub mod conduct;
@@ -40,7 +41,8 @@ pub struct LoadOptions {
     /// PEM file with the authority that signed the server's certificate. Without it any certificate is taken.
     #[arg(long)]
     pub ca: Option<PathBuf>,
-    /// `/`, `/11b`, `/1k`, `/2k`, `/10k`, `/100k`, `/1m`, `/10m`, each of them beneath `/chunked`, or `/delay/MILLISECONDS`.
+    /// `/`, `/11b`, `/1k`, `/2k`, `/10k`, `/100k`, `/1m`, `/10m`, each of them beneath `/chunked`, or
+    /// `/delay/MILLISECONDS`.
     #[arg(long, default_value = "/2k", value_parser = Asked::parse)]
     pub path: Asked,
     /// `http/1.1` or `h2`.
@@ -76,15 +78,15 @@ pub struct LoadOptions {
     /// Requests per second that arrive whether or not earlier ones are answered (open loop).
     #[arg(long, conflicts_with_all = ["requests", "handshakes"])]
     pub rate: Option<u32>,
-    /// Open loop as k6 does it: connections are opened when they are needed, an arrival that finds none free is dropped, and up to so
-    /// many another one joins in.
+    /// Open loop as k6 does it: connections are opened when they are needed, an arrival that finds none free is
+    /// dropped, and up to so many another one joins in.
     #[arg(long, requires = "rate", value_name = "CONNECTIONS")]
     pub connections_max: Option<usize>,
     /// A new connection for each request.
     #[arg(long, conflicts_with = "requests")]
     pub handshakes: Option<Handshakes>,
-    /// Each line of standard input begins a phase of that name, counted for itself; its end ends the load. Prints `ready` when all connections
-    /// stand and the load runs.
+    /// Each line of standard input begins a phase of that name, counted for itself; its end ends the load. Prints
+    /// `ready` when all connections stand and the load runs.
     #[arg(long, conflicts_with = "requests")]
     pub phases: bool,
     /// `NAME=PID[,PID…]`: report the CPU time and memory of these processes. Repeatable.
@@ -145,7 +147,8 @@ pub struct PhaseReport {
     pub first_failure: Option<String>,
     /// Open loop: due within the phase, but never sent.
     pub dropped: u64,
-    /// Sent a second time, because a kept connection was closed before a byte of the answer came. They count as requests.
+    /// Sent a second time, because a kept connection was closed before a byte of the answer came. They count as
+    /// requests.
     pub sent_again: u64,
     /// On the wire, TLS included.
     pub received_bytes: u64,
@@ -155,7 +158,8 @@ pub struct PhaseReport {
     pub resumed: u64,
     /// Of requests that were answered; `None` where there was none.
     pub latency_us: Option<Latency>,
-    /// Open loop: from the intended start to the sending by a connection that was free. It is part of the latency, and the generator's own doing.
+    /// Open loop: from the intended start to the sending by a connection that was free. It is part of the latency, and
+    /// the generator's own doing.
     pub sent_late_us: Option<Latency>,
     /// CPU time that all processors of the machine were busy, whoever had them.
     pub machine_cpu_us: f64,

@@ -1,6 +1,7 @@
 //! Open loop: requests arrive at a constant rate, whatever the answers do.
-//! A kernel timer gives the beat: the runtime's own has a resolution of a millisecond, which would send five requests in a bunch.
-//! An arrival that finds no free client waits, or is dropped and brings another client into play, as k6's virtual users do.
+//! A kernel timer gives the beat: the runtime's own has a resolution of a millisecond, which would send five requests
+//! in a bunch. An arrival that finds no free client waits, or is dropped and brings another client into play, as k6's
+//! virtual users do.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,8 +33,9 @@ const BEAT_MAX: Duration = Duration::from_millis(5);
 pub enum Unserved {
     /// Waits for one, and its latency runs. Never sent by the end: dropped.
     Waits,
-    /// Dropped at once; up to `clients_max` clients (of this thread), another one joins in. One at a time, and only when it is connected:
-    /// k6, too, prepares one further user at a time, or a stall would end in a storm of handshakes.
+    /// Dropped at once; up to `clients_max` clients (of this thread), another one joins in. One at a time, and only
+    /// when it is connected: k6, too, prepares one further user at a time, or a stall would end in a storm of
+    /// handshakes.
     Dropped { clients_max: usize },
 }
 

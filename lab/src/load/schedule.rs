@@ -1,6 +1,7 @@
-//! Arrivals at a constant rate: which requests are due, which wait for a client, which are dropped. Pure; time is handed in.
-//! Each arrival keeps the moment at which it was meant to begin. Its latency counts from there, so a stall of the server is charged to
-//! every request that should have been sent during it, not only to the one that was (no coordinated omission).
+//! Arrivals at a constant rate: which requests are due, which wait for a client, which are dropped. Pure; time is
+//! handed in. Each arrival keeps the moment at which it was meant to begin. Its latency counts from there, so a stall
+//! of the server is charged to every request that should have been sent during it, not only to the one that was (no
+//! coordinated omission).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -127,7 +128,8 @@ mod tests {
     fn a_stall_is_charged_to_each_request_that_should_have_been_sent_during_it() {
         let (latencies, never_sent) = simulate(100, 4000 * MS, MS, 1000 * MS, 1000 * MS);
         let late = latencies.iter().filter(|latency| **latency > 100 * MS).count();
-        // A hundred arrivals fall into the second of the stall; a generator that waits for answers would report one slow request.
+        // A hundred arrivals fall into the second of the stall; a generator that waits for answers would report one
+        // slow request.
         assert!((85..=105).contains(&late), "{late} late requests");
         assert!(latencies.iter().max() >= Some(&(1000 * MS)));
         assert_eq!(never_sent, 0);

@@ -41,7 +41,8 @@ pub struct Tally {
 pub struct Times {
     /// In open loop from the intended start.
     pub latency: Duration,
-    /// Of it, in open loop, what passed before a free client sent the request: the generator's own doing. `None` where none was free.
+    /// Of it, in open loop, what passed before a free client sent the request: the generator's own doing. `None` where
+    /// none was free.
     pub lateness: Option<Duration>,
 }
 
@@ -62,7 +63,8 @@ pub struct Latency {
 pub struct Meter {
     timeline: Arc<Timeline>,
     tallies: RefCell<Vec<Tally>>,
-    /// Before the first phase, by kind. They are told, but belong to no figure: the requests beside them are not counted either.
+    /// Before the first phase, by kind. They are told, but belong to no figure: the requests beside them are not
+    /// counted either.
     warmup_failures: RefCell<BTreeMap<String, u64>>,
     wire: Rc<WireBytes>,
     /// Of `wire`, what earlier phases and the warm-up have moved.
@@ -98,7 +100,8 @@ impl Meter {
                 }
                 tally.record_times(times);
             }),
-            // Began in time: its latency counts, or the slowest would be left out. It is no request of the measured time.
+            // Began in time: its latency counts, or the slowest would be left out. It is no request of the measured
+            // time.
             Now::Over => self.in_last_phase(|tally| tally.record_times(times)),
         }
     }
@@ -127,8 +130,8 @@ impl Meter {
         }
     }
 
-    /// What is on the wire is counted by connections, which know no phase: what has come since the last look belongs to `phase`.
-    /// Called at least once in each phase; while warming up it only resets.
+    /// What is on the wire is counted by connections, which know no phase: what has come since the last look belongs to
+    /// `phase`. Called at least once in each phase; while warming up it only resets.
     pub fn settle_wire(&self) {
         let now = (self.wire.received.get(), self.wire.sent.get());
         let before = self.wire_before.replace(now);

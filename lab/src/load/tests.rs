@@ -1,5 +1,5 @@
-//! The generator against servers whose behaviour is known: rates, percentiles and drops are what they must be, what is wrong is named.
-//! Bounds are wide where a busy machine moves a figure, and exact where it cannot.
+//! The generator against servers whose behaviour is known: rates, percentiles and drops are what they must be, what is
+//! wrong is named. Bounds are wide where a busy machine moves a figure, and exact where it cannot.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -40,7 +40,8 @@ fn backend() -> SocketAddr {
     address
 }
 
-/// Gives `answer` to each request, over TLS if there is a configuration. Its threads end with their connections or with the test.
+/// Gives `answer` to each request, over TLS if there is a configuration. Its threads end with their connections or with
+/// the test.
 fn serve(answer: &'static str, tls: Option<Arc<ServerConfig>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,5 +1,6 @@
-//! When what is measured: warm-up, one or more phases, the end. One thread moves it on, the threads that make load only look.
-//! Everything that is counted is counted for the phase that is on at that moment, so all figures of a phase begin and end at once.
+//! When what is measured: warm-up, one or more phases, the end. One thread moves it on, the threads that make load only
+//! look. Everything that is counted is counted for the phase that is on at that moment, so all figures of a phase begin
+//! and end at once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

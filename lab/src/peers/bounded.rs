@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// Standard output and error of `command`, mixed. Fails when it cannot be started, exits with another status than 0, or takes longer than `time_max`.
+/// Standard output and error of `command`, mixed. Fails when it cannot be started, exits with another status than 0, or
+/// takes longer than `time_max`.
 pub fn output(command: &mut Command, time_max: Duration) -> Result<String, String> {
     // A file and not a pipe: nobody has to read along so that the command does not stall.
     let mut file = tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"))?;

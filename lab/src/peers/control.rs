@@ -26,7 +26,8 @@ const ENVOY_DRAINED_AFTER: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     Signal(Signal),
-    /// `POST` to the admin address, wait until connections have been drained, then the signal, which alone would cut them.
+    /// `POST` to the admin address, wait until connections have been drained, then the signal, which alone would cut
+    /// them.
     PostThenSignal {
         path: &'static str,
         wait: Duration,
@@ -61,8 +62,9 @@ pub fn stop(kind: PeerKind, pid: ProcessId, places: &Places) -> Result<(), Strin
     }
 }
 
-/// Has a running peer take up the new files, and waits until it has where it says so: Caddy's command does, and Tidegate counts the
-/// configurations that it has applied. HAProxy and nginx are told by signal, and Traefik may take two seconds; there the first answers tell.
+/// Has a running peer take up the new files, and waits until it has where it says so: Caddy's command does, and
+/// Tidegate counts the configurations that it has applied. HAProxy and nginx are told by signal, and Traefik may take
+/// two seconds; there the first answers tell.
 pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), String> {
     if program.kind != PeerKind::Tidegate || old.files == new.files {
         return order_change(program, places, old, new, pid);
@@ -85,8 +87,8 @@ pub fn reconfigure(program: &Program, places: &Places, old: &Rendered, new: &Ren
     }
 }
 
-/// Puts the files that differ into the place of the old ones and tells the running peer. Asks nothing of it but that, so that what a change
-/// costs can be measured; returns when it has been told.
+/// Puts the files that differ into the place of the old ones and tells the running peer. Asks nothing of it but that,
+/// so that what a change costs can be measured; returns when it has been told.
 pub fn order_change(program: &Program, places: &Places, old: &Rendered, new: &Rendered, pid: ProcessId) -> Result<(), String> {
     let kind = program.kind;
     let write = || new.write_what_differs(old, &places.folder);

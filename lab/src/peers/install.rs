@@ -133,7 +133,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Folders below `root` that hold shared libraries to link with. Plugins have folders of their own, and are loaded by their path.
+/// Folders below `root` that hold shared libraries to link with. Plugins have folders of their own, and are loaded by
+/// their path.
 fn library_folders(root: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for start in ["usr/lib", "lib"].map(|name| root.join(name)) {

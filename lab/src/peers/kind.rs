@@ -1,5 +1,6 @@
 //! Which proxies the lab knows, and how one is named on the command line and in a report.
-//! What differs between them is decided by `match` in the other files of this folder, so that a new one is asked about at each place.
+//! What differs between them is decided by `match` in the other files of this folder, so that a new one is asked about
+//! at each place.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! The proxies under test: where their programs are, the configuration each gets for a task, how it is changed and stopped.
-//! Nothing here starts a peer or measures one. The configurations are templates in `lab/peers/<peer>/<flavour>/`, each with a note of what
-//! is equal in it and what cannot be.
+//! The proxies under test: where their programs are, the configuration each gets for a task, how it is changed and
+//! stopped. Nothing here starts a peer or measures one. The configurations are templates in
+//! `lab/peers/<peer>/<flavour>/`, each with a note of what is equal in it and what cannot be.
 
 mod bounded;
 mod check;

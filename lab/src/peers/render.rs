@@ -1,5 +1,6 @@
-//! The configuration of a peer for a task: templates from `lab/peers/<peer>/<flavour>/` filled in, and the command line that goes with them.
-//! A flag that a template does not know is simply not used by it; a name that nobody defines is an error.
+//! The configuration of a peer for a task: templates from `lab/peers/<peer>/<flavour>/` filled in, and the command line
+//! that goes with them. A flag that a template does not know is simply not used by it; a name that nobody defines is an
+//! error.
 
 use std::ffi::OsString;
 use std::fs;
@@ -39,7 +40,8 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// Puts the files into the peer's folder. Each appears at once and whole, so that a peer that watches them never reads half of one.
+    /// Puts the files into the peer's folder. Each appears at once and whole, so that a peer that watches them never
+    /// reads half of one.
     pub fn write(&self, folder: &Path) -> Result<(), String> {
         self.write_what_differs(&Rendered::default(), folder)
     }
@@ -73,7 +75,8 @@ pub fn variants(kind: PeerKind, flavour: Flavour) -> &'static [&'static str] {
     }
 }
 
-/// Fills in the templates: those within this program, or those of the folder `templates`, which is laid out as `lab/peers` is.
+/// Fills in the templates: those within this program, or those of the folder `templates`, which is laid out as
+/// `lab/peers` is.
 pub fn render(program: &Program, places: &Places, setup: &Setup, templates: Option<&Path>) -> Result<Rendered, Error> {
     let kind = program.kind;
     let folder = match (setup.sites, setup.content, &setup.certificates) {
@@ -110,7 +113,8 @@ pub fn render(program: &Program, places: &Places, setup: &Setup, templates: Opti
     Ok(rendered)
 }
 
-/// The peer's own check of the configuration that stands in the folder: the program and its arguments. Traefik has none.
+/// The peer's own check of the configuration that stands in the folder: the program and its arguments. Traefik has
+/// none.
 pub fn check_command(program: &Program, places: &Places) -> Option<Vec<OsString>> {
     let file = places.folder.join(main_file(program.kind));
     let arguments = match program.kind {
@@ -154,7 +158,8 @@ fn arguments(kind: PeerKind, places: &Places, setup: &Setup) -> Vec<OsString> {
                 .concat()
         }
         PeerKind::Envoy => {
-            // Hot restart is for one process that replaces another, and two that share a port would take each other for that.
+            // Hot restart is for one process that replaces another, and two that share a port would take each other for
+            // that.
             let mut arguments = words(
                 &["--disable-hot-restart", "--drain-time-s", ENVOY_DRAIN_SECONDS, "--drain-strategy", "immediate", "-c"],
                 &[file],

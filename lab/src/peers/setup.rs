@@ -26,7 +26,8 @@ pub struct Setup {
     pub shared_port: bool,
     /// The log is on. When false it is off, but out of the box as the peer has it by default.
     pub access_log: bool,
-    /// Many hosts on plain HTTP instead of one with a certificate, equalised, and changed while they are served. The flags above are not for it.
+    /// Many hosts on plain HTTP instead of one with a certificate, equalised, and changed while they are served. The
+    /// flags above are not for it.
     pub sites: Option<Sites>,
     /// What is answered without asking the backend for it, equalised. The flags above are not for it.
     pub content: Option<Content>,
@@ -69,7 +70,8 @@ pub enum Source {
     Files,
 }
 
-/// Addresses and files that a configuration names. The folder holds `cert.pem`, `key.pem`, `combined.pem` and `ca.pem`, and is the peer's own.
+/// Addresses and files that a configuration names. The folder holds `cert.pem`, `key.pem`, `combined.pem` and `ca.pem`,
+/// and is the peer's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     pub folder: PathBuf,

@@ -27,14 +27,16 @@ fn program(kind: PeerKind) -> Program {
     Program { kind, path: Path::new("/opt").join(kind.name()), version: "1.22.1".to_owned(), tls_library: String::new() }
 }
 
-/// A shell writes it: were this process to hold the file open for writing while a test beside it starts a child, it could not be run.
+/// A shell writes it: were this process to hold the file open for writing while a test beside it starts a child, it
+/// could not be run.
 pub fn write_script(path: &Path, text: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"printf %s "$2" > "$1" && chmod 755 "$1""#, "sh"]).arg(path).arg(text);
     assert!(shell.status().unwrap().success());
 }
 
-/// Every flavour and variant of a peer, with every flag on and off, with and without a number of threads, and with every compression.
+/// Every flavour and variant of a peer, with every flag on and off, with and without a number of threads, and with
+/// every compression.
 fn all_setups(kind: PeerKind) -> Vec<Setup> {
     let mut bases = [Flavour::OutOfTheBox, Flavour::Equalised].map(Setup::of).to_vec();
     for variant in variants(kind, Flavour::Tuned) {

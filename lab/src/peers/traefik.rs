@@ -1,5 +1,5 @@
-//! Builds Traefik from its published Go module. `go install` refuses it, because its `go.mod` replaces modules by forks; so an empty
-//! module stands in front that repeats those lines. Other peers are got in `install`.
+//! Builds Traefik from its published Go module. `go install` refuses it, because its `go.mod` replaces modules by
+//! forks; so an empty module stands in front that repeats those lines. Other peers are got in `install`.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,8 @@ use std::process::Command;
 use super::install::{BUILD_TIME_MAX, STEP_TIME_MAX, fresh_folder, step};
 
 const MODULE: &str = "github.com/traefik/traefik/v3";
-/// Some releases need modules that the registry does not give away. Further back than this, it would not be today's Traefik.
+/// Some releases need modules that the registry does not give away. Further back than this, it would not be today's
+/// Traefik.
 const ATTEMPTS_MAX: usize = 5;
 
 /// Builds the newest release that can be built, into `bin`. Returns a remark on newer ones.
@@ -62,7 +63,8 @@ fn newest_first(listed: &str) -> Vec<String> {
     versions
 }
 
-/// The `go.mod` of the empty module: Traefik's own language version and its `replace` lines, which count only in the main module.
+/// The `go.mod` of the empty module: Traefik's own language version and its `replace` lines, which count only in the
+/// main module.
 fn module_in_front(own: &str, version: &str, source: &Path) -> Result<String, String> {
     let mut lines = vec!["module lab/traefik".to_owned()];
     lines.extend(own.lines().find(|line| line.starts_with("go ")).map(str::to_owned));
@@ -122,7 +124,8 @@ mod tests {
         fs::create_dir(source.path().join("here")).unwrap();
         fs::write(source.path().join("here/go.mod"), "").unwrap();
         let own = "module github.com/traefik/traefik/v3\n\ngo 1.25.0\n\nrequire (\n\ta.b/c v1.0.0\n)\n\nreplace d => ./here\n\n\
-                   // Forks.\nreplace (\n\te.f/g => h.i/j v0.4.1 // why\n\tk v1.0.0 => l v2.0.0\n)\n\nexclude m v1.0.0\n";
+                   // Forks.\nreplace (\n\te.f/g => h.i/j v0.4.1 // why\n\tk v1.0.0 => l v2.0.0\n)\n\nexclude m
+                   // v1.0.0\n";
         let here = source.path().join("./here").display().to_string();
         let expected = format!(
             "module lab/traefik\ngo 1.25.0\nrequire github.com/traefik/traefik/v3 v3.6.12\nreplace d => {here}\n\

@@ -1,5 +1,5 @@
-//! What a change costs: the targets, then starting, changing, and what a load feels meanwhile, with each number of sites.
-//! A case is `sites | part`.
+//! What a change costs: the targets, then starting, changing, and what a load feels meanwhile, with each number of
+//! sites. A case is `sites | part`.
 
 use crate::report::document::{Block, Column, Entry, Table};
 use crate::report::grid::{self, Grid};

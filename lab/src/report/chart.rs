@@ -1,6 +1,6 @@
-//! Charts: lines over an axis, and horizontal bars. Where everything stands is computed here; `page/charts.html` draws it as inline SVG.
-//! Colours are classes of the page's style sheet, one for each peer.
-//! A chart repeats what a table beside it says; it holds no figure of its own.
+//! Charts: lines over an axis, and horizontal bars. Where everything stands is computed here; `page/charts.html` draws
+//! it as inline SVG. Colours are classes of the page's style sheet, one for each peer. A chart repeats what a table
+//! beside it says; it holds no figure of its own.
 
 use crate::report::number;
 use serde::{Serialize, Serializer};
@@ -57,8 +57,8 @@ pub struct Bar {
     pub text: String,
 }
 
-/// In the units of the drawing. Narrow, so that the words of a chart stay readable on a phone without scrolling; a wide screen shows them
-/// a little larger, two charts beside each other.
+/// In the units of the drawing. Narrow, so that the words of a chart stay readable on a phone without scrolling; a wide
+/// screen shows them a little larger, two charts beside each other.
 const WIDTH: f64 = 440.0;
 const BARS_WIDTH: f64 = 420.0;
 const PLOT_HEIGHT: f64 = 210.0;

@@ -1,5 +1,5 @@
-//! What a report says, before it is HTML or Markdown: headings, tables, charts. The layouts of the experiments build it.
-//! No text here is escaped; the templates in `page/` do that, for everything (`page.rs`).
+//! What a report says, before it is HTML or Markdown: headings, tables, charts. The layouts of the experiments build
+//! it. No text here is escaped; the templates in `page/` do that, for everything (`page.rs`).
 
 use crate::report::chart::Chart;
 use crate::report::number;
@@ -183,7 +183,8 @@ pub fn say_once(entries: &mut [Entry]) {
     }
 }
 
-/// Marks the best of a row or column. Several that are equal are all the best; a single one is not marked, as it was best of nobody.
+/// Marks the best of a row or column. Several that are equal are all the best; a single one is not marked, as it was
+/// best of nobody.
 pub fn mark_best<'a>(candidates: impl IntoIterator<Item = (&'a mut Entry, Option<f64>)>, better: Better) {
     let candidates: Vec<_> = candidates.into_iter().filter_map(|(entry, value)| Some((entry, value?))).collect();
     let values = candidates.iter().map(|(_, value)| *value);

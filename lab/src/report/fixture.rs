@@ -1,5 +1,5 @@
-//! A small run with everything in it that a report must cope with: measured, limited, failed and unavailable cells, absent and broken
-//! peers, an interruption, text that would be markup. Its figures are made up.
+//! A small run with everything in it that a report must cope with: measured, limited, failed and unavailable cells,
+//! absent and broken peers, an interruption, text that would be markup. Its figures are made up.
 
 use std::collections::BTreeMap;
 

@@ -303,7 +303,8 @@ fn at_rate(grid: &Grid, rate: f64, row: &Row, flavour: Option<Flavour>) -> Table
     table
 }
 
-/// What a request costs is compared among those who passed: a failed request may cost more or less than an answered one.
+/// What a request costs is compared among those who passed: a failed request may cost more or less than an answered
+/// one.
 fn mark_cheapest(table: &mut Table, grid: &Grid, row: &Row, column: usize) {
     let is_rival = |cell: &&Cell| cell.flavour != Flavour::Floor && is_passed(cell);
     let cells = grid.participants.iter().map(|name| grid.cell(row, name).filter(is_rival));

@@ -1,5 +1,6 @@
-//! What people read of a run: one HTML page, the same as Markdown, the table of the README. Figures come from `results` and are not
-//! changed here. `section` says which experiment has which layout, `document` what both templates are given, `page` renders them.
+//! What people read of a run: one HTML page, the same as Markdown, the table of the README. Figures come from `results`
+//! and are not changed here. `section` says which experiment has which layout, `document` what both templates are
+//! given, `page` renders them.
 
 mod change;
 mod chart;
@@ -58,7 +59,8 @@ pub fn markdown(report: &Report) -> String {
     page::markdown(&title(report), &document(report))
 }
 
-/// `<base>/<date>-<short name of the machine>`, with the time of day where that day has a report already: a run overwrites no other.
+/// `<base>/<date>-<short name of the machine>`, with the time of day where that day has a report already: a run
+/// overwrites no other.
 pub fn default_folder(report: &Report, base: &Path) -> PathBuf {
     let mut words = report.began.split(' ');
     let (date, time) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

@@ -1,5 +1,6 @@
 //! What three public studies reported, to stand beside what was measured here. Their figures, our words.
-//! They are context and no reference: other machines, versions and tools, so only the order and the kind of failure compare.
+//! They are context and no reference: other machines, versions and tools, so only the order and the kind of failure
+//! compare.
 
 /// A study, as the report names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

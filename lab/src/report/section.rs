@@ -79,7 +79,8 @@ pub fn generic(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     for (flavour, grid) in grid::by_flavour(report, experiment) {
         blocks.extend(flavour.map(|flavour| Block::heading(3, capital(flavour.title()))));
         for figure in TABLED {
-            // Resident memory of other experiments depends on how many requests came, and those came as fast as they were answered.
+            // Resident memory of other experiments depends on how many requests came, and those came as fast as they
+            // were answered.
             let is_context = matches!(figure, Figure::ResidentMb | Figure::ResidentPeakMb) && experiment.name != "memory";
             let better = if is_context { Better::Neither } else { figure.better() };
             blocks.extend(matrix_marked(&grid, figure, better, &suffix(flavour)).map(Block::Table));
@@ -120,7 +121,8 @@ fn matrix_marked(grid: &Grid, figure: Figure, better: Better, suffix: &str) -> O
     Some(table)
 }
 
-/// Whether it can be known who is the best: not where somebody's figure is withheld, and not the rate where it is given.
+/// Whether it can be known who is the best: not where somebody's figure is withheld, and not the rate where it is
+/// given.
 pub fn has_best(grid: &Grid, row: &Row, figure: Figure) -> bool {
     let is_given = figure == Figure::RequestsPerSecond && row.case.contains("open");
     let is_withheld = figure.needs_an_unlimited_run() && grid.is_limited(row);

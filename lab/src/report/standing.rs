@@ -1,5 +1,6 @@
 //! Who is the best at what, and where Tidegate is not: what the top of a report and the README say. Pure.
-//! It covers what costs something (CPU time, memory, a start, a change), what breaks (E1, E3), and latency under a given rate.
+//! It covers what costs something (CPU time, memory, a start, a change), what breaks (E1, E3), and latency under a
+//! given rate.
 
 use crate::report::grid::{self, Grid, Row};
 use crate::report::{ladder, number, under_change};
@@ -196,7 +197,8 @@ impl Standing {
         self.best_of(|contender| contender.name != OURS)
     }
 
-    /// Of several that are equal, the first. Where less is better, what was not counted to its end may be more than it seems.
+    /// Of several that are equal, the first. Where less is better, what was not counted to its end may be more than it
+    /// seems.
     fn best_of(&self, among: impl Fn(&Contender) -> bool) -> Option<&Contender> {
         let is_told = |contender: &&Contender| self.better == Better::Higher || !contender.is_at_least();
         let candidates = self.rivals().filter(|contender| among(contender)).filter(is_told);
@@ -227,7 +229,8 @@ impl Standing {
         let rival = self.best_rival().and_then(|rival| Some((rival, rival.median()?, rival.sample?)));
         let (Some((us, ours, our_sample)), Some((rival, theirs, their_sample))) = (ours, rival) else { return Place::Unknown };
         let is_better = if self.better == Better::Higher { theirs > ours } else { theirs < ours };
-        // More than we are known to have passed may be passed by us as well; more failures than were counted only make it worse.
+        // More than we are known to have passed may be passed by us as well; more failures than were counted only make
+        // it worse.
         let is_certain = !us.is_at_least() || self.better == Better::Lower;
         if is_better && is_certain && their_sample.differs_from(&our_sample) {
             return Place::Behind { best: rival.name.clone(), ratio: ours / theirs };
@@ -243,7 +246,8 @@ impl Standing {
         }
     }
 
-    /// Whether a rival of which not all is known might be better than this value. At the top of the ladder nobody can go further.
+    /// Whether a rival of which not all is known might be better than this value. At the top of the ladder nobody can
+    /// go further.
     fn may_be_better(&self, other: &Contender, than: &Contender, value: f64) -> bool {
         match (other.bound, other.median()) {
             (Bound::Withheld, _) => true,

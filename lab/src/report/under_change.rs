@@ -1,5 +1,5 @@
-//! E3: instances come and go and the configuration changes while requests arrive. Counts what was answered wrongly, and when.
-//! A case is `variant | phase`; the phase `whole run`, where it exists, has the percentiles over all of them.
+//! E3: instances come and go and the configuration changes while requests arrive. Counts what was answered wrongly, and
+//! when. A case is `variant | phase`; the phase `whole run`, where it exists, has the percentiles over all of them.
 
 use std::collections::BTreeMap;
 

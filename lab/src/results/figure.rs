@@ -1,5 +1,6 @@
 //! The closed set of figures that a round can have: name, unit, and which way is better.
-//! A figure means the same in every experiment; what it is divided by and over which time is said here and nowhere else.
+//! A figure means the same in every experiment; what it is divided by and over which time is said here and nowhere
+//! else.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,8 @@ pub enum Figure {
     Failed,
     /// Open loop: due, but never sent.
     Dropped,
-    /// Sent again by the client: a kept connection was closed or reset under the request, before a byte of the answer. Whether the server had
-    /// read the request, nobody can tell.
+    /// Sent again by the client: a kept connection was closed or reset under the request, before a byte of the answer.
+    /// Whether the server had read the request, nobody can tell.
     SentAgain,
     LatencyMeanUs,
     LatencyP50Us,
@@ -62,7 +63,8 @@ pub enum Figure {
     SharedOnceAtStartMb,
     /// From the writing of a changed route to the first answer that shows it, to a new connection.
     ChangeSeenMs,
-    /// CPU time of a change: of all processes of the proxy, those that end by it included, and of the command that orders it.
+    /// CPU time of a change: of all processes of the proxy, those that end by it included, and of the command that
+    /// orders it.
     CpuMsPerChange,
     /// Changes that were made and seen within the phase.
     ChangesMade,
@@ -167,7 +169,8 @@ impl Figure {
         }
     }
 
-    /// Rates and latencies say nothing of the proxy when something else was the bottleneck; what a request costs stays true.
+    /// Rates and latencies say nothing of the proxy when something else was the bottleneck; what a request costs stays
+    /// true.
     pub fn needs_an_unlimited_run(self) -> bool {
         match self {
             Figure::RequestsPerSecond

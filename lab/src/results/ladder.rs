@@ -1,4 +1,5 @@
-//! When a rate of E1 counts as passed: the published checks, and that the rate was served. One rule for the run and for the report. Pure.
+//! When a rate of E1 counts as passed: the published checks, and that the rate was served. One rule for the run and for
+//! the report. Pure.
 
 use crate::results::Cell;
 use crate::results::figure::Figure;
@@ -8,7 +9,8 @@ use crate::results::summary::Summary;
 pub const CHECKS_SHARE_MIN: f64 = 0.95;
 pub const FAILED_SHARE_MAX: f64 = 0.01;
 pub const P95_US_MAX: f64 = 500_000.0;
-/// What the study's proxies could not do either and yet were called passing; here a rate that is not served counts as broken.
+/// What the study's proxies could not do either and yet were called passing; here a rate that is not served counts as
+/// broken.
 pub const SERVED_SHARE_MIN: f64 = 0.95;
 
 /// Why a rate was not passed.
@@ -22,7 +24,8 @@ pub enum Miss {
     Served(f64),
 }
 
-/// All reasons, over all rounds of the cell; empty when it was passed. Whether the figures are the proxy's is for the caller.
+/// All reasons, over all rounds of the cell; empty when it was passed. Whether the figures are the proxy's is for the
+/// caller.
 pub fn misses(cell: &Cell, per_second: f64) -> Vec<Miss> {
     let values = |figure| cell.rounds.iter().filter_map(move |round| round.figures.get(&figure).copied());
     let sum = |figure| values(figure).sum::<f64>();

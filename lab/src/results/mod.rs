@@ -1,5 +1,6 @@
-//! What a run found, as `report.json` keeps it: the shape only, written by the experiments and read by the report, `compare` and `readme`.
-//! Nothing here measures or renders. Summaries over rounds are in `summary`, what figures there are in `figure`.
+//! What a run found, as `report.json` keeps it: the shape only, written by the experiments and read by the report,
+//! `compare` and `readme`. Nothing here measures or renders. Summaries over rounds are in `summary`, what figures there
+//! are in `figure`.
 
 pub mod change;
 pub mod compare;
@@ -42,7 +43,8 @@ pub struct Report {
     pub open_files: u64,
     /// What a reader must know before believing a figure: too few cores, an interrupted run.
     pub warnings: Vec<String>,
-    /// All that the lab knows, or those that were asked for, in the order of its tables, whether they were there or not.
+    /// All that the lab knows, or those that were asked for, in the order of its tables, whether they were there or
+    /// not.
     pub peers: Vec<PeerRecord>,
     pub experiments: Vec<ExperimentRecord>,
 }
@@ -143,7 +145,8 @@ pub enum Placement {
 /// One participant under one load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cell {
-    /// Names the load within its experiment: `2k`, `4000/s`, `1×250 instances 5→7 (1)`. Cells of one case stand in one row.
+    /// Names the load within its experiment: `2k`, `4000/s`, `1×250 instances 5→7 (1)`. Cells of one case stand in one
+    /// row.
     pub case: String,
     /// A peer, `relay` or `backend`, or a variant of a peer such as `nginx keepalive-4`.
     pub participant: String,
@@ -161,7 +164,8 @@ pub struct Cell {
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Measured,
-    /// Backend or generator were what was slow: rates and latencies are not the proxy's and are withheld. CPU time per request stands.
+    /// Backend or generator were what was slow: rates and latencies are not the proxy's and are withheld. CPU time per
+    /// request stands.
     Limited {
         by: String,
     },

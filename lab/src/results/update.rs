@@ -1,9 +1,11 @@
-//! A report that keeps what an earlier run on the same machine has measured, so that one experiment can be run again without all others. Pure.
+//! A report that keeps what an earlier run on the same machine has measured, so that one experiment can be run again
+//! without all others. Pure.
 
 use crate::results::Report;
 
 impl Report {
-    /// Takes the experiments of `earlier`. Where a peer has another version since, a warning says so. Fails if it was another machine.
+    /// Takes the experiments of `earlier`. Where a peer has another version since, a warning says so. Fails if it was
+    /// another machine.
     pub fn take_over(&mut self, earlier: Report) -> Result<(), String> {
         if (&earlier.machine.cpu, earlier.machine.cores) != (&self.machine.cpu, self.machine.cores) {
             return Err(format!("measured on another machine ({}); write to another folder", earlier.machine.cpu));

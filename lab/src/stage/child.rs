@@ -1,6 +1,6 @@
 //! Processes that the runner starts: pinned to a core, watched, and stopped by their own id.
-//! They go through a small step of this program that pins itself, asks to be stopped when the runner dies, and then becomes the real command;
-//! so nothing is left behind even if the runner is killed.
+//! They go through a small step of this program that pins itself, asks to be stopped when the runner dies, and then
+//! becomes the real command; so nothing is left behind even if the runner is killed.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! Which processors each part of a run gets. Pure, but for asking the kernel which there are, and for this program itself.
+//! Which processors each part of a run gets. Pure, but for asking the kernel which there are, and for this program
+//! itself.
 
 use std::str::FromStr;
 
@@ -49,7 +50,8 @@ impl Drop for OnCores {
     }
 }
 
-/// The proxy takes the last ones, since the first serve most interrupts. A generator works about as hard as a proxy, a backend far less.
+/// The proxy takes the last ones, since the first serve most interrupts. A generator works about as hard as a proxy, a
+/// backend far less.
 pub fn assign(allowed: &[usize], wish: &CoreWish) -> Result<Cores, Error> {
     let fair = match allowed {
         [] => return Err("this process may run on no processor".into()),

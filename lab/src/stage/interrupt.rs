@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM and a closed terminal, noticed between two measurements, so that children are stopped in order and the temporary folder goes away.
+//! Ctrl-C, SIGTERM and a closed terminal, noticed between two measurements, so that children are stopped in order and
+//! the temporary folder goes away.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -164,7 +164,8 @@ impl Stage {
     }
 }
 
-/// Not every peer's configuration language can quote what is in a path, and one that cannot start would look like a fault of the peer.
+/// Not every peer's configuration language can quote what is in a path, and one that cannot start would look like a
+/// fault of the peer.
 fn check_folder(folder: &Path) -> Result<(), Error> {
     let usual = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
     match folder.to_str() {

@@ -227,7 +227,8 @@ impl Running {
         }
     }
 
-    /// Writes a prepared configuration and tells the process, without waiting for it. What it had before is not kept: see [`Running::replaced`].
+    /// Writes a prepared configuration and tells the process, without waiting for it. What it had before is not kept:
+    /// see [`Running::replaced`].
     pub fn order(&self, prepared: &Rendered) -> Result<(), String> {
         match (&self.participant, &self.child) {
             (Participant::Peer { program, .. }, Some(child)) => {

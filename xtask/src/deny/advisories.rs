@@ -1,5 +1,5 @@
-//! Known vulnerabilities, asked of `cargo audit` where it is installed and its database can be reached. Where not, the gate says so
-//! and goes on: a pipeline without a network must still be able to build what it has.
+//! Known vulnerabilities, asked of `cargo audit` where it is installed and its database can be reached. Where not, the
+//! gate says so and goes on: a pipeline without a network must still be able to build what it has.
 
 use crate::finding::Finding;
 use crate::process::cargo;

@@ -1,5 +1,6 @@
-//! SPDX licence expressions, evaluated against what Apache-2.0 software may contain. `OR` lets us choose, `AND` binds us to both.
-//! The grammar is SPDX 2.3 annex D: `WITH` binds tighter than `AND`, `AND` tighter than `OR`; the old `/` of crates means `OR`.
+//! SPDX licence expressions, evaluated against what Apache-2.0 software may contain. `OR` lets us choose, `AND` binds
+//! us to both. The grammar is SPDX 2.3 annex D: `WITH` binds tighter than `AND`, `AND` tighter than `OR`; the old `/`
+//! of crates means `OR`.
 
 /// Each with why it is here.
 const ALLOWED: &[(&str, &str)] = &[

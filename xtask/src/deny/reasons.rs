@@ -1,5 +1,5 @@
-//! Every dependency of the workspace says why it is in the tree: a comment above it, above its group, or behind it on the line.
-//! A blank line ends a group. Our own crates need no reason.
+//! Every dependency of the workspace says why it is in the tree: a comment above it, above its group, or behind it on
+//! the line. A blank line ends a group. Our own crates need no reason.
 
 use crate::finding::Finding;
 

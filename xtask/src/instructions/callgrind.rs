@@ -1,7 +1,9 @@
-//! What callgrind leaves behind with `--separate-threads=yes`: one text for each thread, with the sum of its instructions in the head.
-//! Only the worker's sum is wanted; the thread that starts the program and supervises it works by the clock, not by the request.
+//! What callgrind leaves behind with `--separate-threads=yes`: one text for each thread, with the sum of its
+//! instructions in the head. Only the worker's sum is wanted; the thread that starts the program and supervises it
+//! works by the clock, not by the request.
 
-/// The worker executes at least so many times the instructions of the next busy thread. Otherwise it could not be told from it.
+/// The worker executes at least so many times the instructions of the next busy thread. Otherwise it could not be told
+/// from it.
 const CLEARLY_MORE: u64 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
-//! The figures that are kept in the tree, and what is thought of a new one. Text in, text out; nothing is measured here.
-//! Each figure stands with the reason for its last change, so that the file's history is the history of what a request costs.
+//! The figures that are kept in the tree, and what is thought of a new one. Text in, text out; nothing is measured
+//! here. Each figure stands with the reason for its last change, so that the file's history is the history of what a
+//! request costs.
 
 use std::fmt;
 
-/// More than this, in percent of the kept figure, is a change. Measured again on a busy machine, figures differ by up to 0.6 %, and those of
-/// `http1-plain-100k`, where a request may take one read more or less, by up to 0.8 %.
+/// More than this, in percent of the kept figure, is a change. Measured again on a busy machine, figures differ by up
+/// to 0.6 %, and those of `http1-plain-100k`, where a request may take one read more or less, by up to 0.8 %.
 const TOLERANCE_PERCENT: u64 = 2;
 const MEASURED_WITH: &str = "measured with: ";
 const HEAD: &str = "\
@@ -53,7 +54,8 @@ impl Figures {
         text
     }
 
-    /// The figures to keep from now on. Those that fit stay as they are: otherwise many small changes would add up unseen.
+    /// The figures to keep from now on. Those that fit stay as they are: otherwise many small changes would add up
+    /// unseen.
     pub fn accept(&self, measured: &[(&str, u64)], reason: &str) -> Figures {
         let line = |&(scenario, instructions): &(&str, u64)| match self.of(scenario) {
             Some(kept) if !Judgement::of(self, scenario, instructions).verdict.is_off() => kept.clone(),

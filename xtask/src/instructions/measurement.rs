@@ -1,8 +1,10 @@
-//! One measurement: the real program with one worker under callgrind, one client that sends its next request when it has the answer, and
-//! an upstream beside it. The difference between 2,000 and 1,000 requests counts, so that starting, connecting and stopping cancel out.
+//! One measurement: the real program with one worker under callgrind, one client that sends its next request when it
+//! has the answer, and an upstream beside it. The difference between 2,000 and 1,000 requests counts, so that starting,
+//! connecting and stopping cancel out.
 //!
-//! What moves is held still: all processes share one processor, so a reader always finds what the writer had written and the number of
-//! reads does not depend on who was quicker; the environment is fixed; there is no access log and no admin endpoint.
+//! What moves is held still: all processes share one processor, so a reader always finds what the writer had written
+//! and the number of reads does not depend on who was quicker; the environment is fixed; there is no access log and no
+//! admin endpoint.
 
 use super::callgrind;
 use crate::process::Invocation;
@@ -18,8 +20,8 @@ const LOAD_DURATION: &str = "300s";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Copies by loops of vector instructions. By default glibc copies more than 4 KB with `rep movsb`, of which valgrind counts every byte as two
-/// instructions: copying a body once would seem to cost as much as encrypting it.
+/// Copies by loops of vector instructions. By default glibc copies more than 4 KB with `rep movsb`, of which valgrind
+/// counts every byte as two instructions: copying a body once would seem to cost as much as encrypting it.
 const GLIBC_TUNABLES: &str = "glibc.cpu.x86_rep_movsb_threshold=0x40000000:glibc.cpu.x86_rep_stosb_threshold=0x40000000:\
                               glibc.cpu.x86_non_temporal_threshold=0x40000000";
 
@@ -157,7 +159,8 @@ fn free_addresses() -> Result<[SocketAddr; 3], String> {
     addresses().map_err(|error| format!("no free port: {error}"))
 }
 
-/// Callgrind's file for the process as a whole, which stays empty; those of threads have the same name and a number after a hyphen.
+/// Callgrind's file for the process as a whole, which stays empty; those of threads have the same name and a number
+/// after a hyphen.
 const COUNTS: &str = "counts";
 
 /// A new folder for files of the measurements; goes with its owner.
@@ -206,7 +209,8 @@ impl Running {
         let file = || File::create(log).map_err(|error| format!("{}: {error}", log.display()));
         let (stdout, stderr) = (file()?, file()?);
         let mut command = Command::new(&invocation.program);
-        // Variables would be on the stack and in the program's settings; the state folder keeps it from those of this machine.
+        // Variables would be on the stack and in the program's settings; the state folder keeps it from those of this
+        // machine.
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -3,8 +3,9 @@
 use crate::process::Invocation;
 use std::path::Path;
 
-/// Valgrind shows the program a processor with these where the machine has them, and none with AVX-512, whatever it has. So machines that
-/// have all of them count alike: the libraries choose their code by what the processor says it can.
+/// Valgrind shows the program a processor with these where the machine has them, and none with AVX-512, whatever it
+/// has. So machines that have all of them count alike: the libraries choose their code by what the processor says it
+/// can.
 const PROCESSOR: [&str; 5] = ["aes", "avx2", "bmi2", "fma", "pclmulqdq"];
 
 /// One line, the same wherever the figures can be compared.

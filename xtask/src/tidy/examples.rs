@@ -24,7 +24,8 @@ pub fn run(repository: &Repository) -> Result<(), String> {
     conclude("examples", findings)
 }
 
-/// Whether nothing but the ports of this machine stands in the way: port 443 may be taken, or need privileges that a developer has not.
+/// Whether nothing but the ports of this machine stands in the way: port 443 may be taken, or need privileges that a
+/// developer has not.
 fn is_only_this_machine(said: &str) -> bool {
     let mut errors = said.lines().filter(|line| line.starts_with("error")).peekable();
     errors.peek().is_some() && errors.all(|line| line.starts_with("error[address-in-use]"))

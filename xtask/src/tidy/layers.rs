@@ -137,7 +137,8 @@ const WITHOUT_RUNTIME: &[&str] = &[
 const WITHOUT_RUNTIME_OF_THEIR_OWN: &[&str] = &["message", "upstream", "proxy", "telemetry", "certs"];
 const RUNTIMES: &[&str] = &["tokio", "mio"];
 
-/// Only these speak JSON or write files for other programs. `explain` and `control` fill the types of `api`, and never see them as text.
+/// Only these speak JSON or write files for other programs. `explain` and `control` fill the types of `api`, and never
+/// see them as text.
 const MAY_SERIALISE: &[&str] = &[
     "api",
     "cert-import",

@@ -1,4 +1,5 @@
-//! How long files and functions may be. A file has at most 1,000 lines, a function 70 lines of code; tests may have longer functions.
+//! How long files and functions may be. A file has at most 1,000 lines, a function 70 lines of code; tests may have
+//! longer functions.
 
 use super::allow::{AllowList, FILE_LENGTH, FUNCTION_LENGTH};
 use super::source::{Source, is_test_only};

@@ -1,5 +1,6 @@
-//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, an end-to-end case, and an example
-//! that uses it. The model decides which steps there are, so a new variant without a row here is a finding.
+//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, an end-to-end
+//! case, and an example that uses it. The model decides which steps there are, so a new variant without a row here is a
+//! finding.
 
 use super::examples;
 use crate::finding::Finding;
@@ -20,7 +21,8 @@ struct StepRow {
     written: &'static [&'static str],
     /// How the paths of its end-to-end cases begin, beneath `tests/cases`.
     cases: &'static str,
-    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names, and what concerns the way to an upstream in `proxy`.
+    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names, and what concerns the way to an
+    /// upstream in `proxy`.
     in_middleware: bool,
 }
 

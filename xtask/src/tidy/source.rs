@@ -52,7 +52,8 @@ impl Walk<'_> {
     fn stream(&mut self, tokens: TokenStream) {
         for token in tokens {
             let range = token.span().byte_range();
-            // A doc comment arrives as an attribute whose every token has the comment's own place; no other token starts so.
+            // A doc comment arrives as an attribute whose every token has the comment's own place; no other token
+            // starts so.
             if self.text.get(range.clone()).is_some_and(|text| text.starts_with("//") || text.starts_with("/*")) {
                 continue;
             }
@@ -111,7 +112,8 @@ fn comments(text: &str, lines: &Lines, covered: &[Range<usize>]) -> Vec<Comment>
     found
 }
 
-/// `#[cfg(test)]` alone or among other conditions, `#[test]`, and the test attributes of libraries, which end in `test`.
+/// `#[cfg(test)]` alone or among other conditions, `#[test]`, and the test attributes of libraries, which end in
+/// `test`.
 pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_test_attribute = attribute.path().segments.last().is_some_and(|segment| segment.ident == "test");

@@ -1,4 +1,5 @@
-//! Rules about words and lines: notes left behind, paths of somebody's machine, line numbers in comments, how a file opens.
+//! Rules about words and lines: notes left behind, paths of somebody's machine, line numbers in comments, how a file
+//! opens.
 
 use super::allow::{AllowList, MACHINE_PATH};
 use super::source::Source;

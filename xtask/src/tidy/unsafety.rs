@@ -1,5 +1,5 @@
-//! `unsafe` stands only in files that the allow list names with a reason. The lint `unsafe_code` refuses it first, but a file can
-//! switch that lint off for itself; it cannot switch this off.
+//! `unsafe` stands only in files that the allow list names with a reason. The lint `unsafe_code` refuses it first, but
+//! a file can switch that lint off for itself; it cannot switch this off.
 
 use super::allow::{AllowList, UNSAFE};
 use super::source::Source;

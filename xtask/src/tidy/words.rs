@@ -1,5 +1,5 @@
-//! Plain words: a doc comment names its subject first, a comment line has an end, and a type's name means one thing in its crate.
-//! Which names say nothing is in `names`; what comments must not refer to is in `text`.
+//! Plain words: a doc comment names its subject first, a comment line has an end, and a type's name means one thing in
+//! its crate. Which names say nothing is in `names`; what comments must not refer to is in `text`.
 
 use super::allow::{AllowList, WORDS};
 use super::source::{Comment, Source};

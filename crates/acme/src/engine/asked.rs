@@ -1,4 +1,5 @@
-//! What is asked of the engine about single names: renew, revoke, and names on demand, which come from whoever connects. The loop is in `mod`.
+//! What is asked of the engine about single names: renew, revoke, and names on demand, which come from whoever
+//! connects. The loop is in `mod`.
 
 use super::outcome::{answer_all, certificate_of};
 use super::{
@@ -56,7 +57,8 @@ impl Engine {
         });
     }
 
-    /// Somebody else has revoked what is in use. It stays in use until there is another: for most clients it is still better than none.
+    /// Somebody else has revoked what is in use. It stays in use until there is another: for most clients it is still
+    /// better than none.
     pub(super) fn found_revoked(&mut self, name: &str, leaf_der: &[u8]) {
         let Ok(subject) = Subject::parse(name) else { return };
         let Some(known) = self.names.get_mut(&subject) else { return };
@@ -206,7 +208,8 @@ impl Engine {
         answer_all(waiters, &Err(Refusal::Failed(fault)));
     }
 
-    /// A name on demand that has no certificate and must wait is forgotten: storage knows when it may be tried again, and somebody has to ask then.
+    /// A name on demand that has no certificate and must wait is forgotten: storage knows when it may be tried again,
+    /// and somebody has to ask then.
     pub(super) fn give_up_on_demand(&mut self, subject: &Subject) {
         let is_waiting = |name: &Name| name.on_demand.is_some() && name.held.is_none() && matches!(name.phase, Phase::Waiting(_));
         let Some(name) = self.names.get_mut(subject).filter(|name| is_waiting(name)) else { return };
@@ -231,7 +234,8 @@ impl Replacing {
     }
 }
 
-/// Whether a name may have a certificate. Who has one in storage is not asked about; who has tried and must wait is told so without being asked about.
+/// Whether a name may have a certificate. Who has one in storage is not asked about; who has tried and must wait is
+/// told so without being asked about.
 async fn may_have(shared: &Shared, subject: &Subject, settings: &OnDemand, is_remembered: bool) -> Result<Allowed, Denied> {
     let read = attempt::read(shared, subject).await.map_err(Denied::Unanswered)?;
     let must_wait = read.history.trouble.as_ref().is_some_and(|trouble| trouble.again_at > Timestamp::now());

@@ -1,5 +1,5 @@
-//! The engine's one loop: which names are wanted, what is known of each, what is done for it next and when. It starts tasks and hears what came of
-//! them; what to do is decided in `decide`, and done in `attempt`.
+//! The engine's one loop: which names are wanted, what is known of each, what is done for it next and when. It starts
+//! tasks and hears what came of them; what to do is decided in `decide`, and done in `attempt`.
 
 mod asked;
 mod outcome;
@@ -106,8 +106,8 @@ struct Name {
     replacing: Option<Replacing>,
 }
 
-/// What is replaced because a responder calls it revoked. A responder that says so of everything must not empty the CA's quota, and every order
-/// succeeds.
+/// What is replaced because a responder calls it revoked. A responder that says so of everything must not empty the
+/// CA's quota, and every order succeeds.
 #[derive(Debug, Clone, Copy)]
 struct Replacing {
     found_at: Timestamp,
@@ -117,7 +117,8 @@ struct Replacing {
     again_at: Timestamp,
 }
 
-/// Between orders for certificates that are found revoked soon after each other: after the second one, doubled from there.
+/// Between orders for certificates that are found revoked soon after each other: after the second one, doubled from
+/// there.
 const REPLACED_AGAIN_AFTER: SignedDuration = SignedDuration::from_mins(15);
 const REPLACED_AGAIN_AFTER_MAX: SignedDuration = SignedDuration::from_hours(24);
 

@@ -1,4 +1,5 @@
-//! What came of tasks, and what follows for a name: certificates are used, failures told, names scheduled again. The loop is in `mod`.
+//! What came of tasks, and what follows for a name: certificates are used, failures told, names scheduled again. The
+//! loop is in `mod`.
 
 use super::{Doing, Engine, LATE_TOLD_EVERY, Phase, Waiter};
 use crate::attempt::Outcome;
@@ -180,7 +181,8 @@ impl Engine {
         answer_all(waiters, &Err(Refusal::Failed(fault)));
     }
 
-    /// What was revoked goes on being used until there is another, as with one that somebody else has revoked, and also after a restart.
+    /// What was revoked goes on being used until there is another, as with one that somebody else has revoked, and also
+    /// after a restart.
     pub(super) fn take_revoked(&mut self, subject: &Subject, outcome: Result<Option<Cause>, Cause>, reply: Waiter) {
         let now = Timestamp::now();
         let fault = |cause: Cause| Fault { at: now, cause: cause.text, remedy: cause.remedy };

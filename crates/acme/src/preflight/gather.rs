@@ -1,5 +1,5 @@
-//! What is found out about a name before an order: its addresses, who may issue for it, and what answers where the CA would look.
-//! Everything has a time limit and a number; what is found is judged in `verdict`.
+//! What is found out about a name before an order: its addresses, who may issue for it, and what answers where the CA
+//! would look. Everything has a time limit and a number; what is found is judged in `verdict`.
 
 use crate::contact::Conversation;
 use crate::interface::ChallengeChange;
@@ -58,13 +58,14 @@ async fn within<T>(limit: Duration, question: impl Future<Output = Result<T, Loo
     }
 }
 
-/// Addresses of this machine's interfaces; without them every address counts as foreign, which only makes verdicts milder.
+/// Addresses of this machine's interfaces; without them every address counts as foreign, which only makes verdicts
+/// milder.
 fn own_addresses() -> HashSet<IpAddr> {
     if_addrs::get_if_addrs().unwrap_or_default().into_iter().map(|interface| interface.ip()).collect()
 }
 
-/// Asks as a CA would ask, with an answer in place that only we can give. At addresses of our own the mapped port is asked, since what maps it stands
-/// outside.
+/// Asks as a CA would ask, with an answer in place that only we can give. At addresses of our own the mapped port is
+/// asked, since what maps it stands outside.
 async fn probe(
     shared: &Shared,
     subject: &Subject,

@@ -1,4 +1,5 @@
-//! One request of HTTP/1.1 as a CA sends it for `http-01`: to an address, with the name as `Host`. It reads a status and a short body, no more.
+//! One request of HTTP/1.1 as a CA sends it for `http-01`: to an address, with the name as `Host`. It reads a status
+//! and a short body, no more.
 
 use crate::cause::one_line;
 use crate::preflight::verdict::ProbeAnswer;

@@ -1,5 +1,6 @@
 //! Whether an order would succeed, judged over facts that were gathered before: pure. `gather` finds the facts.
-//! Three answers: fine; doubtful, then the CA's staging directory is asked first; certain to fail, then no order is made at all.
+//! Three answers: fine; doubtful, then the CA's staging directory is asked first; certain to fail, then no order is
+//! made at all.
 
 use crate::cause::{Blame, Cause, one_line};
 use crate::interface::Listens;
@@ -168,7 +169,8 @@ fn reaches_us(subject: &Subject, challenge: AcmeChallenge, findings: &Findings) 
     let judged: Vec<Verdict> = probes.iter().map(|probe| judge_probe(subject, probe)).collect();
     let worst = judged.iter().find(|verdict| matches!(verdict, Verdict::Certain(_)));
     let worst = worst.or_else(|| judged.iter().find(|verdict| matches!(verdict, Verdict::Doubtful(_))));
-    // One address of several that is somebody else's fails for the CAs that take that one: no certainty while another one is ours.
+    // One address of several that is somebody else's fails for the CAs that take that one: no certainty while another
+    // one is ours.
     match worst {
         Some(Verdict::Certain(cause)) if probes.iter().any(|probe| probe.answer == ProbeAnswer::Ours) => {
             Verdict::Doubtful(cause.clone())
@@ -207,7 +209,8 @@ fn judge_probe(subject: &Subject, probe: &Probe) -> Verdict {
     }
 }
 
-/// Let's Encrypt gives certificates for addresses with one profile only, and says so in an order's refusal, which costs one.
+/// Let's Encrypt gives certificates for addresses with one profile only, and says so in an order's refusal, which costs
+/// one.
 pub fn profile_fits(subject: &Subject, directory: &str, profile: Option<&str>) -> Result<(), Cause> {
     let is_lets_encrypt = directory.contains("api.letsencrypt.org/");
     match subject {
@@ -220,7 +223,8 @@ pub fn profile_fits(subject: &Subject, directory: &str, profile: Option<&str>) -
     }
 }
 
-/// A profile that the CA does not list would be refused in an order, or passed over, and then the certificate is of another kind than was asked for.
+/// A profile that the CA does not list would be refused in an order, or passed over, and then the certificate is of
+/// another kind than was asked for.
 pub fn profile_is_offered(authority: &str, profile: Option<&str>, offered: &HashMap<String, String>) -> Result<(), Cause> {
     const NAMES_SHOWN: usize = 10;
     let Some(profile) = profile.filter(|profile| !offered.contains_key(*profile)) else { return Ok(()) };

@@ -386,7 +386,8 @@ impl Engine {
     }
 }
 
-/// A folder in which nothing can be written: by its rights, or for root, whom those do not bind, by the file system's own flag.
+/// A folder in which nothing can be written: by its rights, or for root, whom those do not bind, by the file system's
+/// own flag.
 pub struct ReadOnly<'a>(&'a Path);
 
 impl ReadOnly<'_> {

@@ -1,5 +1,5 @@
-//! Stands before pebble and adds what it does not have (renewal information, limits), and what CAs do on bad days. It passes everything on with the
-//! `Host` that it was asked by, so that pebble writes its addresses as this proxy's.
+//! Stands before pebble and adds what it does not have (renewal information, limits), and what CAs do on bad days. It
+//! passes everything on with the `Host` that it was asked by, so that pebble writes its addresses as this proxy's.
 
 use super::World;
 use jiff::Timestamp;

@@ -225,7 +225,8 @@ fn a_bound_of_load_passes_hot_keys_on() {
 #[test]
 fn tiers_are_used_in_their_order() {
     use Standing::{Closed, Serving, Shunned, Unknown};
-    /// Standing, priority and whether it is local, for each server; then all of them in the order in which they are tried.
+    /// Standing, priority and whether it is local, for each server; then all of them in the order in which they are
+    /// tried.
     fn check(servers: &[(Standing, u8, bool)], expected: &[usize]) {
         let pool: Vec<_> = servers
             .iter()
@@ -358,7 +359,8 @@ proptest! {
         let expected: Vec<_> = weights.iter().map(|weight| u64::from(*weight)).collect();
         let pool = servers(&weights);
         let made = table(&pool);
-        // Randomness and keys that are spread evenly over their whole range, so that nothing but the choice makes shares differ.
+        // Randomness and keys that are spread evenly over their whole range, so that nothing but the choice makes
+        // shares differ.
         let draw = |round: u64| {
             Draw { key_hash: round, random: round.wrapping_mul(0x9e37_79b9), now: Instant::now(), tried: &[] }
         };

@@ -1,6 +1,6 @@
-//! The bytes of one file: magic, version, length and CRC-32 of the header, the header, the body. The header holds all but the body,
-//! and the body's length and CRC-32. Whatever reads a file takes it for foreign input: it may be torn, flipped or made by somebody.
-//! Which files there are is in the directory module above.
+//! The bytes of one file: magic, version, length and CRC-32 of the header, the header, the body. The header holds all
+//! but the body, and the body's length and CRC-32. Whatever reads a file takes it for foreign input: it may be torn,
+//! flipped or made by somebody. Which files there are is in the directory module above.
 
 use crate::key::{Key, Vary};
 use crate::message::{FIELDS_MAX, Field, StoredHead};

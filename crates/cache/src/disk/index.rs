@@ -1,5 +1,5 @@
-//! Which files there are, in memory: by URL and variant, with what purges and eviction need. It touches no file; it says which are
-//! to be deleted.
+//! Which files there are, in memory: by URL and variant, with what purges and eviction need. It touches no file; it
+//! says which are to be deleted.
 
 use crate::key::{Key, Vary};
 use crate::message::Field;
@@ -9,7 +9,8 @@ use std::collections::{HashMap, VecDeque};
 /// Purges that are remembered while the folder is being read; with more, whatever is not read yet is deleted.
 const PURGES_MAX: usize = 1024;
 
-/// The name of a file: a hash of URL and variant. Two that share one replace each other, and are told apart by their headers.
+/// The name of a file: a hash of URL and variant. Two that share one replace each other, and are told apart by their
+/// headers.
 pub type Name = u128;
 
 #[derive(Default)]
@@ -86,8 +87,8 @@ impl Index {
         Some(entry)
     }
 
-    /// Takes out what has to go for so many more bytes and objects; each that was used since it was last looked at gets another
-    /// round. The second is whether there is room now.
+    /// Takes out what has to go for so many more bytes and objects; each that was used since it was last looked at gets
+    /// another round. The second is whether there is room now.
     pub fn make_room(&mut self, bytes: u64, bytes_max: u64, objects_max: usize) -> (Vec<Name>, bool) {
         let writing: u64 = self.writing.values().sum();
         // Nothing is given up for what can never fit.

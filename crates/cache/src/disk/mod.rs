@@ -1,7 +1,8 @@
-//! The second tier: one file per object in a folder. All calls but `find` and `counts` block and belong on a thread for such work;
-//! they take and give plain data. An error of the file system is never one of a request: the tier rests for a while, and is counted.
-//! A file is whole or it is deleted: lengths and the header's checksum are looked at when the folder is read at start, and the body's
-//! checksum when it is read, before a byte of it is given out. `format` is the bytes, `index` what is known of them in memory.
+//! The second tier: one file per object in a folder. All calls but `find` and `counts` block and belong on a thread for
+//! such work; they take and give plain data. An error of the file system is never one of a request: the tier rests for
+//! a while, and is counted. A file is whole or it is deleted: lengths and the header's checksum are looked at when the
+//! folder is read at start, and the body's checksum when it is read, before a byte of it is given out. `format` is the
+//! bytes, `index` what is known of them in memory.
 
 mod format;
 mod index;
@@ -84,7 +85,8 @@ pub struct DiskCounts {
     /// Files that were deleted because they were torn, flipped or of another version.
     pub damaged: u64,
     pub evicted: u64,
-    /// Errors of the file system. Each switched the tier off for a while, but for single files that could not be read at start.
+    /// Errors of the file system. Each switched the tier off for a while, but for single files that could not be read
+    /// at start.
     pub errors: u64,
     pub objects: u64,
     pub bytes: u64,
@@ -117,8 +119,8 @@ impl Disk {
         }
     }
 
-    /// Reads the headers of so many files into the index, and deletes what is damaged. To be called until it is done; the tier can
-    /// be used meanwhile, and finds what has been read so far. Blocks.
+    /// Reads the headers of so many files into the index, and deletes what is damaged. To be called until it is done;
+    /// the tier can be used meanwhile, and finds what has been read so far. Blocks.
     pub fn load(&self, files_max: usize, now: Now) -> Loaded {
         if self.is_off(now) {
             return Loaded::Off;
@@ -222,7 +224,8 @@ impl Disk {
         is_kept
     }
 
-    /// Lets go of files, without a call that blocks: they are not found any more, and [`Disk::delete_forgotten`] deletes them.
+    /// Lets go of files, without a call that blocks: they are not found any more, and [`Disk::delete_forgotten`]
+    /// deletes them.
     pub fn forget(&self, purge: &Purge) -> Forgotten {
         Forgotten(self.index().purge(purge))
     }
@@ -232,8 +235,9 @@ impl Disk {
         self.delete(&forgotten.0);
     }
 
-    /// Deletes files, also for a soft purge: that something is stale would not be known after a restart. They are not found any more
-    /// as soon as this begins. Says how many. For the order with the memory tier see [`crate::Store::purge`]. Blocks.
+    /// Deletes files, also for a soft purge: that something is stale would not be known after a restart. They are not
+    /// found any more as soon as this begins. Says how many. For the order with the memory tier see
+    /// [`crate::Store::purge`]. Blocks.
     pub fn purge(&self, purge: &Purge) -> usize {
         let names = self.index().purge(purge);
         self.delete(&names);
@@ -351,8 +355,8 @@ impl Disk {
         Ok(Some(Object::new(key, storable, body.into())))
     }
 
-    /// Under a temporary name first, so that no reader meets half of it. It is not synced: what a power cut tears is found by the
-    /// checksums.
+    /// Under a temporary name first, so that no reader meets half of it. It is not synced: what a power cut tears is
+    /// found by the checksums.
     fn write_file(&self, name: Name, header: &[u8], object: &Object) -> io::Result<()> {
         let temporary = self.path(name, TEMPORARY_ENDING);
         let mut file = match File::create(&temporary) {

@@ -1,5 +1,6 @@
-//! What a stored answer is found by: the URL, and within it the request fields that `Vary` names, normalised so that requests which
-//! get the same answer find the same one. `Authorization` and `Cookie` are part of it only where `Vary` names them.
+//! What a stored answer is found by: the URL, and within it the request fields that `Vary` names, normalised so that
+//! requests which get the same answer find the same one. `Authorization` and `Cookie` are part of it only where `Vary`
+//! names them.
 
 mod vary;
 
@@ -76,8 +77,9 @@ impl Hasher for HashedHasher {
 }
 
 impl Key {
-    /// `host` with the port, if there is one; `target` is path and query as they are sent on, so that what the upstream tells apart
-    /// is told apart here. `None` if it is longer than [`KEY_BYTES_MAX`], or if one part could pass for another.
+    /// `host` with the port, if there is one; `target` is path and query as they are sent on, so that what the upstream
+    /// tells apart is told apart here. `None` if it is longer than [`KEY_BYTES_MAX`], or if one part could pass for
+    /// another.
     pub fn new(scheme: &[u8], host: &[u8], target: &[u8]) -> Option<Key> {
         Key::of(scheme, host, [target, b"", b""])
     }
@@ -139,7 +141,8 @@ impl Key {
         &self.bytes[..usize::from(self.origin_len)]
     }
 
-    /// What a reference in an answer to this URL names (RFC 3986 section 5.2); `None` if it names nothing that is cached.
+    /// What a reference in an answer to this URL names (RFC 3986 section 5.2); `None` if it names nothing that is
+    /// cached.
     pub fn resolve(&self, reference: &[u8]) -> Option<Key> {
         let reference = reference.split(|byte| *byte == b'#').next()?;
         let colon = self.bytes.iter().position(|byte| *byte == b':')?;

@@ -1,13 +1,13 @@
-//! The secondary key (RFC 9111 section 4.1): which request fields an answer depends on, and what a request says in them.
-//! The primary key is in the module above.
+//! The secondary key (RFC 9111 section 4.1): which request fields an answer depends on, and what a request says in
+//! them. The primary key is in the module above.
 
 use crate::message::{Field, is_token, members, values};
 use std::sync::Arc;
 
 /// Fields that `Vary` may name; an answer that names more is not stored.
 const NAMES_MAX: usize = 16;
-/// A field that no request can have: what the caller says in it keeps answers apart that are of the same URL and yet not the same,
-/// such as those of two routes. Purging a URL meets them all.
+/// A field that no request can have: what the caller says in it keeps answers apart that are of the same URL and yet
+/// not the same, such as those of two routes. Purging a URL meets them all.
 pub const PARTITION: &[u8] = b":partition";
 /// Bytes of all that a request says in those fields; one that says more finds nothing and stores nothing.
 const SECONDARY_BYTES_MAX: usize = 8 << 10;
@@ -129,8 +129,8 @@ fn partition_of<'a>(request: &[Field<'a>]) -> Option<&'a [u8]> {
     request.iter().rev().find(|field| field.0 == PARTITION).map(|field| field.1)
 }
 
-/// One bit for each of zstd, br and gzip that the request accepts. Preferences among them are left out: whichever the upstream
-/// chose for one client, another with the same set can read.
+/// One bit for each of zstd, br and gzip that the request accepts. Preferences among them are left out: whichever the
+/// upstream chose for one client, another with the same set can read.
 pub fn accepted_codings(request: &[Field<'_>]) -> u8 {
     let (mut accepted, mut refused, mut is_rest_accepted) = (0_u8, 0_u8, false);
     for member in values(request, "accept-encoding").flat_map(members) {
@@ -165,8 +165,8 @@ fn is_zero_weight(parameter: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"q=") && !is_positive
 }
 
-/// The lines of a field as one list, without blanks around commas. Nothing and an empty line are told apart. Lengths keep fields
-/// from running into each other.
+/// The lines of a field as one list, without blanks around commas. Nothing and an empty line are told apart. Lengths
+/// keep fields from running into each other.
 fn append(key: &mut Vec<u8>, name: &[u8], request: &[Field<'_>]) {
     let lines = || request.iter().filter(|field| field.0.eq_ignore_ascii_case(name)).map(|field| field.1);
     if lines().next().is_none() {

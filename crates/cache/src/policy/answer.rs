@@ -1,5 +1,6 @@
-//! What a client gets of a stored answer: the whole, a part, or word that it has it already (RFC 9110 sections 13.2.2 and 14.2,
-//! RFC 9111 section 4.3.2). Conditions that are the upstream's to judge, `If-Match` and `If-Unmodified-Since`, never come here.
+//! What a client gets of a stored answer: the whole, a part, or word that it has it already (RFC 9110 sections 13.2.2
+//! and 14.2, RFC 9111 section 4.3.2). Conditions that are the upstream's to judge, `If-Match` and
+//! `If-Unmodified-Since`, never come here.
 
 use crate::message::{RequestHead, Sole, StoredHead, date_seconds, has, members, sole, values};
 

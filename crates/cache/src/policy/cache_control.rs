@@ -1,5 +1,5 @@
-//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), read so that whatever is malformed restricts and never
-//! permits. What the directives lead to is in `storing` and `serving`.
+//! `Cache-Control` of requests and responses (RFC 9111 section 5.2), read so that whatever is malformed restricts and
+//! never permits. What the directives lead to is in `storing` and `serving`.
 
 use super::targeted::{self, Value};
 use crate::message::{Field, has, is_token, members, values};
@@ -74,7 +74,8 @@ pub struct ResponseDirectives {
     pub s_maxage: Delta,
     pub stale_while_revalidate: Delta,
     pub stale_if_error: Delta,
-    /// Whether the directives come from `CDN-Cache-Control`: then `Expires` does not count either (RFC 9213 section 2.2).
+    /// Whether the directives come from `CDN-Cache-Control`: then `Expires` does not count either (RFC 9213 section
+    /// 2.2).
     pub is_targeted: bool,
 }
 
@@ -149,7 +150,8 @@ pub struct RequestDirectives {
 }
 
 impl RequestDirectives {
-    /// With `obeys` off, only what cannot be used to reach the upstream at will is read: `no-store` and `only-if-cached`.
+    /// With `obeys` off, only what cannot be used to reach the upstream at will is read: `no-store` and
+    /// `only-if-cached`.
     pub fn read(fields: &[Field<'_>], obeys: bool) -> RequestDirectives {
         let mut read = RequestDirectives::default();
         let (mut max_age, mut min_fresh) = (Delta::Absent, Delta::Absent);

@@ -1,5 +1,5 @@
-//! The value of `Cache-Status` (RFC 9211): what the cache did with a request. The key is never shown, since it may hold secrets.
-//! What a lookup says about forwarding is in `store`.
+//! The value of `Cache-Status` (RFC 9211): what the cache did with a request. The key is never shown, since it may hold
+//! secrets. What a lookup says about forwarding is in `store`.
 
 use crate::message::is_token;
 use std::fmt::Write;

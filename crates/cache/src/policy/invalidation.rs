@@ -7,8 +7,8 @@ use crate::message::{RequestHead, ResponseHead, Sole, sole};
 /// Methods that change nothing (RFC 9110 section 9.2.1). Whatever is not known may change something.
 const SAFE_METHODS: [&[u8]; 4] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE"];
 
-/// The target itself, and what `Location` and `Content-Location` name on the same origin: elsewhere, a server could empty others'
-/// entries. Nothing after an error, which has changed nothing.
+/// The target itself, and what `Location` and `Content-Location` name on the same origin: elsewhere, a server could
+/// empty others' entries. Nothing after an error, which has changed nothing.
 pub fn invalidated(target: &Key, request: RequestHead<'_>, response: ResponseHead<'_>) -> Vec<Key> {
     if SAFE_METHODS.contains(&request.method) || !(200..400).contains(&response.status) {
         return Vec::new();

@@ -1,6 +1,7 @@
-//! The rules of RFC 9111 as functions of heads, settings and the time. Nothing here stores, locks or reads a clock. A request goes
-//! through them in this order: `serving` judges what is stored, `revalidation` asks about it and takes a 304 in, `storing` decides
-//! about a new answer, `answer` makes a 304 or a range of what is served, `invalidation` follows an unsafe method.
+//! The rules of RFC 9111 as functions of heads, settings and the time. Nothing here stores, locks or reads a clock. A
+//! request goes through them in this order: `serving` judges what is stored, `revalidation` asks about it and takes a
+//! 304 in, `storing` decides about a new answer, `answer` makes a 304 or a range of what is served, `invalidation`
+//! follows an unsafe method.
 
 pub mod answer;
 pub mod cache_control;

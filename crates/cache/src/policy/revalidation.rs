@@ -1,10 +1,11 @@
-//! Asking the upstream whether a stored answer still holds (RFC 9111 section 4.3.1), and what a 304 changes about it (sections
-//! 3.2 and 4.3.4). That it has to be asked was decided in `serving`.
+//! Asking the upstream whether a stored answer still holds (RFC 9111 section 4.3.1), and what a 304 changes about it
+//! (sections 3.2 and 4.3.4). That it has to be asked was decided in `serving`.
 
 use super::storing::{is_stored, named_by_connection};
 use crate::message::{Field, ResponseHead, Sole, StoredHead, has, sole};
 
-/// Fields of a client's request that are not to be sent on when the cache asks for the whole: what comes back is for others too.
+/// Fields of a client's request that are not to be sent on when the cache asks for the whole: what comes back is for
+/// others too.
 pub const REPLACED_FIELDS: [&str; 4] = ["if-none-match", "if-modified-since", "if-range", "range"];
 /// What a 304 says about these is not about the stored body (RFC 9111 section 3.2).
 const KEPT_FIELDS: [&[u8]; 3] = [b"content-encoding", b"content-length", b"content-range"];
@@ -16,7 +17,8 @@ pub fn condition(stored: &StoredHead) -> impl Iterator<Item = Field<'_>> {
     tag.into_iter().chain(modified)
 }
 
-/// Whether a 304 is about what is stored (RFC 9111 section 4.3.4). If not, the upstream is to be asked anew without condition.
+/// Whether a 304 is about what is stored (RFC 9111 section 4.3.4). If not, the upstream is to be asked anew without
+/// condition.
 pub fn is_about(stored: &StoredHead, not_modified: ResponseHead<'_>) -> bool {
     let agrees = |name: &'static str, compare: fn(&[u8], &[u8]) -> bool| match sole(not_modified.fields, name) {
         Sole::Absent => None,
@@ -27,8 +29,8 @@ pub fn is_about(stored: &StoredHead, not_modified: ResponseHead<'_>) -> bool {
     by_tag.or_else(|| agrees("last-modified", |ours, value| ours == value)).unwrap_or(true)
 }
 
-/// The fields of the stored answer after a 304: its own where the 304 says nothing, and the new ones. Whether the result may still
-/// be stored, and on which terms, is up to `storing`.
+/// The fields of the stored answer after a 304: its own where the 304 says nothing, and the new ones. Whether the
+/// result may still be stored, and on which terms, is up to `storing`.
 pub fn updated<'a>(stored: &'a StoredHead, not_modified: ResponseHead<'a>) -> Vec<Field<'a>> {
     let fields = not_modified.fields;
     let named = named_by_connection(fields);
@@ -45,7 +47,8 @@ pub fn updated<'a>(stored: &'a StoredHead, not_modified: ResponseHead<'a>) -> Ve
     result
 }
 
-/// The fields of a 304 that are for the client alone whose request it answers: those that must not be kept, as of any other answer.
+/// The fields of a 304 that are for the client alone whose request it answers: those that must not be kept, as of any
+/// other answer.
 pub fn withheld<'a>(not_modified: &'a [Field<'a>], kept: &'a StoredHead) -> impl Iterator<Item = Field<'a>> {
     super::storing::withheld(not_modified, kept).filter(|field| !KEPT_FIELDS.contains(&field.0))
 }

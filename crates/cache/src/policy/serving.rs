@@ -1,5 +1,5 @@
-//! Whether a stored answer may be served to a request now, or has to be validated first (RFC 9111 sections 4 and 5.2.1, RFC 5861).
-//! The terms were found when it was stored, in `storing`.
+//! Whether a stored answer may be served to a request now, or has to be validated first (RFC 9111 sections 4 and 5.2.1,
+//! RFC 5861). The terms were found when it was stored, in `storing`.
 
 use super::cache_control::{MaxStale, RequestDirectives};
 use super::storing::{Terms, Validation};

@@ -1,5 +1,5 @@
-//! Whether an answer may be stored (RFC 9111 section 3) and on which terms it may be served later: its age when it came and how
-//! long it is fresh (section 4.2). How those terms are applied to a request is in `serving`.
+//! Whether an answer may be stored (RFC 9111 section 3) and on which terms it may be served later: its age when it came
+//! and how long it is fresh (section 4.2). How those terms are applied to a request is in `serving`.
 
 use super::cache_control::{DELTA_SECONDS_MAX, Delta, ResponseDirectives, Scope, seconds};
 use crate::key::Vary;
@@ -24,8 +24,8 @@ const NEVER_STORED: [&[u8]; 11] = [
     b"transfer-encoding",
     b"upgrade",
 ];
-/// Fields without which a stored answer is wrong. A qualified `no-cache` or `private` that names one counts as unqualified, and
-/// `Connection` cannot name them away.
+/// Fields without which a stored answer is wrong. A qualified `no-cache` or `private` that names one counts as
+/// unqualified, and `Connection` cannot name them away.
 const RELIED_ON: [&[u8]; 13] = [
     b"cache-control",
     b"cache-tag",
@@ -78,7 +78,8 @@ pub enum Validation {
     Always,
 }
 
-/// On which terms a stored answer may be served. All of it is known when it is stored, so that a hit parses none of the head.
+/// On which terms a stored answer may be served. All of it is known when it is stored, so that a hit parses none of the
+/// head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     /// By [`Now::seconds`].
@@ -131,7 +132,8 @@ pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNo
     if request.method != b"GET" {
         return Err(WhyNot::Method);
     }
-    // A part, the answer to a condition, what is not final and what came too early (RFC 8470 section 5.2) are never the answer to another request.
+    // A part, the answer to a condition, what is not final and what came too early (RFC 8470 section 5.2) are never the
+    // answer to another request.
     if !(200..=599).contains(&response.status) || matches!(response.status, 206 | 304 | 425) {
         return Err(WhyNot::Status);
     }
@@ -161,16 +163,16 @@ pub fn storable(rules: &Rules, exchange: Exchange<'_>) -> Result<Storable, WhyNo
     Ok(Storable { head, terms, vary, secondary, tags, content_length })
 }
 
-/// What the one client gets whose request had a 304 for its answer, when the answer that this makes may not be kept any more: all of it, and how
-/// old it is. `None` if the head is beyond its bounds.
+/// What the one client gets whose request had a 304 for its answer, when the answer that this makes may not be kept any
+/// more: all of it, and how old it is. `None` if the head is beyond its bounds.
 pub fn for_one(rules: &Rules, exchange: Exchange<'_>) -> Option<(StoredHead, Terms)> {
     let directives = directives(rules, exchange.response);
     let head = head_to_store(exchange, &ResponseDirectives::default())?;
     Some((head, terms(rules, exchange, &directives)))
 }
 
-/// The fields of an answer that are not kept because a qualified `no-cache` or `private` names them. They are for the client that asked: only
-/// later ones are not to be given them without asking (RFC 9111 section 5.2.2.4).
+/// The fields of an answer that are not kept because a qualified `no-cache` or `private` names them. They are for the
+/// client that asked: only later ones are not to be given them without asking (RFC 9111 section 5.2.2.4).
 pub fn withheld<'a>(fields: &'a [Field<'a>], kept: &'a StoredHead) -> impl Iterator<Item = Field<'a>> {
     let named = named_by_connection(fields);
     let is_withheld = move |field: &&Field<'_>| is_stored(field.0, &named) && !kept.fields().any(|other| other.0 == field.0);
@@ -264,7 +266,8 @@ fn terms(rules: &Rules, exchange: Exchange<'_>, directives: &ResponseDirectives)
     } else if directives.must_revalidate || directives.proxy_revalidate {
         Validation::OnceStale
     } else if directives.s_maxage != Delta::Absent && !says_stale {
-        // `s-maxage` includes `proxy-revalidate` (section 5.2.2.10), unless the same answer says how stale it may be served.
+        // `s-maxage` includes `proxy-revalidate` (section 5.2.2.10), unless the same answer says how stale it may be
+        // served.
         Validation::OnceStale
     } else {
         Validation::WhenConvenient

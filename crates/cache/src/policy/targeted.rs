@@ -1,5 +1,6 @@
-//! `CDN-Cache-Control` (RFC 9213), which an upstream writes for the caches in front of it and not for browsers. It is a dictionary of structured
-//! fields (RFC 8941 section 3.2), whose grammar is stricter than that of `Cache-Control`. What its directives mean is in `cache_control`.
+//! `CDN-Cache-Control` (RFC 9213), which an upstream writes for the caches in front of it and not for browsers. It is a
+//! dictionary of structured fields (RFC 8941 section 3.2), whose grammar is stricter than that of `Cache-Control`. What
+//! its directives mean is in `cache_control`.
 
 use std::ops::ControlFlow;
 
@@ -19,8 +20,8 @@ pub enum Value<'a> {
     Other,
 }
 
-/// The members of all lines of the field, each name once with its last value. `None` when there are none, and when any of it cannot be read:
-/// then the field counts as absent (RFC 9213 section 2.2).
+/// The members of all lines of the field, each name once with its last value. `None` when there are none, and when any
+/// of it cannot be read: then the field counts as absent (RFC 9213 section 2.2).
 pub fn dictionary<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<(&'a [u8], Value<'a>)>> {
     let mut members: Vec<(&[u8], Value<'_>)> = Vec::new();
     for line in lines.map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {

@@ -1,6 +1,6 @@
-//! One fetch that several requests may share: who waits for its head, who reads its body along, and how it ends. Everything is
-//! behind one mutex, and wakers are called after it is released. Tickets, waiters and readers are handles on this, in `ticket` and
-//! `wait`; nothing in here takes a shard's lock.
+//! One fetch that several requests may share: who waits for its head, who reads its body along, and how it ends.
+//! Everything is behind one mutex, and wakers are called after it is released. Tickets, waiters and readers are handles
+//! on this, in `ticket` and `wait`; nothing in here takes a shard's lock.
 
 use super::counters::Accounts;
 use super::object::{CHUNK_OVERHEAD_BYTES, Object};
@@ -272,7 +272,8 @@ impl Flight {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Keeps a chunk for storing and for those who read along; `false` if there is no room, or if it only passes through.
+    /// Keeps a chunk for storing and for those who read along; `false` if there is no room, or if it only passes
+    /// through.
     pub fn keep(&self, chunk: &Bytes, bytes_max: u64) -> bool {
         let cost = chunk.len() as u64 + CHUNK_OVERHEAD_BYTES;
         self.with_stream(|stream, accounts| {
@@ -294,7 +295,8 @@ impl Flight {
         });
     }
 
-    /// Hands a chunk of a passing body to those who read along. Those who are too far behind to keep within `bytes_max` are cut off.
+    /// Hands a chunk of a passing body to those who read along. Those who are too far behind to keep within `bytes_max`
+    /// are cut off.
     pub fn pass(&self, chunk: &Bytes, bytes_max: u64) {
         let cost = chunk.len() as u64 + CHUNK_OVERHEAD_BYTES;
         let _: Option<()> = self.with_stream(|stream, accounts| {

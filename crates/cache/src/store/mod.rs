@@ -1,6 +1,7 @@
-//! The memory tier, shared by all workers: looking up, collapsing requests for the same into one fetch, purging. It knows no
-//! sockets and no executor. Each of 16 shards has a mutex that is held for table operations only; a flight's mutex is taken within
-//! it, never the other way round. `ticket` and `wait` are what a lookup hands out; `shard` holds the tables and evicts.
+//! The memory tier, shared by all workers: looking up, collapsing requests for the same into one fetch, purging. It
+//! knows no sockets and no executor. Each of 16 shards has a mutex that is held for table operations only; a flight's
+//! mutex is taken within it, never the other way round. `ticket` and `wait` are what a lookup hands out; `shard` holds
+//! the tables and evicts.
 
 mod counters;
 mod flight;
@@ -55,8 +56,8 @@ pub enum Lookup {
         age_seconds: u64,
         ttl_seconds: u64,
     },
-    /// Serve it though it is stale. With a ticket, this request is the one that asks the upstream in the background; if it cannot,
-    /// it drops the ticket.
+    /// Serve it though it is stale. With a ticket, this request is the one that asks the upstream in the background; if
+    /// it cannot, it drops the ticket.
     Stale { object: Arc<Object>, why: StaleReason, staleness: Staleness, revalidation: Option<FetchTicket> },
     /// Forward the request, with the ticket's condition, and give the answer to the ticket.
     Fetch(FetchTicket, Forward),
@@ -122,8 +123,8 @@ impl Store {
         lookup
     }
 
-    /// Keeps the body of a stored object in another coding, so that it is compressed once. Says whether it is kept: it is not when the object
-    /// has gone, has it already, or when there is no room.
+    /// Keeps the body of a stored object in another coding, so that it is compressed once. Says whether it is kept: it
+    /// is not when the object has gone, has it already, or when there is no room.
     pub fn keep_coded(&self, object: &Arc<Object>, place: usize, chunks: &[Bytes]) -> bool {
         let body = compacted(chunks.iter());
         let cost = body.iter().map(|chunk| chunk.len() as u64 + CHUNK_OVERHEAD_BYTES).sum();
@@ -149,9 +150,10 @@ impl Store {
         }
     }
 
-    /// Removes objects, or marks them, and sees to it that no answer that was asked for before is stored after: by URL exactly, by
-    /// anything else whatever is on its way. Says how many objects it met. With a disk, purge here, there, and here again: the
-    /// first keeps objects from being written, the last meets those that were read before the files were gone.
+    /// Removes objects, or marks them, and sees to it that no answer that was asked for before is stored after: by URL
+    /// exactly, by anything else whatever is on its way. Says how many objects it met. With a disk, purge here, there,
+    /// and here again: the first keeps objects from being written, the last meets those that were read before the files
+    /// were gone.
     pub fn purge(&self, purge: &Purge, kind: PurgeKind, now: Now) -> usize {
         match purge {
             Purge::Url(key) => self.inner.purge_in(self.inner.shard(key), purge, kind, now),
@@ -212,7 +214,8 @@ impl Store {
             None if directives.no_cache || directives.max_age == Some(0) => (Forward::Request, Sharing::Solo),
             None => (if is_known { Forward::VaryMiss } else { Forward::UriMiss }, Sharing::Collapse),
         };
-        // Most answers to requests with credentials are not for others: waiting for them would only put one behind the other.
+        // Most answers to requests with credentials are not for others: waiting for them would only put one behind the
+        // other.
         let is_alone = has(request.fields, "authorization") || shard.is_uncacheable(key, now.seconds);
         let is_solo = sharing == Sharing::Collapse && is_alone;
         let sharing = if is_foreign {
@@ -281,8 +284,8 @@ impl Store {
 }
 
 impl Inner {
-    /// Stores an object and takes its flight out of the table in one step, so that no request in between finds neither. `false` if
-    /// it was purged meanwhile, or if there is no room.
+    /// Stores an object and takes its flight out of the table in one step, so that no request in between finds neither.
+    /// `false` if it was purged meanwhile, or if there is no room.
     fn insert(&self, object: &Arc<Object>, flight: &Arc<Flight>) -> bool {
         let has_room = self.make_room(&object.key, object.cost_bytes());
         let mut shard = self.shard(&object.key);
@@ -312,8 +315,9 @@ impl Inner {
             if !self.accounts.can_ever_store(bytes) || passed_over > 2 * SHARDS {
                 return false;
             }
-            // A fixed part of the bytes for each shard would leave no room for large objects, and taking from any would spoil the
-            // order within those that had nothing to store. So the shard gives that stores, unless it has less than its part.
+            // A fixed part of the bytes for each shard would leave no room for large objects, and taking from any would
+            // spoil the order within those that had nothing to store. So the shard gives that stores, unless it has
+            // less than its part.
             let evicted = {
                 let mut shard = self.lock(place);
                 let is_rich = shard.bytes() * SHARDS as u64 >= self.accounts.counts().bytes || passed_over > SHARDS;

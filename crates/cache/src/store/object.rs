@@ -36,7 +36,8 @@ pub struct Object {
     /// At most 64 KiB each.
     pub body: Arc<[Bytes]>,
     pub body_bytes: u64,
-    /// The body in codings that it was sent in, by their places in `CODINGS`: what is asked for often is compressed once.
+    /// The body in codings that it was sent in, by their places in `CODINGS`: what is asked for often is compressed
+    /// once.
     coded: [OnceLock<Arc<[Bytes]>>; CODINGS],
     /// Changed under its shard's lock only.
     cost_bytes: AtomicU64,

@@ -1,6 +1,6 @@
-//! One sixteenth of the memory tier behind its mutex: the tables, and which object goes when room is needed (S3-FIFO: most objects
-//! are asked for once, and pass through a small queue without pushing out those that are asked for again). Bytes are bounded by the
-//! store over all shards; here they are only weighed.
+//! One sixteenth of the memory tier behind its mutex: the tables, and which object goes when room is needed (S3-FIFO:
+//! most objects are asked for once, and pass through a small queue without pushing out those that are asked for again).
+//! Bytes are bounded by the store over all shards; here they are only weighed.
 
 use super::flight::Flight;
 use super::object::Object;

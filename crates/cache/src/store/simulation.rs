@@ -1,5 +1,5 @@
-//! What the store's tests share: heads in short, wakers that count, and the bounds under random use and under threads. The single
-//! behaviours are in `tests`.
+//! What the store's tests share: heads in short, wakers that count, and the bounds under random use and under threads.
+//! The single behaviours are in `tests`.
 
 use super::{Begun, FetchTicket, Lookup, Object, Purge, PurgeKind, Store, WaitHandle, WaitOutcome};
 use crate::key::Key;

@@ -1,5 +1,5 @@
-//! What the one request holds that fetches for all: first a ticket, and once the head is known and may be stored, a writer for the
-//! body. Dropping either at any time is safe, and means that the fetch failed.
+//! What the one request holds that fetches for all: first a ticket, and once the head is known and may be stored, a
+//! writer for the body. Dropping either at any time is safe, and means that the fetch failed.
 
 use super::counters::count;
 use super::flight::{Flight, Opening};
@@ -29,8 +29,8 @@ pub struct FetchTicket {
 
 /// What to do with the answer whose head was given.
 pub enum Begun {
-    /// Give the body to the writer as fast as it comes. The client of the request that asks reads it along like all the others
-    /// ([`Writer::reader`]), so that one that is slow holds nobody up.
+    /// Give the body to the writer as fast as it comes. The client of the request that asks reads it along like all the
+    /// others ([`Writer::reader`]), so that one that is slow holds nobody up.
     Storing(Writer),
     /// The stored answer holds: serve this. `false` if it is not kept for others.
     Validated(Arc<Object>, bool),
@@ -85,8 +85,8 @@ impl FetchTicket {
         }
     }
 
-    /// The stored answer in place of an error of the upstream (RFC 5861 section 4), for this request and all who wait. To be asked
-    /// when there is no answer, or one of 500, 502, 503 and 504.
+    /// The stored answer in place of an error of the upstream (RFC 5861 section 4), for this request and all who wait.
+    /// To be asked when there is no answer, or one of 500, 502, 503 and 504.
     pub fn serve_stale(&mut self, now: Now) -> Option<(Arc<Object>, Staleness)> {
         let stale = self.stale.clone()?;
         let staleness = on_error(&stale.terms, stale.stale_since(), now)?;
@@ -160,7 +160,8 @@ impl FetchTicket {
                 Begun::Validated(object, is_stored)
             }
             Err(why) => {
-                // The client is still to be given what was validated for it, with what the 304 says to it alone, such as a cookie.
+                // The client is still to be given what was validated for it, with what the 304 says to it alone, such
+                // as a cookie.
                 let object = for_one(&self.store.rules, updated).map(|(head, terms)| {
                     let (vary, secondary) = (stale.vary.clone(), stale.secondary.clone());
                     let storable = Storable { head, terms, vary, secondary, tags: Box::default(), content_length: None };
@@ -229,9 +230,10 @@ enum WriterState {
 }
 
 impl Writer {
-    /// One piece of the body, copied so that a small piece does not keep a large read buffer. Says whether the body is still going to be
-    /// stored. When it turns out too large, those who read along go on: each piece is kept until all have read it, up to
-    /// a megabyte more than an object may have, and who falls behind further is cut off. [`Writer::poll_room`] tells when to wait for them instead.
+    /// One piece of the body, copied so that a small piece does not keep a large read buffer. Says whether the body is
+    /// still going to be stored. When it turns out too large, those who read along go on: each piece is kept until all
+    /// have read it, up to a megabyte more than an object may have, and who falls behind further is cut off.
+    /// [`Writer::poll_room`] tells when to wait for them instead.
     pub fn push(&mut self, piece: &[u8]) -> bool {
         self.body_bytes += piece.len() as u64;
         for part in piece.chunks(CHUNK_BYTES_MAX) {
@@ -248,8 +250,8 @@ impl Writer {
         self.state == WriterState::Storing
     }
 
-    /// Pending while the slowest of those who read along a body that is not stored is so far behind that it may soon be cut off. A
-    /// caller waits as long as it likes, its own client being held up, and then pushes all the same.
+    /// Pending while the slowest of those who read along a body that is not stored is so far behind that it may soon be
+    /// cut off. A caller waits as long as it likes, its own client being held up, and then pushes all the same.
     pub fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.flight.poll_room(PASSING_BYTES_MAX / 4, context)
     }

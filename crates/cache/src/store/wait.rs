@@ -1,5 +1,5 @@
-//! Handles of requests that share another one's fetch: waiting for its head, then reading its body along. Both are polled by hand
-//! with a `std::task::Context`, so that any executor can drive them, and may be dropped at any time.
+//! Handles of requests that share another one's fetch: waiting for its head, then reading its body along. Both are
+//! polled by hand with a `std::task::Context`, so that any executor can drive them, and may be dropped at any time.
 
 use super::Store;
 use super::flight::{Broken, Flight, Opening, Standing};
@@ -10,7 +10,8 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A place in the queue of those who wait for a fetch. When `Settings::wait_seconds_max` is over, drop it and forward the request.
+/// A place in the queue of those who wait for a fetch. When `Settings::wait_seconds_max` is over, drop it and forward
+/// the request.
 pub struct WaitHandle {
     store: Store,
     /// None once it was served: what is being fetched must not be kept by one who has no part in it any more.
@@ -78,8 +79,8 @@ impl Reader {
         &self.opening
     }
 
-    /// The next chunk; `None` at the end. After an error the connection to the client has to be broken off, so that it does not take
-    /// the part for the whole.
+    /// The next chunk; `None` at the end. After an error the connection to the client has to be broken off, so that it
+    /// does not take the part for the whole.
     pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         if self.is_over {
             return Poll::Ready(None);

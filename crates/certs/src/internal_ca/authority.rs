@@ -1,12 +1,13 @@
-//! The certificates of the internal CA, made and read: root, intermediate, leaf. Data and `now` in, certificates out; no file is touched here.
+//! The certificates of the internal CA, made and read: root, intermediate, leaf. Data and `now` in, certificates out;
+//! no file is touched here.
 //!
 //! ```text
 //!     root          CA, path length 1       trusted by clients, signs intermediates
 //!     intermediate  CA, path length 0       sent with each leaf, signs leaves
 //!     leaf          TLS server              for the names of one site
 //! ```
-//! A root of path length 0, as earlier versions made them, signs leaves itself. There are no name constraints: which names sites have changes
-//! with the configuration, and a root that is installed once on many devices cannot follow it.
+//! A root of path length 0, as earlier versions made them, signs leaves itself. There are no name constraints: which
+//! names sites have changes with the configuration, and a root that is installed once on many devices cannot follow it.
 
 use super::{BACKDATED, INTERMEDIATE_LIFE, LEAF_LIFE, ROOT_LIFE};
 use crate::error::CertError;
@@ -61,8 +62,8 @@ pub struct Signer {
 }
 
 impl Root {
-    /// Named for its machine, so that a trust store with several can be read by people, and never like another: NSS takes certificates of one
-    /// name for generations of the same.
+    /// Named for its machine, so that a trust store with several can be read by people, and never like another: NSS
+    /// takes certificates of one name for generations of the same.
     pub fn make(now: Timestamp) -> Result<(Root, KeyPair), CertError> {
         let unique = random_suffix()?;
         let suffix = match machine_name() {
@@ -220,8 +221,8 @@ fn alternative_name(name: &CertificateName) -> Result<SanType, CertError> {
     }
 }
 
-/// From a little before now, within the life of the issuer. A clock that stands before the issuer was made is wrong, and what is issued then
-/// holds from the earliest time that it can be.
+/// From a little before now, within the life of the issuer. A clock that stands before the issuer was made is wrong,
+/// and what is issued then holds from the earliest time that it can be.
 fn validity(
     now: Timestamp,
     life: jiff::SignedDuration,
@@ -232,7 +233,8 @@ fn validity(
     (now - BACKDATED, (now + life).min(issuer_end))
 }
 
-/// rcgen takes the type of the `time` crate, which is reached here without naming that crate: its own constructor plus a `Duration`.
+/// rcgen takes the type of the `time` crate, which is reached here without naming that crate: its own constructor plus
+/// a `Duration`.
 fn set_validity(params: &mut CertificateParams, not_before: Timestamp, not_after: Timestamp) {
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let since_epoch = |at: Timestamp| Duration::from_secs(at.as_second().max(0) as u64);

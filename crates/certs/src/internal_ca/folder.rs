@@ -1,5 +1,5 @@
-//! The internal CA on disk: read with a name for whatever is wrong, written so that nobody ever sees half of it. Certificates are made in
-//! `authority.rs`.
+//! The internal CA on disk: read with a name for whatever is wrong, written so that nobody ever sees half of it.
+//! Certificates are made in `authority.rs`.
 //!
 //! ```text
 //! <state>/internal-ca/          0700
@@ -25,7 +25,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Whoever has the lock needs it for milliseconds; a process that was stopped while it did must not stop others for good.
+/// Whoever has the lock needs it for milliseconds; a process that was stopped while it did must not stop others for
+/// good.
 pub const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 
 const REMEDY: &str =
@@ -42,8 +43,8 @@ pub struct Folder {
     root_key: PathBuf,
     intermediate_crt: PathBuf,
     intermediate_key: PathBuf,
-    /// Whom files are given to: root, who runs `tidegate cert trust` before the first start, must not keep them from the user that runs the
-    /// service.
+    /// Whom files are given to: root, who runs `tidegate cert trust` before the first start, must not keep them from
+    /// the user that runs the service.
     owner: Option<(u32, u32)>,
     _lock: File,
 }
@@ -79,7 +80,8 @@ impl Folder {
         })
     }
 
-    /// `None` where there is none: a key alone is what a crash between two writes leaves, and nobody has seen its root yet.
+    /// `None` where there is none: a key alone is what a crash between two writes leaves, and nobody has seen its root
+    /// yet.
     pub fn read_root(&self) -> Result<Option<Root>, CertError> {
         if !self.root_crt.exists() {
             return Ok(None);
@@ -151,8 +153,8 @@ impl Folder {
         Ok(())
     }
 
-    /// The certificate before goes first: should this end between the two writes, there is a key alone, which is made anew, and never a key
-    /// beside a certificate that is not its own.
+    /// The certificate before goes first: should this end between the two writes, there is a key alone, which is made
+    /// anew, and never a key beside a certificate that is not its own.
     fn write_pair(&self, key: (&Path, &KeyPair), certificate: (&Path, &CertificateDer<'_>)) -> Result<(), CertError> {
         let (key_file, key) = key;
         let (certificate_file, certificate) = certificate;
@@ -207,7 +209,8 @@ fn foreign_owner(state_dir: &Path) -> Option<(u32, u32)> {
     (folder.uid() != 0).then(|| (folder.uid(), folder.gid()))
 }
 
-/// Only what root has made, and nothing that has another name elsewhere: the folder belongs to somebody whom root does not obey.
+/// Only what root has made, and nothing that has another name elsewhere: the folder belongs to somebody whom root does
+/// not obey.
 fn give(file: &File, owner: Option<(u32, u32)>) -> io::Result<()> {
     let Some((user, group)) = owner else { return Ok(()) };
     let present = file.metadata()?;

@@ -273,7 +273,8 @@ fn a_wrong_clock_costs_neither_the_root_nor_the_leaves() {
     let dir = TempDir::new().expect("a folder");
     let start = now();
     let root = InternalCa::open(dir.path(), start).expect("a CA").root_certificate();
-    // Far behind, as on a board without a battery: what is issued then holds nevertheless for clients with the right time.
+    // Far behind, as on a board without a battery: what is issued then holds nevertheless for clients with the right
+    // time.
     let behind = InternalCa::open(dir.path(), start - days(3000)).expect("the same CA");
     assert_eq!(behind.root_certificate(), root);
     let leaf = behind.certificate_for(&[dns("a.internal")], start - days(3000)).expect("a leaf");

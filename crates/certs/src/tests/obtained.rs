@@ -1,4 +1,5 @@
-//! Certificates that were obtained: which one a name gets, what stands in until there is one, and the handshake of a challenge.
+//! Certificates that were obtained: which one a name gets, what stands in until there is one, and the handshake of a
+//! challenge.
 
 use super::support::{TLS13, TinyCa, client, handshake, site};
 use crate::facts::CertificateName;

@@ -1,4 +1,5 @@
-//! Slots for staples: who shares one, what handshakes get of it, and what `check` says. Answers are signed by OpenSSL; skipped where there is none.
+//! Slots for staples: who shares one, what handshakes get of it, and what `check` says. Answers are signed by OpenSSL;
+//! skipped where there is none.
 
 use super::support::site;
 use crate::check::check_site;

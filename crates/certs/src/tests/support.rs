@@ -136,7 +136,8 @@ pub struct Connected {
     pub server: ServerConnection,
 }
 
-/// Runs the handshake to its end, tickets included. `Err` is what the client saw, or the server where the client saw nothing wrong.
+/// Runs the handshake to its end, tickets included. `Err` is what the client saw, or the server where the client saw
+/// nothing wrong.
 pub fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>, name: &str) -> Result<Connected, rustls::Error> {
     let name = ServerName::try_from(name.to_owned()).expect("a valid name");
     let mut client = ClientConnection::new(client.clone(), name)?;

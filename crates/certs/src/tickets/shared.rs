@@ -1,13 +1,15 @@
-//! Keys of session tickets that hosts share through a storage: how they are kept there, which of them makes tickets at a moment, and when the next one
-//! is due. Pure: bytes and `now` go in. Who reads and writes the storage is `control::shared_tickets`; what a key does is in `tickets.rs`.
+//! Keys of session tickets that hosts share through a storage: how they are kept there, which of them makes tickets at
+//! a moment, and when the next one is due. Pure: bytes and `now` go in. Who reads and writes the storage is
+//! `control::shared_tickets`; what a key does is in `tickets.rs`.
 //!
 //! ```text
 //!            made            makes tickets                decrypts only        gone
 //! key 1                 |------ 6 hours ------|------ 6 hours ------|
 //! key 2            *····|·· 3 hours ahead ····|------ 6 hours ------|------ 6 hours ------|
 //! ```
-//! A host that is behind with reading, or whose clock is behind or ahead, has three hours before anybody's ticket is strange to it. A storage that is away
-//! costs nothing for as long; from then on each host makes tickets with keys of its own, and goes on decrypting with these.
+//! A host that is behind with reading, or whose clock is behind or ahead, has three hours before anybody's ticket is
+//! strange to it. A storage that is away costs nothing for as long; from then on each host makes tickets with keys of
+//! its own, and goes on decrypting with these.
 
 use super::{ROTATION_SECS, STORED_KEY_LEN, TICKET_KEYS_MAX, TICKET_LIFETIME_SECS, TicketKey};
 use crate::error::CertError;
@@ -20,7 +22,8 @@ pub const AHEAD_SECS: u64 = ROTATION_SECS / 2;
 
 /// First byte of the value in storage; another layout gets another number.
 const VERSION: u8 = 1;
-/// The longest life of a key. One that is good for longer was made by nobody who knows these rules, and would be a secret worth stealing for as long.
+/// The longest life of a key. One that is good for longer was made by nobody who knows these rules, and would be a
+/// secret worth stealing for as long.
 const LIFE_SECS_MAX: u64 = 4 * TICKET_LIFETIME_SECS;
 
 /// As they are in storage at one moment, those that begin first in front. Every host has the same, apart from minutes.
@@ -65,7 +68,8 @@ impl SharedKeys {
     /// When the next key is to begin, where it is time to make it.
     pub fn next_due(&self, now_secs: u64) -> Option<u64> {
         match self.used_until_secs(now_secs) {
-            // The first one, or after a night without the storage: at once. Whoever reads it within the minute misses next to nothing.
+            // The first one, or after a night without the storage: at once. Whoever reads it within the minute misses
+            // next to nothing.
             None => Some(now_secs),
             Some(until) => (now_secs.saturating_add(AHEAD_SECS) >= until).then_some(until),
         }
@@ -73,8 +77,8 @@ impl SharedKeys {
 
     /// The keys with one more that begins at that time, and without those whose time is over.
     pub fn with_next(&self, begin_secs: u64, now_secs: u64) -> Result<SharedKeys, CertError> {
-        // Those of a clock that is far ahead stay as long as there is room: a host whose own clock has stopped in 1970, as before the first NTP answer, sees
-        // everybody's keys so, and must not take them away.
+        // Those of a clock that is far ahead stay as long as there is room: a host whose own clock has stopped in 1970,
+        // as before the first NTP answer, sees everybody's keys so, and must not take them away.
         let kept = self.0.iter().filter(|key| now_secs < key.end_secs).take(TICKET_KEYS_MAX - 1).cloned();
         Ok(SharedKeys::of(kept.chain([TicketKey::random(begin_secs)?]).collect()))
     }
@@ -89,8 +93,8 @@ impl SharedKeys {
         }))
     }
 
-    /// The key that makes tickets: the last one that has begun. Where this host's clock is behind the one that made them, that which begins next, since
-    /// the others have it.
+    /// The key that makes tickets: the last one that has begun. Where this host's clock is behind the one that made
+    /// them, that which begins next, since the others have it.
     pub(super) fn in_use(&self, now_secs: u64) -> Option<&Arc<TicketKey>> {
         let has_begun = |key: &&Arc<TicketKey>| key.not_before_secs <= now_secs;
         let begun = self.0.iter().rev().find(has_begun);

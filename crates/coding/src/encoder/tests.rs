@@ -1,4 +1,5 @@
-//! Whatever is written in whatever pieces, with whatever room for output, reads back; what was flushed can be read at once.
+//! Whatever is written in whatever pieces, with whatever room for output, reads back; what was flushed can be read at
+//! once.
 
 use super::{Encoder, EncoderCodec, Operation, bytes_needed, window_bits};
 use crate::ENCODERS_BYTES_MAX;

@@ -1,5 +1,6 @@
-//! `acme email="ops@example.com" { … }`: who issues certificates, and how names are shown to be ours. At the top level for the process, in the `tls` of a
-//! site for that one. Nothing is asked here. The providers of DNS are read in `acme_dns`.
+//! `acme email="ops@example.com" { … }`: who issues certificates, and how names are shown to be ours. At the top level
+//! for the process, in the `tls` of a site for that one. Nothing is asked here. The providers of DNS are read in
+//! `acme_dns`.
 
 use super::acme_dns::{self, DNS_EXAMPLE};
 use super::tls::TlsDraft;
@@ -301,7 +302,8 @@ fn read_external_account(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option
     let hmac = line.text(lowering, "eab-hmac");
     match (key_id, hmac) {
         (Some(key_id), Some(hmac)) => {
-            // As it comes from a file, with the line end that editors put there, and with the padding that some CAs show.
+            // As it comes from a file, with the line end that editors put there, and with the padding that some CAs
+            // show.
             let key = hmac.value.trim_end_matches(['\r', '\n']).trim_end_matches('=');
             let is_base64url =
                 key.len() >= 16 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));

@@ -1,4 +1,5 @@
-//! `admin "127.0.0.1:9180" token="{file./etc/tidegate/token}"`: where metrics, health and the API are served, and who may use it.
+//! `admin "127.0.0.1:9180" token="{file./etc/tidegate/token}"`: where metrics, health and the API are served, and who
+//! may use it.
 
 use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};

@@ -1,5 +1,6 @@
-//! `client-auth` in a site's `tls`: whom clients have to be signed by, and whether they have to be; and as a step, for routes that demand it.
-//! The files are opened to see what they hold; whether authorities and revocation lists fit together is checked where they are loaded.
+//! `client-auth` in a site's `tls`: whom clients have to be signed by, and whether they have to be; and as a step, for
+//! routes that demand it. The files are opened to see what they hold; whether authorities and revocation lists fit
+//! together is checked where they are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::pem::{Holds, read_pem, read_revocation_list};

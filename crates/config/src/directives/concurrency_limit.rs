@@ -1,5 +1,5 @@
-//! `concurrency-limit`: how many requests of a client, or of everybody together, may be on their way at once. What it has in common with
-//! `rate-limit` is in `count_by`.
+//! `concurrency-limit`: how many requests of a client, or of everybody together, may be on their way at once. What it
+//! has in common with `rate-limit` is in `count_by`.
 
 use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, STATUS};
 use crate::lowering::{Line, Lowering, Read};

@@ -1,5 +1,5 @@
-//! What `rate-limit` and `concurrency-limit` have in common: the properties that say what is counted as one, and what only shows with all limits
-//! of a site.
+//! What `rate-limit` and `concurrency-limit` have in common: the properties that say what is counted as one, and what
+//! only shows with all limits of a site.
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::lowering::{Line, Lowering};
@@ -140,7 +140,8 @@ impl WrittenLimit {
     }
 }
 
-/// The limits of a site, block by block: two that could not be told apart, and two of one name that say different things.
+/// The limits of a site, block by block: two that could not be told apart, and two of one name that say different
+/// things.
 pub fn check_limits<'a>(lowering: &mut Lowering<'_>, blocks: impl Iterator<Item = &'a [WrittenLimit]>) {
     let mut named: Vec<&WrittenLimit> = Vec::new();
     for block in blocks {

@@ -1,4 +1,5 @@
-//! `fastcgi "unix:/run/php/php8.2-fpm.sock" root="/srv/www" { … }`: answers are made by scripts, such as those of PHP-FPM.
+//! `fastcgi "unix:/run/php/php8.2-fpm.sock" root="/srv/www" { … }`: answers are made by scripts, such as those of
+//! PHP-FPM.
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::pool::connection::{read_timeouts, timeout};

@@ -112,7 +112,8 @@ pub static REQUEST_HEADER: Directive = Directive {
     lower: Lower::Step(lower_request),
 };
 
-/// RFC 9110 section 7.6.1 and RFC 9112 section 6: these say how a message is framed and how far it travels on one connection.
+/// RFC 9110 section 7.6.1 and RFC 9112 section 6: these say how a message is framed and how far it travels on one
+/// connection.
 const FRAMING: [&str; 9] = [
     "connection",
     "content-length",

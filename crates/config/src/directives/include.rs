@@ -1,4 +1,5 @@
-//! `include "conf.d/*.kdl"`: other files, read in place. The reading itself is done in `load`, before anything is lowered.
+//! `include "conf.d/*.kdl"`: other files, read in place. The reading itself is done in `load`, before anything is
+//! lowered.
 
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 

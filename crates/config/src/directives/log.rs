@@ -1,4 +1,5 @@
-//! `log level="info"`: what the process says about itself on stderr. And `log` in a site or a route: which of its requests are in the access log.
+//! `log level="info"`: what the process says about itself on stderr. And `log` in a site or a route: which of its
+//! requests are in the access log.
 
 use crate::diagnostics::{Diagnostic, shortened};
 use crate::lowering::{self, Line, Lowering, Read};

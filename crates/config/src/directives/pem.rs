@@ -1,5 +1,6 @@
-//! Files of PEM that a configuration names: whether they can be read, and hold what they are named for. By the lines that begin and end a block only;
-//! whether a key belongs to its certificate is checked where both are loaded (`certs`).
+//! Files of PEM that a configuration names: whether they can be read, and hold what they are named for. By the lines
+//! that begin and end a block only; whether a key belongs to its certificate is checked where both are loaded
+//! (`certs`).
 
 use crate::diagnostics::Diagnostic;
 use crate::load::reason;
@@ -162,8 +163,8 @@ fn holds(bytes: &[u8]) -> Result<Holds, String> {
     let form = form_of(bytes);
     let mut pem = Holds { has_certificate: false, has_key: false, has_encrypted_key: false, has_list: false, blocks: 0, form };
     pem.has_encrypted_key = memmem::find(bytes, b"ENCRYPTED").is_some();
-    // What stands between the lines is left to whoever loads it, for it alone knows what it can read; and decoding it here was a tenth of a start with
-    // 50,000 certificates.
+    // What stands between the lines is left to whoever loads it, for it alone knows what it can read; and decoding it
+    // here was a tenth of a start with 50,000 certificates.
     let mut open: Option<&[u8]> = None;
     for line in bytes.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii) {
         let label = |start: &[u8]| line.strip_prefix(start).and_then(|rest| rest.strip_suffix(b"-----"));

@@ -1,4 +1,5 @@
-//! `rate-limit`: how often a client, or everybody together, may ask. What it has in common with `concurrency-limit` is in `count_by`.
+//! `rate-limit`: how often a client, or everybody together, may ask. What it has in common with `concurrency-limit` is
+//! in `count_by`.
 
 use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, STATUS};
 use crate::diagnostics::{Diagnostic, shortened};
@@ -69,7 +70,8 @@ pub static RATE_LIMIT: Directive = Directive {
     lower: Lower::Step(lower),
 };
 
-/// Units come at least a microsecond apart, so that rounding them to nanoseconds changes nothing that could be measured.
+/// Units come at least a microsecond apart, so that rounding them to nanoseconds changes nothing that could be
+/// measured.
 const COUNT_A_SECOND_MAX: u128 = 1_000_000;
 /// A bucket that takes longer to fill is a slip.
 const WINDOW_MAX: Duration = Duration::from_secs(366 * 86_400);

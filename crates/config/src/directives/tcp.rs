@@ -1,4 +1,5 @@
-//! `tcp ":443" { sni "db.example.com" { proxy "10.0.0.9:443" } }`: connections that are handed on as they are. What cannot stand beside it is in `checks`.
+//! `tcp ":443" { sni "db.example.com" { proxy "10.0.0.9:443" } }`: connections that are handed on as they are. What
+//! cannot stand beside it is in `checks`.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::listener::parse_listen_address;

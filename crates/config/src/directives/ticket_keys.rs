@@ -1,4 +1,5 @@
-//! `ticket-keys shared=#true`, or with files: session tickets that other hosts accept. Neither files nor the storage are read here.
+//! `ticket-keys shared=#true`, or with files: session tickets that other hosts accept. Neither files nor the storage
+//! are read here.
 
 use crate::diagnostics::Diagnostic;
 use crate::lowering::{Line, Lowering, Read};

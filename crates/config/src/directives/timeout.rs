@@ -1,4 +1,5 @@
-//! `timeout` of a site or a route: how long its requests may take, whatever their pool says. The pool's own is in `pool::connection`.
+//! `timeout` of a site or a route: how long its requests may take, whatever their pool says. The pool's own is in
+//! `pool::connection`.
 
 use crate::diagnostics::Diagnostic;
 use crate::directives::pool::connection::timeout;

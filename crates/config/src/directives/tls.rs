@@ -1,5 +1,5 @@
-//! `tls` of a site: where certificates come from, and how handshakes are made. What files hold is looked at in `pem`; whether a key belongs to its
-//! certificate is checked where both are loaded.
+//! `tls` of a site: where certificates come from, and how handshakes are made. What files hold is looked at in `pem`;
+//! whether a key belongs to its certificate is checked where both are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::client_auth;
@@ -381,7 +381,8 @@ fn check_early_data(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
         lowering.report(diagnostic.label(other.clone(), label).help(help));
     };
     if let Some(other) = &draft.client_auth_at {
-        // A resumed session is not verified again, and what is known of the client counts only when the handshake is over.
+        // A resumed session is not verified again, and what is known of the client counts only when the handshake is
+        // over.
         let message = "early data comes before it is settled who the client is, and this site asks for certificates";
         conflict(other, message, "certificates are asked for here", "remove `early-data`, or make it a site of its own");
     }

@@ -1,5 +1,6 @@
-//! Edits of the configuration's JSON, made in its text. Every change is checked: what the text then says is what was asked for, and
-//! nothing else says something new. Where the smallest change does not come to that, the node is written anew.
+//! Edits of the configuration's JSON, made in its text. Every change is checked: what the text then says is what was
+//! asked for, and nothing else says something new. Where the smallest change does not come to that, the node is written
+//! anew.
 
 use crate::diagnostics::FileId;
 use crate::directives::edition::EDITION;
@@ -24,12 +25,13 @@ pub fn read_target(loaded: &Loaded, target: &Target) -> Result<Value, EditError>
 
 /// The files that differ after all edits, one edit after the other; all of them are made, or none.
 ///
-/// Only what an edit concerns is written anew, so comments and layout stay: around the node, and inside it around every line and value
-/// that stays the same. A node that goes takes its line with it, and the comment at the end of that line. Nodes that were included are
-/// changed in the file they stand in; new ones at the top level go into the main file.
+/// Only what an edit concerns is written anew, so comments and layout stay: around the node, and inside it around every
+/// line and value that stays the same. A node that goes takes its line with it, and the comment at the end of that
+/// line. Nodes that were included are changed in the file they stand in; new ones at the top level go into the main
+/// file.
 ///
-/// The edits may come to a configuration that does not load: the caller loads the texts before they are used. Costs about what loading
-/// costs again, and time in proportion to the files for each edit.
+/// The edits may come to a configuration that does not load: the caller loads the texts before they are used. Costs
+/// about what loading costs again, and time in proportion to the files for each edit.
 pub fn apply_edits(loaded: &Loaded, edits: &[Edit]) -> Result<Vec<ChangedFile>, Vec<EditError>> {
     let mut session = Session::of(loaded).map_err(|error| vec![error])?;
     for edit in edits {

@@ -1,5 +1,5 @@
-//! Nodes as JSON, in the form that `schema` describes. Values are shown as they are written: what `{env.X}` and `{file.X}` bring in
-//! is never looked up, and a secret is `"***"`. The way back is in `nodes`.
+//! Nodes as JSON, in the form that `schema` describes. Values are shown as they are written: what `{env.X}` and
+//! `{file.X}` bring in is never looked up, and a secret is `"***"`. The way back is in `nodes`.
 
 use crate::directives;
 use crate::syntax::{Entry, Literal, Node};
@@ -45,8 +45,8 @@ pub fn step(directive: &Directive, value: Value) -> Value {
     Value::Object(Map::from_iter([(directive.name.to_string(), value)]))
 }
 
-/// What a node is in JSON. It is one value, unless the order of its properties means something that an object cannot say: then it is
-/// several, one behind the other.
+/// What a node is in JSON. It is one value, unless the order of its properties means something that an object cannot
+/// say: then it is several, one behind the other.
 pub fn values(directive: &'static Directive, node: &Node) -> Vec<Value> {
     let mut parts: Vec<Vec<Written<'_>>> = vec![Vec::new()];
     let is_ordered = matches!(directive.lower, Lower::Step(_));

@@ -1,5 +1,6 @@
-//! The configuration as JSON objects, and changes of those objects written back into the files with everything else left as it is.
-//! The form is that of `schema`. Whether a changed text still makes sense is not known here: whoever changes it loads it again.
+//! The configuration as JSON objects, and changes of those objects written back into the files with everything else
+//! left as it is. The form is that of `schema`. Whether a changed text still makes sense is not known here: whoever
+//! changes it loads it again.
 
 mod apply;
 mod extent;
@@ -93,10 +94,12 @@ pub enum List {
     Tcp,
 }
 
-/// A change. The values are those of the target in the configuration's JSON: of a pool `{"name": "api", "server": […]}`.
+/// A change. The values are those of the target in the configuration's JSON: of a pool `{"name": "api", "server":
+/// […]}`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Edit {
-    /// The target is this from now on. One that is not there is made; a name or address that the value leaves out is the target's.
+    /// The target is this from now on. One that is not there is made; a name or address that the value leaves out is
+    /// the target's.
     Put(Target, Value),
     /// A JSON merge patch (RFC 7396) of the target: `null` removes a member, lists are replaced as a whole.
     Patch(Target, Value),

@@ -1,5 +1,6 @@
-//! JSON as nodes, checked against the directive table; what does not fit is named by its JSON pointer. The nodes stand nowhere yet.
-//! What a value means (whether an address is one, say) is not looked at: that is found when the text is loaded.
+//! JSON as nodes, checked against the directive table; what does not fit is named by its JSON pointer. The nodes stand
+//! nowhere yet. What a value means (whether an address is one, say) is not looked at: that is found when the text is
+//! loaded.
 
 use crate::diagnostics::{Location, nearest, shortened};
 use crate::document::json::{self, NOT, STEPS, is_filled_in};

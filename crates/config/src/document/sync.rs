@@ -1,5 +1,5 @@
-//! The changes of a text that make one of its nodes mean something else: values that differ are replaced, lines that are new are put in,
-//! lines that are gone are taken out. Everything between them stays, comments above all.
+//! The changes of a text that make one of its nodes mean something else: values that differ are replaced, lines that
+//! are new are put in, lines that are gone are taken out. Everything between them stays, comments above all.
 
 use crate::diagnostics::{FileId, Location, Sources};
 use crate::document::extent::{Extent, layout_at};
@@ -68,9 +68,9 @@ pub fn adopt_secrets(directive: &'static Directive, old: &Node, new: &mut Node) 
     }
 }
 
-/// The old node that the new one was. Several may have its name and argument, such as the `discover` lines of a pool: then it is the one that
-/// has most in common with it. Where that is none alone, the order tells, as long as no line came or went; a secret must not go to
-/// another line.
+/// The old node that the new one was. Several may have its name and argument, such as the `discover` lines of a pool:
+/// then it is the one that has most in common with it. Where that is none alone, the order tells, as long as no line
+/// came or went; a secret must not go to another line.
 fn former<'o>(old: &'o [Node], new: &[Node], position: usize) -> Option<&'o Node> {
     let node = &new[position];
     let is_alike = |other: &&Node| other.name.text == node.name.text && first_argument(other) == first_argument(node);
@@ -224,7 +224,8 @@ impl Sync<'_> {
         self.replace(&Location { file: at.file, span: start..at.span.end }, String::new());
     }
 
-    /// Makes one list of lines another. `last` is the line behind which to go on when the list has none; returned is the last one now.
+    /// Makes one list of lines another. `last` is the line behind which to go on when the list has none; returned is
+    /// the last one now.
     fn children<'n>(
         &mut self,
         place: Place,

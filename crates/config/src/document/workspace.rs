@@ -1,5 +1,5 @@
-//! The files of a configuration while they are changed: each once, however often it is included, read again after every change.
-//! Nothing is read from disk here, and nothing is written there.
+//! The files of a configuration while they are changed: each once, however often it is included, read again after every
+//! change. Nothing is read from disk here, and nothing is written there.
 
 use crate::diagnostics::{FileId, SourceFile, Sources};
 use crate::directives::include::INCLUDE;

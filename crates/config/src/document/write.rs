@@ -101,7 +101,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Line breaks, and what KDL does not let stand in a text as it is: control characters, and those that turn the direction of writing.
+/// Line breaks, and what KDL does not let stand in a text as it is: control characters, and those that turn the
+/// direction of writing.
 fn needs_escape(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

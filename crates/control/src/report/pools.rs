@@ -1,4 +1,5 @@
-//! Pools and their servers as they are now: how each stands and why, what it has to do, what its checks found. And taking one out of use.
+//! Pools and their servers as they are now: how each stands and why, what it has to do, what its checks found. And
+//! taking one out of use.
 
 use crate::change::ChangeFault;
 use crate::control::Control;
@@ -135,7 +136,8 @@ impl Control {
         report
     }
 
-    /// Takes a server out of use, or back into it. Requests that it has go on. Outlives reloads for as long as the server is in the pool.
+    /// Takes a server out of use, or back into it. Requests that it has go on. Outlives reloads for as long as the
+    /// server is in the pool.
     pub fn set_drained(&mut self, pool: &str, server: &str, drained: bool) -> Result<(), ChangeFault> {
         let known = || {
             let names: Vec<_> = self.running.snapshot.pools.iter().flatten().map(|pool| pool.name.to_string()).take(20).collect();

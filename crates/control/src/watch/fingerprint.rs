@@ -1,5 +1,5 @@
-//! What a file contains, in a few words that can be compared. A look costs one `stat` as long as that says the same as before;
-//! only then are the bytes read.
+//! What a file contains, in a few words that can be compared. A look costs one `stat` as long as that says the same as
+//! before; only then are the bytes read.
 
 use std::fs::Metadata;
 use std::hash::{BuildHasher, RandomState};
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_config::open_regular;
 
-/// Larger files are compared by length, time and inode alone. No file that a configuration reads is larger; `config` has the same
-/// bound.
+/// Larger files are compared by length, time and inode alone. No file that a configuration reads is larger; `config`
+/// has the same bound.
 pub const BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Two writes within one tick of the kernel's clock have the same time stamp, and on some file systems a tick is two seconds.
-/// What was looked at sooner after its last change is read again next time.
+/// Two writes within one tick of the kernel's clock have the same time stamp, and on some file systems a tick is two
+/// seconds. What was looked at sooner after its last change is read again next time.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -53,7 +53,8 @@ struct Stat {
 }
 
 impl Fingerprint {
-    /// Of the file that the path leads to now. Never fails: a file that cannot be reached or read is a state like any other.
+    /// Of the file that the path leads to now. Never fails: a file that cannot be reached or read is a state like any
+    /// other.
     pub fn of(path: &Path, before: Option<&Fingerprint>, hasher: &RandomState) -> Fingerprint {
         let Ok(metadata) = std::fs::metadata(path) else {
             return Fingerprint { stat: None, settled: true, content: Content::Absent };
@@ -67,7 +68,8 @@ impl Fingerprint {
         Fingerprint { stat: Some(stat), settled, content }
     }
 
-    /// The same without reading the file, for the first look at one of very many. Whoever touches it changes it, as far as this can tell, once.
+    /// The same without reading the file, for the first look at one of very many. Whoever touches it changes it, as far
+    /// as this can tell, once.
     pub fn unread(path: &Path, hasher: &RandomState) -> Fingerprint {
         let stat = std::fs::metadata(path).ok().filter(Metadata::is_file).map(|metadata| Stat::of(&metadata));
         match stat.filter(|stat| stat.is_settled(SystemTime::now())) {

@@ -1,5 +1,5 @@
-//! The folders that the system tells about, held equal to those that are wanted. It knows no files; `notices` judges what is
-//! told.
+//! The folders that the system tells about, held equal to those that are wanted. It knows no files; `notices` judges
+//! what is told.
 
 use super::notices::{Lost, Notices};
 use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -36,7 +36,8 @@ impl Folders {
         Folders { notices, watcher: None, watched: BTreeMap::new(), most, blind: false, told: false }
     }
 
-    /// Watches these and no others; true when something had to be done for it, and the way to a file may have changed meanwhile.
+    /// Watches these and no others; true when something had to be done for it, and the way to a file may have changed
+    /// meanwhile.
     pub fn follow(&mut self, wanted: &BTreeSet<PathBuf>, lost: &Lost) -> bool {
         let stale: Vec<PathBuf> = self
             .watched

@@ -1,5 +1,6 @@
-//! When to look: what the system tells is judged here, and gathered until it has been quiet for a while. Events are not kept, so
-//! there is no queue to overflow: all that counts is that something relevant happened, and which folders have to be watched anew.
+//! When to look: what the system tells is judged here, and gathered until it has been quiet for a while. Events are not
+//! kept, so there is no queue to overflow: all that counts is that something relevant happened, and which folders have
+//! to be watched anew.
 
 use super::lock;
 use glob::Pattern;

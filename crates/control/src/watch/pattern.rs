@@ -60,8 +60,8 @@ impl PathPattern {
         (files, more)
     }
 
-    /// Where a match could appear: the folder in front of the first wildcard, and what matches all but the last component. `most`
-    /// bounds how many are looked for.
+    /// Where a match could appear: the folder in front of the first wildcard, and what matches all but the last
+    /// component. `most` bounds how many are looked for.
     pub fn folders(&self, most: usize) -> Vec<PathBuf> {
         let mut folders = vec![self.fixed.clone()];
         for (position, (pattern, path)) in self.components.iter().enumerate() {
@@ -102,7 +102,8 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// Folders that exist are `a`, `b` and `b/c`, each with a file `1.kdl`; everything is relative to the folder they are in.
+    /// Folders that exist are `a`, `b` and `b/c`, each with a file `1.kdl`; everything is relative to the folder they
+    /// are in.
     fn check(pattern: &str, files: &[&str], folders: &[&str]) {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();

@@ -1,6 +1,6 @@
-//! The watch as a whole, with real files in a temporary folder: what editors, certbot, Kubernetes and scripts do to them, and
-//! what is reported. Nothing is measured: a change that must not be reported is followed by one that is, to a file that is looked
-//! at first.
+//! The watch as a whole, with real files in a temporary folder: what editors, certbot, Kubernetes and scripts do to
+//! them, and what is reported. Nothing is measured: a change that must not be reported is followed by one that is, to a
+//! file that is looked at first.
 
 use super::{BOUNDS, Bounds, FileWatch};
 use std::collections::BTreeSet;
@@ -26,7 +26,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Beneath a folder in which `prepare` has put something; `paths` are relative to it, those with a star are patterns.
+    /// Beneath a folder in which `prepare` has put something; `paths` are relative to it, those with a star are
+    /// patterns.
     fn within(bounds: Bounds, debounce: Duration, prepare: impl Fn(&Path), paths: &[&str]) -> Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a real folder");

@@ -1,5 +1,5 @@
-//! The files that are watched and what they contained when they were last looked at. Finds the ways to them, has the folders on
-//! the way watched, and compares. It does not wait; `notices` says when to look.
+//! The files that are watched and what they contained when they were last looked at. Finds the ways to them, has the
+//! folders on the way watched, and compares. It does not wait; `notices` says when to look.
 
 use super::fingerprint::Fingerprint;
 use super::folders::Folders;
@@ -16,7 +16,8 @@ use tidegate_parallel::in_parallel;
 
 /// Ways that change faster than their folders are watched are looked at again later.
 const ROUNDS_MAX: usize = 8;
-/// More files than these are not read when they are seen first: with 50,000 certificates that was a seventh of the start.
+/// More files than these are not read when they are seen first: with 50,000 certificates that was a seventh of the
+/// start.
 const READ_FIRST_MAX: usize = 4_096;
 
 pub struct Watched {
@@ -92,8 +93,8 @@ impl Watched {
         changed
     }
 
-    /// Has everything watched that the paths depend on, and gives those to compare. The folders come first: a change after that
-    /// is told of, one before it is found by comparing.
+    /// Has everything watched that the paths depend on, and gives those to compare. The folders come first: a change
+    /// after that is told of, one before it is found by comparing.
     fn follow(&mut self, lost: &Lost) -> BTreeSet<PathBuf> {
         let mut lost = lost;
         for _ in 0..ROUNDS_MAX {

@@ -1,5 +1,5 @@
-//! Healthy instances of a service in Consul, by blocking queries: the agent answers when something has changed. What an answer means is in
-//! `services`; this asks, in plain text.
+//! Healthy instances of a service in Consul, by blocking queries: the agent answers when something has changed. What an
+//! answer means is in `services`; this asks, in plain text.
 
 mod services;
 
@@ -18,7 +18,8 @@ const WAIT: &str = "55s";
 /// Beyond that, with time for the answer itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(70);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Between an answer and the next question: what changes together is told at once, and an agent that does not wait is not run over.
+/// Between an answer and the next question: what changes together is told at once, and an agent that does not wait is
+/// not run over.
 const PAUSE: Duration = Duration::from_millis(50);
 /// For an agent that gives no index, and so cannot be waited on.
 const PAUSE_WITHOUT_INDEX: Duration = Duration::from_secs(5);

@@ -1,4 +1,5 @@
-//! What an answer of Consul means: instances as servers, and which index the next question waits on. Pure; it is given bytes.
+//! What an answer of Consul means: instances as servers, and which index the next question waits on. Pure; it is given
+//! bytes.
 
 use crate::Member;
 use serde::Deserialize;
@@ -68,8 +69,8 @@ fn server(instance: &Instance) -> Result<Server, String> {
     Ok(Server { weight: weight as u32, ..Server::new(address) })
 }
 
-/// An index that goes backwards, as after a restored snapshot, would be waited on for ever: the next question is then one that does not wait.
-/// Zero is no index.
+/// An index that goes backwards, as after a restored snapshot, would be waited on for ever: the next question is then
+/// one that does not wait. Zero is no index.
 pub fn next_index(before: u64, now: u64) -> u64 {
     if now < before { 0 } else { now }
 }

@@ -1,4 +1,5 @@
-//! What the two look-ups of a name, A and AAAA, mean together, and the addresses that names had last. Pure; `resolver` asks.
+//! What the two look-ups of a name, A and AAAA, mean together, and the addresses that names had last. Pure; `resolver`
+//! asks.
 
 use super::resolver::Trouble;
 use std::collections::{BTreeSet, HashMap};

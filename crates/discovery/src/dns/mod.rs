@@ -1,5 +1,5 @@
-//! Servers by DNS: asked again when the records' time to live is over, or after a pause when there was no answer. Who is asked is in `resolver`,
-//! what several answers mean together in `hosts` (names to addresses) and `services` (SRV).
+//! Servers by DNS: asked again when the records' time to live is over, or after a pause when there was no answer. Who
+//! is asked is in `resolver`, what several answers mean together in `hosts` (names to addresses) and `services` (SRV).
 
 mod hosts;
 mod resolver;
@@ -20,7 +20,8 @@ use tokio::time::{sleep, timeout};
 
 /// One look-up with everything that it takes; the resolver gives up long before.
 const LOOK_UP_LIMIT: Duration = Duration::from_secs(60);
-/// A name that does not exist may exist soon, and whoever makes it does not know how long it was remembered that it does not.
+/// A name that does not exist may exist soon, and whoever makes it does not know how long it was remembered that it
+/// does not.
 const NEGATIVE_LEAST: Duration = Duration::from_secs(1);
 const NEGATIVE_MOST: Duration = Duration::from_secs(30);
 /// An answer of which a part is missing is asked for again after so long at most.

@@ -1,4 +1,5 @@
-//! SRV records (RFC 2782) as servers: priorities become ranks, weights what a pool can have. Pure; the targets' addresses are looked up by others.
+//! SRV records (RFC 2782) as servers: priorities become ranks, weights what a pool can have. Pure; the targets'
+//! addresses are looked up by others.
 
 use super::hosts::Found;
 use super::resolver::Trouble;
@@ -70,7 +71,8 @@ pub fn members(services: &[Service], targets: &[Target], scheme: Scheme) -> Vec<
     services.iter().filter_map(member).collect()
 }
 
-/// Weights are compared within one priority. Those that a pool can have are kept as they are; beyond, all are made smaller alike.
+/// Weights are compared within one priority. Those that a pool can have are kept as they are; beyond, all are made
+/// smaller alike.
 fn weight(weight: u16, most: u16) -> u32 {
     let (weight, most) = (u32::from(weight), u32::from(most));
     let scaled = if most <= Server::WEIGHT_MAX { weight } else { (weight * Server::WEIGHT_MAX + most / 2) / most };

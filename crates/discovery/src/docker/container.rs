@@ -1,5 +1,5 @@
-//! A listed container as a server: whether it takes requests, on which port, with what its labels say. Pure; what the list does not say was
-//! asked for before and is in [`Known`].
+//! A listed container as a server: whether it takes requests, on which port, with what its labels say. Pure; what the
+//! list does not say was asked for before and is in [`Known`].
 
 use super::event::Leaving;
 use super::network::{self, Endpoint};
@@ -92,7 +92,8 @@ impl Container {
         networks.filter(|endpoint| endpoint.is_without_prefix()).map(|endpoint| endpoint.network_id.as_str())
     }
 
-    /// Health is in the status, as people read it: `(healthy)`, `(unhealthy)`, `(health: starting)`, with Podman `(starting)`.
+    /// Health is in the status, as people read it: `(healthy)`, `(unhealthy)`, `(health: starting)`, with Podman
+    /// `(starting)`.
     fn is_serving(&self) -> bool {
         let health = self.status.rsplit_once('(').map_or("", |(_, health)| health.trim_end_matches(')'));
         self.state == "running" && !matches!(health, "unhealthy" | "health: starting" | "starting" | "Paused")

@@ -1,5 +1,5 @@
-//! The engine's API over its unix socket, as far as it is needed: containers, events, a network, a container. Podman speaks the same. What the
-//! answers mean is in the modules beside this one.
+//! The engine's API over its unix socket, as far as it is needed: containers, events, a network, a container. Podman
+//! speaks the same. What the answers mean is in the modules beside this one.
 
 use super::container::Container;
 use crate::http::{Answered, Lines, get, percent_encoded};

@@ -1,4 +1,5 @@
-//! What an event of the engine means for a pool: nothing, a new list, or that a container is about to stop. Pure; time is given.
+//! What an event of the engine means for a pool: nothing, a new list, or that a container is about to stop. Pure; time
+//! is given.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -40,7 +41,8 @@ struct Actor {
     attributes: Option<BTreeMap<String, String>>,
 }
 
-/// `label` is the pool's. Docker writes `die` and Podman `died`; what is not understood leads to a list too many at most.
+/// `label` is the pool's. Docker writes `die` and Podman `died`; what is not understood leads to a list too many at
+/// most.
 pub fn judge(line: &[u8], label: &str) -> Happening {
     let Ok(Line { kind, action, actor }) = serde_json::from_slice(line) else { return Happening::Changed };
     let attribute = |name: &str| actor.attributes.as_ref().and_then(|attributes| attributes.get(name)).map(String::as_str);

@@ -1,5 +1,6 @@
-//! Containers of Docker or Podman as servers: listed once, and again whenever the engine tells that something happened to one. What a listed
-//! container means is in `container`, through which network it is reached in `network`, what an event means in `event`; `engine` asks.
+//! Containers of Docker or Podman as servers: listed once, and again whenever the engine tells that something happened
+//! to one. What a listed container means is in `container`, through which network it is reached in `network`, what an
+//! event means in `event`; `engine` asks.
 
 mod container;
 mod engine;

@@ -1,5 +1,5 @@
-//! Through which of its networks a container is reached: the one that was named, or one that this process is in itself. Pure but for
-//! [`own_addresses`].
+//! Through which of its networks a container is reached: the one that was named, or one that this process is in itself.
+//! Pure but for [`own_addresses`].
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -48,8 +48,8 @@ pub fn named(networks: &BTreeMap<String, Endpoint>, network: &str, container: &s
         .ok_or_else(|| format!("it is not in the network {network}; run `docker network connect {network} {container}`"))
 }
 
-/// The address in the first network, by name, that has one of our own addresses in it: a route that leads there by chance, such as the
-/// default one, leads to nothing.
+/// The address in the first network, by name, that has one of our own addresses in it: a route that leads there by
+/// chance, such as the default one, leads to nothing.
 pub fn reachable(
     networks: &BTreeMap<String, Endpoint>,
     subnets: &HashMap<String, Vec<IpNet>>,

@@ -1,5 +1,5 @@
-//! A list of servers in JSON: `["10.0.0.1:80", {"address": …, "weight": 2}]`, or the same under `servers`. Each entry is judged as it is read, so
-//! that a fault has a line. What an entry means is in `list`.
+//! A list of servers in JSON: `["10.0.0.1:80", {"address": …, "weight": 2}]`, or the same under `servers`. Each entry
+//! is judged as it is read, so that a fault has a line. What an entry means is in `list`.
 
 use super::list::{Entry, List};
 use serde::Deserializer;

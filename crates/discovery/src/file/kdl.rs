@@ -1,5 +1,5 @@
-//! A list of servers in KDL: `server "10.0.0.1:80" weight=2` on each line. Read line by line, which gives faults their line. What an entry
-//! means is in `list`.
+//! A list of servers in KDL: `server "10.0.0.1:80" weight=2` on each line. Read line by line, which gives faults their
+//! line. What an entry means is in `list`.
 
 use super::list::{Entry, List};
 use tidegate_kdl::{FileId, Literal, Node, TokenKind, Tokens};

@@ -1,4 +1,5 @@
-//! A list of servers as text: which format a file has, and what an entry may say in either of them. Pure but for reading the file.
+//! A list of servers as text: which format a file has, and what an entry may say in either of them. Pure but for
+//! reading the file.
 
 use super::{json, kdl};
 use crate::{Fault, MEMBERS_MAX, Member};

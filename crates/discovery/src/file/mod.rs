@@ -1,5 +1,6 @@
-//! Servers listed in a file, read again when it changes. What the file says is in `list` with one module for each format; when to look is in
-//! `watch`. A file that cannot be read or is half written is a fault, and the next look may be the one that finds it whole.
+//! Servers listed in a file, read again when it changes. What the file says is in `list` with one module for each
+//! format; when to look is in `watch`. A file that cannot be read or is half written is a fault, and the next look may
+//! be the one that finds it whole.
 
 mod json;
 mod kdl;

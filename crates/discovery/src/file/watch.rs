@@ -1,5 +1,5 @@
-//! When to look at a file again: the folders on the way to it are watched, links and what they lead to included (a mounted ConfigMap changes by
-//! a link two levels away). It never reads the file, and a notice too many costs one look.
+//! When to look at a file again: the folders on the way to it are watched, links and what they lead to included (a
+//! mounted ConfigMap changes by a link two levels away). It never reads the file, and a notice too many costs one look.
 
 use crate::trail::{Step, Trails};
 use notify::event::{AccessKind, AccessMode};

@@ -1,5 +1,5 @@
-//! Every source at the wire: a name server, files in real folders, Docker and Consul emulated by the testkit. What single answers mean is tested
-//! beside the code that reads them; here is what is asked, when, and what is told.
+//! Every source at the wire: a name server, files in real folders, Docker and Consul emulated by the testkit. What
+//! single answers mean is tested beside the code that reads them; here is what is asked, when, and what is told.
 
 mod consul;
 mod dns;

@@ -1,5 +1,5 @@
-//! What the APIs of providers have in common: a base URL, a bearer token, JSON both ways, and statuses that mean the same everywhere.
-//! What is asked and what a provider's own error codes mean is in each provider's file.
+//! What the APIs of providers have in common: a base URL, a bearer token, JSON both ways, and statuses that mean the
+//! same everywhere. What is asked and what a provider's own error codes mean is in each provider's file.
 
 use crate::fault::{DnsProblem, line_of, without_secrets};
 use bytes::Bytes;

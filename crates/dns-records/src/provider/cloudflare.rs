@@ -1,4 +1,5 @@
-//! Cloudflare, API version 4, with an API token. A record is one value, so values stand beside each other by themselves.
+//! Cloudflare, API version 4, with an API token. A record is one value, so values stand beside each other by
+//! themselves.
 
 use super::api::{Answer, Api, Remedies, is_value, quoted};
 use crate::fault::DnsProblem;

@@ -1,4 +1,5 @@
-//! DigitalOcean, API version 2. A record is one value; a second record with the same value would be taken, so it is looked for first.
+//! DigitalOcean, API version 2. A record is one value; a second record with the same value would be taken, so it is
+//! looked for first.
 
 use super::api::{Api, Remedies, is_value};
 use crate::fault::DnsProblem;

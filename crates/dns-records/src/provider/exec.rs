@@ -1,5 +1,6 @@
-//! A program of the user's: `COMMAND present NAME VALUE`, `COMMAND cleanup NAME VALUE`; exit code 0 is success. It runs in a process group
-//! of its own with a cleared environment, has a time, and what it writes is read up to a bound and otherwise thrown away.
+//! A program of the user's: `COMMAND present NAME VALUE`, `COMMAND cleanup NAME VALUE`; exit code 0 is success. It runs
+//! in a process group of its own with a cleared environment, has a time, and what it writes is read up to a bound and
+//! otherwise thrown away.
 
 use crate::fault::{DnsProblem, line_of};
 use crate::name::Domain;
@@ -74,8 +75,8 @@ impl Exec {
     }
 }
 
-/// The program and whatever it started; killed when this goes, also with a future that is dropped. As long as one of them is there, nobody else
-/// gets the number.
+/// The program and whatever it started; killed when this goes, also with a future that is dropped. As long as one of
+/// them is there, nobody else gets the number.
 struct Group(Option<u32>);
 
 impl Drop for Group {

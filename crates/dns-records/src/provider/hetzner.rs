@@ -1,5 +1,5 @@
-//! Hetzner, by the Cloud API: zones are in a project, and its token is for all of them. Values are added to and taken from a set of records
-//! by the API itself, so nobody's values are lost when two write at once.
+//! Hetzner, by the Cloud API: zones are in a project, and its token is for all of them. Values are added to and taken
+//! from a set of records by the API itself, so nobody's values are lost when two write at once.
 
 use super::api::{Answer, Api, Remedies, is_value, quoted};
 use crate::fault::{DnsProblem, line_of};

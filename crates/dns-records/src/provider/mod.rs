@@ -1,5 +1,6 @@
-//! Who publishes records: the closed set of providers. Each adds one TXT value to a name and takes it away again; both may be repeated, and
-//! neither touches another value. What a provider's API has in common with the others is in `api.rs`.
+//! Who publishes records: the closed set of providers. Each adds one TXT value to a name and takes it away again; both
+//! may be repeated, and neither touches another value. What a provider's API has in common with the others is in
+//! `api.rs`.
 
 mod api;
 mod cloudflare;

@@ -1,5 +1,6 @@
-//! Dynamic updates (RFC 2136) of a name server, signed with TSIG: one message adds a record or deletes one, and leaves the others of the name
-//! as they are. Over TCP, where no address can be forged; over UDP where TCP does not get through.
+//! Dynamic updates (RFC 2136) of a name server, signed with TSIG: one message adds a record or deletes one, and leaves
+//! the others of the name as they are. Over TCP, where no address can be forged; over UDP where TCP does not get
+//! through.
 
 use super::tsig::{Key, Mismatch, wire};
 use crate::ask;

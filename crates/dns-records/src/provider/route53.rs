@@ -1,5 +1,6 @@
-//! Amazon Route 53. All values of a name are one set there, which is replaced as a whole: the change takes the set as it was read away and
-//! creates the new one, in one transaction that fails when somebody else changed it meanwhile. Then it is read again.
+//! Amazon Route 53. All values of a name are one set there, which is replaced as a whole: the change takes the set as
+//! it was read away and creates the new one, in one transaction that fails when somebody else changed it meanwhile.
+//! Then it is read again.
 
 use super::api::{is_value, quoted};
 use super::sigv4::{self, Credentials, Scope, Signable};

@@ -1,5 +1,6 @@
-//! Signatures of requests to AWS, version 4: the request in a canonical form, hashed, and signed with a key that is good for one day, region and
-//! service. Pure: the time comes in. The paths and queries here need no encoding beyond what they are written with.
+//! Signatures of requests to AWS, version 4: the request in a canonical form, hashed, and signed with a key that is
+//! good for one day, region and service. Pure: the time comes in. The paths and queries here need no encoding beyond
+//! what they are written with.
 
 use aws_lc_rs::{digest, hmac};
 use jiff::Timestamp;

@@ -1,5 +1,6 @@
-//! Signatures of DNS messages with a shared secret (RFC 8945): HMAC over the message and what the record says about it. Pure: bytes and the
-//! time come in. hickory has this behind its DNSSEC features, which would turn on more of aws-lc-rs for the whole program.
+//! Signatures of DNS messages with a shared secret (RFC 8945): HMAC over the message and what the record says about it.
+//! Pure: bytes and the time come in. hickory has this behind its DNSSEC features, which would turn on more of aws-lc-rs
+//! for the whole program.
 
 use crate::name::Domain;
 use aws_lc_rs::hmac;

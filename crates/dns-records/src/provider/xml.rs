@@ -1,5 +1,5 @@
-//! As much of XML as the answers of Route 53 need: the text within an element, and the elements of one name one after the other. Names have
-//! neither prefixes nor attributes there, but for the root.
+//! As much of XML as the answers of Route 53 need: the text within an element, and the elements of one name one after
+//! the other. Names have neither prefixes nor attributes there, but for the root.
 
 /// What is between `<name>` and `</name>`, of the first of them.
 pub fn first<'a>(text: &'a str, name: &str) -> Option<&'a str> {

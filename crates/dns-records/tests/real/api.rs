@@ -1,5 +1,5 @@
-//! An API on loopback that a test writes from its documentation: a table of what it knows, and a function from a request to an answer. It takes
-//! down what it was asked.
+//! An API on loopback that a test writes from its documentation: a table of what it knows, and a function from a
+//! request to an answer. It takes down what it was asked.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};

@@ -1,4 +1,5 @@
-//! DigitalOcean's API version 2 as its documentation has it: domains by name, records relative to them, pages with links.
+//! DigitalOcean's API version 2 as its documentation has it: domains by name, records relative to them, pages with
+//! links.
 
 use crate::api::{Asked, Emulation, Said, said};
 use crate::{published, publisher, run};

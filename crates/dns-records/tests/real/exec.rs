@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tidegate_dns_records::DnsFault;
 use tidegate_model::DnsProvider;
 
-/// Written by a process of its own: a file that this one has open for writing, if only in a child of another test, cannot be run.
+/// Written by a process of its own: a file that this one has open for writing, if only in a child of another test,
+/// cannot be run.
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("hook");
     let mut writer = Command::new("sh");

@@ -1,4 +1,5 @@
-//! Hetzner's Cloud API as its documentation has it: zones by name, sets of records, changes as actions that take a while.
+//! Hetzner's Cloud API as its documentation has it: zones by name, sets of records, changes as actions that take a
+//! while.
 
 use crate::api::{Asked, Emulation, Said, said};
 use crate::{publisher, run};

@@ -1,5 +1,6 @@
-//! Records published and looked up for real: with BIND on loopback (`named.rs`), with programs (`exec.rs`), and with emulations of providers'
-//! APIs, written from their documentation (`api.rs` and a file for each), because those cannot be asked by a test.
+//! Records published and looked up for real: with BIND on loopback (`named.rs`), with programs (`exec.rs`), and with
+//! emulations of providers' APIs, written from their documentation (`api.rs` and a file for each), because those cannot
+//! be asked by a test.
 
 mod api;
 mod cloudflare;

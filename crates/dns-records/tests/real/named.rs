@@ -1,4 +1,5 @@
-//! BIND's name server, started by a test on a free port of 127.0.0.1 and stopped with it. Machines without it skip the test and say so.
+//! BIND's name server, started by a test on a free port of 127.0.0.1 and stopped with it. Machines without it skip the
+//! test and say so.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -80,8 +81,8 @@ impl Named {
         Some(Named { child, address, _folder: folder })
     }
 
-    /// Another server that can be asked over UDP at 127.0.0.2, on the port of this one: all authoritative servers listen on one port. BIND
-    /// itself takes only addresses that an interface has, so its messages are carried.
+    /// Another server that can be asked over UDP at 127.0.0.2, on the port of this one: all authoritative servers
+    /// listen on one port. BIND itself takes only addresses that an interface has, so its messages are carried.
     pub fn beside(&self, zones: &[Zone]) -> Named {
         let other = Named::start(zones).expect("the program is there");
         let (front, back) = (SocketAddr::from(([127, 0, 0, 2], self.address.port())), other.address);

@@ -1,4 +1,5 @@
-//! Waiting until every server of a zone has a value: real name servers, two of them on different addresses with different contents.
+//! Waiting until every server of a zone has a value: real name servers, two of them on different addresses with
+//! different contents.
 
 use crate::named::{KEY_NAME, KEY_SECRET, Named, UPDATE, Zone};
 use crate::{lookup, publisher_with, run};

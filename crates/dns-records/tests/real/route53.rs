@@ -1,5 +1,6 @@
-//! Route 53's API of 2013-04-01 as its documentation has it: zones in order of their names, sets of records that change in transactions, and
-//! changes that take a while. Signatures are checked against published ones beside the code; here it is that there is one.
+//! Route 53's API of 2013-04-01 as its documentation has it: zones in order of their names, sets of records that change
+//! in transactions, and changes that take a while. Signatures are checked against published ones beside the code; here
+//! it is that there is one.
 
 use crate::api::{Asked, Emulation, Said, said};
 use crate::{publisher, publisher_with, run};

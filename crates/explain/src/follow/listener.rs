@@ -35,7 +35,8 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// As the kernel finds the socket: that of the very address, else the one that listens everywhere. `None`: nobody listens there.
+    /// As the kernel finds the socket: that of the very address, else the one that listens everywhere. `None`: nobody
+    /// listens there.
     pub fn find(
         configuration: &Configuration,
         listening: &'a BTreeMap<SocketAddr, Listening<'a>>,

@@ -1,5 +1,5 @@
-//! The request that is asked about: read from a command line or an API, and made into the very head that the proxy would see.
-//! Where it goes is in the parent module.
+//! The request that is asked about: read from a command line or an API, and made into the very head that the proxy
+//! would see. Where it goes is in the parent module.
 
 use std::net::{IpAddr, Ipv4Addr};
 use tidegate_model::{Limits, Scheme};
@@ -27,8 +27,8 @@ pub struct Question {
 const DEFAULT_CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 impl Question {
-    /// `url` is `http[s]://host[:port][/path][?query]`, `headers` are lines `Name: value`, `from` is the client's IP address (127.0.0.1 when
-    /// it is left out). `Err` says what is wrong and how to write it.
+    /// `url` is `http[s]://host[:port][/path][?query]`, `headers` are lines `Name: value`, `from` is the client's IP
+    /// address (127.0.0.1 when it is left out). `Err` says what is wrong and how to write it.
     pub fn parse<H: AsRef<str>>(method: &str, url: &str, headers: &[H], from: Option<&str>) -> Result<Question, String> {
         if !is_token(method) {
             return Err(format!("`{}` is not a method\n  help: for example `GET`", method.escape_debug()));
@@ -72,7 +72,8 @@ impl Question {
         if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// What would make another request of this one once it is bytes; anything else that is wrong the proxy refuses, and that is to be seen.
+    /// What would make another request of this one once it is bytes; anything else that is wrong the proxy refuses, and
+    /// that is to be seen.
     fn check(&self) -> Result<(), String> {
         if !is_token(&self.method) {
             return Err(format!("`{}` is not a method", self.method.escape_debug()));

@@ -1,4 +1,5 @@
-//! Listening addresses that come, go or change: derived from sites and from what is passed on, so that a site alone can open or close one.
+//! Listening addresses that come, go or change: derived from sites and from what is passed on, so that a site alone can
+//! open or close one.
 
 use super::settings::change;
 use crate::wording::networks;
@@ -76,8 +77,8 @@ fn setting_changes(
     changes
 }
 
-/// Where connections are passed on to. Those of a name that is passed on no more are drained, since they could not be made any more; another
-/// pool is for connections from then on.
+/// Where connections are passed on to. Those of a name that is passed on no more are drained, since they could not be
+/// made any more; another pool is for connections from then on.
 fn passing_changes(known: &Listening<'_>, listening: &Listening<'_>) -> Vec<SettingChange> {
     let (old, new) = (targets(known), targets(listening));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -96,8 +97,8 @@ fn targets<'a>(listening: &Listening<'a>) -> BTreeMap<String, &'a TcpTarget> {
     by_name.chain(listening.otherwise.map(|to| ("tcp".to_owned(), to))).collect()
 }
 
-/// The site whose certificate answers a client that sends no server name: the catch-all, else the first in the file. (A site of the
-/// very address goes before both, and cannot change while the address stays.)
+/// The site whose certificate answers a client that sends no server name: the catch-all, else the first in the file. (A
+/// site of the very address goes before both, and cannot change while the address stays.)
 fn nameless_site(configuration: &Configuration, listening: &Listening<'_>) -> String {
     let catch_all = listening.hosts.iter().find(|(_, host)| **host == HostPattern::Any);
     match catch_all.or(listening.hosts.first()) {

@@ -1,6 +1,6 @@
-//! What a change from one configuration to another would do, as data: settings, listening addresses, sites with their routes, pools with
-//! their servers, and what each item means for open connections. Pure: nothing is opened, asked or applied here.
-//! `listeners`, `sites` and `pools` find the differences; `render` says them.
+//! What a change from one configuration to another would do, as data: settings, listening addresses, sites with their
+//! routes, pools with their servers, and what each item means for open connections. Pure: nothing is opened, asked or
+//! applied here. `listeners`, `sites` and `pools` find the differences; `render` says them.
 
 mod listeners;
 mod pools;
@@ -18,8 +18,8 @@ use tidegate_model::Configuration;
 /// Stands for both values of a setting that is a secret by its name.
 const HIDDEN_VALUE: &str = "(changed)";
 
-/// What applying `after` in the place of `before` would change. Linear in the size of both; what is equal is compared and not looked at
-/// further.
+/// What applying `after` in the place of `before` would change. Linear in the size of both; what is equal is compared
+/// and not looked at further.
 pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
     // Named one by one, so that a new part of a configuration cannot be forgotten.
     let Configuration {
@@ -57,8 +57,8 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
     plan
 }
 
-/// Positions in both lists of what two keys have in common, found without looking at equal neighbours twice: the equal start and end are
-/// skipped, and the rest is put into one table.
+/// Positions in both lists of what two keys have in common, found without looking at equal neighbours twice: the equal
+/// start and end are skipped, and the rest is put into one table.
 struct Matched<'a, T> {
     removed: Vec<&'a T>,
     /// In the order of the new list; the old one when there is one and it is different.

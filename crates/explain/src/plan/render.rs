@@ -1,4 +1,5 @@
-//! A plan as text: one line of summary, and readable lines with `+`, `-` and `~`. Whoever wants data reads the plan itself.
+//! A plan as text: one line of summary, and readable lines with `+`, `-` and `~`. Whoever wants data reads the plan
+//! itself.
 
 use super::HIDDEN_VALUE;
 use tidegate_api::{
@@ -18,7 +19,8 @@ fn sentence(effect: Effect) -> Option<&'static str> {
     }
 }
 
-/// `2 routes changed, 1 server added, no listener touched`. What came or went as a whole is counted once, without its parts.
+/// `2 routes changed, 1 server added, no listener touched`. What came or went as a whole is counted once, without its
+/// parts.
 pub fn summary(plan: &Plan) -> String {
     if plan.empty {
         return "nothing changes".to_owned();

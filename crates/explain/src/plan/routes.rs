@@ -1,5 +1,6 @@
-//! Routes of one site: which of the old ones each new one is, and which changed places. A route has no name, so it is recognised by what
-//! it takes: first those that are equal in everything, then those with equal paths and conditions, then those with equal paths.
+//! Routes of one site: which of the old ones each new one is, and which changed places. A route has no name, so it is
+//! recognised by what it takes: first those that are equal in everything, then those with equal paths and conditions,
+//! then those with equal paths.
 
 use super::sites::{BlockLine, line_changes, step_lines};
 use super::without_common_ends;
@@ -90,8 +91,8 @@ pub fn kept_in_order<'a, T, K: Hash + Eq>(before: &'a [T], after: &'a [T], key: 
     pairs.into_iter().zip(stays).filter(|(_, stays)| *stays).map(|(pair, _)| pair).collect()
 }
 
-/// For each number whether it is in the longest rising subsequence: those that kept their order among each other, so that as few as
-/// possible count as moved.
+/// For each number whether it is in the longest rising subsequence: those that kept their order among each other, so
+/// that as few as possible count as moved.
 fn longest_rising(numbers: &[usize]) -> Vec<bool> {
     // The position of the lowest last number of a rising sequence of each length.
     let mut last_of_length: Vec<usize> = Vec::new();

@@ -1,4 +1,5 @@
-//! Sites: recognised by their first address. Their addresses, TLS and steps are compared here, their routes in `routes`.
+//! Sites: recognised by their first address. Their addresses, TLS and steps are compared here, their routes in
+//! `routes`.
 
 use super::settings::{change, different, hidden};
 use super::{matched, routes, without_common_ends};

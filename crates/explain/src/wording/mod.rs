@@ -1,5 +1,5 @@
-//! Settings by their names and values, and titles of routes: what `plan` compares and both show. How a directive is spelled is known to
-//! `config` alone (`tidegate_config::writing`), which also says what is a secret.
+//! Settings by their names and values, and titles of routes: what `plan` compares and both show. How a directive is
+//! spelled is known to `config` alone (`tidegate_config::writing`), which also says what is a secret.
 
 mod acme;
 mod pool;

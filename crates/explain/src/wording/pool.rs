@@ -1,5 +1,5 @@
-//! The settings of a pool in the words of its block, for `plan` and `explain`: one list, so that what one shows the other compares.
-//! Its servers are not among them.
+//! The settings of a pool in the words of its block, for `plan` and `explain`: one list, so that what one shows the
+//! other compares. Its servers are not among them.
 
 use super::{setting, yes_or_no};
 use tidegate_api::Setting;
@@ -15,8 +15,9 @@ use tidegate_model::{
 /// What stands for a secret, as where a configuration is read as JSON.
 const SECRET: &str = "***";
 
-/// Settings that mean something for this pool, in the order in which they are documented. What is switched off is there when it is on by
-/// default. Values are whole, so that equal ones are equal settings; secrets are `***`, and [`pool_secrets`] tells those apart.
+/// Settings that mean something for this pool, in the order in which they are documented. What is switched off is there
+/// when it is on by default. Values are whole, so that equal ones are equal settings; secrets are `***`, and
+/// [`pool_secrets`] tells those apart.
 pub fn pool_settings(pool: &Pool) -> Vec<Setting> {
     // Named one by one, so that a new setting is missed by nobody.
     let Pool {

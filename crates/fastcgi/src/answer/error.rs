@@ -18,7 +18,8 @@ pub enum AnswerError {
     LocationRepeated,
     BadContentLength,
     ContentLengthDisagrees,
-    /// A script cannot frame the message to the client; what it wrote with this in mind is no body that anybody could read.
+    /// A script cannot frame the message to the client; what it wrote with this in mind is no body that anybody could
+    /// read.
     TransferEncoding,
     /// STDOUT ended before the head did.
     Truncated,

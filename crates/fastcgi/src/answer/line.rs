@@ -39,7 +39,8 @@ pub fn parse(bytes: &[u8], start: usize) -> Result<Line, AnswerError> {
     }))
 }
 
-/// Three digits, then nothing or a space and a reason. No 1xx: an interim answer or a change of protocol would be no answer to the request.
+/// Three digits, then nothing or a space and a reason. No 1xx: an interim answer or a change of protocol would be no
+/// answer to the request.
 pub fn parse_status(bytes: &[u8], field: Field) -> Option<Status> {
     let value = &bytes[usize::from(field.value_start)..usize::from(field.value_end)];
     let (digits, reason) = value.split_first_chunk::<3>()?;

@@ -19,7 +19,8 @@ pub fn write<'r>(
     let bytes_max = writer.pairs.bytes_max();
     let mut content_type = None;
     let mut kept: Vec<(&[u8], &[u8])> = Vec::new();
-    // What the kept fields will take at the least: a separator is no longer than a prefix. It keeps the list within the bound too.
+    // What the kept fields will take at the least: a separator is no longer than a prefix. It keeps the list within the
+    // bound too.
     let mut bytes = 0;
     for (name, value) in fields {
         match fate(name, authority, writer.extra) {
@@ -64,8 +65,9 @@ enum Fate {
 
 fn fate(name: &[u8], authority: &[u8], extra: &[(&[u8], &[u8])]) -> Fate {
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-    // `_` would become the same param as `-`, and PHP writes `.` as `_` in the names of its variables: a client could then set a field
-    // behind the back of every rule for its real name. The other token bytes are in no name that is in use.
+    // `_` would become the same param as `-`, and PHP writes `.` as `_` in the names of its variables: a client could
+    // then set a field behind the back of every rule for its real name. The other token bytes are in no name that is in
+    // use.
     if name.is_empty() || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-') {
         return Fate::Dropped;
     }

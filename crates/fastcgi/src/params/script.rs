@@ -1,8 +1,9 @@
 //! Which script a path stands for, and what of the path is left for it as PATH_INFO.
-//! Whether a script exists is not looked up: the caller does that where the application's files are visible. The environment is made in `params`.
+//! Whether a script exists is not looked up: the caller does that where the application's files are visible. The
+//! environment is made in `params`.
 //!
-//! A path is only ever split where it has a slash as it was sent. A slash that was percent-encoded, an empty segment or a dot segment would
-//! let a path name a script that the rules for its folder did not see.
+//! A path is only ever split where it has a slash as it was sent. A slash that was percent-encoded, an empty segment or
+//! a dot segment would let a path name a script that the rules for its folder did not see.
 
 use std::fmt;
 
@@ -25,7 +26,8 @@ pub enum Mode {
     FrontController { script: Vec<u8> },
 }
 
-/// A script below the root, and what is left of the path for it. Both percent-decoded (RFC 3875 sections 4.1.5 and 4.1.13).
+/// A script below the root, and what is left of the path for it. Both percent-decoded (RFC 3875 sections 4.1.5 and
+/// 4.1.13).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     path: Vec<u8>,
@@ -36,9 +38,9 @@ pub struct Script {
 /// What a path stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// This script. In [`Mode::Direct`] it may not exist; PHP-FPM then answers 404. An application that looks for scripts further up the
-    /// path by itself (`cgi.fix_pathinfo` of PHP without `security.limit_extensions`) would run `/upload/picture.jpg` for
-    /// `/upload/picture.jpg/x.php`: look whether the script exists where you can.
+    /// This script. In [`Mode::Direct`] it may not exist; PHP-FPM then answers 404. An application that looks for
+    /// scripts further up the path by itself (`cgi.fix_pathinfo` of PHP without `security.limit_extensions`) would run
+    /// `/upload/picture.jpg` for `/upload/picture.jpg/x.php`: look whether the script exists where you can.
     Script(Script),
     /// `script` if that is a regular file, otherwise `otherwise`.
     IfFile { script: Script, otherwise: Script },
@@ -75,8 +77,9 @@ pub enum SettingsError {
 }
 
 impl Scripts {
-    /// `root` is an absolute path of the application's file system, `suffix` is what script names end in, such as `.php`, and `index` the file
-    /// that a path with a slash at its end stands for, such as `index.php`. All without percent-encoding.
+    /// `root` is an absolute path of the application's file system, `suffix` is what script names end in, such as
+    /// `.php`, and `index` the file that a path with a slash at its end stands for, such as `index.php`. All without
+    /// percent-encoding.
     pub fn new(root: &[u8], suffix: &[u8], index: &[u8], mode: Mode) -> Result<Scripts, SettingsError> {
         if root.first() != Some(&b'/') || root.contains(&0) {
             return Err(SettingsError::Root);
@@ -116,8 +119,8 @@ impl Scripts {
         [&self.root, script.name()].concat()
     }
 
-    /// What `path` stands for: the path of a request target, still percent-encoded, best in its normal form. The first segment that ends in
-    /// the suffix is the script, what follows is PATH_INFO.
+    /// What `path` stands for: the path of a request target, still percent-encoded, best in its normal form. The first
+    /// segment that ends in the suffix is the script, what follows is PATH_INFO.
     pub fn find(&self, path: &[u8]) -> Result<Choice, PathError> {
         let decoded = decode(path, &self.suffix)?;
         let named = match decoded {

@@ -1,5 +1,6 @@
-//! What an application answers, decoded in any fragmentation and without buffering: content is handed out where it lies.
-//! Not how much of it is too much: STDOUT and STDERR are bounded by whoever keeps them. What is sent is made in `encode`.
+//! What an application answers, decoded in any fragmentation and without buffering: content is handed out where it
+//! lies. Not how much of it is too much: STDOUT and STDERR are bounded by whoever keeps them. What is sent is made in
+//! `encode`.
 //!
 //! ```text
 //! Header ──STDOUT, STDERR, GET_VALUES_RESULT──▶ Content ──all handed out──▶ Padding ──▶ Header
@@ -21,7 +22,8 @@ pub enum Event<'a> {
     Values(&'a [u8]),
     /// The application does not know records of the type that it names here.
     UnknownType(u8),
-    /// The request is over; nothing may come after it. Whether the connection can take another is [`Decoder::is_reusable`].
+    /// The request is over; nothing may come after it. Whether the connection can take another is
+    /// [`Decoder::is_reusable`].
     End { app_status: u32, protocol_status: ProtocolStatus },
 }
 
@@ -62,8 +64,9 @@ pub enum RecordError {
     Truncated,
 }
 
-/// Records in a row without a byte of STDOUT or STDERR: enough for the ends of both streams, and for what an application may say
-/// about the connection. Without a bound, a stream of empty records would keep a request alive that gets no answer.
+/// Records in a row without a byte of STDOUT or STDERR: enough for the ends of both streams, and for what an
+/// application may say about the connection. Without a bound, a stream of empty records would keep a request alive that
+/// gets no answer.
 pub const IDLE_RECORDS_MAX: u8 = 16;
 
 /// Decodes the answer to one request. The next one on the connection has a new decoder.
@@ -143,8 +146,9 @@ impl Decoder {
         }
     }
 
-    /// The next event of `input`, which is shortened by what was read; `None` when all of it was. Call it until it says `None`: what comes
-    /// after [`Event::End`] is refused here, and shows that the connection must not be used again. An error is final and is repeated.
+    /// The next event of `input`, which is shortened by what was read; `None` when all of it was. Call it until it says
+    /// `None`: what comes after [`Event::End`] is refused here, and shows that the connection must not be used again.
+    /// An error is final and is repeated.
     pub fn feed<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, RecordError> {
         if let State::Failed(error) = self.state {
             return Err(error);

@@ -1,5 +1,6 @@
-//! The records that a web server sends: BEGIN_REQUEST, PARAMS, STDIN, ABORT_REQUEST, appended to a buffer of the caller's.
-//! Bodies need not be copied: `stdin_frame` gives what is sent around them. What comes back is read in `decode`.
+//! The records that a web server sends: BEGIN_REQUEST, PARAMS, STDIN, ABORT_REQUEST, appended to a buffer of the
+//! caller's. Bodies need not be copied: `stdin_frame` gives what is sent around them. What comes back is read in
+//! `decode`.
 
 use super::{ABORT_REQUEST, ALIGNMENT, BEGIN_REQUEST, CONTENT_BYTES_MAX, HEADER_BYTES, PARAMS, RequestId, STDIN, VERSION};
 use crate::pairs::Pairs;
@@ -24,8 +25,9 @@ pub fn encode_begin_request(out: &mut Vec<u8>, id: RequestId, keep: KeepConnecti
 
 /// All the params of a request and the empty record that ends them.
 ///
-/// PHP reads each record by itself and drops the connection when a pair goes on in the next one, so records end where pairs do. A pair that
-/// no record can hold is split all the same, as the protocol allows; within the default bound of [`Pairs`] there is hardly one.
+/// PHP reads each record by itself and drops the connection when a pair goes on in the next one, so records end where
+/// pairs do. A pair that no record can hold is split all the same, as the protocol allows; within the default bound of
+/// [`Pairs`] there is hardly one.
 pub fn encode_params(out: &mut Vec<u8>, id: RequestId, pairs: &Pairs) {
     let mut writer = ParamsWriter { header_at: None, out, id };
     for (name, value) in pairs.iter() {
@@ -50,8 +52,9 @@ pub fn encode_stdin_end(out: &mut Vec<u8>, id: RequestId) {
     out.extend_from_slice(&header(STDIN, id, 0, 0));
 }
 
-/// Asks the application to give up on the request; END_REQUEST is still to come. PHP-FPM reads nothing while a script runs, and takes this in the
-/// body's place for the end of the body: to be rid of a running script, close the connection, which it notices when it writes.
+/// Asks the application to give up on the request; END_REQUEST is still to come. PHP-FPM reads nothing while a script
+/// runs, and takes this in the body's place for the end of the body: to be rid of a running script, close the
+/// connection, which it notices when it writes.
 pub fn encode_abort_request(out: &mut Vec<u8>, id: RequestId) {
     out.extend_from_slice(&header(ABORT_REQUEST, id, 0, 0));
 }
@@ -64,8 +67,8 @@ pub struct Frame {
     pub padding: &'static [u8],
 }
 
-/// The frame of a piece of the body that is sent from where it lies. `None` when it is empty, which would end the body, or longer than
-/// [`CONTENT_BYTES_MAX`].
+/// The frame of a piece of the body that is sent from where it lies. `None` when it is empty, which would end the body,
+/// or longer than [`CONTENT_BYTES_MAX`].
 pub fn stdin_frame(id: RequestId, content_bytes: usize) -> Option<Frame> {
     (1..=CONTENT_BYTES_MAX).contains(&content_bytes).then(|| frame(STDIN, id, content_bytes))
 }
@@ -135,7 +138,8 @@ impl ParamsWriter<'_> {
     }
 }
 
-/// Section 3.4: one byte up to 127, else four with the top bit set. [`Pairs`] keeps lengths far below 2^31. Says where it ends.
+/// Section 3.4: one byte up to 127, else four with the top bit set. [`Pairs`] keeps lengths far below 2^31. Says where
+/// it ends.
 fn put_length(lengths: &mut [u8; 8], at: usize, length: usize) -> usize {
     if length < 0x80 {
         lengths[at] = length as u8;

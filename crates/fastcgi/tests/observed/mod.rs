@@ -1,10 +1,11 @@
-//! What the decoders say about a stream of bytes that comes in given pieces, with what depends on the pieces joined again.
-//! Shared by the property tests and the fuzz targets; it says nothing about what is right.
+//! What the decoders say about a stream of bytes that comes in given pieces, with what depends on the pieces joined
+//! again. Shared by the property tests and the fuzz targets; it says nothing about what is right.
 
 use tidegate_fastcgi::record::FIRST_REQUEST;
 use tidegate_fastcgi::{AnswerError, AnswerHead, AnswerParser, Decoder, Event, Progress, RecordError};
 
-/// Events with their content joined where the same stream goes on, then how it ended: whether the connection can be used again.
+/// Events with their content joined where the same stream goes on, then how it ended: whether the connection can be
+/// used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     pub events: Vec<(&'static str, Vec<u8>)>,

@@ -68,7 +68,8 @@ enum EntryKind {
 }
 
 impl Listing {
-    /// Only what a request could have is listed: no hidden names unless `hidden`, no devices, no symlinks that lead nowhere or out.
+    /// Only what a request could have is listed: no hidden names unless `hidden`, no devices, no symlinks that lead
+    /// nowhere or out.
     fn read(beneath: &Beneath, folder: &[u8], hidden: bool) -> Result<Listing, Refused> {
         let descriptor = beneath.descriptor(folder, Purpose::List).map_err(refusal)?;
         let names = Dir::read_from(&descriptor).map_err(refusal)?;

@@ -1,4 +1,5 @@
-//! A listing as a page for people or as JSON for programs. Names of files are hostile here: whoever may write below the root chose them.
+//! A listing as a page for people or as JSON for programs. Names of files are hostile here: whoever may write below the
+//! root chose them.
 
 use super::{Entry, EntryKind, Listing, ListingAsk};
 use crate::answer::Page;

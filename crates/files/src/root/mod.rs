@@ -24,8 +24,8 @@ const UNSAFE_IN_PATH: &AsciiSet = &UNSAFE.add(b'?');
 
 /// A folder that is served.
 ///
-/// It stays the folder that it was when it was opened: when its path is given to another one, by a switched symlink for example,
-/// it has to be opened anew.
+/// It stays the folder that it was when it was opened: when its path is given to another one, by a switched symlink for
+/// example, it has to be opened anew.
 #[derive(Debug)]
 pub struct Root {
     beneath: Beneath,
@@ -39,8 +39,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens the folder. `InvalidInput` is a setting that can never work: an index that is no name, a fallback that is no path, a media
-    /// type that is no header value. Other errors are the system's.
+    /// Opens the folder. `InvalidInput` is a setting that can never work: an index that is no name, a fallback that is
+    /// no path, a media type that is no header value. Other errors are the system's.
     pub fn open(settings: &Settings) -> io::Result<Root> {
         let index_name = |name: &String| path::of_configuration(name).filter(|_| !name.contains('/'));
         let index: Option<Vec<Vec<u8>>> = settings.index.iter().map(index_name).collect();
@@ -62,7 +62,8 @@ impl Root {
         self.find(ask, now).unwrap_or_else(Answer::Refused)
     }
 
-    /// Lists a folder that [`Root::answer`] found: a page, or why not. It looks at up to 20,000 names, so it belongs on a thread that may wait.
+    /// Lists a folder that [`Root::answer`] found: a page, or why not. It looks at up to 20,000 names, so it belongs on
+    /// a thread that may wait.
     pub fn list(&self, ask: &ListingAsk) -> Result<Page, Refused> {
         ask.read(&self.beneath, self.hidden)
     }
@@ -133,7 +134,8 @@ impl Root {
         Representation { open, media_type, coding, varies: !available.is_empty() }.answer(ask, now, &self.boundary_seed)
     }
 
-    /// Coded files beside the original. One that cannot be read, or is from before the last change of the original, is as good as none.
+    /// Coded files beside the original. One that cannot be read, or is from before the last change of the original, is
+    /// as good as none.
     fn siblings(&self, original: &OpenFile, path: &[u8]) -> Vec<(Coding, OpenFile)> {
         let sibling = |coding: Coding| match self.kind(&[path, coding.suffix().as_bytes()].concat()) {
             Ok(Kind::File(file)) if file.modified >= original.modified => Some((coding, file)),

@@ -15,7 +15,8 @@ pub fn check_body(expect: &TextPattern, body: &[u8]) -> Result<(), ProbeFault> {
         TextPattern::Exact(exact) => text == exact.trim_ascii().as_bytes(),
         TextPattern::Prefix(prefix) => text.starts_with(prefix.as_bytes()),
         TextPattern::Suffix(suffix) => text.ends_with(suffix.as_bytes()),
-        // Compiled for each check, which keeps nothing in memory for each server. That it compiles is known from the configuration.
+        // Compiled for each check, which keeps nothing in memory for each server. That it compiles is known from the
+        // configuration.
         TextPattern::Regex(regex) => {
             Regex::new(regex).map_err(|error| ProbeFault::Request { why: error.to_string() })?.is_match(body)
         }

@@ -1,5 +1,6 @@
-//! The check by the gRPC health protocol: one call of `grpc.health.v1.Health/Check` over HTTP/2, and its status before, in or after the answer.
-//! The two messages are in `grpc_message`; there is no gRPC library, because two fields need none.
+//! The check by the gRPC health protocol: one call of `grpc.health.v1.Health/Check` over HTTP/2, and its status before,
+//! in or after the answer. The two messages are in `grpc_message`; there is no gRPC library, because two fields need
+//! none.
 
 use crate::fault::{GrpcFault, ProbeFault, Stage};
 use crate::probe::grpc_message::{MESSAGE_BYTES_MAX, ServingStatus, read_answer, write_question};

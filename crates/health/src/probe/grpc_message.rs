@@ -1,5 +1,6 @@
 //! The two messages of the gRPC health protocol in their frames: `HealthCheckRequest { string service = 1 }` and
-//! `HealthCheckResponse { ServingStatus status = 1 }`. Pure, and no more of protobuf than they need. Who sends them is `grpc`.
+//! `HealthCheckResponse { ServingStatus status = 1 }`. Pure, and no more of protobuf than they need. Who sends them is
+//! `grpc`.
 
 use std::fmt;
 
@@ -54,7 +55,8 @@ pub fn write_question(service: &str) -> Vec<u8> {
     frame
 }
 
-/// Reads an answer in its frame. Fields that later versions may add are passed over; of several statuses the last one counts, as protobuf has it.
+/// Reads an answer in its frame. Fields that later versions may add are passed over; of several statuses the last one
+/// counts, as protobuf has it.
 pub fn read_answer(frame: &[u8]) -> Result<ServingStatus, MessageFault> {
     if frame.len() > MESSAGE_BYTES_MAX {
         return Err(MessageFault::TooLong);

@@ -1,5 +1,5 @@
-//! The check over HTTP: one request, its answer's status, and its body where something is expected of it. Redirects are not followed.
-//! HTTP/1.1 is asked by `outbound`; how HTTP/2 is spoken is in `http2`, what a body has to be in `body`.
+//! The check over HTTP: one request, its answer's status, and its body where something is expected of it. Redirects are
+//! not followed. HTTP/1.1 is asked by `outbound`; how HTTP/2 is spoken is in `http2`, what a body has to be in `body`.
 
 use crate::fault::{ProbeFault, Stage, causes};
 use crate::probe::body::{BODY_BYTES_MAX, check_body};

@@ -1,5 +1,5 @@
-//! One request over HTTP/2, with every bound far below the protocol's defaults. It is used without hyper, which would start tasks of its own.
-//! What is asked is in `http` and `grpc`.
+//! One request over HTTP/2, with every bound far below the protocol's defaults. It is used without hyper, which would
+//! start tasks of its own. What is asked is in `http` and `grpc`.
 
 use crate::fault::{ProbeFault, causes};
 use crate::probe::HEAD_BYTES_MAX;

@@ -14,8 +14,8 @@ const LOCAL_V2: &[u8; 16] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 /// Version 1 has no LOCAL; a receiver takes the connection's own addresses for `UNKNOWN` (section 2.1).
 const LOCAL_V1: &[u8] = b"PROXY UNKNOWN\r\n";
 
-/// The first connection that opens. Each address gets its equal share of the time that is left, so that one that swallows packets leaves time for the
-/// next; the fault is that of the last one.
+/// The first connection that opens. Each address gets its equal share of the time that is left, so that one that
+/// swallows packets leaves time for the next; the fault is that of the last one.
 pub async fn connect(target: &Target, limit: &Limit) -> Result<TcpStream, ProbeFault> {
     let mut fault = ProbeFault::NoAddress;
     let mut left = u32::try_from(target.addresses.len()).unwrap_or(u32::MAX);
@@ -34,7 +34,8 @@ pub async fn connect(target: &Target, limit: &Limit) -> Result<TcpStream, ProbeF
 }
 
 async fn begin(mut stream: TcpStream, proxy_protocol: Option<ProxyProtocol>, limit: &Limit) -> Result<TcpStream, ProbeFault> {
-    // Without it the question waits for the acknowledgement of the header before it. A socket that refuses is asked all the same.
+    // Without it the question waits for the acknowledgement of the header before it. A socket that refuses is asked all
+    // the same.
     let _ = stream.set_nodelay(true);
     let header: &[u8] = match proxy_protocol {
         None => return Ok(stream),

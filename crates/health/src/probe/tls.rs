@@ -1,5 +1,5 @@
-//! The TLS handshake with a server, verified as requests verify it: a check in itself, and the beginning of those over https.
-//! The connection beneath is made in `tcp`.
+//! The TLS handshake with a server, verified as requests verify it: a check in itself, and the beginning of those over
+//! https. The connection beneath is made in `tcp`.
 
 use crate::fault::{ProbeFault, Stage, io_words};
 use crate::probe::{Limit, Target, TlsTarget, tcp};

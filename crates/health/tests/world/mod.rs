@@ -78,7 +78,8 @@ pub fn closed_port() -> SocketAddr {
     address
 }
 
-/// A server whose queue of connections is full, so that another one neither opens nor fails, for as long as this is kept.
+/// A server whose queue of connections is full, so that another one neither opens nor fails, for as long as this is
+/// kept.
 pub struct Swallowing {
     pub address: SocketAddr,
     _listener: TcpListener,

@@ -1,12 +1,13 @@
-//! `allow` and `deny`: which clients a route answers, by their address. The address is the one that is believed to be the client's: behind a trusted
-//! proxy, the one that the proxy names.
+//! `allow` and `deny`: which clients a route answers, by their address. The address is the one that is believed to be
+//! the client's: behind a trusted proxy, the one that the proxy names.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::Step;
 
-/// All rules of a route, its site's first. They are heard before every other step, wherever they stand: a client that may not ask must not use up
-/// what a limit shares out, learn whether a password fits, or be told of a fault that somebody else would be.
+/// All rules of a route, its site's first. They are heard before every other step, wherever they stand: a client that
+/// may not ask must not use up what a limit shares out, learn whether a password fits, or be told of a fault that
+/// somebody else would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     rules: Box<[Rule]>,
@@ -35,8 +36,8 @@ impl Access {
         (!rules.is_empty()).then_some(Access { rules, names_who_may })
     }
 
-    /// The first rule that has the client's address decides. Who is named by none is refused where somebody is allowed, and let through where clients
-    /// are only denied.
+    /// The first rule that has the client's address decides. Who is named by none is refused where somebody is allowed,
+    /// and let through where clients are only denied.
     pub fn lets_through(&self, client: IpAddr) -> bool {
         // An IPv4 client of a socket that listens for both comes as `::ffff:192.0.2.1`.
         let client = client.to_canonical();

@@ -1,5 +1,5 @@
-//! `basic-auth`: what a client says of itself, and how it is asked (RFC 7617). Whether the password fits is found out by whoever runs the steps
-//! (`proxy`), since that takes longer than anything here may.
+//! `basic-auth`: what a client says of itself, and how it is asked (RFC 7617). Whether the password fits is found out
+//! by whoever runs the steps (`proxy`), since that takes longer than anything here may.
 
 use crate::step::CompiledStep;
 use base64::Engine;
@@ -56,8 +56,8 @@ pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAu
     })
 }
 
-/// What the client says. `None`: nothing, something else, or something that no name and password can be. `decoded` holds the text meanwhile, and
-/// is the caller's to wipe.
+/// What the client says. `None`: nothing, something else, or something that no name and password can be. `decoded`
+/// holds the text meanwhile, and is the caller's to wipe.
 pub fn credentials<'d>(head: &RequestHead, decoded: &'d mut Vec<u8>) -> Option<Credentials<'d>> {
     decoded.clear();
     let mut values = head.fields.all(HeaderId::Authorization);

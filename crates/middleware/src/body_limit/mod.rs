@@ -13,7 +13,8 @@ pub struct TooLarge {
 }
 
 impl BodyLimit {
-    /// Refuses a body by its declared length, before any of it is read. Without a length, or within it, the body is counted.
+    /// Refuses a body by its declared length, before any of it is read. Without a length, or within it, the body is
+    /// counted.
     pub fn check_declared(self, content_length: Option<u64>) -> Result<BodyAllowance, TooLarge> {
         match content_length {
             Some(length) if length > self.bytes_max => Err(TooLarge { bytes_max: self.bytes_max }),
@@ -46,7 +47,8 @@ impl BodyAllowance {
 mod tests {
     use super::{BodyLimit, TooLarge};
 
-    /// `declared`, then the chunks that come; the expectation is how many of them are taken, or `None` when refused at once.
+    /// `declared`, then the chunks that come; the expectation is how many of them are taken, or `None` when refused at
+    /// once.
     fn check(bytes_max: u64, declared: Option<u64>, chunks: &[u64], expected: Option<usize>) {
         let taken = BodyLimit { bytes_max }.check_declared(declared).map(|mut allowance| {
             let refused = chunks.iter().position(|chunk| allowance.take(*chunk) == Err(TooLarge { bytes_max }));

@@ -1,5 +1,5 @@
-//! `client-auth` as a step: who has shown no certificate in its handshake does not get past it. Whether a certificate is good was decided there,
-//! in `certs`; there is no way to ask for one later.
+//! `client-auth` as a step: who has shown no certificate in its handshake does not get past it. Whether a certificate
+//! is good was decided there, in `certs`; there is no way to ask for one later.
 
 use crate::context::Context;
 use tidegate_model::{ClientAuthDemand, Step};

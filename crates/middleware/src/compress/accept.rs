@@ -1,4 +1,5 @@
-//! `Accept-Encoding` (RFC 9110 section 12.5.3): which codings a client takes, and how gladly. Foreign input; what is malformed counts for nothing.
+//! `Accept-Encoding` (RFC 9110 section 12.5.3): which codings a client takes, and how gladly. Foreign input; what is
+//! malformed counts for nothing.
 
 use tidegate_model::Coding;
 use tidegate_wire::preferences::{Quality, preferences};
@@ -32,8 +33,9 @@ impl Accepted {
         accepted
     }
 
-    /// The one that the client likes best, and of those it likes equally the first of `offered`. `None`: as it is, which a client also gets that has
-    /// refused that and everything else (RFC 9110 section 12.5.3 leaves it to the server).
+    /// The one that the client likes best, and of those it likes equally the first of `offered`. `None`: as it is,
+    /// which a client also gets that has refused that and everything else (RFC 9110 section 12.5.3 leaves it to the
+    /// server).
     pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
         let mut best: Option<(Quality, Coding)> = None;
         for coding in offered {

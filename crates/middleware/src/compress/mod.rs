@@ -1,5 +1,5 @@
-//! `compress`: whether an answer is compressed, by which coding, and what its head says then. The codecs are in the crate `coding`; bodies go through
-//! them in `proxy`. What a client accepts is read in `accept`.
+//! `compress`: whether an answer is compressed, by which coding, and what its head says then. The codecs are in the
+//! crate `coding`; bodies go through them in `proxy`. What a client accepts is read in `accept`.
 
 mod accept;
 
@@ -29,7 +29,8 @@ impl CompiledCompress {
         }
     }
 
-    /// The coding for this answer. An answer that another client would get compressed says so in `Vary`, whatever this one gets.
+    /// The coding for this answer. An answer that another client would get compressed says so in `Vary`, whatever this
+    /// one gets.
     ///
     /// `length` is that of the body, if it is known.
     pub fn choose(&self, request: &RequestHead, response: &mut ResponseHead, length: Option<u64>) -> Option<Coding> {
@@ -72,8 +73,8 @@ pub fn settle(response: &mut ResponseHead, coding: Coding) {
     weaken_etag(response);
 }
 
-/// A 304 has the validator and the `Vary` of the answer that it stands for (RFC 9110 section 15.4.5). A client that names the weak validator has a
-/// coded one, since nobody else makes a strong one weak.
+/// A 304 has the validator and the `Vary` of the answer that it stands for (RFC 9110 section 15.4.5). A client that
+/// names the weak validator has a coded one, since nobody else makes a strong one weak.
 fn settle_not_modified(request: &RequestHead, response: &mut ResponseHead) {
     let Some(etag) = response.fields.get(HeaderId::ETag).filter(|etag| etag.starts_with(b"\"")) else { return };
     let is_coded = |asked: &[u8]| asked.trim_ascii().strip_prefix(b"W/") == Some(etag);
@@ -100,8 +101,9 @@ fn add_vary(response: &mut ResponseHead) {
     }
 }
 
-/// BREACH: who can make a browser send requests with text of their own, and sees how long the answers are, reads secrets out of them if they are
-/// compressed. Such requests come from another site with the victim's cookies. A link that somebody has clicked cannot be repeated by a script.
+/// BREACH: who can make a browser send requests with text of their own, and sees how long the answers are, reads
+/// secrets out of them if they are compressed. Such requests come from another site with the victim's cookies. A link
+/// that somebody has clicked cannot be repeated by a script.
 fn is_cross_site_with_secrets(request: &RequestHead) -> bool {
     let says = |name: &'static [u8], value: &[u8]| request.fields.all_named(name).any(|found| found == value);
     says(b"sec-fetch-site", b"cross-site")

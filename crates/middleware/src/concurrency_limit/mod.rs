@@ -1,5 +1,5 @@
-//! `concurrency-limit`: a place for each request on its way, held with the request and given back when it is over. The counts are in the crate
-//! `limiting`.
+//! `concurrency-limit`: a place for each request on its way, held with the request and given back when it is over. The
+//! counts are in the crate `limiting`.
 
 use crate::context::{Context, Scratch};
 use crate::limit_key::LimitKey;

@@ -1,5 +1,6 @@
-//! `cors`: answers the questions that browsers ask before requests to other origins (preflights), and marks answers that pages of other origins may
-//! read. Which fields there are and what they mean is in the Fetch standard, section "CORS protocol".
+//! `cors`: answers the questions that browsers ask before requests to other origins (preflights), and marks answers
+//! that pages of other origins may read. Which fields there are and what they mean is in the Fetch standard, section
+//! "CORS protocol".
 
 use tidegate_model::{Cors, OriginPattern, Origins};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};

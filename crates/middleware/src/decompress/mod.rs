@@ -1,9 +1,10 @@
-//! `decompress`: bodies of requests are decoded before they go on. Whether one is, and what its head says then, is decided here; the codecs are in the
-//! crate `coding`, and bodies go through them in `proxy`.
+//! `decompress`: bodies of requests are decoded before they go on. Whether one is, and what its head says then, is
+//! decided here; the codecs are in the crate `coding`, and bodies go through them in `proxy`.
 
 use tidegate_wire::head::{HeaderId, RequestHead};
 
-/// The only coding of the body, in the letters that the client used. `None`: it has none, or several, which are left to the upstream.
+/// The only coding of the body, in the letters that the client used. `None`: it has none, or several, which are left to
+/// the upstream.
 pub fn sole_coding(request: &RequestHead) -> Option<&[u8]> {
     let mut codings = request.fields.all(HeaderId::ContentEncoding).flat_map(|line| line.split(|byte| *byte == b','));
     let first = codings.next().map(<[u8]>::trim_ascii)?;

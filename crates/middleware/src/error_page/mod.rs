@@ -1,5 +1,5 @@
-//! `error-page`: which page stands for an error, and what of the error's own answer stays. When there is an error, and whose it is, is found out by
-//! whoever answers (`proxy`). What errors say without a page is in `errors`.
+//! `error-page`: which page stands for an error, and what of the error's own answer stays. When there is an error, and
+//! whose it is, is found out by whoever answers (`proxy`). What errors say without a page is in `errors`.
 
 mod accept;
 
@@ -143,8 +143,8 @@ impl CompiledErrorPage {
         self.status.unwrap_or(error)
     }
 
-    /// Makes `head`, which has the fields of the error so far, that of the page, and gives the body: the page itself, or `buffer`. The context of the
-    /// view has the error.
+    /// Makes `head`, which has the fields of the error so far, that of the page, and gives the body: the page itself,
+    /// or `buffer`. The context of the view has the error.
     pub fn answer<'a>(
         &'a self,
         error: &ErrorFacts,

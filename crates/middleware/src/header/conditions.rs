@@ -1,4 +1,5 @@
-//! When a `header` line does something: by the status and type of the answer, and by the request, with the conditions of `match`.
+//! When a `header` line does something: by the status and type of the answer, and by the request, with the conditions
+//! of `match`.
 
 use crate::compile_error::CompileError;
 use crate::context::Context;
@@ -27,7 +28,8 @@ impl CompiledConditions {
         Ok(Some(Box::new(CompiledConditions { statuses: statuses.as_slice().into(), types: TypePatterns::new(types), request })))
     }
 
-    /// The request's path and query are those by which the route was found; its fields are as the steps before have left them.
+    /// The request's path and query are those by which the route was found; its fields are as the steps before have
+    /// left them.
     pub fn hold(&self, request: &RequestHead, context: &Context<'_>, response: Option<&ResponseHead>) -> bool {
         if let Some(response) = response {
             let status_fits = self.statuses.is_empty() || self.statuses.iter().any(|range| range.contains(response.status));

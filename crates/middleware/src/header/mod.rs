@@ -1,5 +1,6 @@
-//! `request-header`, `response-header` and `header`: sets, adds, defaults and removes fields of a head, in the order written.
-//! Values come out of `template` without control bytes; names are checked here, once, when the step is compiled.
+//! `request-header`, `response-header` and `header`: sets, adds, defaults and removes fields of a head, in the order
+//! written. Values come out of `template` without control bytes; names are checked here, once, when the step is
+//! compiled.
 
 mod conditions;
 
@@ -28,7 +29,8 @@ struct CompiledChange {
 }
 
 impl CompiledHeaderChanges {
-    /// Changes of a request's fields. `Host` can be set, which changes what the upstream sees and not what `{host}` says.
+    /// Changes of a request's fields. `Host` can be set, which changes what the upstream sees and not what `{host}`
+    /// says.
     pub fn for_request(step: &HeaderStep) -> Result<CompiledHeaderChanges, CompileError> {
         for change in step.changes.iter().filter(|change| change.name.eq_ignore_ascii_case("host")) {
             match change.operation {
@@ -127,8 +129,8 @@ impl CompiledChange {
     }
 }
 
-/// Fields that say where the message ends or what this connection does next. A step that changed them could make two servers
-/// disagree about where a message ends (request smuggling).
+/// Fields that say where the message ends or what this connection does next. A step that changed them could make two
+/// servers disagree about where a message ends (request smuggling).
 fn is_reserved(name: &[u8]) -> bool {
     matches!(
         HeaderId::of(name),

@@ -1,4 +1,5 @@
-//! `log` of a site and a route, compiled: whether a request has a line in the access log, and the fields of its own. Lines are written in `telemetry`.
+//! `log` of a site and a route, compiled: whether a request has a line in the access log, and the fields of its own.
+//! Lines are written in `telemetry`.
 
 use crate::context::View;
 use crate::template::{CompiledTemplate, Target};
@@ -24,7 +25,8 @@ impl CompiledLog {
         Some(CompiledLog { is_on, sample, fields: fields.collect() })
     }
 
-    /// Whether a request has a line, of which `bits`, uniform ones, decide. `is_refused`: the proxy had a reason to answer itself, or to cut.
+    /// Whether a request has a line, of which `bits`, uniform ones, decide. `is_refused`: the proxy had a reason to
+    /// answer itself, or to cut.
     pub fn has_line(&self, status: u16, is_refused: bool, bits: u64) -> bool {
         self.is_on && (is_refused || status >= 500 || self.sample.takes(bits))
     }

@@ -1,5 +1,5 @@
-//! `rate-limit`: asks the process's table whether a request's key has some left, and says in the answer how much. The arithmetic and the
-//! table are in the crate `limiting`.
+//! `rate-limit`: asks the process's table whether a request's key has some left, and says in the answer how much. The
+//! arithmetic and the table are in the crate `limiting`.
 
 use crate::context::{Context, Scratch};
 use crate::limit_key::LimitKey;
@@ -130,7 +130,8 @@ mod tests {
         }
     }
 
-    /// Requests of one client at one moment: whether each is let through, what its answer says, and when it may come back.
+    /// Requests of one client at one moment: whether each is let through, what its answer says, and when it may come
+    /// back.
     fn ask(limit: &CompiledRateLimit, ip: [u8; 4], at: Duration) -> (bool, Vec<String>, Option<u64>, Trial) {
         let (mut limited, mut scratch) = (Limited::default(), Scratch::default());
         let context = Context { client_ip: ip.into(), since_start: at, ..context() };

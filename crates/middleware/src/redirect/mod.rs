@@ -1,5 +1,5 @@
-//! `redirect`: sends the client elsewhere. The location is made of placeholders and percent-encoded, so that no client can put
-//! a line break or a second header into it.
+//! `redirect`: sends the client elsewhere. The location is made of placeholders and percent-encoded, so that no client
+//! can put a line break or a second header into it.
 
 use crate::context::View;
 use crate::errors::{PLAIN_TEXT, begin_answer, write_status};
@@ -40,8 +40,8 @@ impl Redirect {
         &self.body
     }
 
-    /// `redirect "{path}"` for a request of `//evil.example/` must stay on this host: several slashes at the start, which a browser takes
-    /// for the beginning of another host, become one.
+    /// `redirect "{path}"` for a request of `//evil.example/` must stay on this host: several slashes at the start,
+    /// which a browser takes for the beginning of another host, become one.
     fn own_location<'a>(&self, location: &'a [u8]) -> &'a [u8] {
         let slashes = location.iter().take_while(|byte| **byte == b'/').count();
         if slashes < 2 || self.names_host_without_scheme { location } else { &location[slashes - 1..] }

@@ -14,7 +14,8 @@ pub struct Respond {
 }
 
 impl Respond {
-    /// The content type is `text/plain; charset=utf-8` unless given. In HTML and JSON what placeholders bring is escaped.
+    /// The content type is `text/plain; charset=utf-8` unless given. In HTML and JSON what placeholders bring is
+    /// escaped.
     pub fn new(status: u16, body: &Template, content_type: Option<&str>) -> Respond {
         let target = content_type.map_or(Target::Text, Target::of_content_type);
         let content_type = match content_type {
@@ -29,7 +30,8 @@ impl Respond {
         }
     }
 
-    /// Writes the answer into `head` and returns its body: the configured text itself, or `buffer` with the rendered one.
+    /// Writes the answer into `head` and returns its body: the configured text itself, or `buffer` with the rendered
+    /// one.
     pub fn answer<'a>(&'a self, view: View<'_>, head: &mut ResponseHead, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         begin_answer(self.status, head);
         if has_no_body(self.status) {

@@ -1,5 +1,6 @@
-//! `rewrite`, `strip-prefix` and `add-prefix`: change the path, and a rewrite also the query, that later steps and the upstream see.
-//! What comes out is normalised like every request's path. The path of the request line `OPTIONS *` is never changed.
+//! `rewrite`, `strip-prefix` and `add-prefix`: change the path, and a rewrite also the query, that later steps and the
+//! upstream see. What comes out is normalised like every request's path. The path of the request line `OPTIONS *` is
+//! never changed.
 
 use crate::compile_error::CompileError;
 use crate::context::{Context, Scratch, View};
@@ -13,7 +14,8 @@ use tidegate_wire::path::{Normalised, normalise};
 #[cfg(test)]
 mod tests;
 
-/// The longest path and query that a step may make. Placeholders can repeat what a client sent; the upstream would refuse more anyway.
+/// The longest path and query that a step may make. Placeholders can repeat what a client sent; the upstream would
+/// refuse more anyway.
 pub const TARGET_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -86,8 +88,8 @@ impl Rewrite {
         Ok(Rewrite { pattern, uses_captures: to.capture_max().is_some(), to })
     }
 
-    /// The whole path is replaced when the pattern is found anywhere in it. The query is kept unless the new text has a `?`;
-    /// a `?` with nothing behind it removes the query. On an error the head is as it was.
+    /// The whole path is replaced when the pattern is found anywhere in it. The query is kept unless the new text has a
+    /// `?`; a `?` with nothing behind it removes the query. On an error the head is as it was.
     ///
     /// A pattern whose captures are used allocates the positions of its groups; nothing else here allocates.
     pub fn apply(&self, head: &mut RequestHead, context: &Context<'_>, scratch: &mut Scratch) -> Result<(), RewriteError> {

@@ -1,5 +1,5 @@
-//! Text with placeholders, compiled and rendered. Where the text goes decides what is done to the bytes a client could have chosen:
-//! nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
+//! Text with placeholders, compiled and rendered. Where the text goes decides what is done to the bytes a client could
+//! have chosen: nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
 
 use crate::context::{View, client_certificate_text};
 use crate::errors::reason_phrase;
@@ -21,12 +21,14 @@ pub enum Target {
     Html,
     /// Quotes, backslashes and control characters of placeholders are escaped as in a JSON string.
     Json,
-    /// Control bytes become spaces (RFC 9110 section 5.5). A line break would start a header of the client's choice: response splitting.
+    /// Control bytes become spaces (RFC 9110 section 5.5). A line break would start a header of the client's choice:
+    /// response splitting.
     HeaderValue,
     /// Bytes that RFC 3986 does not allow anywhere in a URI are percent-encoded.
     Url,
-    /// As the path and query of a request: white space, control bytes, `#` and all above ASCII are percent-encoded; so is `?`, except
-    /// as written in the template and from `{uri}` and `{query}`, so that a header's text cannot start the query.
+    /// As the path and query of a request: white space, control bytes, `#` and all above ASCII are percent-encoded; so
+    /// is `?`, except as written in the template and from `{uri}` and `{query}`, so that a header's text cannot start
+    /// the query.
     RequestTarget,
 }
 
@@ -188,7 +190,8 @@ fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>,
     }
 }
 
-/// Several fields of one name mean their values in order, joined by commas (RFC 9110 section 5.3); cookies by semicolons.
+/// Several fields of one name mean their values in order, joined by commas (RFC 9110 section 5.3); cookies by
+/// semicolons.
 fn render_field<'a>(target: Target, name: &str, values: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
     for (position, value) in values.enumerate() {

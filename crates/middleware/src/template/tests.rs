@@ -109,7 +109,8 @@ fn neighbouring_literals_are_one_and_need_no_rendering() {
     assert_eq!(CompiledTemplate::new(&template("a{path}"), Target::Text).as_literal(), None);
 }
 
-/// A head whose every part holds the same bytes, as no parser would let through: the templates must be safe without its help.
+/// A head whose every part holds the same bytes, as no parser would let through: the templates must be safe without its
+/// help.
 fn hostile_head(bytes: &[u8]) -> (RequestHead, ResponseHead) {
     let mut head = RequestHead::default();
     head.method_name = head.fields.append(&[bytes]);

@@ -1,6 +1,6 @@
-//! `basic-auth` on the request path: whether a client's name and password are right is known from before, or is asked of threads that have the time
-//! to find out. The request waits meanwhile, its worker does not. What clients send is read in `middleware::basic_auth`, what fits is decided in
-//! `passwords`.
+//! `basic-auth` on the request path: whether a client's name and password are right is known from before, or is asked
+//! of threads that have the time to find out. The request waits meanwhile, its worker does not. What clients send is
+//! read in `middleware::basic_auth`, what fits is decided in `passwords`.
 
 mod user_list;
 mod verifier;
@@ -22,7 +22,8 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use zeroize::Zeroize;
 
-/// How long a request waits for its password to be verified, at most. With all places taken and hashes as costly as they may be it would be longer.
+/// How long a request waits for its password to be verified, at most. With all places taken and hashes as costly as
+/// they may be it would be longer.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// A request that stands still at a step.

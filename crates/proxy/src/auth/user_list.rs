@@ -1,5 +1,5 @@
-//! Users as all workers see them: those that the configuration lists, and those of a file, which changes while it runs. A file is read by whoever
-//! compiles a configuration and whenever it changed (`control`), never by a worker.
+//! Users as all workers see them: those that the configuration lists, and those of a file, which changes while it runs.
+//! A file is read by whoever compiles a configuration and whenever it changed (`control`), never by a worker.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -86,7 +86,8 @@ impl UserFiles {
         Ok(list)
     }
 
-    /// Reads all files again. One that cannot be used leaves the users that it had. Gives how many users each changed file has now, and the faults.
+    /// Reads all files again. One that cannot be used leaves the users that it had. Gives how many users each changed
+    /// file has now, and the faults.
     pub fn read_again(&self) -> (Vec<(PathBuf, usize)>, Vec<ListFault>) {
         let lists: Vec<(PathBuf, Arc<UserList>)> = {
             let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);

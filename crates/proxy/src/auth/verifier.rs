@@ -1,5 +1,6 @@
-//! Threads that verify passwords: few, of low priority, with a bounded queue in front of them. The same question is answered once however many
-//! wait for it, and remembered for a while. Nothing here runs on a worker but a look at what is remembered.
+//! Threads that verify passwords: few, of low priority, with a bounded queue in front of them. The same question is
+//! answered once however many wait for it, and remembered for a while. Nothing here runs on a worker but a look at what
+//! is remembered.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -39,7 +40,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// In order of arrival. The one with the lowest turn is next, so that clients take turns however many questions each of them has.
+    /// In order of arrival. The one with the lowest turn is next, so that clients take turns however many questions
+    /// each of them has.
     waiting: VecDeque<Arc<Job>>,
     /// Waiting, or being verified. Each is somebody's ticket, or a thread's.
     under_way: HashMap<Key, Arc<Job>>,
@@ -156,7 +158,8 @@ impl Verifier {
         Asked::Waits(Ticket::new(&self.shared, job, found.user.cloned()))
     }
 
-    /// Whether a thread will take what is added now; starts one where there may be one more. False: the system has none to give.
+    /// Whether a thread will take what is added now; starts one where there may be one more. False: the system has none
+    /// to give.
     fn has_thread(&self, queue: &mut Queue) -> bool {
         if queue.idle <= queue.waiting.len() && queue.threads < self.threads_max {
             let shared = self.shared.clone();

@@ -1,4 +1,5 @@
-//! A request as it was before the cache changed its head for the upstream: what `Vary`, ranges and conditions are judged by.
+//! A request as it was before the cache changed its head for the upstream: what `Vary`, ranges and conditions are
+//! judged by.
 
 use tidegate_cache::{Field, RequestHead, StoredHead};
 

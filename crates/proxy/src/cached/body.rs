@@ -1,4 +1,5 @@
-//! A body from the cache, as pieces that an answer is sent in: whole and in memory, or read along while another request fetches it.
+//! A body from the cache, as pieces that an answer is sent in: whole and in memory, or read along while another request
+//! fetches it.
 
 use bytes::Bytes;
 use std::sync::Arc;

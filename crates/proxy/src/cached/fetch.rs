@@ -1,4 +1,5 @@
-//! An answer of the upstream on its way into the cache: kept and read along, taken for word that what is kept still holds, or passed on.
+//! An answer of the upstream on its way into the cache: kept and read along, taken for word that what is kept still
+//! holds, or passed on.
 
 use super::asked::Asked;
 use super::serve::OwnFields;
@@ -122,8 +123,8 @@ impl<S: Sock> Request<'_, S> {
         Ok(Kept::Yes { is_read: body.is_finished() })
     }
 
-    /// The body goes into the store as fast as it comes; the client of this request reads it along like all others, so that one that is slow holds
-    /// nobody up. When it leaves, the others still get theirs.
+    /// The body goes into the store as fast as it comes; the client of this request reads it along like all others, so
+    /// that one that is slow holds nobody up. When it leaves, the others still get theirs.
     async fn stream_stored(
         &mut self,
         route: &CompiledRoute,
@@ -227,7 +228,8 @@ async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &
     Ok(())
 }
 
-/// The next piece. An upstream that is silent in the middle of a body must not keep others from asking again, nor a connection for nobody.
+/// The next piece. An upstream that is silent in the middle of a body must not keep others from asking again, nor a
+/// connection for nobody.
 async fn read_or_part<S: Sock>(body: &mut BodyReader<'_, S>, writer: &Writer) -> Result<Option<Buf>, Failure> {
     let mut reading = pin!(body.read());
     let mut silent_since: Option<Instant> = None;

@@ -1,6 +1,6 @@
-//! `cache`: answers that are kept are given again, and requests for the same wait for one. What may be kept and given is decided in the crate of
-//! that name; here is the order in which a request asks it, its upstream and its disk. `fetch` is what happens to an answer on its way in, `serve`
-//! how one goes out, `tier` what all workers share.
+//! `cache`: answers that are kept are given again, and requests for the same wait for one. What may be kept and given
+//! is decided in the crate of that name; here is the order in which a request asks it, its upstream and its disk.
+//! `fetch` is what happens to an answer on its way in, `serve` how one goes out, `tier` what all workers share.
 
 mod asked;
 mod background;
@@ -45,7 +45,8 @@ const LOOKUPS_MAX: u32 = 8;
 /// How long a request waits for its answer to come from the disk. A disk that is slower than an upstream is no help.
 const DISK_WAIT: Duration = Duration::from_secs(2);
 
-/// Fields that are written when the request goes to its upstream, after it was looked for: what depends on them is kept for nobody.
+/// Fields that are written when the request goes to its upstream, after it was looked for: what depends on them is kept
+/// for nobody.
 const WRITTEN_LATER: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port"];
 
 /// The cache as a route uses it.
@@ -53,8 +54,8 @@ pub struct RouteCache {
     pub tier: Arc<CacheTier>,
     /// The tier's, under the rules of the route.
     store: Store,
-    /// Keeps apart what sites answer that have the same host on other ports, and routes with conditions. A client names any host that it likes: by the
-    /// host alone one site could fill another's part of the cache.
+    /// Keeps apart what sites answer that have the same host on other ports, and routes with conditions. A client names
+    /// any host that it likes: by the host alone one site could fill another's part of the cache.
     partition: Box<[u8]>,
     purging: Purging,
 }
@@ -382,8 +383,8 @@ impl<S: Sock> Request<'_, S> {
         Key::of_parts(self.scheme().as_str().as_bytes(), self.head.authority(), self.record.matched_path.of(bytes), query)
     }
 
-    /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path and host. Borrowed where
-    /// there is nothing of that, as for most requests.
+    /// What tells answers of one URL apart besides `Vary`: the route's conditions, and whatever its steps made of path
+    /// and host. Borrowed where there is nothing of that, as for most requests.
     fn partition<'a>(&self, cache: &'a RouteCache, route: &CompiledRoute, origin: &Origin<S>) -> Cow<'a, [u8]> {
         let mut partition = Cow::Borrowed(&*cache.partition);
         let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| partition.to_mut().extend_from_slice(part));
@@ -415,7 +416,8 @@ impl<S: Sock> Request<'_, S> {
         if !partition.is_empty() {
             fields.push((tidegate_cache::key::PARTITION, partition));
         }
-        // Who has logged in has done so with a field that the upstream may not get to see: what it answers is not for others all the same.
+        // Who has logged in has done so with a field that the upstream may not get to see: what it answers is not for
+        // others all the same.
         if let Some(user) = &self.record.user
             && !self.head.fields.has(HeaderId::Authorization)
         {

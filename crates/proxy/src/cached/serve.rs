@@ -1,5 +1,5 @@
-//! What is kept, on its way to a client: whole, a part of it, or word that the client has it already; compressed where `compress` says so, and
-//! then kept so.
+//! What is kept, on its way to a client: whole, a part of it, or word that the client has it already; compressed where
+//! `compress` says so, and then kept so.
 
 use super::asked::Asked;
 use super::body::StoredBody;

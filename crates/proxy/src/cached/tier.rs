@@ -1,5 +1,5 @@
-//! The cache as all workers share it: the store in memory, the clock it goes by, and beside it the disk, whose calls block and are made by threads
-//! of its own. It outlives every configuration; a change gives it other bounds.
+//! The cache as all workers share it: the store in memory, the clock it goes by, and beside it the disk, whose calls
+//! block and are made by threads of its own. It outlives every configuration; a change gives it other bounds.
 
 use std::io;
 use std::path::PathBuf;
@@ -115,7 +115,8 @@ impl CacheTier {
         }
     }
 
-    /// A request has changed what these were made from. At once in memory; the disk hears of it before anything is read from it again.
+    /// A request has changed what these were made from. At once in memory; the disk hears of it before anything is read
+    /// from it again.
     pub(super) fn invalidate(&self, purge: Purge, kind: PurgeKind) {
         self.store.purge(&purge, kind, self.now());
         if let Some(disk) = self.disk() {
@@ -131,8 +132,8 @@ impl CacheTier {
         }
     }
 
-    /// Removes, or marks as stale, whatever any of them names, and tells how many there were in memory and on disk. By a thread of its own,
-    /// which may block. `false`: as many purges as may are under way.
+    /// Removes, or marks as stale, whatever any of them names, and tells how many there were in memory and on disk. By
+    /// a thread of its own, which may block. `false`: as many purges as may are under way.
     pub fn purge(self: &Arc<Self>, purges: Vec<Purge>, kind: PurgeKind, answer: impl FnOnce(usize) + Send + 'static) -> bool {
         if self.purges.fetch_add(1, Ordering::AcqRel) >= PURGES_MAX {
             self.purges.fetch_sub(1, Ordering::AcqRel);

@@ -53,8 +53,9 @@ async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
     if connection.stream.is_early() && !connection.stream.has_unread() && Box::pin(connection.finish_handshake()).await.is_err() {
         return None;
     }
-    // The last answer may have promised that the connection stays, or it comes from the accept queue: a draining listener waits a moment for one
-    // more request, whose answer says that it is the last. Closing at once would cross that request on the way.
+    // The last answer may have promised that the connection stays, or it comes from the accept queue: a draining
+    // listener waits a moment for one more request, whose answer says that it is the last. Closing at once would cross
+    // that request on the way.
     let limit = if connection.is_draining() {
         ReadLimit::Until(rt::now() + connection.listener.idle_time(connection.worker.random()))
     } else {
@@ -67,7 +68,8 @@ async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
     data.ok().filter(|data| !data.is_empty())
 }
 
-/// In plain text HTTP/2 starts without ALPN. Less than the whole preface is read on as HTTP/1, which refuses its version.
+/// In plain text HTTP/2 starts without ALPN. Less than the whole preface is read on as HTTP/1, which refuses its
+/// version.
 fn may_be_h2<S: Sock>(connection: &Connection<S>, data: &[u8]) -> bool {
     connection.tls.is_none() && data.starts_with(&H2_PREFACE[..data.len().min(H2_PREFACE.len())]) && data.len() >= 4
 }
@@ -120,7 +122,8 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     pin!(request::handle(connection, Incoming { head, framing, body, responder, started: arrived, snapshot, listener })).await
 }
 
-/// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next request begins.
+/// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next
+/// request begins.
 pub(super) async fn refuse_head<S: Sock>(
     connection: &Connection<S>,
     head: &RequestHead,

@@ -1,5 +1,5 @@
-//! HTTP/2 on a client connection: the h2 library frames, each stream is a request in a task of its own. Floods are noticed beneath the
-//! library, by `wire::h2_guard`.
+//! HTTP/2 on a client connection: the h2 library frames, each stream is a request in a task of its own. Floods are
+//! noticed beneath the library, by `wire::h2_guard`.
 
 use super::Connection;
 use crate::exchange::{BodyReader, H2Responder, Responder};
@@ -83,8 +83,9 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     connection.account_bytes();
 }
 
-/// Takes streams until the connection ends. When draining, and when there was no stream for the keep-alive time, the client is told to
-/// open no more, and those it has are finished. A connection with open streams may be silent for as long as they like.
+/// Takes streams until the connection ends. When draining, and when there was no stream for the keep-alive time, the
+/// client is told to open no more, and those it has are finished. A connection with open streams may be silent for as
+/// long as they like.
 async fn accept_streams<S: Sock>(
     connection: &Rc<Connection<S>>,
     h2: &mut h2::server::Connection<H2Io<S>, Bytes>,
@@ -198,7 +199,8 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
     request::handle(connection, Incoming { head, framing, body, responder, started, snapshot, listener }).await;
 }
 
-/// h2 has checked that a declared length is true; here it only says how the body is framed towards an HTTP/1.1 upstream.
+/// h2 has checked that a declared length is true; here it only says how the body is framed towards an HTTP/1.1
+/// upstream.
 fn framing_of(body: &RecvStream, head: &RequestHead) -> BodyFraming {
     if body.is_end_stream() {
         return BodyFraming::None;

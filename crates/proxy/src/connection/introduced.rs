@@ -1,5 +1,5 @@
-//! The start of a connection that a load balancer has made for somebody else: a header of the PROXY protocol says for whom. Only peers that
-//! `accept-proxy-protocol` names come here, and they must send it; how it is read is in `wire`.
+//! The start of a connection that a load balancer has made for somebody else: a header of the PROXY protocol says for
+//! whom. Only peers that `accept-proxy-protocol` names come here, and they must send it; how it is read is in `wire`.
 
 use super::{Connection, Counted, may_connect};
 use std::io;

@@ -1,4 +1,5 @@
-//! A client connection from accept to end: the ClientHello's name, the handshake, then HTTP/1 or HTTP/2. Requests are lived in `request`.
+//! A client connection from accept to end: the ClientHello's name, the handshake, then HTTP/1 or HTTP/2. Requests are
+//! lived in `request`.
 
 mod h1;
 mod h2;
@@ -24,8 +25,8 @@ use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
 
-/// After an answer that ends the connection, unread input is thrown away for so long and so much: closing at once would make the
-/// kernel send a reset, which can destroy the answer before the client has read it.
+/// After an answer that ends the connection, unread input is thrown away for so long and so much: closing at once would
+/// make the kernel send a reset, which can destroy the answer before the client has read it.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -51,12 +52,13 @@ pub struct Connection<S: Sock> {
     handshake_until: Option<Instant>,
     local_ip: OnceCell<IpAddr>,
     client_ip_text: OnceCell<Box<str>>,
-    /// The listener's place in the snapshot of that serial number. The snapshot itself is not held: an idle connection must not keep an old
-    /// configuration alive.
+    /// The listener's place in the snapshot of that serial number. The snapshot itself is not held: an idle connection
+    /// must not keep an old configuration alive.
     place: Cell<(u64, usize)>,
 }
 
-/// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its own.
+/// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its
+/// own.
 pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, peer: SocketAddr, listener: Rc<ListenerState<S>>) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     // A load balancer says first whose connection it is. Until then it is nobody's.
@@ -144,8 +146,8 @@ async fn serve<S: Sock>(mut connection: Connection<S>) {
 }
 
 impl<S: Sock> Connection<S> {
-    /// The snapshot that is valid now and this connection's listener in it. When the listener has left the configuration, the last snapshot
-    /// that had it.
+    /// The snapshot that is valid now and this connection's listener in it. When the listener has left the
+    /// configuration, the last snapshot that had it.
     #[inline]
     pub fn current_snapshot(&self) -> (Rc<WorkerSnapshot<S>>, usize) {
         let newest = self.worker.snapshot();
@@ -161,7 +163,8 @@ impl<S: Sock> Connection<S> {
         if let Some(last) = self.listener.last_snapshot() {
             return last;
         }
-        // A listener without a last snapshot is in the newest: it leaves one and is given the other in the same turn of the worker.
+        // A listener without a last snapshot is in the newest: it leaves one and is given the other in the same turn of
+        // the worker.
         let position = newest.shared.listener_position(self.listener.address, self.listener.protocol()).unwrap_or_default();
         self.place.set((newest.shared.serial, position));
         (newest, position)

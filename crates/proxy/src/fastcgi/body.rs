@@ -1,5 +1,5 @@
-//! The answer of a script as it comes: its head, then a body like any other, out of the records of one connection. What becomes of them is in
-//! `reply`.
+//! The answer of a script as it comes: its head, then a body like any other, out of the records of one connection. What
+//! becomes of them is in `reply`.
 
 use super::complaints::{Complaints, TooMany};
 use std::fmt;

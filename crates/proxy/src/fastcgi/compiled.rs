@@ -1,5 +1,5 @@
-//! A `fastcgi` step, compiled, and what of a path is there on this machine's disk. How a path is split is decided in the crate `fastcgi`; what
-//! happens with the script is in `mod`.
+//! A `fastcgi` step, compiled, and what of a path is there on this machine's disk. How a path is split is decided in
+//! the crate `fastcgi`; what happens with the script is in `mod`.
 
 use crate::files::Folder;
 use std::ffi::OsStr;
@@ -134,8 +134,8 @@ impl CompiledFastCgi {
         root.is_dir()
     }
 
-    /// Whether a path may be that of a file which is sent as it is: none of its segments looks like a script's name, in any case of its letters, for
-    /// the source of a script is nobody's business.
+    /// Whether a path may be that of a file which is sent as it is: none of its segments looks like a script's name, in
+    /// any case of its letters, for the source of a script is nobody's business.
     pub fn may_be_file(&self, path: &[u8]) -> bool {
         if path.ends_with(b"/") {
             return false;

@@ -1,5 +1,6 @@
-//! `fastcgi`: answers are made by scripts. Finds the script, collects a body that must not be cut, takes or opens a connection, and tries once more
-//! where a kept one had ended. Which params there are and how records travel is decided in the crate of that name.
+//! `fastcgi`: answers are made by scripts. Finds the script, collects a body that must not be cut, takes or opens a
+//! connection, and tries once more where a kept one had ended. Which params there are and how records travel is decided
+//! in the crate of that name.
 
 pub mod body;
 pub mod compiled;
@@ -38,8 +39,8 @@ use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 use tidegate_wire::http1::expects_continue;
 
-/// A body of this length is collected before its script begins. PHP-FPM runs a script with what it has got when the connection ends, so a client
-/// that leaves must not leave half a form behind; and a slow one must not keep a process.
+/// A body of this length is collected before its script begins. PHP-FPM runs a script with what it has got when the
+/// connection ends, so a client that leaves must not leave half a form behind; and a slow one must not keep a process.
 const COLLECTED_BYTES_MAX: u64 = 256 << 10;
 /// A body of unknown length is collected to the end, since scripts have to be told its length first.
 const UNSTATED_BYTES_MAX: usize = 1 << 20;
@@ -167,7 +168,8 @@ impl<S: Sock> Request<'_, S> {
         Ok(())
     }
 
-    /// On a kept connection where there is one. It may have ended a moment before, as it may; then on a fresh one, if that is safe.
+    /// On a kept connection where there is one. It may have ended a moment before, as it may; then on a fresh one, if
+    /// that is safe.
     async fn try_server(
         &mut self,
         route: &CompiledRoute,
@@ -215,7 +217,8 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    /// Whether a failure on a kept connection is that it had ended, and no script can have run twice when the request is sent again.
+    /// Whether a failure on a kept connection is that it had ended, and no script can have run twice when the request
+    /// is sent again.
     fn may_try_again(&self, failure: &Failure, collected: &Collected) -> bool {
         let Failure::Upstream(fault) = failure else { return false };
         let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset);

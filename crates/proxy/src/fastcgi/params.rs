@@ -75,13 +75,15 @@ impl<S: Sock> Request<'_, S> {
         Ok(records)
     }
 
-    /// A proxy in front that ends TLS is believed when it is trusted: scripts would send its clients round in circles otherwise.
+    /// A proxy in front that ends TLS is believed when it is trusted: scripts would send its clients round in circles
+    /// otherwise.
     fn is_https(&self) -> bool {
         let said = || self.head.fields.get(HeaderId::XForwardedProto).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https"));
         self.scheme() == Scheme::Https || (self.peer_is_trusted && said())
     }
 
-    /// The host that the request is for, an IPv6 address in brackets. HTTP/1.0 may name none; then it is the address that the client found.
+    /// The host that the request is for, an IPv6 address in brackets. HTTP/1.0 may name none; then it is the address
+    /// that the client found.
     fn server_name(&self, server: SocketAddr) -> Cow<'_, [u8]> {
         match self.host() {
             b"" if server.is_ipv6() => Cow::Owned(format!("[{}]", server.ip()).into_bytes()),

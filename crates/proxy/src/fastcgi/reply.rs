@@ -1,4 +1,5 @@
-//! The exchange with a FastCGI server: the request's records out, the rest of its body behind them, and the answer to the client as it comes.
+//! The exchange with a FastCGI server: the request's records out, the rest of its body behind them, and the answer to
+//! the client as it comes.
 
 use super::Collected;
 use super::body::{FastCgiBody, ReplyFault};
@@ -24,8 +25,8 @@ use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::fault::Reach;
 use tidegate_wire::BodyFraming;
 
-/// What of a collected body goes out with the params. It is less than what sockets hold, so that it is taken although the script may
-/// write before it reads.
+/// What of a collected body goes out with the params. It is less than what sockets hold, so that it is taken although
+/// the script may write before it reads.
 const FIRST_BODY_BYTES: usize = 32 << 10;
 /// A record's worth of the rest.
 const PIECE_BYTES: usize = 32 << 10;

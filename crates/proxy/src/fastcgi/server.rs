@@ -1,5 +1,5 @@
-//! FastCGI servers as one worker has them: their addresses, the connections that are kept, and how one is made. What is said on a connection is in
-//! `reply` and `params`.
+//! FastCGI servers as one worker has them: their addresses, the connections that are kept, and how one is made. What is
+//! said on a connection is in `reply` and `params`.
 
 use super::compiled::CompiledFastCgi;
 use std::cell::{Cell, RefCell};
@@ -100,7 +100,8 @@ impl<S: Sock> FastCgiServers<S> {
 }
 
 impl<S: Sock> FastCgiServer<S> {
-    /// A kept connection. `certain`: the request must not be sent twice, so the kernel is asked whether the connection still stands.
+    /// A kept connection. `certain`: the request must not be sent twice, so the kernel is asked whether the connection
+    /// still stands.
     pub fn take_idle(&self, certain: bool, now: Instant) -> Option<Box<Stream<S>>> {
         loop {
             let idle = self.idle.borrow_mut().pop_back()?;
@@ -177,8 +178,8 @@ impl<S: Sock> FastCgiServer<S> {
     }
 }
 
-/// What a name stands for. One look-up is on its way at a time, whoever waits for it, and what was found last is used until another is found: a
-/// resolver that is silent takes no server away.
+/// What a name stands for. One look-up is on its way at a time, whoever waits for it, and what was found last is used
+/// until another is found: a resolver that is silent takes no server away.
 #[derive(Default)]
 struct Addresses {
     found: RefCell<Option<(Instant, Rc<[SocketAddr]>)>>,

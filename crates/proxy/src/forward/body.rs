@@ -1,4 +1,5 @@
-//! Bodies in motion: the request's body to the upstream at its least rate, the answer beside it, and the client watched meanwhile.
+//! Bodies in motion: the request's body to the upstream at its least rate, the answer beside it, and the client watched
+//! meanwhile.
 
 use crate::exchange::{BodyReader, RequestWriter, Responder};
 use crate::failure::{ClientFault, Failure};
@@ -53,7 +54,8 @@ pub(crate) enum PumpFault {
     Upstream,
 }
 
-/// Passes the request's body on, and tells each piece and whether trailers follow it. Reading pauses while the upstream takes nothing.
+/// Passes the request's body on, and tells each piece and whether trailers follow it. Reading pauses while the upstream
+/// takes nothing.
 pub(crate) async fn pump_body<S: Sock>(
     body: &mut BodyReader<'_, S>,
     writer: RequestWriter<'_, S>,
@@ -104,8 +106,9 @@ async fn pump_pieces<S: Sock>(
     }
 }
 
-/// The least rate of a request body. Only time spent waiting for the client counts, so a slow upstream is not held against it; streams
-/// over HTTP/2 without a declared length may pause for as long as they like, since that is what gRPC streams do.
+/// The least rate of a request body. Only time spent waiting for the client counts, so a slow upstream is not held
+/// against it; streams over HTTP/2 without a declared length may pause for as long as they like, since that is what
+/// gRPC streams do.
 pub(crate) struct Pace {
     rate_bytes: u64,
     applies: bool,
@@ -157,8 +160,8 @@ impl Pace {
     }
 }
 
-/// Drives the answer and the request's body together. The answer decides: when it is complete the body is left where it is. A client that
-/// fails ends both.
+/// Drives the answer and the request's body together. The answer decides: when it is complete the body is left where it
+/// is. A client that fails ends both.
 pub(crate) async fn both<T>(
     reply: impl Future<Output = Result<T, Failure>>,
     pump: impl Future<Output = Result<(), PumpFault>>,
@@ -212,8 +215,9 @@ pub(crate) async fn join_both<A, B>(one: impl Future<Output = A>, other: impl Fu
     .await
 }
 
-/// Waits for something of the upstream's, unless the client leaves meanwhile; then nobody needs it. While the request's body is being read
-/// its reader notices instead. The future is pinned by the caller, so that it is not copied into this one.
+/// Waits for something of the upstream's, unless the client leaves meanwhile; then nobody needs it. While the request's
+/// body is being read its reader notices instead. The future is pinned by the caller, so that it is not copied into
+/// this one.
 pub(crate) async fn unless_gone<T, S: Sock>(
     responder: &mut Responder<'_, S>,
     request_done: &Cell<bool>,

@@ -1,5 +1,5 @@
-//! Which server a request goes to: the one its client belongs to, else by balance; and waiting in line where all that could serve it have as
-//! many requests as they may. How a server of a pool is chosen is in the crate `upstream`.
+//! Which server a request goes to: the one its client belongs to, else by balance; and waiting in line where all that
+//! could serve it have as many requests as they may. How a server of a pool is chosen is in the crate `upstream`.
 
 use super::body::unless_gone;
 use crate::failure::Failure;
@@ -21,8 +21,9 @@ use tidegate_wire::head::RequestHead;
 const LINE_POLL: Duration = Duration::from_millis(100);
 
 impl<S: Sock> Request<'_, S> {
-    /// Without waiting. A place that somebody in line was called to is theirs. One that is free with nobody called is of no use to those in line: they
-    /// belong to other servers, have tried that one, or live in workers that may not send it more.
+    /// Without waiting. A place that somebody in line was called to is theirs. One that is free with nobody called is
+    /// of no use to those in line: they belong to other servers, have tried that one, or live in workers that may not
+    /// send it more.
     pub(super) fn choose_server(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
         if pool.compiled.model.bounds.counts_requests() && pool.compiled.shared.line.is_called() {
             return Err(NoChoice::Full);
@@ -48,8 +49,8 @@ impl<S: Sock> Request<'_, S> {
         key_hash(pool, &context(self.connection, self.pool.as_deref(), &self.record, self.client_ip), &self.head)
     }
 
-    /// Waits in line until a server has a place, for `queue-timeout` at most. A pool that gets other servers meanwhile is taken for the one before,
-    /// as long as none of its servers was tried.
+    /// Waits in line until a server has a place, for `queue-timeout` at most. A pool that gets other servers meanwhile
+    /// is taken for the one before, as long as none of its servers was tried.
     pub(super) async fn wait_for_place(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
         let shared = pool.compiled.shared.clone();
         let bounds = pool.compiled.model.bounds;
@@ -73,7 +74,8 @@ impl<S: Sock> Request<'_, S> {
                 match self.choose_at(pool, tried, rt::now()) {
                     Ok(choice) => return Ok(choice),
                     Err(NoChoice::NoServer) => return Err(unserved(pool, UpstreamError::NoServer).into()),
-                    // What is free is of no use to this one, which belongs to another server: those behind it are asked.
+                    // What is free is of no use to this one, which belongs to another server: those behind it are
+                    // asked.
                     Err(NoChoice::Full) if is_called => turn.pass_on(),
                     Err(NoChoice::Full) => {}
                 }

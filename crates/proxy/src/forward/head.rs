@@ -42,8 +42,8 @@ impl<S: Sock> Request<'_, S> {
         self.set_forwarded_fields();
         self.tell_client_certificate();
         if !self.head.fields.has(HeaderId::Host) {
-            // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their own name is the
-            // only one that is surely theirs.
+            // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their
+            // own name is the only one that is surely theirs.
             let host = pool.compiled.servers.first().map_or(&b""[..], |server| server.authority.as_bytes());
             self.head.fields.push(b"host", host);
         }
@@ -58,8 +58,8 @@ impl<S: Sock> Request<'_, S> {
         }
     }
 
-    /// Says who asked, how and for what. A trusted proxy's word is kept and added to, and so is what a step has set; what an untrusted
-    /// client said of itself is gone since its head was received.
+    /// Says who asked, how and for what. A trusted proxy's word is kept and added to, and so is what a step has set;
+    /// what an untrusted client said of itself is gone since its head was received.
     fn set_forwarded_fields(&mut self) {
         let connection = self.connection;
         let port = connection.destination_port();

@@ -1,5 +1,6 @@
-//! A second server for a request that waits too long: it is sent there as well, and who answers first wins. The other's connection is given up,
-//! since nobody would read its answer. Only for idempotent requests without a body, and within the budget of retries.
+//! A second server for a request that waits too long: it is sent there as well, and who answers first wins. The other's
+//! connection is given up, since nobody would read its answer. Only for idempotent requests without a body, and within
+//! the budget of retries.
 
 use super::body::unless_gone;
 use super::head::Plan;
@@ -36,8 +37,8 @@ pub(super) struct Race<S: Sock> {
 }
 
 impl<S: Sock> Request<'_, S> {
-    /// Whether a second server may be asked: not for `retry "off"`, which sends every request once, and not for a client that belongs to this server,
-    /// whom one slow answer would move away.
+    /// Whether a second server may be asked: not for `retry "off"`, which sends every request once, and not for a
+    /// client that belongs to this server, whom one slow answer would move away.
     pub(super) fn is_hedged(&self, route: &CompiledRoute, trial: &Trial<S>) -> bool {
         let pool = trial.pool();
         pool.compiled.retry(route.retry(self.upstream)).is_some() && self.own_server(pool) != Some(trial.position())
@@ -129,8 +130,8 @@ impl<S: Sock> Request<'_, S> {
     }
 }
 
-/// The second attempt has a time of its own, as any other attempt: what is left of the first one's would end both at once. With no further server
-/// nothing is to be had by ending it.
+/// The second attempt has a time of its own, as any other attempt: what is left of the first one's would end both at
+/// once. With no further server nothing is to be had by ending it.
 fn time_of_hedge<S: Sock>(retry: &RouteRetry, pool: &WorkerPool<S>, tries: &Tries, began: Instant) -> Option<Instant> {
     let limit = pool.compiled.retry(retry)?.try_timeout?;
     has_another(pool, tries.tried()).then(|| began + limit)

@@ -1,5 +1,6 @@
-//! `mirror`: a copy of a request to another pool, whose answer goes to nobody. It begins when the whole request is there, in a task of its own, so nothing that
-//! happens to it reaches the request; what is held of it and how many there are is bounded. One attempt, no waiting in line.
+//! `mirror`: a copy of a request to another pool, whose answer goes to nobody. It begins when the whole request is
+//! there, in a task of its own, so nothing that happens to it reaches the request; what is held of it and how many
+//! there are is bounded. One attempt, no waiting in line.
 
 use super::body::{TURN_BYTES, upstream_body_fault};
 use super::choose::key_hash;
@@ -27,13 +28,15 @@ use tidegate_upstream::verdict::Trial;
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, HeadLimits};
 
-/// Says to the server that its answer goes to nobody, and to us that the request is a copy, of which there is none more: a pool that leads back here would
-/// otherwise keep a request going round for ever.
+/// Says to the server that its answer goes to nobody, and to us that the request is a copy, of which there is none
+/// more: a pool that leads back here would otherwise keep a request going round for ever.
 const MARK: &[u8] = b"x-mirrored";
-/// What is read of an answer, so that its connection can be used again; one with more is ended. No more than one turn of the worker.
+/// What is read of an answer, so that its connection can be used again; one with more is ended. No more than one turn
+/// of the worker.
 const ANSWER_BYTES_MAX: usize = TURN_BYTES;
 
-/// A request that is being copied: who gets it, and what is there of it. Dropped before it was sent, it counts as incomplete.
+/// A request that is being copied: who gets it, and what is there of it. Dropped before it was sent, it counts as
+/// incomplete.
 pub struct Copies<S: Sock> {
     targets: Vec<Target<S>>,
     body: Vec<u8>,
@@ -155,7 +158,8 @@ impl<S: Sock> Request<'_, S> {
         Target { key_hash: key_hash(pool, &context, &self.head), opener: self.opener(), place, body_max, total, need }
     }
 
-    /// The head is as the upstream gets it: from here on the copies know what they are copies of. One without a body goes at once.
+    /// The head is as the upstream gets it: from here on the copies know what they are copies of. One without a body
+    /// goes at once.
     pub(super) fn copy_head(&mut self, trailers_wanted: bool, is_grpc: bool) {
         let Some(copies) = &mut self.copies else { return };
         let mut head: Lease<RequestHead> = Lease::take();
@@ -219,7 +223,8 @@ impl<S: Sock> Copies<S> {
     }
 }
 
-/// What was not sent by now is never sent. A request that went to no upstream, since its answer was kept, had nothing to copy.
+/// What was not sent by now is never sent. A request that went to no upstream, since its answer was kept, had nothing
+/// to copy.
 impl<S: Sock> Drop for Copies<S> {
     fn drop(&mut self) {
         for target in self.targets.iter().filter(|_| self.head.is_some()) {

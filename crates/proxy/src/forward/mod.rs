@@ -1,5 +1,5 @@
-//! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both bodies, and try again
-//! where that is safe. A part of `request`; split off because it is the longer half.
+//! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both
+//! bodies, and try again where that is safe. A part of `request`; split off because it is the longer half.
 
 pub(crate) mod body;
 pub(crate) mod choose;
@@ -334,7 +334,8 @@ impl<S: Sock> Request<'_, S> {
         let timeouts = self.timeouts;
         call.send_head(start, &timeouts).await?;
         let sent_at = rt::now();
-        // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may be silent.
+        // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may
+        // be silent.
         let limit = if all_sent { ReadLimit::Until(self.first_byte_until(sent_at)) } else { ReadLimit::Idle(timeouts.idle) };
         call.set_read_limit(limit);
         if all_sent && let Some(trailers) = &trailers {

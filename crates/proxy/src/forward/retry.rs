@@ -1,5 +1,5 @@
-//! Whether a request that failed is sent again: only what is safe, and only while all of it is still there. How often and where to is in the crate
-//! `upstream`.
+//! Whether a request that failed is sent again: only what is safe, and only while all of it is still there. How often
+//! and where to is in the crate `upstream`.
 
 use super::head::Plan;
 use crate::request::Request;

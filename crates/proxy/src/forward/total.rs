@@ -1,4 +1,5 @@
-//! `timeout total`: the one clock that bounds a request as a whole, whatever it waits for. The clocks of single attempts are in `retry`.
+//! `timeout total`: the one clock that bounds a request as a whole, whatever it waits for. The clocks of single
+//! attempts are in `retry`.
 
 use crate::failure::Failure;
 use crate::listening::ConnectionKind;
@@ -12,7 +13,8 @@ use tidegate_transport::{Sock, rt};
 use tidegate_upstream::fault::Reach;
 
 impl<S: Sock> Request<'_, S> {
-    /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A tunnel is no request any more.
+    /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A
+    /// tunnel is no request any more.
     pub(crate) async fn within(
         &mut self,
         total: Duration,
@@ -39,7 +41,8 @@ impl<S: Sock> Request<'_, S> {
             .await
         };
         outcome.unwrap_or_else(|| {
-            // Part of the request's body may be with what was given up, so nothing behind it can be read as the next request.
+            // Part of the request's body may be with what was given up, so nothing behind it can be read as the next
+            // request.
             self.responder.close_after();
             if let Some(pool) = &self.pool {
                 pool.metrics.error(UpstreamError::TotalTimeout);

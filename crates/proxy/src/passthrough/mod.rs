@@ -1,6 +1,7 @@
-//! A connection that is passed on as it is (`tcp`): who takes it, a server of the pool, then bytes both ways until it ends. By the name in the
-//! ClientHello where there are names or sites on the port, and else without waiting for a byte. What the decision is, is in `routing`; how bytes go
-//! both ways, in `tunnel`; what is written down of it, in `record`.
+//! A connection that is passed on as it is (`tcp`): who takes it, a server of the pool, then bytes both ways until it
+//! ends. By the name in the ClientHello where there are names or sites on the port, and else without waiting for a
+//! byte. What the decision is, is in `routing`; how bytes go both ways, in `tunnel`; what is written down of it, in
+//! `record`.
 
 mod record;
 
@@ -44,8 +45,8 @@ struct Way<S: Sock> {
     greeted: Greeted,
 }
 
-/// Passes a new connection on, to its end, when that is what the configuration wants of it. `false`: a site takes it, or refuses it, and what was read
-/// is read again.
+/// Passes a new connection on, to its end, when that is what the configuration wants of it. `false`: a site takes it,
+/// or refuses it, and what was read is read again.
 pub async fn take<S: Sock>(connection: &mut Connection<S>) -> bool {
     let Some(way) = find_way(connection).await else { return false };
     pass_on(connection, way).await;
@@ -58,7 +59,8 @@ async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
         let looks = snapshot.shared.listeners[position].router.looks_at_greetings();
         looks.then_some(snapshot.shared.limits.header_timeout)
     };
-    // Without a look where nothing depends on it: a server that speaks first would wait for its client, and its client for it.
+    // Without a look where nothing depends on it: a server that speaks first would wait for its client, and its client
+    // for it.
     let greeted = match looks {
         None => Greeted::Otherwise,
         Some(header_timeout) => {
@@ -78,8 +80,8 @@ async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
     Some(Way { name: pass.name.clone(), pool, retry: pass.upstream.retry.clone(), mark: snapshot.mark.clone(), greeted })
 }
 
-/// Reads until it is known how the connection begins; what was read is read again. `None`: it ends, or begins as TLS does and is no ClientHello, which
-/// a handshake refuses with an alert.
+/// Reads until it is known how the connection begins; what was read is read again. `None`: it ends, or begins as TLS
+/// does and is no ClientHello, which a handshake refuses with an alert.
 async fn read_greeting<S: Sock>(stream: &Stream<S>) -> Option<Greeted> {
     let mut scratch = Vec::new();
     loop {
@@ -137,7 +139,8 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: Way<S>) {
     drop(trial);
 }
 
-/// A connection to a server of the pool; to another one when one cannot be reached, as `retry` allows. Nothing was sent, so that is always safe.
+/// A connection to a server of the pool; to another one when one cannot be reached, as `retry` allows. Nothing was
+/// sent, so that is always safe.
 async fn connect<S: Sock>(
     connection: &Connection<S>,
     pool: &Rc<WorkerPool<S>>,
@@ -218,7 +221,8 @@ fn key_of<S: Sock>(connection: &Connection<S>, pool: &WorkerPool<S>, record: &Pa
     key_hash(pool, &context(connection, None, &nothing, connection.client.ip()), &RequestHead::default())
 }
 
-/// A fresh connection, unless the client is reset while it is made. One that has only ended its own side may still want an answer.
+/// A fresh connection, unless the client is reset while it is made. One that has only ended its own side may still want
+/// an answer.
 async fn open<S: Sock>(
     connection: &Connection<S>,
     pool: &Rc<WorkerPool<S>>,

@@ -1,4 +1,5 @@
-//! What is written down of a connection that is passed on: its line in the access log and its counters, once, when it is over, whatever ended it.
+//! What is written down of a connection that is passed on: its line in the access log and its counters, once, when it
+//! is over, whatever ended it.
 
 use crate::connection::Connection;
 use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
@@ -11,7 +12,8 @@ use tidegate_telemetry::{AccessRecord, RecordUpstream};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 
-/// Said in the log in the place of a status, which these connections do not have: whether they were passed on or why they could not be.
+/// Said in the log in the place of a status, which these connections do not have: whether they were passed on or why
+/// they could not be.
 const STATUS_PASSED_ON: u16 = 200;
 /// The end of the process, or of the drain time.
 const CUT_SHORT: &str = "cut_short";

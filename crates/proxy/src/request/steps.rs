@@ -1,5 +1,5 @@
-//! A request's way through the steps of its route, and its answer's: where a step has to be waited for, where one refuses. What each step does is in
-//! `middleware`; the flow around this is in `request`.
+//! A request's way through the steps of its route, and its answer's: where a step has to be waited for, where one
+//! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
 use super::{Request, context};
 use crate::auth::Standing;

@@ -1,5 +1,6 @@
-//! Locks in a folder, for processes of one host and of several. No lock of the file system is used: those of file servers are optional, and
-//! die silently with a mount option. Everything is a rename, which is atomic on all of them, of a name that is never used twice.
+//! Locks in a folder, for processes of one host and of several. No lock of the file system is used: those of file
+//! servers are optional, and die silently with a mount option. Everything is a rename, which is atomic on all of them,
+//! of a name that is never used twice.
 
 use super::privacy::Ownership;
 use super::{Files, Problem, UNFINISHED, call, place, remove_if_left_behind};
@@ -24,16 +25,17 @@ const ATTEMPTS_MAX: u32 = 4;
 ///   .locks/                    no folder, or an empty one: free
 ///   .locks/name/OWNER,COUNTER  held by the owner
 ///
-///   take       rename a folder of one's own, with one's own entry in it, to .locks/name. The system refuses that where there is a folder
-///              with something in it, and replaces an empty one.
+///   take       rename a folder of one's own, with one's own entry in it, to .locks/name. The system refuses that
+///              where there is a folder with something in it, and replaces an empty one.
 ///   renew      rename OWNER,7 to OWNER,8
 ///   take over  rename OTHER,7 to OWNER,0
 ///   release    remove OWNER,8, then the folder if it is empty
 /// ```
 ///
-/// So each change is one operation that names the state it changes, and the system carries out one of several. A process may stop between any two of
-/// its steps for as long as it likes: when it goes on, what it does next fails, because the name it knows is gone and never comes back. Nothing
-/// depends on what a listing said (a file server's client may show an old one); listings only suggest what to try.
+/// So each change is one operation that names the state it changes, and the system carries out one of several. A
+/// process may stop between any two of its steps for as long as it likes: when it goes on, what it does next fails,
+/// because the name it knows is gone and never comes back. Nothing depends on what a listing said (a file server's
+/// client may show an old one); listings only suggest what to try.
 #[derive(Debug)]
 pub(super) struct Locks {
     folder: PathBuf,
@@ -141,8 +143,8 @@ impl Locks {
         self.folder.join(name.to_flat_file_name())
     }
 
-    /// The entry in the lock's folder. During a rename there may seem to be two, or none; one of them is as good as the other, because what is done
-    /// with it is carried out only if it is there.
+    /// The entry in the lock's folder. During a rename there may seem to be two, or none; one of them is as good as the
+    /// other, because what is done with it is carried out only if it is there.
     fn found(&self, name: &Key) -> io::Result<Option<String>> {
         let entries = match fs::read_dir(self.folder_of(name)) {
             Ok(entries) => entries,
@@ -178,7 +180,8 @@ impl Locks {
         let _ = fs::remove_dir_all(&prepared);
         match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
-                // Some file servers do not replace an empty folder. Removing it is safe: one with something in it stays.
+                // Some file servers do not replace an empty folder. Removing it is safe: one with something in it
+                // stays.
                 let _ = fs::remove_dir(folder);
                 Ok(false)
             }
@@ -187,8 +190,9 @@ impl Locks {
     }
 }
 
-/// False: the name is gone. A client of a file server that got no answer asks again, and is then told that the name is gone although its first
-/// question was carried out; so what counts is whether the new name is there, which is ours alone.
+/// False: the name is gone. A client of a file server that got no answer asks again, and is then told that the name is
+/// gone although its first question was carried out; so what counts is whether the new name is there, which is ours
+/// alone.
 fn renamed(from: &Path, to: &Path) -> io::Result<bool> {
     match fs::rename(from, to) {
         Ok(()) => Ok(true),

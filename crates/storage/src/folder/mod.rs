@@ -1,5 +1,6 @@
-//! The store in a folder, of one host or shared by many: each value is a file, written beside its place and renamed. Who may see it is in
-//! `privacy`, its locks are in `locks`. Files are touched by threads beside the runtime, because a file server may take its time.
+//! The store in a folder, of one host or shared by many: each value is a file, written beside its place and renamed.
+//! Who may see it is in `privacy`, its locks are in `locks`. Files are touched by threads beside the runtime, because a
+//! file server may take its time.
 
 mod locks;
 mod privacy;
@@ -130,7 +131,8 @@ fn place(root: &Path) -> String {
     format!("the folder {}", root.display())
 }
 
-/// Blocking work, in a thread of the runtime's pool. Work that hangs keeps its thread and its permit; who asked does not wait for it.
+/// Blocking work, in a thread of the runtime's pool. Work that hangs keeps its thread and its permit; who asked does
+/// not wait for it.
 async fn call<T: Send + 'static>(
     calls: &Arc<Semaphore>,
     what: impl FnOnce() -> String,
@@ -208,7 +210,8 @@ impl Files {
         }
     }
 
-    /// Folders and files that have each other's names are nobody's fault but that of whoever made the keys; so they are told apart from others.
+    /// Folders and files that have each other's names are nobody's fault but that of whoever made the keys; so they are
+    /// told apart from others.
     fn write_problem(&self, path: &Path, error: &io::Error) -> Problem {
         if path.is_dir() {
             return Problem::InTheWay { path: path.display().to_string() };
@@ -265,7 +268,8 @@ impl Files {
             Err(_) if path.is_dir() => return Ok(()),
             Err(error) => return Err(Problem::of_io(&error)),
         }
-        // Folders go with their last value; one that has something in it does not go, and that is all the check there is.
+        // Folders go with their last value; one that has something in it does not go, and that is all the check there
+        // is.
         let above = path.ancestors().skip(1).take_while(|above| *above != self.root);
         for folder in above {
             if fs::remove_dir(folder).is_err() {
@@ -317,7 +321,8 @@ impl Files {
     }
 }
 
-/// Files and folders that a crash left unfinished. Whose process runs on, and whose host cannot be asked, stay for a day.
+/// Files and folders that a crash left unfinished. Whose process runs on, and whose host cannot be asked, stay for a
+/// day.
 fn remove_if_left_behind(path: &Path, file_name: &str) {
     let Some(owner) = file_name.strip_prefix(UNFINISHED) else {
         return;

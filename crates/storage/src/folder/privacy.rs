@@ -1,5 +1,6 @@
-//! Nobody but its owner sees what a store's folder has: how the folder is made, when one that others may read is mended and when it is refused,
-//! and how files in it are made whatever the umask. Only the folder itself is looked at, since nobody gets past it.
+//! Nobody but its owner sees what a store's folder has: how the folder is made, when one that others may read is mended
+//! and when it is refused, and how files in it are made whatever the umask. Only the folder itself is looked at, since
+//! nobody gets past it.
 
 use super::FolderKind;
 use super::locks::LOCKS;
@@ -19,8 +20,8 @@ const OF_OTHERS: u32 = 0o077;
 pub(super) enum Ownership {
     /// Ours, as all that we make.
     Ours,
-    /// Root works in the folder of somebody else, as with `sudo tidegate cert …`: what it makes must be that one's, or the service could not read
-    /// its own certificates.
+    /// Root works in the folder of somebody else, as with `sudo tidegate cert …`: what it makes must be that one's, or
+    /// the service could not read its own certificates.
     Theirs(Uid, Gid),
 }
 
@@ -50,8 +51,9 @@ impl Ownership {
 
 /// Makes the folder, or looks whether it is private.
 ///
-/// One that others may read is mended when it is certainly the store's: the state folder's own, one that has the store's locks in it, and an empty one,
-/// as `mkdir` leaves it. Any other is refused, because taking rights away from a folder that serves more than us breaks something else.
+/// One that others may read is mended when it is certainly the store's: the state folder's own, one that has the
+/// store's locks in it, and an empty one, as `mkdir` leaves it. Any other is refused, because taking rights away from a
+/// folder that serves more than us breaks something else.
 pub(super) fn claim(root: &Path, kind: FolderKind) -> Result<Ownership, Problem> {
     let problem = |error: io::Error| Problem::of_io(&error);
     match fs::metadata(root) {
@@ -93,7 +95,8 @@ pub(super) fn claim(root: &Path, kind: FolderKind) -> Result<Ownership, Problem>
         }
         tracing::warn!(folder = %root.display(), mode = format!("{mode:04o}"), "others could read the folder of certificates and keys; it is private now");
     }
-    // The mark by which it is known again. A folder that cannot be written still can be read, so this is no reason to fail.
+    // The mark by which it is known again. A folder that cannot be written still can be read, so this is no reason to
+    // fail.
     let _ = ownership.make_folder(&root.join(LOCKS));
     Ok(ownership)
 }

@@ -1,5 +1,5 @@
-//! A store in a folder, on real file systems: what it writes, whom it keeps out, and what it says when the file system does not play along.
-//! Locks between processes are in the crate's `tests` folder.
+//! A store in a folder, on real file systems: what it writes, whom it keeps out, and what it says when the file system
+//! does not play along. Locks between processes are in the crate's `tests` folder.
 
 use super::locks::{LOCKS, Locks};
 use super::privacy::Ownership;
@@ -161,7 +161,8 @@ fn what_a_crash_left_unfinished_is_removed_and_what_others_work_on_is_not() {
     assert!(!prepared.exists());
 }
 
-/// Others write another value, read, remove, and with the last value its folder: nobody sees a part of a value, and no write fails.
+/// Others write another value, read, remove, and with the last value its folder: nobody sees a part of a value, and no
+/// write fails.
 #[test]
 fn values_are_whole_whoever_else_is_at_work() {
     const ROUNDS: usize = 400;
@@ -347,7 +348,8 @@ fn a_lock_of_another_host_is_taken_over_when_it_shows_no_life_for_a_lease() {
     );
 }
 
-/// A holder that was stopped for a while, and goes on after somebody else had judged its lock stale, but before that one acted.
+/// A holder that was stopped for a while, and goes on after somebody else had judged its lock stale, but before that
+/// one acted.
 #[test]
 fn who_comes_back_in_time_keeps_its_lock() {
     let hosts = Hosts::new();

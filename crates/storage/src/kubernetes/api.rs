@@ -1,5 +1,6 @@
-//! Requests to the API server: where it is, how we prove who we are, and what its refusals mean. In a pod all of that is in the environment
-//! and in files of the service account, whose token is replaced every hour, so it is read for each request.
+//! Requests to the API server: where it is, how we prove who we are, and what its refusals mean. In a pod all of that
+//! is in the environment and in files of the service account, whose token is replaced every hour, so it is read for
+//! each request.
 
 use crate::fault::Problem;
 use bytes::Bytes;

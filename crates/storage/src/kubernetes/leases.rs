@@ -1,5 +1,6 @@
-//! Locks as Leases (coordination.k8s.io/v1). Each change names the version of the object that it changes, so of several at once the server
-//! carries out one. Times in a Lease are for people: whether it is stale is judged by its changing, not by its clock.
+//! Locks as Leases (coordination.k8s.io/v1). Each change names the version of the object that it changes, so of several
+//! at once the server carries out one. Times in a Lease are for people: whether it is stale is judged by its changing,
+//! not by its clock.
 
 use super::{KubernetesShared, Metadata, object_name};
 use crate::fault::{Problem, StorageFault};
@@ -13,7 +14,8 @@ use serde_json::json;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Something else than us may touch a Lease, such as a tool that adds a label; its version is then another, and it is still ours.
+/// Something else than us may touch a Lease, such as a tool that adds a label; its version is then another, and it is
+/// still ours.
 const ATTEMPTS_MAX: u32 = 3;
 
 #[derive(Deserialize)]

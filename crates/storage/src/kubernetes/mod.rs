@@ -1,5 +1,6 @@
-//! The store in Kubernetes: each value is a Secret of one namespace, and each lock a Lease beside it. `kube` is deliberately not used: its types
-//! of the whole API take minutes to compile, and what is needed here are six requests. They are in `api`; locks are in `leases`.
+//! The store in Kubernetes: each value is a Secret of one namespace, and each lock a Lease beside it. `kube` is
+//! deliberately not used: its types of the whole API take minutes to compile, and what is needed here are six requests.
+//! They are in `api`; locks are in `leases`.
 
 mod api;
 mod leases;
@@ -21,7 +22,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tidegate_model::KubernetesStorage;
 
-/// The label that all objects of a store have, with its prefix as the value, and the annotation with what the name is too short for.
+/// The label that all objects of a store have, with its prefix as the value, and the annotation with what the name is
+/// too short for.
 const STORE_LABEL: &str = "tidegate/store";
 const KEY_ANNOTATION: &str = "tidegate/key";
 /// The one entry in a secret's data.
@@ -159,7 +161,8 @@ impl KubernetesShared {
         if value.len() > VALUE_BYTES_MAX { Err(Problem::ValueTooLong { bytes: value.len() }) } else { Ok(Some(value)) }
     }
 
-    /// The last of several who write at once wins, as in a folder; none of them writes over a secret that is somebody else's.
+    /// The last of several who write at once wins, as in a folder; none of them writes over a secret that is somebody
+    /// else's.
     async fn write(&self, key: &Key, value: &[u8]) -> Result<(), Problem> {
         let path = self.secret_path(key);
         for _ in 0..WRITE_ATTEMPTS_MAX {

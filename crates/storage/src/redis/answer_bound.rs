@@ -1,5 +1,5 @@
-//! A stream to a server whose answers have a bound, since the library collects an answer before it gives it: 500 MB that somebody on the way sends
-//! would be 2 GB of memory. How long an answer may take is bounded in `connection`.
+//! A stream to a server whose answers have a bound, since the library collects an answer before it gives it: 500 MB
+//! that somebody on the way sends would be 2 GB of memory. How long an answer may take is bounded in `connection`.
 
 use std::io;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! The connection to Redis: opened when it is needed, kept, and opened anew after a failure. All waits have a bound, and what the server
-//! says is told apart by what can be done about it.
+//! The connection to Redis: opened when it is needed, kept, and opened anew after a failure. All waits have a bound,
+//! and what the server says is told apart by what can be done about it.
 
 use super::answer_bound::BoundedAnswers;
 use crate::fault::{Problem, StorageFault};
@@ -80,7 +80,8 @@ impl Connections {
         self.place.clone()
     }
 
-    /// All that is asked may be asked twice, so what a kept connection did not answer because it had ended is asked again over a new one.
+    /// All that is asked may be asked twice, so what a kept connection did not answer because it had ended is asked
+    /// again over a new one.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Problem> {
         let (kept, is_new) = self.connection().await?;
         match self.ask_over(kept, command).await {
@@ -172,7 +173,8 @@ fn is_of_connection(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error()
 }
 
-/// Servers that do not know a command repeat what stood behind it, cut at any place, and the first command has the password behind it.
+/// Servers that do not know a command repeat what stood behind it, cut at any place, and the first command has the
+/// password behind it.
 fn without_arguments(said: &str, password: Option<&Secret>) -> String {
     let said = said.split(", with args").next().unwrap_or_default();
     let password = password.map(Secret::reveal).filter(|password| !password.is_empty());

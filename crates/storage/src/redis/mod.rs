@@ -1,5 +1,6 @@
-//! The store in Redis or Valkey, one server or its unix socket. Values are plain keys below the prefix; locks are keys with a time to live and
-//! their holder's name, changed by scripts that compare it. The protocol is the `redis` crate's, connections are ours (`connection`).
+//! The store in Redis or Valkey, one server or its unix socket. Values are plain keys below the prefix; locks are keys
+//! with a time to live and their holder's name, changed by scripts that compare it. The protocol is the `redis`
+//! crate's, connections are ours (`connection`).
 
 mod answer_bound;
 mod connection;

@@ -1,5 +1,5 @@
-//! The store in a real Redis, started for each test; skipped, with a message, where there is none. Time is only waited for by the server's own
-//! clock, with times to live that a test makes short.
+//! The store in a real Redis, started for each test; skipped, with a message, where there is none. Time is only waited
+//! for by the server's own clock, with times to live that a test makes short.
 
 use super::{Redis, lease_millis};
 use crate::Store;
@@ -296,7 +296,8 @@ fn what_a_full_server_and_a_replica_say_is_understood() {
 
 #[test]
 fn a_server_that_says_nothing_is_not_waited_for() {
-    // Connections wait in its queue, and nobody takes them. The runtime's clock goes on by itself while nothing else is to be done.
+    // Connections wait in its queue, and nobody takes them. The runtime's clock goes on by itself while nothing else is
+    // to be done.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = RedisAddress::Tcp { host: "127.0.0.1".into(), port: listener.local_addr().expect("an address").port() };
     let settings =

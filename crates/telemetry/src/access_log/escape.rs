@@ -1,5 +1,6 @@
-//! Turns bytes from the network into text that cannot leave its place in a line: inside a JSON string, or inside quotes in a text line.
-//! Control characters are escaped in both, so that a log that is looked at in a terminal cannot steer the terminal.
+//! Turns bytes from the network into text that cannot leave its place in a line: inside a JSON string, or inside quotes
+//! in a text line. Control characters are escaped in both, so that a log that is looked at in a terminal cannot steer
+//! the terminal.
 
 use super::FIELD_BYTES_MAX;
 

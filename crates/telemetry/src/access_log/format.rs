@@ -2,10 +2,10 @@
 //! Each ends in a line feed and holds no other.
 //!
 //! Keys of the JSON form, in this order; those marked `?` are left out when there is nothing to say:
-//! `time` `request_id`? `client_ip` `client_port` `user`? `site`? `method` `scheme` `host` `path` `query`? `protocol` `status`
-//! `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`? `upstream_reused`? `retries`?
-//! `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`? `user_agent`? `reason`? `setting`?, and behind them those of the
-//! request's route.
+//! `time` `request_id`? `client_ip` `client_port` `user`? `site`? `method` `scheme` `host` `path` `query`? `protocol`
+//! `status` `request_bytes` `response_bytes` `duration_us` `pool`? `upstream`? `upstream_first_byte_us`?
+//! `upstream_reused`? `retries`? `cache`? `tls_version`? `tls_cipher`? `tls_sni`? `tls_resumed`? `referer`?
+//! `user_agent`? `reason`? `setting`?, and behind them those of the request's route.
 
 use super::escape::{push_json, push_json_cut, push_text};
 use super::record::{AccessRecord, CertificateLookup, HeaderLookup};

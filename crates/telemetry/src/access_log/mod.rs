@@ -1,8 +1,9 @@
-//! One line per request, never in the way of a request: a worker formats into its own ring, one thread writes all rings out.
-//! [`record`] is what a line is made of, `format` and `escape` make it, `sender` is the worker's end, `writer` and `target` the other.
+//! One line per request, never in the way of a request: a worker formats into its own ring, one thread writes all rings
+//! out. [`record`] is what a line is made of, `format` and `escape` make it, `sender` is the worker's end, `writer` and
+//! `target` the other.
 //!
-//! A worker makes no system call and never waits. When its ring is full because standard output or a disk is slow, the line is
-//! dropped and counted. A line stands in the ring whole or not at all.
+//! A worker makes no system call and never waits. When its ring is full because standard output or a disk is slow, the
+//! line is dropped and counted. A line stands in the ring whole or not at all.
 
 mod escape;
 mod format;
@@ -27,9 +28,11 @@ use tidegate_model as model;
 pub const RING_BYTES: usize = 1 << 20;
 /// Longer lines are cut; only hostile requests reach this.
 pub const LINE_BYTES_MAX: usize = 128 << 10;
-/// One value in a line, escaped, is cut here and then ends in `…`. A target of 16 KiB would otherwise become 96 KiB of `\u00XX`.
+/// One value in a line, escaped, is cut here and then ends in `…`. A target of 16 KiB would otherwise become 96 KiB of
+/// `\u00XX`.
 pub const FIELD_BYTES_MAX: usize = 8 << 10;
-/// The most of a field that a route adds: two lists of the most that a site and a route may have still fit into a line with all others.
+/// The most of a field that a route adds: two lists of the most that a site and a route may have still fit into a line
+/// with all others.
 pub const OWN_FIELD_BYTES_MAX: usize = 1 << 10;
 
 /// Starts the writer thread; gives one sender for each worker, in order, and the writer's handle.

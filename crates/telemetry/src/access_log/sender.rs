@@ -1,5 +1,5 @@
-//! The worker's end of the access log: formats a line and puts it into the ring whole, or drops it. No system call, no wait, and no
-//! allocation once its buffer has grown to the longest line.
+//! The worker's end of the access log: formats a line and puts it into the ring whole, or drops it. No system call, no
+//! wait, and no allocation once its buffer has grown to the longest line.
 
 use super::format::Format;
 use super::record::AccessRecord;

@@ -14,7 +14,8 @@ const FILE_MODE: u32 = 0o640;
 #[derive(Debug)]
 pub(super) enum Target {
     Off,
-    /// A second descriptor of standard output or error: unbuffered, and without the lock that the rest of the program takes.
+    /// A second descriptor of standard output or error: unbuffered, and without the lock that the rest of the program
+    /// takes.
     Stream(File),
     File(LogFile),
 }
@@ -37,8 +38,8 @@ impl Target {
         }
     }
 
-    /// How many of `bytes` may be written next; rotates first when they do not fit any more. An error is one of rotating:
-    /// there is still somewhere to write to.
+    /// How many of `bytes` may be written next; rotates first when they do not fit any more. An error is one of
+    /// rotating: there is still somewhere to write to.
     pub fn prepare(&mut self, bytes: &[u8], at_line_start: bool) -> (usize, io::Result<()>) {
         match self {
             Target::Off | Target::Stream(_) => (bytes.len(), Ok(())),
@@ -119,7 +120,8 @@ fn open_append(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size_bytes))
 }
 
-/// Frees `path`: what was there is now `path.1`, and the one beyond `keep` is gone. A `path` that somebody took away is free already.
+/// Frees `path`: what was there is now `path.1`, and the one beyond `keep` is gone. A `path` that somebody took away is
+/// free already.
 fn shift_names(path: &Path, keep: u32) -> io::Result<()> {
     if !path.try_exists()? {
         return Ok(());

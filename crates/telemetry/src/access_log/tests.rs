@@ -451,7 +451,8 @@ fn every_line_reaches_the_file_in_order() {
 fn a_full_ring_drops_and_counts_and_holds_nobody_up() {
     let (reader, target) = pipe_target();
     let mut log = Log::start(target);
-    // Nobody reads: the pipe takes 64 KiB, a batch 256 KiB, the ring 1 MiB. That this ends at all shows that a sender never waits.
+    // Nobody reads: the pipe takes 64 KiB, a batch 256 KiB, the ring 1 MiB. That this ends at all shows that a sender
+    // never waits.
     log.send(100_000);
     let (kept, dropped) = (log.worker.access_log_lines.value(), log.worker.access_log_dropped.value());
     assert_eq!(kept + dropped, 100_000);

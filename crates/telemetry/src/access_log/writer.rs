@@ -1,5 +1,6 @@
 //! The thread that takes the lines out of the workers' rings and writes them, many at a time.
-//! Nobody wakes it for a line: it looks every [`IDLE_SLEEP`], which costs nothing measurable and keeps workers free of system calls.
+//! Nobody wakes it for a line: it looks every [`IDLE_SLEEP`], which costs nothing measurable and keeps workers free of
+//! system calls.
 
 use super::LINE_BYTES_MAX;
 use super::target::Target;
@@ -59,15 +60,16 @@ impl AccessLogWriter {
         Ok(AccessLogWriter { commands })
     }
 
-    /// Opens the file of the same name again: for logrotate, which renames the old one. Returns at once; what goes wrong is
-    /// logged, and the old file stays in use.
+    /// Opens the file of the same name again: for logrotate, which renames the old one. Returns at once; what goes
+    /// wrong is logged, and the old file stays in use.
     pub fn reopen(&self) {
         // The thread ends only after this handle, so somebody listens.
         let _ = self.commands.send(Command::Reopen);
     }
 
-    /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one. To be called
-    /// before the workers [`apply`](super::AccessLogSender::apply) the same settings: a log that was off would else lose their first lines.
+    /// Writes everything from now on to another target. The lines that are in the rings may still go to the old one. To
+    /// be called before the workers [`apply`](super::AccessLogSender::apply) the same settings: a log that was off
+    /// would else lose their first lines.
     pub fn retarget(&self, target: OpenTarget) {
         let _ = self.commands.send(Command::Retarget(target.0));
     }
@@ -113,7 +115,8 @@ impl Rings {
     }
 }
 
-/// A ring holds whole lines at every moment, because a worker makes a line visible at once. So only a full batch can cut one.
+/// A ring holds whole lines at every moment, because a worker makes a line visible at once. So only a full batch can
+/// cut one.
 fn drain_ring(ring: &mut rtrb::Consumer<u8>, batch: &mut Vec<u8>) {
     let available = ring.slots();
     let wanted = available.min(BATCH_BYTES.saturating_sub(batch.len()));
@@ -144,7 +147,8 @@ struct Output {
     target: Target,
     batch: Vec<u8>,
     written: usize,
-    /// The target's last byte ended a line. Not so after a write that failed half way; the next line then starts on a new one.
+    /// The target's last byte ended a line. Not so after a write that failed half way; the next line then starts on a
+    /// new one.
     at_line_start: bool,
     metrics: Arc<LogWriterMetrics>,
     complained: Option<Instant>,
@@ -188,8 +192,8 @@ impl Output {
         }
     }
 
-    /// Takes lines and makes one write. Without a target the rings are left alone: when a log is switched on, its first lines may
-    /// be there before the command is.
+    /// Takes lines and makes one write. Without a target the rings are left alone: when a log is switched on, its first
+    /// lines may be there before the command is.
     fn step(&mut self, rings: &mut Rings) -> Progress {
         if matches!(self.target, Target::Off) {
             return Progress::Idle;
@@ -229,7 +233,8 @@ impl Output {
         }
     }
 
-    /// Gives up the batch: what is broken now may be whole again for the next one (a full disk, a log collector that restarts).
+    /// Gives up the batch: what is broken now may be whole again for the next one (a full disk, a log collector that
+    /// restarts).
     fn lose(&mut self, what: &str, error: io::Error) -> Progress {
         let rest = &self.batch[self.written..];
         let begun_before = usize::from(!self.at_line_start && self.written == 0 && rest.first() == Some(&b'\n'));

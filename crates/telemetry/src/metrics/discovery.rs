@@ -1,4 +1,5 @@
-//! What became of looking for the servers of a pool that nobody wrote down. Who looks, and how, is in the crate `discovery`.
+//! What became of looking for the servers of a pool that nobody wrote down. Who looks, and how, is in the crate
+//! `discovery`.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -76,7 +76,8 @@ impl HistogramTotals {
         })
     }
 
-    /// The upper bound in µs of the bucket that the `q`-th value (0 to 1) falls into; `None` without values, or when it is above 134 s.
+    /// The upper bound in µs of the bucket that the `q`-th value (0 to 1) falls into; `None` without values, or when it
+    /// is above 134 s.
     pub fn quantile_us(&self, q: f64) -> Option<u64> {
         let count = self.count();
         let rank = ((count as f64 * q).ceil() as u64).clamp(1, count.max(1));

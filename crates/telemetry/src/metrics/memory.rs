@@ -1,4 +1,5 @@
-//! How near the process is to the memory that it may use. What is counted and what follows from it is decided where the budget is kept.
+//! How near the process is to the memory that it may use. What is counted and what follows from it is decided where the
+//! budget is kept.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
 //! The numbers. Each belongs to one worker thread, which alone writes it; the scraping thread reads and adds up.
-//! [`number`] and [`histogram`] are the parts, [`worker`], [`site`], [`pool`] and [`server`] what they are put together to. What is rare,
-//! such as [`server_state`], any thread may write. [`registry`] finds them again over reloads, `prometheus` writes them as text.
+//! [`number`] and [`histogram`] are the parts, [`worker`], [`site`], [`pool`] and [`server`] what they are put together
+//! to. What is rare, such as [`server_state`], any thread may write. [`registry`] finds them again over reloads,
+//! `prometheus` writes them as text.
 
 mod cache;
 mod certificates;

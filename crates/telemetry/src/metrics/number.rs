@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Goes up only. **Single writer**: `add` is a load and a store, not an atomic addition, which costs as little as a plain integer;
-/// two threads that add at the same time lose counts. Readers see a value that is a moment old and never torn.
+/// Goes up only. **Single writer**: `add` is a load and a store, not an atomic addition, which costs as little as a
+/// plain integer; two threads that add at the same time lose counts. Readers see a value that is a moment old and never
+/// torn.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 

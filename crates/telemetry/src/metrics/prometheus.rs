@@ -1,4 +1,5 @@
-//! The numbers as Prometheus reads them: text format 0.0.4. Names and labels are part of the user surface; they do not change once released.
+//! The numbers as Prometheus reads them: text format 0.0.4. Names and labels are part of the user surface; they do not
+//! change once released.
 //!
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
@@ -20,7 +21,8 @@ use std::fmt::{Display, Write};
 use std::time::UNIX_EPOCH;
 use tidegate_model::TlsVersion;
 
-/// The first bound of latency histograms is 2^7 µs = 128 µs; each further one doubles it, up to 134 s: 21 series and `+Inf`.
+/// The first bound of latency histograms is 2^7 µs = 128 µs; each further one doubles it, up to 134 s: 21 series and
+/// `+Inf`.
 const FIRST_BOUND_BITS: u32 = 7;
 
 pub(super) fn render(totals: &Totals) -> String {

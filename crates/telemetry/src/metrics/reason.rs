@@ -20,7 +20,8 @@ struct Slot {
 }
 
 impl ReasonCounters {
-    /// A walk over the reasons seen so far. Only refusals pay for it, and comparing lengths first makes it a few nanoseconds.
+    /// A walk over the reasons seen so far. Only refusals pay for it, and comparing lengths first makes it a few
+    /// nanoseconds.
     pub fn increment(&self, reason: &'static str) {
         for slot in &self.slots {
             if *slot.reason.get_or_init(|| reason) == reason {

@@ -1,5 +1,6 @@
-//! Finds the numbers by identity (worker, names of sites, pools and servers), so that they go on counting over a reload, and adds them up for
-//! a scrape. Its lock is taken at registration and at a scrape, never by a request. How they are bounded is in `table`.
+//! Finds the numbers by identity (worker, names of sites, pools and servers), so that they go on counting over a
+//! reload, and adds them up for a scrape. Its lock is taken at registration and at a scrape, never by a request. How
+//! they are bounded is in `table`.
 
 use super::cache::{CacheMetrics, CacheNumbers};
 use super::certificates::{self, CertificateMetrics};
@@ -17,12 +18,13 @@ use super::worker::{LogWriterMetrics, WorkerMetrics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Sites with numbers of their own. All further ones share `site="other"`: a scrape of more would hurt whoever stores it.
+/// Sites with numbers of their own. All further ones share `site="other"`: a scrape of more would hurt whoever stores
+/// it.
 pub const SITE_SERIES_MAX: usize = 10_000;
 /// As [`SITE_SERIES_MAX`], for pools.
 pub const POOL_SERIES_MAX: usize = 10_000;
-/// Servers of all pools together with numbers of their own; further ones share `pool="other",server="other"`. Lower than the others because
-/// each has a histogram, and because discovery may bring any number of them.
+/// Servers of all pools together with numbers of their own; further ones share `pool="other",server="other"`. Lower
+/// than the others because each has a histogram, and because discovery may bring any number of them.
 pub const SERVER_SERIES_MAX: usize = 2_000;
 /// As [`SERVER_SERIES_MAX`], for pools whose servers are discovered, each kind of source counted.
 pub const DISCOVERY_SERIES_MAX: usize = 2_000;
@@ -113,8 +115,9 @@ impl Registry {
         tables.pools.entry(worker, Arc::from(name), |gone| tables.pools_gone.add(gone))
     }
 
-    /// The numbers that worker `worker` keeps for a server of a pool: the same ones for the same names, before and after a reload, and when
-    /// a server that had left comes back. To be let go when the server leaves; until then it cannot make room for another.
+    /// The numbers that worker `worker` keeps for a server of a pool: the same ones for the same names, before and
+    /// after a reload, and when a server that had left comes back. To be let go when the server leaves; until then it
+    /// cannot make room for another.
     pub fn server(&self, worker: usize, pool: &str, server: &str) -> Arc<ServerMetrics> {
         let tables = &mut *self.lock();
         tables.servers.entry(worker, two_names(pool, server), |gone| tables.servers_gone.add(gone))
@@ -125,7 +128,8 @@ impl Registry {
         self.lock().server_states.entry_of_all(two_names(pool, server))
     }
 
-    /// What became of looking for the servers of a pool, by kind of source such as `dns`. Its series are there as long as somebody holds it.
+    /// What became of looking for the servers of a pool, by kind of source such as `dns`. Its series are there as long
+    /// as somebody holds it.
     pub fn discovery(&self, pool: &str, kind: &str) -> Arc<DiscoveryMetrics> {
         self.lock().discoveries.entry_of_all(two_names(pool, kind))
     }

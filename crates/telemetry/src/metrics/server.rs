@@ -1,12 +1,13 @@
-//! What one worker counts for one server of a pool. Not what state the server is in: any thread may say that, and it is in
-//! [`server_state`](super::server_state).
+//! What one worker counts for one server of a pool. Not what state the server is in: any thread may say that, and it is
+//! in [`server_state`](super::server_state).
 
 use super::histogram::{Histogram, HistogramTotals};
 use super::number::Counter;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// 128 bytes until the first answer, 848 more from then on. **Single writer**. Aligned so that two workers' numbers never share a pair of cache lines.
+/// 128 bytes until the first answer, 848 more from then on. **Single writer**. Aligned so that two workers' numbers
+/// never share a pair of cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ServerMetrics {

@@ -1,5 +1,5 @@
-//! What is known about one server of a pool, whoever found it out: its state, its weight, and how often checks and ejections happened.
-//! What is sent to it is counted in [`server`](super::server).
+//! What is known about one server of a pool, whoever found it out: its state, its weight, and how often checks and
+//! ejections happened. What is sent to it is counted in [`server`](super::server).
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 

@@ -25,8 +25,9 @@ struct Active {
 }
 
 impl SiteMetrics {
-    /// One answered request: its final status, the time from the end of its head to the end of its answer, and the bytes of the answer's body.
-    /// A status outside 100 to 599 is counted as 599, so that no request is missing from the sum.
+    /// One answered request: its final status, the time from the end of its head to the end of its answer, and the
+    /// bytes of the answer's body. A status outside 100 to 599 is counted as 599, so that no request is missing from
+    /// the sum.
     #[inline]
     pub fn record(&self, status: u16, latency: Duration, body_bytes: u64) {
         let active = self.active.get_or_init(Box::default);

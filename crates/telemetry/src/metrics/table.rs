@@ -1,5 +1,6 @@
-//! Numbers by key and worker, bounded: a key beyond the bound shares one entry with all others like it, and keys that nobody holds any more
-//! are given up when room is needed. What the keys and the numbers are is said in [`registry`](super::registry), which owns the tables.
+//! Numbers by key and worker, bounded: a key beyond the bound shares one entry with all others like it, and keys that
+//! nobody holds any more are given up when room is needed. What the keys and the numbers are is said in
+//! [`registry`](super::registry), which owns the tables.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ pub(super) fn two_names(first: &str, second: &str) -> TwoNames {
     (Arc::from(first), Arc::from(second))
 }
 
-/// Whether this is where everything beyond the bound is counted. Then a value that is set says only what its last writer meant.
+/// Whether this is where everything beyond the bound is counted. Then a value that is set says only what its last
+/// writer meant.
 pub(super) fn is_shared(names: &TwoNames) -> bool {
     *names.0 == *OTHER && *names.1 == *OTHER
 }
@@ -51,7 +53,8 @@ impl<K: Ord + Clone, T: Default> Table<K, T> {
         of_worker(self.by_key.entry(key).or_default(), worker)
     }
 
-    /// The one entry of a key in a table whose numbers any thread may write. What was given up is not added to anything: it left its series with it.
+    /// The one entry of a key in a table whose numbers any thread may write. What was given up is not added to
+    /// anything: it left its series with it.
     pub fn entry_of_all(&mut self, key: K) -> Arc<T> {
         self.entry(0, key, |_| ())
     }
@@ -64,7 +67,8 @@ impl<K: Ord + Clone, T: Default> Table<K, T> {
         self.by_key.get(key).into_iter().flatten().flatten().map(|numbers| &**numbers)
     }
 
-    /// All keys with the sums over their workers; the shared entry stands last, if there is one, and `gone` is part of it.
+    /// All keys with the sums over their workers; the shared entry stands last, if there is one, and `gone` is part of
+    /// it.
     pub fn totals<S: Clone + Default>(&self, gone: &S, add: fn(&mut S, &T)) -> Vec<(K, S)> {
         let sum = |mut totals: S, numbers: &ByWorker<T>| {
             numbers.iter().flatten().for_each(|arc| add(&mut totals, arc));

@@ -220,7 +220,8 @@ impl WorkerMetrics {
     }
 }
 
-/// What the writer thread of the access log counts. Outlives a writer, hence atomic additions: two may overlap for a moment.
+/// What the writer thread of the access log counts. Outlives a writer, hence atomic additions: two may overlap for a
+/// moment.
 #[derive(Debug, Default)]
 pub struct LogWriterMetrics {
     write_failed: AtomicU64,

@@ -1,5 +1,5 @@
-//! Upstreams of a case without a script: what they do depends on the path asked for and on what was marked so far, down to not listening at all.
-//! How a request is answered is in `crate::upstream`.
+//! Upstreams of a case without a script: what they do depends on the path asked for and on what was marked so far, down
+//! to not listening at all. How a request is answered is in `crate::upstream`.
 
 use super::script::{ConductKind, PathConduct};
 use super::world::World;

@@ -1,4 +1,5 @@
-//! HTTP/2 frames written by hand, for what no well-behaved library would send: floods, bad pseudo-headers, broken sequences.
+//! HTTP/2 frames written by hand, for what no well-behaved library would send: floods, bad pseudo-headers, broken
+//! sequences.
 
 use super::parse_command::{END_HEADERS, ERROR_CODES, FRAME_KINDS};
 use super::script::{FloodKind, Frames};
@@ -165,8 +166,8 @@ fn push_length(block: &mut Vec<u8>, length: usize) {
     block.push(rest as u8);
 }
 
-/// Sends until all is sent or the peer has had enough. It reads while it writes: a peer that waits for its answers to be read must
-/// not be able to stop the flood.
+/// Sends until all is sent or the peer has had enough. It reads while it writes: a peer that waits for its answers to
+/// be read must not be able to stop the flood.
 async fn flood(connection: &mut Connection, kind: FloodKind, count: u32) {
     let request: Vec<Vec<u8>> = [":method: GET", ":scheme: http", ":authority: example.com", ":path: /"]
         .iter()

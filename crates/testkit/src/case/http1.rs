@@ -1,4 +1,5 @@
-//! Runs the commands of a section without `h2` on its connections: the client's own, or those that an upstream accepted.
+//! Runs the commands of a section without `h2` on its connections: the client's own, or those that an upstream
+//! accepted.
 
 use super::frames::FrameReader;
 use super::run::{Outcome, execute_flow};

@@ -1,5 +1,5 @@
-//! End-to-end cases: readable files that hold a configuration, scripted upstreams and clients, and what must come of it.
-//! `text` → `parse` → `script` (what a case means) → `run` (doing it); `suite` runs a folder of them.
+//! End-to-end cases: readable files that hold a configuration, scripted upstreams and clients, and what must come of
+//! it. `text` → `parse` → `script` (what a case means) → `run` (doing it); `suite` runs a folder of them.
 
 mod automatic;
 mod frames;

@@ -1,4 +1,5 @@
-//! Commands about the proxy as a process: signals, exit, metrics, logs. Each waits, within the case's bound, until what it asks for is so.
+//! Commands about the proxy as a process: signals, exit, metrics, logs. Each waits, within the case's bound, until what
+//! it asks for is so.
 
 use super::script::{Matcher, OutputExpectation, ProcessCommand, ProgramCall};
 use super::world::World;

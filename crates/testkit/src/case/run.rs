@@ -275,7 +275,8 @@ fn start_upstream<'a>(
     Ok(RunningUpstream { script, task, counters })
 }
 
-/// Connections of a script that is at its end stay open until the case is: closing them would be one more thing the proxy sees.
+/// Connections of a script that is at its end stay open until the case is: closing them would be one more thing the
+/// proxy sees.
 fn keep(peer: impl Sized + 'static, world: &Rc<World>) {
     let world = Rc::downgrade(world);
     spawn_local(async move {
@@ -286,8 +287,8 @@ fn keep(peer: impl Sized + 'static, world: &Rc<World>) {
     });
 }
 
-/// Writes the configuration and starts the proxy on it, when the case has one and something beside commands to do. Upstreams answer meanwhile: the
-/// proxy may ask them how they are before it is ready.
+/// Writes the configuration and starts the proxy on it, when the case has one and something beside commands to do.
+/// Upstreams answer meanwhile: the proxy may ask them how they are before it is ready.
 async fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Result<(), String> {
     let config_file = world.places.borrow().config_file();
     let runs = case.acts.iter().any(|act| matches!(act, Act::Client(_) | Act::Process(_)));
@@ -326,8 +327,8 @@ async fn start_proxy(case: &Case, world: &World, binary: Option<&Path>) -> Resul
     ready
 }
 
-/// What every case needs and none is about: at the end, so that lines keep their numbers. One thread, because several would make it
-/// chance which of them has a pooled connection.
+/// What every case needs and none is about: at the end, so that lines keep their numbers. One thread, because several
+/// would make it chance which of them has a pooled connection.
 fn complete(config: &Config, world: &World) -> String {
     let mut text = config.text.clone();
     let has = |word: &str| config.text.lines().any(|line| line.split_whitespace().next() == Some(word));

@@ -1,4 +1,5 @@
-//! What a case means, as data: sections and their commands. Written form: tests/README.md; reading it: `parse.rs`; doing it: `run.rs`.
+//! What a case means, as data: sections and their commands. Written form: tests/README.md; reading it: `parse.rs`;
+//! doing it: `run.rs`.
 
 use super::text::{Line, escape};
 use crate::head::Head;

@@ -11,8 +11,8 @@ use std::time::Instant;
 /// Cases mostly wait, so more of them than processors may run; not many more, because their bounds are in real time.
 const THREADS: usize = 4;
 
-/// Runs the cases under `folder` whose name contains one of the parts, separated by commas, of the variable `CASE`; with
-/// `CASE_EVERY` only one of so many of them. `Err` holds the reports of those that failed.
+/// Runs the cases under `folder` whose name contains one of the parts, separated by commas, of the variable `CASE`;
+/// with `CASE_EVERY` only one of so many of them. `Err` holds the reports of those that failed.
 pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     let filter = std::env::var("CASE").unwrap_or_default();
     let cases = cases(folder)?;

@@ -1,4 +1,5 @@
-//! What the sections of a running case share: its folder, ports and certificates (the placeholders of the file), the proxy, marks.
+//! What the sections of a running case share: its folder, ports and certificates (the placeholders of the file), the
+//! proxy, marks.
 
 use super::script::ClientTls;
 use super::text::escape;
@@ -139,7 +140,8 @@ impl Places {
         Ok(files)
     }
 
-    /// Of the main authority: with the certificate of that name, or with none; `@other` is another authority's with none.
+    /// Of the main authority: with the certificate of that name, or with none; `@other` is another authority's with
+    /// none.
     fn revocation_list(&mut self, name: &str, is_stale: bool) -> Result<PathBuf, String> {
         let key = format!("{name} {is_stale}");
         if let Some(file) = self.revocation_lists.get(&key) {

@@ -1,7 +1,9 @@
-//! Upstream servers that are processes: they can be terminated, killed, started again on the same port, and they misbehave as they were told to
-//! when they were started. Upstreams that share the test's process are in `upstream`; what the process itself does is in `serve`.
+//! Upstream servers that are processes: they can be terminated, killed, started again on the same port, and they
+//! misbehave as they were told to when they were started. Upstreams that share the test's process are in `upstream`;
+//! what the process itself does is in `serve`.
 //!
-//! The process is the test's own binary once more, with nothing but the test [`PROCESS_TEST`], which has to call [`serve_if_asked`].
+//! The process is the test's own binary once more, with nothing but the test [`PROCESS_TEST`], which has to call
+//! [`serve_if_asked`].
 
 mod serve;
 
@@ -15,7 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The test that every module with such servers has; in a binary with several of them, the first one to run is the process.
+/// The test that every module with such servers has; in a binary with several of them, the first one to run is the
+/// process.
 pub const PROCESS_TEST: &str = "this_file_is_also_an_upstream_server";
 /// What the process is told by its parent.
 const ENVIRONMENT: &str = "TESTKIT_SERVER";

@@ -1,5 +1,5 @@
-//! What the process of a [`Server`](super::Server) does: it reads from its environment how to behave, listens, answers, and ends on SIGTERM when
-//! its answers are given. It ends as well when its parent is gone.
+//! What the process of a [`Server`](super::Server) does: it reads from its environment how to behave, listens, answers,
+//! and ends on SIGTERM when its answers are given. It ends as well when its parent is gone.
 
 use super::{Conduct, ENVIRONMENT, Seen, Settings};
 use crate::connection::{Connection, Socket};

@@ -1,4 +1,5 @@
-//! `tidegate cert …` as clap reads it. The first four ask the running process through its admin endpoint; the others need none.
+//! `tidegate cert …` as clap reads it. The first four ask the running process through its admin endpoint; the others
+//! need none.
 
 use super::Running;
 use clap::{Args, Subcommand, ValueEnum};
@@ -7,7 +8,8 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub enum CertCommand {
-    /// The certificates that the running process serves, and names whose certificates it obtains: when they end, and what is in the way.
+    /// The certificates that the running process serves, and names whose certificates it obtains: when they end, and
+    /// what is in the way.
     List {
         /// As the API has it, JSON.
         #[arg(long)]
@@ -31,7 +33,8 @@ pub enum CertCommand {
         #[command(flatten)]
         running: Running,
     },
-    /// Have the CA revoke the certificate of a name, as when its key was seen by others. Another one is obtained at once.
+    /// Have the CA revoke the certificate of a name, as when its key was seen by others. Another one is obtained at
+    /// once.
     Revoke {
         /// A name of the certificate, as `tidegate cert list` shows them.
         #[arg(value_name = "NAME")]
@@ -44,17 +47,21 @@ pub enum CertCommand {
     },
     /// Have this machine and its browsers trust the internal CA, or any other root: `sudo tidegate cert trust`.
     ///
-    /// Without FILE it is the root of the internal CA in the state folder, which is made there if there is none yet. Says what it did and
-    /// what it could not; doing it twice changes nothing. Exit code 1 when nothing could be done.
+    /// Without FILE it is the root of the internal CA in the state folder, which is made there if there is none yet.
+    /// Says what it did and what it could not; doing it twice changes nothing. Exit code 1 when nothing could be done.
     Trust(Trust),
-    /// Take over the certificates and accounts of certbot, Caddy or Traefik: `sudo tidegate cert import /etc/letsencrypt`.
+    /// Take over the certificates and accounts of certbot, Caddy or Traefik: `sudo tidegate cert import
+    /// /etc/letsencrypt`.
     ///
-    /// Says of everything whether it was taken over, and if not, why. Nothing of the other program is changed, and a certificate that lasts
-    /// longer than the imported one is kept. They go into the storage of the configuration. Exit code 1 when nothing could be taken over.
+    /// Says of everything whether it was taken over, and if not, why. Nothing of the other program is changed, and a
+    /// certificate that lasts longer than the imported one is kept. They go into the storage of the configuration. Exit
+    /// code 1 when nothing could be taken over.
     Import(Import),
-    /// Write a certificate of the storage into files for other programs: `chain.pem`, `key.pem` and both in `combined.pem`.
+    /// Write a certificate of the storage into files for other programs: `chain.pem`, `key.pem` and both in
+    /// `combined.pem`.
     Export(Export),
-    /// Look at the certificate and the TLS of a server, as a client that refuses nothing: `tidegate cert check example.com`.
+    /// Look at the certificate and the TLS of a server, as a client that refuses nothing: `tidegate cert check
+    /// example.com`.
     ///
     /// Exit code 0 when clients have nothing to complain of, 1 when there is a problem or no answer.
     Check(Check),
@@ -80,7 +87,8 @@ pub struct Trust {
     /// Only say where the root is, and its fingerprint.
     #[arg(long, conflicts_with_all = ["system", "browsers", "uninstall"])]
     pub print: bool,
-    /// Another root folder for the system's store, as of an image that is being built. Programs of the store are not run there.
+    /// Another root folder for the system's store, as of an image that is being built. Programs of the store are not
+    /// run there.
     #[arg(long, value_name = "DIR", hide = true)]
     pub prefix: Option<PathBuf>,
 }
@@ -121,7 +129,8 @@ pub struct Import {
     /// Only say what would be done.
     #[arg(long)]
     pub dry_run: bool,
-    /// The ACME directory of accounts for which the store does not say it, as Traefik's does not for CAs that are not widely known.
+    /// The ACME directory of accounts for which the store does not say it, as Traefik's does not for CAs that are not
+    /// widely known.
     #[arg(long, value_name = "URL")]
     pub directory: Option<String>,
     #[command(flatten)]
@@ -143,7 +152,8 @@ pub struct Export {
 /// Where certificates are kept.
 #[derive(Args)]
 pub struct Kept {
-    /// The configuration whose `storage` is meant: a folder, Redis or Kubernetes. By default the installed one, where there is one and no folder is named.
+    /// The configuration whose `storage` is meant: a folder, Redis or Kubernetes. By default the installed one, where
+    /// there is one and no folder is named.
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The state folder of the process that they are for. By default as `run` finds it.

@@ -1,5 +1,5 @@
-//! `tidegate plan`, `apply`, `confirm` and `rollback`: changes of the running process's configuration. It reads the file itself, on its machine
-//! and with its variables; a text from standard input is sent.
+//! `tidegate plan`, `apply`, `confirm` and `rollback`: changes of the running process's configuration. It reads the
+//! file itself, on its machine and with its variables; a text from standard input is sent.
 
 use super::{plural, reach, read_stdin};
 use crate::cli::{Reach, Running};

@@ -1,4 +1,5 @@
-//! `tidegate demo`: HTTPS with the internal CA in front of an embedded upstream, both on this machine, and a line to try it with.
+//! `tidegate demo`: HTTPS with the internal CA in front of an embedded upstream, both on this machine, and a line to
+//! try it with.
 
 use super::{fail, run};
 use std::net::TcpListener;

@@ -1,4 +1,5 @@
-//! `tidegate explain`: where a request would go by a configuration file, and why not elsewhere. Nothing is sent and nothing needs to run.
+//! `tidegate explain`: where a request would go by a configuration file, and why not elsewhere. Nothing is sent and
+//! nothing needs to run.
 
 use super::{fail, load, report};
 use std::path::Path;

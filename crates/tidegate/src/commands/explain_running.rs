@@ -1,4 +1,5 @@
-//! `tidegate explain --running` and `--request`: the same as `explain`, said by the process that runs, of what it runs or ran.
+//! `tidegate explain --running` and `--request`: the same as `explain`, said by the process that runs, of what it runs
+//! or ran.
 
 use super::{fail, reach};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};

@@ -49,7 +49,8 @@ pub fn run(file: &Path, check: bool) -> ExitCode {
     }
 }
 
-/// Writes beside the file and renames, so that a crash leaves the old text or the new. A link is followed, so that it stays one.
+/// Writes beside the file and renames, so that a crash leaves the old text or the new. A link is followed, so that it
+/// stays one.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let target = std::fs::canonicalize(file)?;
     let mut beside = target.clone().into_os_string();

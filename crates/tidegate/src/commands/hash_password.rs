@@ -1,4 +1,5 @@
-//! `tidegate hash-password`: a password becomes what a file of users may hold. It is never an argument: those can be read by everybody on the machine.
+//! `tidegate hash-password`: a password becomes what a file of users may hold. It is never an argument: those can be
+//! read by everybody on the machine.
 
 use super::fail;
 use crate::cli::HashAlgorithm;

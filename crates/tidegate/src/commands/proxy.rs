@@ -1,5 +1,5 @@
-//! `tidegate proxy`: a site and its upstreams from the command line. The text it makes is a configuration like any other, so every check
-//! and every default of the file holds here too.
+//! `tidegate proxy`: a site and its upstreams from the command line. The text it makes is a configuration like any
+//! other, so every check and every default of the file holds here too.
 
 use super::run;
 use std::process::ExitCode;

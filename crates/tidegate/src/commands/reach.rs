@@ -1,4 +1,5 @@
-//! How commands find the running process, prove that they may, and say what it answered. What it is asked is with each command.
+//! How commands find the running process, prove that they may, and say what it answered. What it is asked is with each
+//! command.
 
 use super::{FAILED, report};
 use crate::cli::{DEFAULT_CONFIG, Reach, Running};
@@ -50,7 +51,8 @@ fn with_endpoint(
     Ok(Client { endpoint, token })
 }
 
-/// A configuration with errors still says where its process is: those errors may be only here, where its variables are not set.
+/// A configuration with errors still says where its process is: those errors may be only here, where its variables are
+/// not set.
 fn admin_of(loaded: &Loaded, name: &Path) -> Result<Admin, String> {
     if let Some(configuration) = &loaded.configuration {
         return Ok(configuration.admin.clone());
@@ -81,7 +83,8 @@ fn token(reach: &Reach, configured: Option<&Secret>, endpoint: &AdminAddress) ->
     if let Some(text) = std::env::var_os(TOKEN_VARIABLE) {
         return Ok(Some(Token::new(&text.to_string_lossy())));
     }
-    // Tokens of the configuration and of the state folder are for this machine, unless the configuration itself names the address.
+    // Tokens of the configuration and of the state folder are for this machine, unless the configuration itself names
+    // the address.
     if let Some(secret) = configured.filter(|_| reach.admin.is_none() || endpoint.is_on_this_machine()) {
         return Ok(Some(Token::new(secret.reveal())));
     }

@@ -23,7 +23,8 @@ pub fn run(config: &Path, watch: bool) -> ExitCode {
 
 /// Runs a configuration until it is told to stop. `started` is called once requests are served.
 ///
-/// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read twice.
+/// `source` is asked unless the process before has handed its own over: what came from standard input cannot be read
+/// twice.
 pub fn serve(source: impl FnOnce() -> Source, state_dir: PathBuf, watch: bool, started: impl FnOnce()) -> ExitCode {
     // Before any thread runs: it changes the environment.
     let activation = systemd::activation_sockets();

@@ -1,4 +1,5 @@
-//! `tidegate serve`: the files of a folder from the command line. As with `proxy`, the text it makes is a configuration like any other.
+//! `tidegate serve`: the files of a folder from the command line. As with `proxy`, the text it makes is a configuration
+//! like any other.
 
 use super::proxy::{quote_all, run_site};
 use std::path::PathBuf;

@@ -206,7 +206,8 @@ pub fn fault(certificate: &Certificate) -> Option<String> {
     (!lines.is_empty()).then(|| lines.concat())
 }
 
-/// Says that a certificate is revoked, or that clients refuse it for want of a staple. Without a staple others are as good as with one.
+/// Says that a certificate is revoked, or that clients refuse it for want of a staple. Without a staple others are as
+/// good as with one.
 fn not_stapled(certificate: &Certificate) -> Option<String> {
     let staple = certificate.staple.as_ref()?;
     let names = certificate.names.join(" ");

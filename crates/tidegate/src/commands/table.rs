@@ -1,4 +1,5 @@
-//! Columns of text for a terminal of 100 columns: the first takes what the others leave, and what is longer is cut with `…`.
+//! Columns of text for a terminal of 100 columns: the first takes what the others leave, and what is longer is cut with
+//! `…`.
 
 /// Of every page that commands print.
 pub const COLUMNS: usize = 100;

@@ -1,5 +1,6 @@
-//! Heap allocations per request on the HTTP/1.1 path at steady state: none of ours. Over TLS rustls makes a few, which are its own to remove.
-//! Counts with a global allocator in the whole process, except in the threads of the client and the upstream.
+//! Heap allocations per request on the HTTP/1.1 path at steady state: none of ours. Over TLS rustls makes a few, which
+//! are its own to remove. Counts with a global allocator in the whole process, except in the threads of the client and
+//! the upstream.
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the line that did")]
 
@@ -18,8 +19,8 @@ use tidegate_testkit::rustls;
 
 const WARM_UP: u64 = 500;
 const REQUESTS: u64 = 2_000;
-/// Allocations allowed over all requests that are nobody's in particular: timers, the sweep, a table that grows once, another process on this
-/// machine that asks for sockets. One allocation a request would be twenty times as many.
+/// Allocations allowed over all requests that are nobody's in particular: timers, the sweep, a table that grows once,
+/// another process on this machine that asks for sockets. One allocation a request would be twenty times as many.
 const SLACK: u64 = 100;
 /// What rustls allocates for one record in and one record out.
 const TLS_PER_REQUEST: u64 = 2;

@@ -1,5 +1,5 @@
-//! How many socket calls a proxied keep-alive request costs at steady state, counted by strace: receive and send on either side, four.
-//! Without strace, or where it may not attach, the test says so and ends.
+//! How many socket calls a proxied keep-alive request costs at steady state, counted by strace: receive and send on
+//! either side, four. Without strace, or where it may not attach, the test says so and ends.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -46,8 +46,8 @@ async fn requests(client: &mut Client, count: u64) {
     }
 }
 
-/// The thread that requests are handled by. What others do in the same time, such as looking at the process's memory four times a second, depends on
-/// how long the machine takes for the requests.
+/// The thread that requests are handled by. What others do in the same time, such as looking at the process's memory
+/// four times a second, depends on how long the machine takes for the requests.
 fn worker_of(id: u32) -> String {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).expect("it runs").map(|thread| thread.expect("an entry").path());
     let is_worker =

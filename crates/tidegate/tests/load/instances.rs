@@ -1,5 +1,5 @@
-//! Several processes on one port, of which some come and go under load: nobody is refused or reset, and the sockets of those that leave are accepted
-//! from by those that stay. A process that replaces itself is in `upgrade.rs`.
+//! Several processes on one port, of which some come and go under load: nobody is refused or reset, and the sockets of
+//! those that leave are accepted from by those that stay. A process that replaces itself is in `upgrade.rs`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -128,7 +128,8 @@ fn sockets_of_those_that_leave_are_accepted_from_and_do_not_pile_up() {
 /// A process that is stopped answers nobody; those that leave and start must not wait for it for ever.
 #[test]
 fn a_process_that_hangs_holds_nobody_up() {
-    // A process that hangs holds up every other one of the same user for a moment, and those of other tests are no exception.
+    // A process that hangs holds up every other one of the same user for a moment, and those of other tests are no
+    // exception.
     let _alone = crate::alone();
     let mut fleet = Fleet::new(3, 1);
     let stopped = fleet.others.pop().expect("there are two");

@@ -1,6 +1,6 @@
-//! The configuration changes while the proxy runs, and nobody notices: clients in a closed loop, exchanges that last, connections of listeners
-//! that go. What a refused change does is in `refused.rs`; processes that share a port are in `instances.rs`.
-//! `RELOADS=300 RELOAD_SITES=500` looks longer for memory that stays behind.
+//! The configuration changes while the proxy runs, and nobody notices: clients in a closed loop, exchanges that last,
+//! connections of listeners that go. What a refused change does is in `refused.rs`; processes that share a port are in
+//! `instances.rs`. `RELOADS=300 RELOAD_SITES=500` looks longer for memory that stays behind.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -185,8 +185,8 @@ fn memory_does_not_grow_with_old_generations() {
     });
 }
 
-/// Resident memory without what the allocator gives back of itself: it keeps freed pages for ten seconds, and the faster changes follow each other the
-/// more of them there are.
+/// Resident memory without what the allocator gives back of itself: it keeps freed pages for ten seconds, and the
+/// faster changes follow each other the more of them there are.
 fn settled_kib(proxy: &Proxy) -> Option<u64> {
     std::thread::sleep(Duration::from_secs(13));
     proxy.program.resident_kib()

@@ -1,5 +1,6 @@
-//! The reuse race: an upstream that closes idle connections after 50 ms, and clients whose requests come about as far apart.
-//! None of 100,000 requests may fail. Each client has a pool of its own, so that its own pause is its connection's idle time.
+//! The reuse race: an upstream that closes idle connections after 50 ms, and clients whose requests come about as far
+//! apart. None of 100,000 requests may fail. Each client has a pool of its own, so that its own pause is its
+//! connection's idle time.
 
 use std::cell::Cell;
 use std::rc::Rc;

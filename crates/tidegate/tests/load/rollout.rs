@@ -1,5 +1,6 @@
-//! A pool of three server processes is replaced over and over under a steady load, and clients that ask for what is safe to repeat see nothing of
-//! it. What single servers do wrong is in `pools.rs`; changes of the configuration alone are in `reload.rs`.
+//! A pool of three server processes is replaced over and over under a steady load, and clients that ask for what is
+//! safe to repeat see nothing of it. What single servers do wrong is in `pools.rs`; changes of the configuration alone
+//! are in `reload.rs`.
 
 use std::time::{Duration, Instant};
 use tidegate_testkit::load::{Goal, Kind, Load, Order};

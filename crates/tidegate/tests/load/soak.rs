@@ -1,6 +1,6 @@
-//! Everything at once for a while: downloads and uploads whose every byte is checked, clients that abort, upstreams that cut and reset,
-//! slow readers, tunnels, HTTP/2 streams. Afterwards nothing may be left: no connection, no memory, no file descriptor, no wrong byte.
-//! `SOAK_SECONDS` says how long (5 unless set).
+//! Everything at once for a while: downloads and uploads whose every byte is checked, clients that abort, upstreams
+//! that cut and reset, slow readers, tunnels, HTTP/2 streams. Afterwards nothing may be left: no connection, no memory,
+//! no file descriptor, no wrong byte. `SOAK_SECONDS` says how long (5 unless set).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -215,7 +215,8 @@ impl Soak {
         Ok(())
     }
 
-    /// What an upstream breaks off may reach the client as an error or as a body that visibly ends too early, never as a whole answer.
+    /// What an upstream breaks off may reach the client as an error or as a body that visibly ends too early, never as
+    /// a whole answer.
     async fn upstream_fault(&self, random: &mut Random) -> Result<(), String> {
         let mut client = self.client(random).await?;
         let length = 1000 + random.below(500_000);

@@ -1,5 +1,5 @@
-//! A process that replaces itself (SIGUSR2), under load, with a binary or a configuration that does not work, and as the first of a container.
-//! Processes that only share a port are in `instances.rs`.
+//! A process that replaces itself (SIGUSR2), under load, with a binary or a configuration that does not work, and as
+//! the first of a container. Processes that only share a port are in `instances.rs`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -329,7 +329,8 @@ fn the_first_process_of_a_container_stays() {
             std::thread::sleep(POLL_INTERVAL);
         }
         assert_eq!(only_child(proxy.program.id()), first);
-        // Until it has noticed that its child has ended, it hands signals to that one; two looks, because two lists are not read at once.
+        // Until it has noticed that its child has ended, it hands signals to that one; two looks, because two lists are
+        // not read at once.
         let is_alone = || children(first).len() == 1 && children(children(first)[0]).is_empty();
         while !(is_alone() && is_alone()) {
             assert!(begin.elapsed() < LEAVE_BOUND, "the process before has not ended\n{}", proxy.program.output());

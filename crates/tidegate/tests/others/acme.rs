@@ -1,5 +1,6 @@
-//! Certificates by ACME as a user has them: the whole program beside a real CA (Debian's pebble, which calls good nonces bad now and then), with a
-//! configuration of a few lines. What the engine does in detail is tested in the crate `acme`. Skipped where there is no pebble.
+//! Certificates by ACME as a user has them: the whole program beside a real CA (Debian's pebble, which calls good
+//! nonces bad now and then), with a configuration of a few lines. What the engine does in detail is tested in the crate
+//! `acme`. Skipped where there is no pebble.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -240,7 +241,8 @@ fn a_ca_may_come_to_another_process_of_the_storage_than_the_one_that_orders() {
         let storage = format!("storage \"{}\"\n", shared.path().join("certificates").display());
         world.head(&format!("challenges \"{challenge}\"")) + &storage
     };
-    // The one that orders listens where the CA never comes to, as a host behind a load balancer that has sent the CA elsewhere.
+    // The one that orders listens where the CA never comes to, as a host behind a load balancer that has sent the CA
+    // elsewhere.
     let of_orders = format!(
         "{}site \"http://127.0.0.2:{http}\" {{ respond 404; }}\nsite \"https://a.example.com:{{port}}\" {{ respond 200 body=\"a\"; }}\n",
         head("http-01")

@@ -1,5 +1,6 @@
-//! What a browser makes of the proxy: a real Chromium, where this machine has one, loads pages through it over HTTP/1.1 and HTTP/2, and their scripts
-//! report what they saw. Browsers do what no scripted client does: their own conditions, ranges, reconnections, flow control and preflights.
+//! What a browser makes of the proxy: a real Chromium, where this machine has one, loads pages through it over HTTP/1.1
+//! and HTTP/2, and their scripts report what they saw. Browsers do what no scripted client does: their own conditions,
+//! ranges, reconnections, flow control and preflights.
 
 mod chromium;
 mod server;
@@ -136,7 +137,8 @@ fn pages_come_compressed_and_are_shown_as_they_were() {
 
 #[test]
 fn events_arrive_one_by_one_and_go_on_after_a_cut() {
-    // The server makes an event when the page has told that it saw the one before. After the third it ends the answer, and the browser comes back.
+    // The server makes an event when the page has told that it saw the one before. After the third it ends the answer,
+    // and the browser comes back.
     const SCRIPT: &str = r#"
         return await new Promise((resolve, reject) => {
             const source = new EventSource("/events");
@@ -309,7 +311,8 @@ fn what_is_kept_is_a_hit_however_the_browser_asks() {
         const transfers = performance.getEntriesByName(`${location.origin}/kept`).map(entry => entry.transferSize);
         return { result, transfers };"#;
     let Some(browser) = Chromium::find() else { return };
-    // It keeps nothing of a server whose certificate it had to be told to accept: there every request comes, and comes without a condition.
+    // It keeps nothing of a server whose certificate it had to be told to accept: there every request comes, and comes
+    // without a condition.
     for (at, statuses) in ["200 200 200 304", "200 200 200 200 200"].iter().enumerate() {
         let server = Server::start(SCRIPT, |exchange| {
             let body = "kept ".repeat(2000);

@@ -1,5 +1,7 @@
-//! `tidegate cert` with what it works with: NSS databases made by `certutil`, the system's store with its own program, a Chromium that has to load a
-//! page, and the stores of other programs, whose layouts are tested in `crates/cert-import`. What needs none of them is in `tests/cases/cli/cert_*.case`. A test whose program is missing says so and passes.
+//! `tidegate cert` with what it works with: NSS databases made by `certutil`, the system's store with its own program,
+//! a Chromium that has to load a page, and the stores of other programs, whose layouts are tested in
+//! `crates/cert-import`. What needs none of them is in `tests/cases/cli/cert_*.case`. A test whose program is missing
+//! says so and passes.
 
 use rcgen::{CertificateParams, KeyPair};
 use std::fs;
@@ -281,7 +283,8 @@ fn another_programs_store_is_taken_over_once_and_exported_again() {
     assert!(!home.join("state").exists(), "looking makes nothing");
     check(&["cert", "export", "shop.example"], 1, &["there is no storage yet"]);
 
-    // Somebody else's folder: what root puts there has to be theirs. Who is not root can only put things where they own the folder.
+    // Somebody else's folder: what root puts there has to be theirs. Who is not root can only put things where they own
+    // the folder.
     let state = home.join("state");
     fs::create_dir(&state).expect("a folder");
     let is_root = chown(&state, Some(4711), Some(4711)).is_ok();

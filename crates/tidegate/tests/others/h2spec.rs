@@ -42,8 +42,8 @@ fn failed(name: &str, arguments: &[&str]) -> Option<String> {
     })
 }
 
-/// A plain-text port also speaks HTTP/1.1: a first line that is no preface is a bad HTTP/1 request there, and gets its 400 before the
-/// connection is closed. h2spec, which knows HTTP/2 only, misses the close behind it.
+/// A plain-text port also speaks HTTP/1.1: a first line that is no preface is a bad HTTP/1 request there, and gets its
+/// 400 before the connection is closed. h2spec, which knows HTTP/2 only, misses the close behind it.
 fn was_answered_as_http1(report: &str) -> bool {
     report.contains("Sends invalid connection preface") && report.contains("looked like an HTTP/1.1 header")
 }

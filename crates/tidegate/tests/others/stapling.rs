@@ -1,5 +1,6 @@
-//! OCSP stapling as clients see it: the real program, a responder that answers with what OpenSSL signs, and `openssl s_client` that shows what came.
-//! Which answers are believed is tested in `crates/ocsp`. Skipped where there is no `openssl`.
+//! OCSP stapling as clients see it: the real program, a responder that answers with what OpenSSL signs, and `openssl
+//! s_client` that shows what came. Which answers are believed is tested in `crates/ocsp`. Skipped where there is no
+//! `openssl`.
 
 use std::fs;
 use std::path::Path;

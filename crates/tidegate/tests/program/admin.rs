@@ -1,5 +1,5 @@
-//! The admin API against the real program: each address, each error, who may ask, and that answers are what the API's own description says.
-//! The commands that use it are in `tests/cases/cli`.
+//! The admin API against the real program: each address, each error, who may ask, and that answers are what the API's
+//! own description says. The commands that use it are in `tests/cases/cli`.
 
 mod asked;
 mod configuration;

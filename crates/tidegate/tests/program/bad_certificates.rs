@@ -1,5 +1,6 @@
-//! Certificate files that cannot be used, put in the place of good ones while the program runs: each is told by its name, and handshakes go on with the
-//! certificate before. What is said of each kind of file is tested in the crate `certs`.
+//! Certificate files that cannot be used, put in the place of good ones while the program runs: each is told by its
+//! name, and handshakes go on with the certificate before. What is said of each kind of file is tested in the crate
+//! `certs`.
 
 use std::fs;
 use std::io::{Read, Write};

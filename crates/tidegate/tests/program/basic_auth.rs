@@ -1,5 +1,5 @@
-//! Passwords are verified beside the workers: with one worker and hashes that take long, other requests are answered meanwhile. And users in a file
-//! outlive a change of the configuration.
+//! Passwords are verified beside the workers: with one worker and hashes that take long, other requests are answered
+//! meanwhile. And users in a file outlive a change of the configuration.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

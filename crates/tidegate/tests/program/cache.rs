@@ -1,5 +1,5 @@
-//! What a case cannot say of the cache: a stampede, a body larger than anything that is kept, and the folder over restarts, torn files and a disk that
-//! fails.
+//! What a case cannot say of the cache: a stampede, a body larger than anything that is kept, and the folder over
+//! restarts, torn files and a disk that fails.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -88,7 +88,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn ten_thousand_requests_for_the_same_are_one() {
-    // As many as `connections-per-ip` allows. The answer comes when most of them wait; those that come later find it kept.
+    // As many as `connections-per-ip` allows. The answer comes when most of them wait; those that come later find it
+    // kept.
     const CONNECTIONS: usize = 10_000;
     let (upstream, requests) = server(|_| {
         std::thread::sleep(Duration::from_secs(1));

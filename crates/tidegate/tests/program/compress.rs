@@ -1,4 +1,5 @@
-//! Streams that are compressed: nothing is held back while the server pauses, in no coding and no version of HTTP, and big bodies arrive whole.
+//! Streams that are compressed: nothing is held back while the server pauses, in no coding and no version of HTTP, and
+//! big bodies arrive whole.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

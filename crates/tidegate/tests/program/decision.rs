@@ -65,7 +65,8 @@ fn what_explain_says_is_what_happens() {
     assert!(answered * 4 > refused && refused * 8 > answered, "{answered} answered, {refused} refused");
 }
 
-/// Steps that refuse for what they alone see: `explain` lists them and says no more. Each with the word that stands in the list.
+/// Steps that refuse for what they alone see: `explain` lists them and says no more. Each with the word that stands in
+/// the list.
 const REFUSING_STEPS: &[(&str, &str)] = &[
     ("client_denied", "allow"),
     ("client_denied", "deny"),

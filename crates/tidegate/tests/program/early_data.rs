@@ -1,5 +1,6 @@
-//! Requests in TLS early data (0-RTT) by clients that hold their Finished back: what goes ahead, what waits, what upstreams are told, and what a copy
-//! of all their bytes is worth. What a stream does with such bytes is in `transport`; other sessions are in `tickets.rs`.
+//! Requests in TLS early data (0-RTT) by clients that hold their Finished back: what goes ahead, what waits, what
+//! upstreams are told, and what a copy of all their bytes is worth. What a stream does with such bytes is in
+//! `transport`; other sessions are in `tickets.rs`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,5 @@
-//! `fastcgi` from the client's side: against a real PHP-FPM, where this machine has one, and against servers that are slow, broken or hostile.
+//! `fastcgi` from the client's side: against a real PHP-FPM, where this machine has one, and against servers that are
+//! slow, broken or hostile.
 
 mod client;
 mod hostile;

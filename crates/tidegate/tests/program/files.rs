@@ -1,5 +1,5 @@
-//! Files that change while they are served: a folder that is switched to another release, a file that is cut under an answer, and one that is larger
-//! than any memory that the proxy may take for it.
+//! Files that change while they are served: a folder that is switched to another release, a file that is cut under an
+//! answer, and one that is larger than any memory that the proxy may take for it.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,6 @@
-//! Pools of server processes that misbehave, die and come back, whose clients stay with one server, that take no more than they may, and that are
-//! found while the proxy runs. Rolling a whole pool is in `rollout.rs`; one behaviour at a time, with scripted servers, in `tests/cases/pools`.
+//! Pools of server processes that misbehave, die and come back, whose clients stay with one server, that take no more
+//! than they may, and that are found while the proxy runs. Rolling a whole pool is in `rollout.rs`; one behaviour at a
+//! time, with scripted servers, in `tests/cases/pools`.
 
 mod asked;
 mod bounds;

@@ -1,5 +1,5 @@
-//! What does not change the configuration: files that cannot be read or run. And what changes it without being told to: `--watch`, and certificates,
-//! which are always watched. Changes under load are in `reload.rs`.
+//! What does not change the configuration: files that cannot be read or run. And what changes it without being told to:
+//! `--watch`, and certificates, which are always watched. Changes under load are in `reload.rs`.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;

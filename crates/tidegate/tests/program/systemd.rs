@@ -1,5 +1,5 @@
-//! What systemd hears from the service in its life, and sockets that it has opened for it. The words themselves are tested in `control`; what a
-//! client notices of reloads and upgrades is in `reload.rs` and `upgrade.rs`.
+//! What systemd hears from the service in its life, and sockets that it has opened for it. The words themselves are
+//! tested in `control`; what a client notices of reloads and upgrades is in `reload.rs` and `upgrade.rs`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

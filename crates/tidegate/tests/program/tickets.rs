@@ -1,5 +1,6 @@
-//! Sessions that outlive the process they began with: over an upgrade, over a change of the configuration, and on another host with the same
-//! keys, of files or of a storage. What one process does with tickets is in `tests/cases/tls`.
+//! Sessions that outlive the process they began with: over an upgrade, over a change of the configuration, and on
+//! another host with the same keys, of files or of a storage. What one process does with tickets is in
+//! `tests/cases/tls`.
 
 use std::fs::Permissions;
 use std::io::{Read, Write};

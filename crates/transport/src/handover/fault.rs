@@ -1,5 +1,5 @@
-//! Why an exchange between two processes failed. Whatever it says, nothing is lost: who has not heard that its sockets were taken
-//! still has them. Faults of one single socket are `Unfit`, in `socket`.
+//! Why an exchange between two processes failed. Whatever it says, nothing is lost: who has not heard that its sockets
+//! were taken still has them. Faults of one single socket are `Unfit`, in `socket`.
 
 use super::message::Malformed;
 use std::fmt;
@@ -17,7 +17,8 @@ pub enum Fault {
     Closed,
     /// The process behind the name belongs to another user, or asks as one.
     Stranger { uid: u32 },
-    /// Who asks for everything is not the process that was spawned for it; `None` is a process of another PID namespace.
+    /// Who asks for everything is not the process that was spawned for it; `None` is a process of another PID
+    /// namespace.
     NotSpawned { pid: Option<u32> },
     /// What arrived is no message.
     Malformed(Malformed),

@@ -1,5 +1,6 @@
 //! One connection between two processes: packets with descriptors attached, each wait bounded by a deadline.
-//! SOCK_SEQPACKET keeps packets apart and descriptors with the packet that announces them. What packets mean is `message`'s business.
+//! SOCK_SEQPACKET keeps packets apart and descriptors with the packet that announces them. What packets mean is
+//! `message`'s business.
 
 use super::fault::Fault;
 use super::message::{MESSAGE_BYTES_MAX, Malformed, Message, SOCKETS_PER_MESSAGE_MAX};
@@ -54,7 +55,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to an abstract name that is known to be a process of ours, and waits for its turn if others are before it.
+    /// Connects to an abstract name that is known to be a process of ours, and waits for its turn if others are before
+    /// it.
     pub fn connect(name: &str, deadline: LinkDeadline, witness: &Witness) -> Result<Link, Fault> {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let timeout = deadline.left().max(CONNECT_TIMEOUT_MIN);
@@ -63,7 +65,8 @@ impl Link {
         witness.trusted(socket)
     }
 
-    /// Connects to an abstract name that anybody may have: waits for nothing, because a stranger may have filled its own queue.
+    /// Connects to an abstract name that anybody may have: waits for nothing, because a stranger may have filled its
+    /// own queue.
     pub fn connect_at_once(name: &str, witness: &Witness) -> Result<Link, Fault> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -88,7 +91,8 @@ impl Link {
                 Ok(_) => return Ok(()),
                 Err(Errno::AGAIN) => self.wait(PollFlags::OUT, deadline)?,
                 Err(Errno::INTR) => {}
-                // As many descriptors of this user are on their way as one process may have open: they have to arrive first.
+                // As many descriptors of this user are on their way as one process may have open: they have to arrive
+                // first.
                 Err(Errno::TOOMANYREFS | Errno::NOBUFS) if !deadline.left().is_zero() => std::thread::sleep(SEND_PAUSE),
                 Err(Errno::TOOMANYREFS | Errno::NOBUFS) => return Err(Fault::TimedOut),
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(Fault::Closed),
@@ -170,10 +174,11 @@ fn connect_to(socket: &OwnedFd, name: &str, on_full_queue: Fault) -> Result<(), 
     }
 }
 
-/// Tells who is at the other end of a connection. Made once for many, because strangers can have us ask as often as they connect.
+/// Tells who is at the other end of a connection. Made once for many, because strangers can have us ask as often as
+/// they connect.
 ///
-/// Asks tokio and not rustix: to rustix a process ID is never zero, but the kernel says zero for a process of another PID namespace,
-/// which shares our network namespace in a pod.
+/// Asks tokio and not rustix: to rustix a process ID is never zero, but the kernel says zero for a process of another
+/// PID namespace, which shares our network namespace in a pod.
 #[derive(Debug)]
 pub(super) struct Witness {
     /// `None` only while this is dropped.

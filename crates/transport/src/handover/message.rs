@@ -1,5 +1,6 @@
-//! What two processes say to each other, as bytes: one message is one packet. Written by hand, because two binaries of different
-//! ages read it, and because what arrives is hostile until it was read. No socket here; `link` carries packets and descriptors.
+//! What two processes say to each other, as bytes: one message is one packet. Written by hand, because two binaries of
+//! different ages read it, and because what arrives is hostile until it was read. No socket here; `link` carries
+//! packets and descriptors.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -161,7 +162,8 @@ impl Message {
         packet
     }
 
-    /// Reads one packet. There is one way to write each message, so whatever this takes, [`Message::encode`] gives back.
+    /// Reads one packet. There is one way to write each message, so whatever this takes, [`Message::encode`] gives
+    /// back.
     pub fn decode(packet: &[u8]) -> Result<Message, Malformed> {
         if packet.len() > MESSAGE_BYTES_MAX {
             return Err(Malformed::TooMany("bytes"));

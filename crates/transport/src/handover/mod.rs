@@ -1,12 +1,21 @@
-//! Listening sockets that go from one process to another. When a process closes a listening socket, the kernel resets the connections
-//! that wait in its accept queue; while another process holds the same socket, nobody notices. So a process that leaves offers its
-//! sockets to one that shares the ports, and a new binary inherits all of them.
-//! Nothing here decides who leaves when; `control` does. Start at `rendezvous`: how processes find each other and what they ask.
+//! Listening sockets that go from one process to another. When a process closes a listening socket, the kernel resets
+//! the connections that wait in its accept queue; while another process holds the same socket, nobody notices. So a
+//! process that leaves offers its sockets to one that shares the ports, and a new binary inherits all of them. Nothing
+//! here decides who leaves when; `control` does. Start at `rendezvous`: how processes find each other and what they
+//! ask.
 //!
 //! ```text
-//! leaving process ──Offer──▶ peer            starting process ──Spare──▶ peer         successor ──Upgrade──▶ predecessor
-//!        ◀──Taken──                                  ◀──Sockets──                            ◀──Sockets, State──
-//!  closes what was taken                             ──Taken──▶ closes what was taken        ──Ready──▶ drains, or ──Failed──▶ goes on
+//! leaving process ──Offer──▶ peer
+//!        ◀──Taken──
+//!  closes what was taken
+//!
+//! starting process ──Spare──▶ peer
+//!        ◀──Sockets──
+//!        ──Taken──▶ closes what was taken
+//!
+//! successor ──Upgrade──▶ predecessor
+//!        ◀──Sockets, State──
+//!        ──Ready──▶ drains, or ──Failed──▶ goes on
 //! ```
 
 mod fault;
@@ -30,11 +39,11 @@ use std::time::Duration;
 
 /// How long an exchange with a process on the same machine may take before it counts as hanging.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Sockets that a successor inherits at once: all that a process may have (65,536), and its admin endpoint. Whoever inherits keeps about
-/// 200 bytes for each; nothing else grows with their number.
+/// Sockets that a successor inherits at once: all that a process may have (65,536), and its admin endpoint. Whoever
+/// inherits keeps about 200 bytes for each; nothing else grows with their number.
 pub const SOCKETS_MAX: usize = (64 << 10) + 1;
-/// Sockets of one offer, and of one answer about spare ones: the packet that names those that were taken names no more. Who has more of
-/// them asks again.
+/// Sockets of one offer, and of one answer about spare ones: the packet that names those that were taken names no more.
+/// Who has more of them asks again.
 pub const OFFERED_MAX: usize = 4096;
 /// What a program may carry over besides its sockets.
 pub const STATE_BYTES_MAX: usize = 8 << 20;

@@ -1,6 +1,7 @@
-//! How processes of one user on one machine find each other: each listens on an abstract unix name, and the kernel's list of unix
-//! sockets says which names there are. Names end with their process, leave no file, and are seen within one network namespace,
-//! which is where ports are shared as well. What is said after connecting is `sharing` and `succession`.
+//! How processes of one user on one machine find each other: each listens on an abstract unix name, and the kernel's
+//! list of unix sockets says which names there are. Names end with their process, leave no file, and are seen within
+//! one network namespace, which is where ports are shared as well. What is said after connecting is `sharing` and
+//! `succession`.
 
 use super::fault::Fault;
 use super::link::{Link, LinkDeadline, Witness};
@@ -20,7 +21,8 @@ use std::time::Duration;
 
 /// Connections that wait to be accepted; more processes than that do not leave at once.
 const BACKLOG: i32 = 64;
-/// Names that are tried. Anybody may take some that look like ours, so there may be more of them than anybody runs processes.
+/// Names that are tried. Anybody may take some that look like ours, so there may be more of them than anybody runs
+/// processes.
 const NAMES_MAX: usize = 4096;
 /// The kernel's list of unix sockets, at about 100 bytes a line.
 const UNIX_SOCKETS_BYTES_MAX: u64 = 16 << 20;
@@ -52,9 +54,10 @@ impl Rendezvous {
         &self.name
     }
 
-    /// Answers on a thread of its own, one peer after the other; `patience` bounds how long a peer may take to say what it wants.
-    /// `receive` is called there: it may send requests on to whoever answers them, and while it works on one, other peers wait. It gets
-    /// a fault for each peer that was turned away, as often as strangers like; it must neither keep nor queue these.
+    /// Answers on a thread of its own, one peer after the other; `patience` bounds how long a peer may take to say what
+    /// it wants. `receive` is called there: it may send requests on to whoever answers them, and while it works on one,
+    /// other peers wait. It gets a fault for each peer that was turned away, as often as strangers like; it must
+    /// neither keep nor queue these.
     pub fn serve(self, patience: Duration, receive: impl FnMut(Result<Request, Fault>) + Send + 'static) -> io::Result<Serving> {
         self.serve_those(Witness::new()?, patience, receive)
     }
@@ -139,24 +142,25 @@ impl Peer {
         &self.name
     }
 
-    /// Offers at most [`OFFERED_MAX`](super::OFFERED_MAX) listening sockets before leaving. Says which of `lent` the peer has now, in
-    /// ascending order: only these may be closed. After a fault all are still ours, and another peer may be asked. Strangers, and whoever
-    /// has a full queue, cost no wait.
+    /// Offers at most [`OFFERED_MAX`](super::OFFERED_MAX) listening sockets before leaving. Says which of `lent` the
+    /// peer has now, in ascending order: only these may be closed. After a fault all are still ours, and another peer
+    /// may be asked. Strangers, and whoever has a full queue, cost no wait.
     pub fn offer(&self, lent: &[Lent<'_>], patience: Duration) -> Result<Vec<usize>, Fault> {
         let deadline = LinkDeadline::after(patience);
         sharing::offer(&Link::connect_at_once(&self.name, &self.witness)?, lent, deadline)
     }
 
-    /// Asks for sockets on these addresses that the peer can do without, before binding own ones. Strangers, and whoever has a full
-    /// queue, cost no wait.
+    /// Asks for sockets on these addresses that the peer can do without, before binding own ones. Strangers, and
+    /// whoever has a full queue, cost no wait.
     pub fn ask_spare(&self, addresses: &[SocketAddr], patience: Duration) -> Result<Adopted, Fault> {
         let deadline = LinkDeadline::after(patience);
         sharing::ask_spare(&Link::connect_at_once(&self.name, &self.witness)?, addresses, deadline)
     }
 }
 
-/// The names of other processes of this user in this network namespace, at most 4,096, and of whoever pretends to be one: who is behind
-/// a name is seen on connecting ([`Fault::Stranger`]). Fails where the kernel's list cannot be read, and then nobody is found.
+/// The names of other processes of this user in this network namespace, at most 4,096, and of whoever pretends to be
+/// one: who is behind a name is seen on connecting ([`Fault::Stranger`]). Fails where the kernel's list cannot be read,
+/// and then nobody is found.
 pub fn peers(own_name: &str) -> io::Result<Vec<Peer>> {
     peers_for(Witness::new()?, own_name)
 }
@@ -191,7 +195,8 @@ fn read_names(list: impl BufRead, prefix: &str, own_name: &str) -> BTreeSet<Stri
     names
 }
 
-/// The abstract name in a line of `Num RefCount Protocol Flags Type St Inode Path`, if it is a SEQPACKET socket that listens.
+/// The abstract name in a line of `Num RefCount Protocol Flags Type St Inode Path`, if it is a SEQPACKET socket that
+/// listens.
 fn listening_name(line: &[u8]) -> Option<&str> {
     const ACCEPTS_CONNECTIONS: &str = "00010000";
     const SEQPACKET: &str = "0005";

@@ -1,5 +1,6 @@
-//! Sockets that change hands between processes that both stay what they are: a leaving process offers, a starting one asks for what
-//! others have too much of. Who gives sockets away closes its own only when it has heard which were taken.
+//! Sockets that change hands between processes that both stay what they are: a leaving process offers, a starting one
+//! asks for what others have too much of. Who gives sockets away closes its own only when it has heard which were
+//! taken.
 
 use super::fault::Fault;
 use super::link::{Link, LinkDeadline};
@@ -23,8 +24,8 @@ impl Offer {
         self.link.pid()
     }
 
-    /// Keeps the sockets that are wanted and closes the others. Fails when the offerer has gone meanwhile; then nothing is kept,
-    /// because it may have offered them to somebody else.
+    /// Keeps the sockets that are wanted and closes the others. Fails when the offerer has gone meanwhile; then nothing
+    /// is kept, because it may have offered them to somebody else.
     pub fn take(self, wanted: impl FnMut(&Announced) -> bool) -> Result<Adopted, Fault> {
         self.arrived.take(&self.link, wanted, LinkDeadline::after(PATIENCE))
     }
@@ -48,7 +49,8 @@ impl SpareWanted {
         &self.addresses
     }
 
-    /// Gives at most [`OFFERED_MAX`] sockets away. Says which of `lent` the asker has now, in ascending order: these are to be closed here.
+    /// Gives at most [`OFFERED_MAX`] sockets away. Says which of `lent` the asker has now, in ascending order: these
+    /// are to be closed here.
     pub fn give(self, lent: &[Lent<'_>], patience: Duration) -> Result<Vec<usize>, Fault> {
         lend(&self.link, Exchange::Spare, lent, LinkDeadline::after(patience))
     }

@@ -1,5 +1,5 @@
-//! A listening socket on its way: lent by who has it, described, and looked at when it arrives, because a descriptor can be anything.
-//! Which sockets are wanted is decided by whoever receives them.
+//! A listening socket on its way: lent by who has it, described, and looked at when it arrives, because a descriptor
+//! can be anything. Which sockets are wanted is decided by whoever receives them.
 
 use super::message::{Announced, Place, Purpose, is_unix_path};
 use rustix::net::sockopt::{ipv6_v6only, socket_acceptconn, socket_type};
@@ -38,7 +38,8 @@ impl<'a> Lent<'a> {
     }
 }
 
-/// A socket that arrived and is what it was announced as. Non-blocking, for all processes that have it, and closed on exec.
+/// A socket that arrived and is what it was announced as. Non-blocking, for all processes that have it, and closed on
+/// exec.
 #[derive(Debug)]
 pub struct Handed {
     pub announced: Announced,

@@ -1,5 +1,6 @@
-//! A new binary takes over from the old one that spawned it: all sockets, and whatever the program carries over. Both have all
-//! sockets until the successor says that it is ready; if it never does, the predecessor goes on as if nothing had happened.
+//! A new binary takes over from the old one that spawned it: all sockets, and whatever the program carries over. Both
+//! have all sockets until the successor says that it is ready; if it never does, the predecessor goes on as if nothing
+//! had happened.
 
 use super::fault::Fault;
 use super::link::{Link, LinkDeadline, Witness};
@@ -63,8 +64,8 @@ impl Upgrade {
         self.link.pid()
     }
 
-    /// Gives everything to the process `spawned`, and to no other. That process must not have been waited for yet, so that its ID
-    /// is still its own.
+    /// Gives everything to the process `spawned`, and to no other. That process must not have been waited for yet, so
+    /// that its ID is still its own.
     pub fn hand_over(self, spawned: u32, lent: &[Lent<'_>], state: &[u8], patience: Duration) -> Result<Verdict, Fault> {
         let pid = self.pid();
         if pid != Some(spawned) {
@@ -89,7 +90,8 @@ pub(super) fn upgrade_wanted(link: Link) -> Upgrade {
     Upgrade { link }
 }
 
-/// The predecessor has given everything and waits for the successor's word. Its descriptor becomes readable when that is there.
+/// The predecessor has given everything and waits for the successor's word. Its descriptor becomes readable when that
+/// is there.
 #[derive(Debug)]
 pub struct Verdict {
     link: Link,
@@ -107,8 +109,8 @@ pub enum Outcome {
 }
 
 impl Verdict {
-    /// Waits for the successor's word; with no patience at all, says whether it is there. [`Fault::TimedOut`] may be asked again;
-    /// after another fault the successor talks nonsense, and whoever spawned it should end it and go on.
+    /// Waits for the successor's word; with no patience at all, says whether it is there. [`Fault::TimedOut`] may be
+    /// asked again; after another fault the successor talks nonsense, and whoever spawned it should end it and go on.
     pub fn outcome(&self, patience: Duration) -> Result<Outcome, Fault> {
         match self.link.receive_bare(LinkDeadline::after(patience)) {
             Ok(Message::Ready) => Ok(Outcome::Ready),

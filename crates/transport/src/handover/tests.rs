@@ -1,5 +1,5 @@
-//! Handovers between two parties of this process, over real sockets: what waits in an accept queue is accepted by whoever has the
-//! socket afterwards, and whatever a peer does, nobody hangs, panics or keeps what it did not want.
+//! Handovers between two parties of this process, over real sockets: what waits in an accept queue is accepted by
+//! whoever has the socket afterwards, and whatever a peer does, nobody hangs, panics or keeps what it did not want.
 
 use super::link::{Link, LinkDeadline, Witness};
 use super::message::{Malformed, Message, Place, Purpose, STATE_PIECE_BYTES_MAX};
@@ -81,7 +81,8 @@ fn serving(patience: Duration) -> (Serving, Peer, Receiver<Heard>) {
     (serving, peer, requests)
 }
 
-/// As another process finds it. The kernel may skip a line of its list while other sockets come and go, so it is asked again.
+/// As another process finds it. The kernel may skip a line of its list while other sockets come and go, so it is asked
+/// again.
 fn found(name: &str) -> Peer {
     (0..100)
         .find_map(|_| peers("").expect("the list").into_iter().find(|peer| peer.name() == name))

@@ -35,7 +35,8 @@ impl<S: Sock> H1Call<S> {
     #[inline]
     pub(super) async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
         let Start { head, first, is_chunked, is_whole, .. } = start;
-        // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to act all the same.
+        // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to
+        // act all the same.
         let reach = if first.is_some() || !is_whole { Reach::Sent } else { Reach::NothingSent };
         let message = encode_request(head, first, is_chunked, is_whole);
         let message = message.map_err(|_| SendFault::Unsendable(BodyError::TrailersTooLarge))?;

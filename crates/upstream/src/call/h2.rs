@@ -1,4 +1,5 @@
-//! A call over HTTP/2: one stream of a connection that other requests use as well. No type of the h2 library leaves this file but inside a body.
+//! A call over HTTP/2: one stream of a connection that other requests use as well. No type of the h2 library leaves
+//! this file but inside a body.
 
 use super::{Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
 use crate::connect::h2::Lease;

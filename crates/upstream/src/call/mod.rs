@@ -1,5 +1,6 @@
-//! One request on one connection to a server, whatever is spoken there: send its head, its body and its end, read the head of the answer and its
-//! body, give the connection back. What is sent, and what becomes of the answer, is the caller's; how a server is chosen is in `choose`.
+//! One request on one connection to a server, whatever is spoken there: send its head, its body and its end, read the
+//! head of the answer and its body, give the connection back. What is sent, and what becomes of the answer, is the
+//! caller's; how a server is chosen is in `choose`.
 
 mod h1;
 mod h2;
@@ -29,7 +30,8 @@ const INTERIM_MAX: u8 = 16;
 /// One request on one connection.
 pub enum Call<S: Sock> {
     H1(H1Call<S>),
-    /// The connection has requests of others as well. Boxed: HTTP/1 futures are copied often, and must not carry its size.
+    /// The connection has requests of others as well. Boxed: HTTP/1 futures are copied often, and must not carry its
+    /// size.
     H2(Box<H2Call>),
 }
 
@@ -151,8 +153,8 @@ impl<S: Sock> Call<S> {
         }
     }
 
-    /// How long the server may be silent from now on: until a moment at which its answer must have begun, or, as long as the request is on its way,
-    /// for a time.
+    /// How long the server may be silent from now on: until a moment at which its answer must have begun, or, as long
+    /// as the request is on its way, for a time.
     pub fn set_read_limit(&self, limit: ReadLimit) {
         match self {
             Call::H1(call) => call.connection.stream.sock.set_read_limit(limit),

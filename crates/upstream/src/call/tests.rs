@@ -1,4 +1,5 @@
-//! One call over every protocol, against scripted servers and real sockets: what is sent and read is the same for who calls.
+//! One call over every protocol, against scripted servers and real sockets: what is sent and read is the same for who
+//! calls.
 
 use super::{AnswerBody, Call, HeadKind, Start};
 use crate::connect::tests::{World, run, server};
@@ -59,7 +60,8 @@ fn serve_h2(mut stream: TcpStream) {
     }
 }
 
-/// Sends a request in two pieces and reads its answer: the statuses that came, the body, and what the connection was before.
+/// Sends a request in two pieces and reads its answer: the statuses that came, the body, and what the connection was
+/// before.
 async fn ask(world: &World) -> (Vec<u16>, Vec<u8>, Was) {
     let connection = match world.take(None) {
         Some(connection) => connection,

@@ -1,6 +1,6 @@
-//! Which of a server's addresses to try, in what order and when (RFC 8305, happy eyeballs): both families in turn, beginning with the address
-//! that worked last, the next one when the last takes long or fails; the first connection wins. The addresses are found in `control`, and what
-//! happens on the connection is in `upstream`.
+//! Which of a server's addresses to try, in what order and when (RFC 8305, happy eyeballs): both families in turn,
+//! beginning with the address that worked last, the next one when the last takes long or fails; the first connection
+//! wins. The addresses are found in `control`, and what happens on the connection is in `upstream`.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -11,13 +11,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_transport::rt;
 
-/// Addresses tried for one connection. The next connection goes on with others, so a long list is worked through all the same.
+/// Addresses tried for one connection. The next connection goes on with others, so a long list is worked through all
+/// the same.
 const ADDRESSES_MAX: usize = 8;
 /// The connection attempt delay of RFC 8305 section 5, with the value that it recommends.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 
-/// Connects to one of the addresses. `turn` is the position to begin with, and is left at the one that worked. `limit` is how long the caller
-/// waits; `failed` is told of every address that fails.
+/// Connects to one of the addresses. `turn` is the position to begin with, and is left at the one that worked. `limit`
+/// is how long the caller waits; `failed` is told of every address that fails.
 ///
 /// Fails with the last address's error, or with `None` where there is no address.
 pub async fn connect<T, F: Future<Output = io::Result<T>>>(
@@ -88,7 +89,8 @@ impl Schedule {
         self.started < self.order.len()
     }
 
-    /// Where the next connection begins when this one came to nothing: with what was not tried. `None`: nothing speaks against the first.
+    /// Where the next connection begins when this one came to nothing: with what was not tried. `None`: nothing speaks
+    /// against the first.
     fn turn_after_loss(&self) -> Option<usize> {
         if !self.is_troubled {
             return None;

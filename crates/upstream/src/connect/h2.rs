@@ -1,5 +1,5 @@
-//! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, asked for a sign of life when they are silent, and
-//! left alone when they end.
+//! HTTP/2 connections to one server: shared by a worker's requests, opened one at a time, asked for a sign of life when
+//! they are silent, and left alone when they end.
 
 use crate::connect::lifespan::Lifespan;
 use crate::connect::vitals::{Verdict, Vitals};
@@ -21,13 +21,14 @@ use tidegate_transport::{ReadLimit, Sock, Stream};
 
 /// Requests on one connection, below what the server allows: more connections spread over a server's threads.
 const STREAMS_MAX: usize = 100;
-/// What may be held unread of one answer. The connection's window has room for all of them: were it smaller, clients that do not read
-/// their answers would use it up and starve everybody else's.
+/// What may be held unread of one answer. The connection's window has room for all of them: were it smaller, clients
+/// that do not read their answers would use it up and starve everybody else's.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
 
-/// What small DATA frames that nobody has read yet may cost in h2's own account (256 bytes less their size each): some 65,000 of them.
-/// Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost memory many times its size.
+/// What small DATA frames that nobody has read yet may cost in h2's own account (256 bytes less their size each): some
+/// 65,000 of them. Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost
+/// memory many times its size.
 pub const DATA_FRAME_BUDGET: usize = 16 << 20;
 
 /// All HTTP/2 connections of one server.
@@ -140,7 +141,8 @@ impl Attempt {
 }
 
 impl H2Connections {
-    /// A place on an open connection that has one; `client` is whose it must be, where connections are not shared by clients.
+    /// A place on an open connection that has one; `client` is whose it must be, where connections are not shared by
+    /// clients.
     pub fn lease(&self, client: Option<&Client>) -> Option<Lease> {
         let mut open = self.open.borrow_mut();
         open.retain(|shared| !shared.state.ended.get());
@@ -172,7 +174,8 @@ impl H2Connections {
         Opening { connections: self, attempt }
     }
 
-    /// Starts HTTP/2 on a stream and keeps the connection. [`lease_newest`](Self::lease_newest) has a place on it until something else is awaited.
+    /// Starts HTTP/2 on a stream and keeps the connection. [`lease_newest`](Self::lease_newest) has a place on it until
+    /// something else is awaited.
     pub async fn add<S: Sock>(
         &self,
         fresh: Fresh<S>,
@@ -236,7 +239,8 @@ impl H2Connections {
         idle.is_some_and(|shared| shared.sender.take().is_some())
     }
 
-    /// Forgets ended connections, lets idle and old ones end, and asks silent ones whether they are alive. How many of them are not.
+    /// Forgets ended connections, lets idle and old ones end, and asks silent ones whether they are alive. How many of
+    /// them are not.
     pub fn sweep(&self, now: Instant, keep_alive: &KeepAlive, worker: &WorkerMetrics) -> usize {
         let mut given_up = 0;
         self.open.borrow_mut().retain_mut(|shared| {
@@ -292,7 +296,8 @@ impl Shared {
             Verdict::Fine => true,
             Verdict::Ask => {
                 if let Some(pings) = &mut self.pings {
-                    // The answer to the one before is taken, so that there can be another; one that is still on its way asks as well.
+                    // The answer to the one before is taken, so that there can be another; one that is still on its way
+                    // asks as well.
                     let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
                     let _ = pings.send_ping(Ping::opaque());
                 }

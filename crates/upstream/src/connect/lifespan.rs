@@ -1,5 +1,5 @@
-//! How long one connection to a server may be used: decided by chance within the pool's settings when it opens, so that connections that were
-//! opened together do not end together. Pure; `pool` and `connect::h2` ask it.
+//! How long one connection to a server may be used: decided by chance within the pool's settings when it opens, so that
+//! connections that were opened together do not end together. Pure; `pool` and `connect::h2` ask it.
 
 use std::time::{Duration, Instant};
 use tidegate_model::KeepAlive;

@@ -25,7 +25,8 @@ use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::proxy_protocol;
 
-/// How often a request in line for a connection looks for a free stream of its worker's. Only pools with `max-connections` ever wait.
+/// How often a request in line for a connection looks for a free stream of its worker's. Only pools with
+/// `max-connections` ever wait.
 const LINE_POLL: Duration = Duration::from_millis(25);
 
 /// What the request needs of its connection.
@@ -79,7 +80,8 @@ impl Owner {
     }
 }
 
-/// Whether a connection may have that client's requests. Pools have an owner for each connection and a client for each request, or neither.
+/// Whether a connection may have that client's requests. Pools have an owner for each connection and a client for each
+/// request, or neither.
 pub fn serves(owner: Option<&Owner>, client: Option<&Client>) -> bool {
     match (owner, client) {
         (None, None) => true,
@@ -177,8 +179,8 @@ fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
     }
 }
 
-/// Opens a connection that may turn out to be HTTP/2. Requests that arrive meanwhile wait for it instead of opening one each, and share its
-/// failure: a server that hangs must not hang for everybody in turn.
+/// Opens a connection that may turn out to be HTTP/2. Requests that arrive meanwhile wait for it instead of opening one
+/// each, and share its failure: a server that hangs must not hang for everybody in turn.
 async fn open_shared<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -188,7 +190,8 @@ async fn open_shared<S: Sock>(
     opener: &Opener,
 ) -> Result<Connection<S>, UpstreamFault> {
     let until = rt::now() + need.connect;
-    // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first has found out.
+    // A server of which nothing is known yet may speak HTTP/1.1 only; then everybody opens their own after the first
+    // has found out.
     while server.h2.is_expected(want == Wanted::H2)
         && let Some(attempt) = server.h2.opening(need.client.as_ref())
     {
@@ -248,8 +251,9 @@ enum Slot<S: Sock> {
     Connection(Connection<S>),
 }
 
-/// A place under `max-connections`. While there is none, requests wait in the order of their arrival, over all workers: for connections that
-/// become idle here, and for the places of those that become idle in other workers, which are closed for us.
+/// A place under `max-connections`. While there is none, requests wait in the order of their arrival, over all workers:
+/// for connections that become idle here, and for the places of those that become idle in other workers, which are
+/// closed for us.
 async fn wait_for_slot<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -297,7 +301,8 @@ async fn wait_for_slot<S: Sock>(
     }
 }
 
-/// A place under `max-connections`. Where connections are not shared by clients, or an idle one is of no use, one that is idle makes room.
+/// A place under `max-connections`. Where connections are not shared by clients, or an idle one is of no use, one that
+/// is idle makes room.
 fn free_slot<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Server<S>,
@@ -396,7 +401,8 @@ async fn connect<S: Sock>(
 /// Refusals and handshake faults a process logs per second, whatever the load.
 static CAUSES: EventGate = EventGate::new(5);
 
-/// Why a server cannot be reached, in the words of the system or of TLS: the reason code alone does not say what to mend.
+/// Why a server cannot be reached, in the words of the system or of TLS: the reason code alone does not say what to
+/// mend.
 fn log_cause<S: Sock>(pool: &WorkerPool<S>, compiled: &CompiledServer, error: UpstreamError, cause: &io::Error) {
     if let Some(suppressed) = CAUSES.allow(rt::now()) {
         let (pool, server) = (&pool.compiled.name, &compiled.authority);

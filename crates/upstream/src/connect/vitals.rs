@@ -1,9 +1,10 @@
-//! Whether the peer of an HTTP/2 connection is still there while requests wait on it: silence is answered with a PING, silence after that with
-//! the end. Pure; `upstream::h2` looks at each connection with every sweep.
+//! Whether the peer of an HTTP/2 connection is still there while requests wait on it: silence is answered with a PING,
+//! silence after that with the end. Pure; `upstream::h2` looks at each connection with every sweep.
 
 use std::time::{Duration, Instant};
 
-/// What one look adds to the silence at most. A worker that was held up for a minute has not read for a minute, which is not the peer's silence.
+/// What one look adds to the silence at most. A worker that was held up for a minute has not read for a minute, which
+/// is not the peer's silence.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +28,8 @@ impl Vitals {
         Vitals { looked_at: now, silent_for: Duration::ZERO, is_asked: false }
     }
 
-    /// `has_received` since the last look; `is_busy`: requests are on the connection; `ping`: how long it may be silent before it is asked, and
-    /// again before it is given up.
+    /// `has_received` since the last look; `is_busy`: requests are on the connection; `ping`: how long it may be silent
+    /// before it is asked, and again before it is given up.
     pub fn look(&mut self, now: Instant, has_received: bool, is_busy: bool, ping: Duration) -> Verdict {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;

@@ -1,5 +1,6 @@
-//! Connections that are opened before they are needed (`keep-alive warm`): so many idle ones to each server and worker, or one with HTTP/2. Looked
-//! after by every sweep. How a connection is opened is in the parent; nothing here waits for a place or says anything about a server's health.
+//! Connections that are opened before they are needed (`keep-alive warm`): so many idle ones to each server and worker,
+//! or one with HTTP/2. Looked after by every sweep. How a connection is opened is in the parent; nothing here waits for
+//! a place or says anything about a server's health.
 
 use super::{Fresh, Lifespan, Need, Wanted, establish_in_time, wanted};
 use crate::pool::{H1Connection, IDLE_MAX, Server, WorkerPool};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 
-/// Connections that a worker opens to one server at a time in advance: a server that comes back is not met by all at once.
+/// Connections that a worker opens to one server at a time in advance: a server that comes back is not met by all at
+/// once.
 const OPENING_MAX: u32 = 4;
 /// After a failure nothing is opened in advance for so long, doubled with each that follows.
 const PAUSE_LEAST: Duration = Duration::from_secs(1);
@@ -93,7 +95,8 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usi
     }
 }
 
-/// Connections wanted, and those that are there. One with HTTP/2 serves all; as long as it is not known what ALPN settles, one finds out.
+/// Connections wanted, and those that are there. One with HTTP/2 serves all; as long as it is not known what ALPN
+/// settles, one finds out.
 fn count<S: Sock>(server: &Server<S>, want: Wanted, warm: u32) -> (u32, u32) {
     let idle = server.idle_count() as u32;
     let warm = warm.min(IDLE_MAX as u32);
@@ -133,7 +136,8 @@ async fn open<S: Sock>(
 ) {
     let server = &opening.0;
     let compiled = &pool.compiled.servers[position];
-    // Requests that come meanwhile wait for it, as they would for one of their own; a request that was faster has one on its way.
+    // Requests that come meanwhile wait for it, as they would for one of their own; a request that was faster has one
+    // on its way.
     let is_shared = want != Wanted::H1 && server.h2.is_expected(want == Wanted::H2);
     if is_shared && server.h2.opening(None).is_some() {
         return;

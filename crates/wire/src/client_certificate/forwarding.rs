@@ -1,5 +1,6 @@
-//! The fields in which an upstream is told of a client's certificate: those of RFC 9440, and the one that Envoy made common.
-//! They are written when the first request is forwarded and kept for the connection's others. Who may say them is decided in `proxy`.
+//! The fields in which an upstream is told of a client's certificate: those of RFC 9440, and the one that Envoy made
+//! common. They are written when the first request is forwarded and kept for the connection's others. Who may say them
+//! is decided in `proxy`.
 
 use super::{ClientCertificate, SubjectNameKind};
 
@@ -16,7 +17,8 @@ impl ClientCertificate {
         })
     }
 
-    /// The value of `Client-Cert-Chain`: what the client sent along (RFC 9440 section 2.3). `None`: nothing, or too much.
+    /// The value of `Client-Cert-Chain`: what the client sent along (RFC 9440 section 2.3). `None`: nothing, or too
+    /// much.
     pub fn client_cert_chain(&self) -> Option<&[u8]> {
         let value = self.client_cert_chain.get_or_init(|| {
             let rest = &self.chain[1..];
@@ -35,7 +37,8 @@ impl ClientCertificate {
         (!value.is_empty()).then_some(value)
     }
 
-    /// One element of `X-Forwarded-Client-Cert`. Everything in quotes is free of quotes, and of backslashes before quotes, by how names are written.
+    /// One element of `X-Forwarded-Client-Cert`. Everything in quotes is free of quotes, and of backslashes before
+    /// quotes, by how names are written.
     pub fn xfcc(&self) -> &[u8] {
         self.xfcc.get_or_init(|| {
             let mut value = format!("Hash={}", self.fingerprint());

@@ -1,5 +1,6 @@
-//! The certificate that a client has shown in its handshake, as the rest of the program speaks of it: names, dates, fingerprint, and the fields
-//! that upstreams are told of it in. Whether it is trusted was decided by TLS before; how names are written is in `name`.
+//! The certificate that a client has shown in its handshake, as the rest of the program speaks of it: names, dates,
+//! fingerprint, and the fields that upstreams are told of it in. Whether it is trusted was decided by TLS before; how
+//! names are written is in `name`.
 
 mod forwarding;
 mod name;
@@ -13,7 +14,8 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-/// A certificate chain and what is read from it. Reading happens when somebody asks, and once: most connections are never asked.
+/// A certificate chain and what is read from it. Reading happens when somebody asks, and once: most connections are
+/// never asked.
 #[derive(Debug)]
 pub struct ClientCertificate {
     /// As the client sent them, its own first; never empty.
@@ -44,7 +46,8 @@ pub struct Facts {
     pub not_after: String,
 }
 
-/// A subject alternative name. Without commas, quotes, backslashes, spaces and control characters: such bytes are percent-encoded.
+/// A subject alternative name. Without commas, quotes, backslashes, spaces and control characters: such bytes are
+/// percent-encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectName {
     pub kind: SubjectNameKind,

@@ -1,5 +1,6 @@
-//! Names in certificates as text. A CA signs what its clients asked for, so each character that could end a name, a list or a quoted string is
-//! written so that it cannot: patterns that the administrator wrote, and upstreams that split at commas, see what the CA has signed.
+//! Names in certificates as text. A CA signs what its clients asked for, so each character that could end a name, a
+//! list or a quoted string is written so that it cannot: patterns that the administrator wrote, and upstreams that
+//! split at commas, see what the CA has signed.
 
 use super::{SubjectName, SubjectNameKind, hex};
 use std::net::IpAddr;
@@ -31,8 +32,9 @@ const SHORT_NAMES: &[(&str, &str)] = &[
     ("1.2.840.113549.1.9.1", "emailAddress"),
 ];
 
-/// RFC 4514, in ASCII: the parts from the last to the first, as OpenSSL's RFC 2253 form and nginx have it. What has to be escaped becomes `\2C` and
-/// never `\,`, so that a comma is always the end of a part, and a backslash never stands before a quote.
+/// RFC 4514, in ASCII: the parts from the last to the first, as OpenSSL's RFC 2253 form and nginx have it. What has to
+/// be escaped becomes `\2C` and never `\,`, so that a comma is always the end of a part, and a backslash never stands
+/// before a quote.
 pub(super) fn distinguished_name(name: &X509Name<'_>) -> String {
     let mut text = String::new();
     let parts: Vec<_> = name.iter_rdn().collect();
@@ -103,8 +105,8 @@ fn push_escaped(value: &str, text: &mut String) {
     }
 }
 
-/// The names of the kinds that are met in clients' certificates, in order. A name that has not the form of its kind is left out: a CA that may
-/// only sign mail addresses must not bring about a SPIFFE id by signing one as a mail address.
+/// The names of the kinds that are met in clients' certificates, in order. A name that has not the form of its kind is
+/// left out: a CA that may only sign mail addresses must not bring about a SPIFFE id by signing one as a mail address.
 pub(super) fn subject_names(certificate: &X509Certificate<'_>) -> Vec<SubjectName> {
     let Ok(Some(extension)) = certificate.subject_alternative_name() else { return Vec::new() };
     extension.value.general_names.iter().filter_map(subject_name).collect()

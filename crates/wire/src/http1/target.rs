@@ -1,5 +1,5 @@
-//! The four forms of a request target (RFC 9112 section 3.2), and the one form they are kept in: authority, path and query.
-//! The path's normal form is `path`'s business; agreement with `Host` is settled by the parent module.
+//! The four forms of a request target (RFC 9112 section 3.2), and the one form they are kept in: authority, path and
+//! query. The path's normal form is `path`'s business; agreement with `Host` is settled by the parent module.
 
 use super::Stop;
 use crate::authority::parse_authority;

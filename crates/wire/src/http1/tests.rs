@@ -10,8 +10,8 @@ use crate::limits::HeadLimits;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 1000, request_line_bytes_max: 200, fields_max: 10 };
 
-/// Parses the input whole, and every beginning of it. Beginnings of a good head are partial; those of a bad one are partial up
-/// to some place and refused, for whatever reason shows first, from there on.
+/// Parses the input whole, and every beginning of it. Beginnings of a good head are partial; those of a bad one are
+/// partial up to some place and refused, for whatever reason shows first, from there on.
 fn request(input: &[u8]) -> Result<Option<RequestHead>, HeadError> {
     let mut head = RequestHead::default();
     let whole = parse_request(input, &LIMITS, &mut head);

@@ -1,4 +1,5 @@
-//! Hellos of real clients, with fingerprints that another program made of the same bytes, and lists that are published with theirs.
+//! Hellos of real clients, with fingerprints that another program made of the same bytes, and lists that are published
+//! with theirs.
 
 use super::{Offer, ends, ja4, list, push_hash, sorted};
 

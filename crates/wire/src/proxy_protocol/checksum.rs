@@ -1,5 +1,5 @@
-//! CRC-32C (Castagnoli, RFC 3720 appendix B.4), which a header of the PROXY protocol may carry. For headers of a few hundred bytes at the start of a
-//! connection: a table of one kilobyte, no instruction of a certain processor.
+//! CRC-32C (Castagnoli, RFC 3720 appendix B.4), which a header of the PROXY protocol may carry. For headers of a few
+//! hundred bytes at the start of a connection: a table of one kilobyte, no instruction of a certain processor.
 
 /// The polynomial, its bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;

@@ -1,12 +1,14 @@
-//! Reading the header of the PROXY protocol (versions 1 and 2), strictly and in pieces as they come. What is read is only what the sender says:
-//! whether it may say so is decided by who it is, in `proxy`. Writing is in the parent module.
+//! Reading the header of the PROXY protocol (versions 1 and 2), strictly and in pieces as they come. What is read is
+//! only what the sender says: whether it may say so is decided by who it is, in `proxy`. Writing is in the parent
+//! module.
 
 use super::SIGNATURE;
 use super::checksum::crc32c;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest header that is read. Section 2.2 asks senders to stay within one TCP segment; chains of client certificates do not belong here.
+/// The longest header that is read. Section 2.2 asks senders to stay within one TCP segment; chains of client
+/// certificates do not belong here.
 pub const RECEIVED_BYTES_MAX: usize = 4096;
 /// The longest line of version 1, its end included (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
@@ -30,7 +32,8 @@ pub enum Reading {
 pub enum Said {
     /// The connection is made for a client with these two ends.
     Addresses { source: SocketAddr, destination: SocketAddr },
-    /// The connection is the sender's own (`LOCAL`, as health checks are), or of a kind without IP addresses: its real ends are the ones to go by.
+    /// The connection is the sender's own (`LOCAL`, as health checks are), or of a kind without IP addresses: its real
+    /// ends are the ones to go by.
     Nothing,
 }
 
@@ -117,7 +120,8 @@ fn port(text: &str) -> Option<u16> {
     if is_plain { text.parse().ok() } else { None }
 }
 
-/// An IPv4 address that is written as an IPv6 one is an IPv4 address, as everywhere: it must not be a second name for a client.
+/// An IPv4 address that is written as an IPv6 one is an IPv4 address, as everywhere: it must not be a second name for a
+/// client.
 fn addresses((source, source_port): (IpAddr, u16), (destination, destination_port): (IpAddr, u16)) -> Said {
     Said::Addresses {
         source: SocketAddr::new(source.to_canonical(), source_port),
@@ -145,7 +149,8 @@ fn read_binary(input: &[u8]) -> Result<Reading, HeaderFault> {
 
 /// Version 2, on the sender's own behalf.
 const COMMAND_LOCAL: u8 = 0x20;
-/// Family and transport of a TCP connection over IPv4 and over IPv6, and of a unix socket; and where nothing is said of either.
+/// Family and transport of a TCP connection over IPv4 and over IPv6, and of a unix socket; and where nothing is said of
+/// either.
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;

@@ -1,5 +1,5 @@
-//! Rows for `Cache-Control`: what counts, what is malformed, and that malformed never permits. The parser's rules are those of
-//! RFC 9111 sections 4.2.1 and 5.2.
+//! Rows for `Cache-Control`: what counts, what is malformed, and that malformed never permits. The parser's rules are
+//! those of RFC 9111 sections 4.2.1 and 5.2.
 
 use super::{DELTA_SECONDS_MAX, Delta, MaxStale, RequestDirectives, ResponseDirectives, Scope};
 use crate::message::Field;

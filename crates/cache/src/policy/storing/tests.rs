@@ -1,5 +1,5 @@
-//! Rows for what is stored and how long it is fresh: the behaviours of RFC 9111 sections 3, 4.2 and 5 that caches are commonly
-//! compared by.
+//! Rows for what is stored and how long it is fresh: the behaviours of RFC 9111 sections 3, 4.2 and 5 that caches are
+//! commonly compared by.
 
 use super::{Exchange, Storable, Validation, WhyNot, storable, withheld};
 use crate::message::{Field, Now, RequestHead, ResponseHead};

@@ -1,4 +1,5 @@
-//! `max-connections`, `max-requests`, `adaptive-concurrency`: how much a server is asked to do at a time, and who waits.
+//! `max-connections`, `max-requests`, `adaptive-concurrency`: how much a server is asked to do at a time, and who
+//! waits.
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;

@@ -1,4 +1,5 @@
-//! `discover dns="api.internal:8080"`: where servers come from that nobody wrote. Nothing is asked here; a name is only read.
+//! `discover dns="api.internal:8080"`: where servers come from that nobody wrote. Nothing is asked here; a name is only
+//! read.
 
 use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, Location};

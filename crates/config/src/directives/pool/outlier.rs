@@ -1,4 +1,5 @@
-//! `outlier` and `slow-start`: a server that fails requests gets none for a while, and one that comes into use gets them little by little.
+//! `outlier` and `slow-start`: a server that fails requests gets none for a while, and one that comes into use gets
+//! them little by little.
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;

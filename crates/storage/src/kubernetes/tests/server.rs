@@ -1,5 +1,6 @@
-//! An API server as far as a store needs one: secrets and leases of one namespace, with versions, conflicts, preconditions, pages, metadata alone,
-//! and refusals in the words of the real one. It checks what it is asked as strictly as that does.
+//! An API server as far as a store needs one: secrets and leases of one namespace, with versions, conflicts,
+//! preconditions, pages, metadata alone, and refusals in the words of the real one. It checks what it is asked as
+//! strictly as that does.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};

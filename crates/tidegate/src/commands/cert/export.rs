@@ -1,5 +1,5 @@
-//! `tidegate cert export`: a certificate of the storage becomes files for a program that wants files. A copy: when the certificate is renewed, it is
-//! exported again.
+//! `tidegate cert export`: a certificate of the storage becomes files for a program that wants files. A copy: when the
+//! certificate is renewed, it is exported again.
 
 use super::kept::{self, Place};
 use crate::cli::cert::Export;

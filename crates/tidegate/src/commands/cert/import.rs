@@ -1,5 +1,5 @@
-//! `tidegate cert import`: the store of another program is read, and what is worth it is written into ours. Reading and choosing is the crate
-//! `cert-import`; here are where stores usually lie, the writing, and the report.
+//! `tidegate cert import`: the store of another program is read, and what is worth it is written into ours. Reading and
+//! choosing is the crate `cert-import`; here are where stores usually lie, the writing, and the report.
 
 use super::kept::{self, Place, ReadFault};
 use super::notes::Notes;

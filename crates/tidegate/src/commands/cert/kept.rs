@@ -1,5 +1,5 @@
-//! The storage as commands reach it: which one it is, what lies there under a name, and whose its files have to be. What values mean is told at the
-//! top of acme's `stored.rs`.
+//! The storage as commands reach it: which one it is, what lies there under a name, and whose its files have to be.
+//! What values mean is told at the top of acme's `stored.rs`.
 
 use crate::cli::DEFAULT_CONFIG;
 use crate::cli::cert::Kept;
@@ -71,7 +71,8 @@ impl Place {
         Store::open(&self.settings, &self.state_dir).await.map_err(|fault| fault.to_string())
     }
 
-    /// What root writes in the folder of a service has to be the service's, which could not read it otherwise. `Err` names the file.
+    /// What root writes in the folder of a service has to be the service's, which could not read it otherwise. `Err`
+    /// names the file.
     pub fn give_to_owner(&self) -> Result<(), String> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -137,8 +138,8 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())
 }
 
-/// Only what root has made, and nothing that has another name elsewhere: the folder belongs to somebody whom root does not obey. What is looked at is
-/// what is changed, by its descriptor, and no link is followed.
+/// Only what root has made, and nothing that has another name elsewhere: the folder belongs to somebody whom root does
+/// not obey. What is looked at is what is changed, by its descriptor, and no link is followed.
 fn give(folder: &Path, owner: (u32, u32), left: &mut usize) -> Result<(), String> {
     let opened = open(folder, READ | OFlags::DIRECTORY, Mode::empty());
     let folder_fd = opened.map_err(|error| format!("{} cannot be given to its owner: {error}", folder.display()))?;

@@ -1,4 +1,5 @@
-//! `tidegate cert`: certificates from the command line. One file or folder per command; those that ask a running process are in `running`.
+//! `tidegate cert`: certificates from the command line. One file or folder per command; those that ask a running
+//! process are in `running`.
 
 pub mod check;
 pub mod export;

@@ -1,5 +1,6 @@
-//! What `cert import` says of names that it took over and that will come to nothing: no site has them, or no CA renews them. It hinders nothing, because
-//! sites are often written after the certificates were copied. What sites do with names is told by `control`.
+//! What `cert import` says of names that it took over and that will come to nothing: no site has them, or no CA renews
+//! them. It hinders nothing, because sites are often written after the certificates were copied. What sites do with
+//! names is told by `control`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

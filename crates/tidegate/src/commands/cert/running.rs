@@ -1,4 +1,5 @@
-//! `tidegate cert list`, `show`, `renew` and `revoke`: certificates of the process that runs, asked through its admin endpoint.
+//! `tidegate cert list`, `show`, `renew` and `revoke`: certificates of the process that runs, asked through its admin
+//! endpoint.
 
 use crate::cli::Running;
 use crate::commands::reach;

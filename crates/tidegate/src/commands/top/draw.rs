@@ -1,4 +1,5 @@
-//! The screen: what `model` says, in lines. Made for 80 columns and 24 lines, and for more; with fewer, what is at the end is cut.
+//! The screen: what `model` says, in lines. Made for 80 columns and 24 lines, and for more; with fewer, what is at the
+//! end is cut.
 
 use super::model::{ListenerRow, Rates, ServerRow, Sort, View};
 use crate::commands::status::state;

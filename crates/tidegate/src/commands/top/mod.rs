@@ -1,5 +1,5 @@
-//! `tidegate top`: the running process, looked at once a second. `model` makes rates of two looks, `draw` puts them on the screen; here are the
-//! threads, the keys, and the terminal's state, which is put back whatever happens.
+//! `tidegate top`: the running process, looked at once a second. `model` makes rates of two looks, `draw` puts them on
+//! the screen; here are the threads, the keys, and the terminal's state, which is put back whatever happens.
 
 mod draw;
 mod model;

@@ -1,5 +1,5 @@
-//! A Chromium without a window, with a profile of its own; both are gone when this is dropped. What a page finds out comes back by way of the server
-//! of the test (`server.rs`), so nothing of the browser is driven from outside.
+//! A Chromium without a window, with a profile of its own; both are gone when this is dropped. What a page finds out
+//! comes back by way of the server of the test (`server.rs`), so nothing of the browser is driven from outside.
 
 use std::fs;
 use std::path::{Path, PathBuf};

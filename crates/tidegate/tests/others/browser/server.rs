@@ -1,5 +1,6 @@
-//! The server behind the proxy that a page of a test speaks with: a thread for each connection, HTTP/1.1 and no more of it than the proxy sends. It
-//! serves the page, takes what the page's script has found out, and leaves the other paths to the test.
+//! The server behind the proxy that a page of a test speaks with: a thread for each connection, HTTP/1.1 and no more of
+//! it than the proxy sends. It serves the page, takes what the page's script has found out, and leaves the other paths
+//! to the test.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -32,7 +33,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// `script` is the body of an asynchronous function that returns what it found out; `answer` answers what is neither the page nor its result.
+    /// `script` is the body of an asynchronous function that returns what it found out; `answer` answers what is
+    /// neither the page nor its result.
     pub fn start(script: &str, answer: impl Fn(&mut Exchange) + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");
@@ -117,7 +119,8 @@ impl Exchange {
         self.fields.get(name).map_or("", String::as_str)
     }
 
-    /// Gives the body to `take`, piece by piece. One that ends early is a panic of this connection's thread, and no answer.
+    /// Gives the body to `take`, piece by piece. One that ends early is a panic of this connection's thread, and no
+    /// answer.
     pub fn each_piece(&mut self, mut take: impl FnMut(&[u8])) {
         if self.field("transfer-encoding") != "chunked" {
             let length = self.field("content-length").parse().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Between other proxies: HAProxy in front, which says whose connection it brings, and nginx behind, which asks for names, versions of HTTP and
-//! certificates, or shows one that must not be trusted.
+//! Between other proxies: HAProxy in front, which says whose connection it brings, and nginx behind, which asks for
+//! names, versions of HTTP and certificates, or shows one that must not be trusted.
 
 use crate::grade::programs::{find, run, wait_until_it_listens};
 use crate::grade::{HEAD, PROGRAM};
@@ -18,7 +18,8 @@ SERVERS
 }
 ";
 
-/// Starts a server on its configuration file. The ports of `names` are free until then, and it listens at the last of them when this returns.
+/// Starts a server on its configuration file. The ports of `names` are free until then, and it listens at the last of
+/// them when this returns.
 fn server(program: &Path, places: &mut Places, (file, text): (&str, &str), arguments: &[&str], names: &[&str]) -> Program {
     let path = places.folder().join(file);
     fs::write(&path, places.fill(text).expect("filled in")).expect("a file");
@@ -82,7 +83,8 @@ tcp ":{port}" {
     }
 }
 
-/// nginx as the server of a pool: it is asked for the name that was configured, speaks HTTP/2, is shown our certificate, and has to show a good one.
+/// nginx as the server of a pool: it is asked for the name that was configured, speaks HTTP/2, is shown our
+/// certificate, and has to show a good one.
 #[test]
 fn nginx_is_verified_and_verifies() {
     let (Some(nginx), Some(curl)) = (find("nginx"), find("curl")) else { return };

@@ -1,5 +1,6 @@
-//! Chromium: pages of sites whose root `tidegate cert trust` made it trust, with nothing switched off; TLS 1.2 alone; a certificate of its own. What
-//! becomes of pages once they are trusted is in `browser.rs`, and the trusting itself in `cert.rs`.
+//! Chromium: pages of sites whose root `tidegate cert trust` made it trust, with nothing switched off; TLS 1.2 alone; a
+//! certificate of its own. What becomes of pages once they are trusted is in `browser.rs`, and the trusting itself in
+//! `cert.rs`.
 
 use crate::grade::programs::{done, find};
 use crate::grade::{PROGRAM, start};
@@ -46,7 +47,8 @@ impl Home<'_> {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
 
-    /// The page as the browser has it, and what it said beside. `before` are commands of a shell, run where nobody else sees what they mount.
+    /// The page as the browser has it, and what it said beside. `before` are commands of a shell, run where nobody else
+    /// sees what they mount.
     fn load(&self, url: &str, flags: &[&str], before: Option<&str>) -> String {
         let folder = self.folder.path().display().to_string();
         let mut arguments: Vec<String> = FLAGS.iter().chain(flags).map(ToString::to_string).collect();
@@ -94,8 +96,8 @@ site "https://new.localhost:{port}" { tls "internal" { min "1.3"; }; respond 200
     check("new.localhost", OLD, "ERR_SSL_VERSION_OR_CIPHER_MISMATCH");
 }
 
-/// Which certificate is shown for which site is asked of a person, unless a policy of the machine says it; policies are in one folder for all, so this
-/// browser gets a folder of its own in its place, which root can do.
+/// Which certificate is shown for which site is asked of a person, unless a policy of the machine says it; policies are
+/// in one folder for all, so this browser gets a folder of its own in its place, which root can do.
 #[test]
 fn chromium_shows_its_certificate() {
     let _only = crate::only_browser();

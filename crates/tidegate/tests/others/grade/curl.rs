@@ -50,7 +50,8 @@ site "https://asked.localhost:{port}" {
         check("asked.localhost", arguments, &format!("<CN=ops> yes over {version}"));
     }
     check("asked.localhost", &[], "<> no over 2");
-    // For a client of TLS 1.3 the handshake is over, and over HTTP/2 this one sends before it reads. The alert reaches it all the same.
+    // For a client of TLS 1.3 the handshake is over, and over HTTP/2 this one sends before it reads. The alert reaches
+    // it all the same.
     for _ in 0..10 {
         refused("clients.localhost", &[], "alert certificate required");
     }

@@ -1,5 +1,5 @@
-//! OpenSSL's `s_client`: which versions are spoken and which refused, which certificate which client gets, how sessions are resumed, and that nothing
-//! is negotiated anew.
+//! OpenSSL's `s_client`: which versions are spoken and which refused, which certificate which client gets, how sessions
+//! are resumed, and that nothing is negotiated anew.
 
 use crate::grade::programs::{Said, find, run};
 use crate::grade::{internal_root, start};
@@ -8,7 +8,8 @@ use tempfile::TempDir;
 use tidegate_testkit::proxy::Proxy;
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
-/// What OpenSSL itself would not do without being told: the old is refused by the server, or nobody has learnt anything.
+/// What OpenSSL itself would not do without being told: the old is refused by the server, or nobody has learnt
+/// anything.
 const OLD: &str = "DEFAULT:@SECLEVEL=0";
 /// Every suite with CBC or without forward secrecy that it knows; no CCM, which testssl.sh counts as safe.
 const WEAK: &str = "ALL:!AESGCM:!CHACHA20:!AESCCM:!ARIAGCM:@SECLEVEL=0";
@@ -55,7 +56,8 @@ fn server<'a>(openssl: &'a Path, proxy: &Proxy, root: String) -> Server<'a> {
 }
 
 const PROTOCOL_VERSION: u8 = 70;
-/// Also of a client of TLS 1.1 and older: its hello has no signature algorithms, which are missed before its version is looked at.
+/// Also of a client of TLS 1.1 and older: its hello has no signature algorithms, which are missed before its version is
+/// looked at.
 const HANDSHAKE_FAILURE: u8 = 40;
 
 #[test]

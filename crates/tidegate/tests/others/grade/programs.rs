@@ -31,8 +31,8 @@ pub struct Said {
     pub text: String,
 }
 
-/// Runs a client to its end; `timeout` of coreutils ends one that hangs. With input that begins with `R`, OpenSSL's takes commands, so the input stays
-/// open until the program has ended.
+/// Runs a client to its end; `timeout` of coreutils ends one that hangs. With input that begins with `R`, OpenSSL's
+/// takes commands, so the input stays open until the program has ended.
 pub fn run<A: AsRef<OsStr>>(program: &Path, arguments: &[A], input: &str) -> Said {
     let mut child = Command::new("timeout")
         .args(["--kill-after=2", CLIENT_SECONDS])

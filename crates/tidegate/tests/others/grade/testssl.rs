@@ -1,4 +1,5 @@
-//! testssl.sh against a site as it is without a word, and against one with `min "1.2"` and certificates of both kinds: nothing above "INFO".
+//! testssl.sh against a site as it is without a word, and against one with `min "1.2"` and certificates of both kinds:
+//! nothing above "INFO".
 
 use crate::grade::programs::find;
 use crate::grade::{internal_root, start};
@@ -18,8 +19,8 @@ use tidegate_testkit::{Program, Surroundings};
 /// A minute on two idle cores; it runs OpenSSL some two thousand times.
 const BOUND: Duration = Duration::from_secs(600);
 
-/// What testssl.sh does without being told what to do, except for two parts that take half of its time and rate nothing: the list of each cipher that is
-/// taken (`-e`), and which of thirty clients would connect with which (`-c`).
+/// What testssl.sh does without being told what to do, except for two parts that take half of its time and rate
+/// nothing: the list of each cipher that is taken (`-e`), and which of thirty clients would connect with which (`-c`).
 const PARTS: [&str; 8] =
     ["--protocols", "--standard", "--pfs", "--server-preference", "--server-defaults", "--headers", "--vulnerable", "--rc4"];
 
@@ -27,22 +28,26 @@ const PARTS: [&str; 8] =
 const ITS_OWN: [&str; 2] = [
     // It runs an OpenSSL without GOST.
     "engine_problem",
-    // Its first connection ends without reading, so on a busy machine it has no ticket of TLS 1.3 to come back with, which it takes for a fault of the
-    // network. Otherwise this is never more than "INFO"; `openssl.rs` reads, and resumes.
+    // Its first connection ends without reading, so on a busy machine it has no ticket of TLS 1.3 to come back with,
+    // which it takes for a fault of the network. Otherwise this is never more than "INFO"; `openssl.rs` reads, and
+    // resumes.
     "sessionresumption_ticket",
 ];
 
 /// What is told of a default site and is not the proxy's to mend.
 const NOT_THE_PROXYS: [&str; 3] = [
-    // The internal CA has no list and no responder, because its certificates end within 30 days. Public CAs say where theirs is.
+    // The internal CA has no list and no responder, because its certificates end within 30 days. Public CAs say where
+    // theirs is.
     "cert_revocation",
-    // A promise to browsers for a year ahead, which only the owner of the name can give, and which no reload takes back. One line, as in the other site.
+    // A promise to browsers for a year ahead, which only the owner of the name can give, and which no reload takes
+    // back. One line, as in the other site.
     "HSTS",
     // About the page, whose application knows what it embeds.
     "security_headers",
 ];
 
-/// What has to be absent, or safe, in the words of the program; each was looked for, or the run would have found nothing because it did nothing.
+/// What has to be absent, or safe, in the words of the program; each was looked for, or the run would have found
+/// nothing because it did nothing.
 const LOOKED_FOR: [(&str, &str); 24] = [
     ("SSLv2", "not offered"),
     ("SSLv3", "not offered"),
@@ -111,7 +116,8 @@ fn look(testssl: &Path, folder: &Path, port: &str, root: &str) -> Report {
     let more = ["--warnings", "off", "--color", "0", "--quiet", "--nodns", "none", "--ip", "127.0.0.1", "--add-ca", root];
     arguments.extend(more.map(str::to_owned));
     arguments.extend(["--jsonfile".to_owned(), report.display().to_string(), format!("https://localhost:{port}")]);
-    // It warns of certificates that end within 60 days, and of 30 loudly. The internal CA's last 30, and are renewed when ten are left.
+    // It warns of certificates that end within 60 days, and of 30 loudly. The internal CA's last 30, and are renewed
+    // when ten are left.
     let environment = [("DAYS2WARN1", "10"), ("DAYS2WARN2", "5")].map(|(name, value)| (name, value.to_owned())).to_vec();
     let surroundings = Surroundings { environment, has_descendants: true, ..Surroundings::default() };
     let mut program = Program::start_in(testssl, &arguments, folder, &surroundings).expect("it starts");
@@ -146,7 +152,8 @@ impl Report {
     }
 }
 
-/// What a public CA gives its customers: certificates of 90 days that say where revocations are. Names of files, without their ends.
+/// What a public CA gives its customers: certificates of 90 days that say where revocations are. Names of files,
+/// without their ends.
 struct Files {
     root: PathBuf,
     ecdsa: PathBuf,

@@ -1,4 +1,5 @@
-//! The configuration as typed objects: every part, every verb, and every mistake. What becomes of files is in `writing`.
+//! The configuration as typed objects: every part, every verb, and every mistake. What becomes of files is in
+//! `writing`.
 
 use crate::admin::asked::{Asked, TYPED};
 use crate::admin::described;

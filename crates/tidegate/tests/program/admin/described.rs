@@ -1,5 +1,5 @@
-//! Whether an answer is what the API's description says, and a part of a configuration what its schema says: as much of JSON Schema as those two
-//! use, and no member that they lack.
+//! Whether an answer is what the API's description says, and a part of a configuration what its schema says: as much of
+//! JSON Schema as those two use, and no member that they lack.
 
 use serde_json::Value;
 

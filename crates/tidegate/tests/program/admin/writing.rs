@@ -1,5 +1,5 @@
-//! What becomes of files when the configuration is changed through the API: written, left alone because somebody else wrote them, not writable,
-//! taken back. How the objects look is in `configuration`.
+//! What becomes of files when the configuration is changed through the API: written, left alone because somebody else
+//! wrote them, not writable, taken back. How the objects look is in `configuration`.
 
 use crate::admin::asked::{Asked, PROGRAM, TYPED};
 use crate::admin::configuration::{TEAM, TOKEN, own_steps, start};

@@ -56,7 +56,8 @@ impl Question {
     pub fn random(random: &mut Random, written: &Written) -> Question {
         let used: Vec<usize> = (0..PORTS.len()).filter(|port| written.ports[*port].is_some()).collect();
         let port = random.of(&used);
-        // With a site of the address, names lead to one of two listeners, and which does not stand in the configuration.
+        // With a site of the address, names lead to one of two listeners, and which does not stand in the
+        // configuration.
         let by_address = written.ports[port].is_some_and(|port| port.has_address) || random.one_in(12);
         // Now and then the wrong protocol for the port.
         let is_tls = (port >= 2) != random.one_in(30);

@@ -1,4 +1,5 @@
-//! Servers that take no more than they may: who waits is served in turn, and a server that gets slow under load is asked for less.
+//! Servers that take no more than they may: who waits is served in turn, and a server that gets slow under load is
+//! asked for less.
 
 use crate::pools::asked::{Asked, BOUND, HOST, block_on, config};
 use std::cell::Cell;
@@ -62,8 +63,8 @@ fn one_request_at_a_time_is_shared_fairly_by_many_clients() {
     check_fairness("max-requests 1 queue-timeout=\"120s\"");
 }
 
-/// A server with four places that takes 20 ms for a request: with a few clients it is quick, with many they queue up in it, unless they wait in the
-/// proxy.
+/// A server with four places that takes 20 ms for a request: with a few clients it is quick, with many they queue up in
+/// it, unless they wait in the proxy.
 #[test]
 fn a_server_that_gets_slow_under_load_is_asked_for_less() {
     const MANY: usize = 64;

@@ -1,5 +1,5 @@
-//! Servers that are found while the proxy runs, from a name server, Docker and Consul, with processes behind them. What the sources may say, and how
-//! they fail, is tested beside them in the crate `discovery`.
+//! Servers that are found while the proxy runs, from a name server, Docker and Consul, with processes behind them. What
+//! the sources may say, and how they fail, is tested beside them in the crate `discovery`.
 
 use crate::pools::asked::{Asked, config};
 use tidegate_testkit::consul::{Consul, Instance};

@@ -1,4 +1,5 @@
-//! What clients see of servers that hang, drip, lie about lengths, close what is idle, reset, or are gone; and what the metrics say.
+//! What clients see of servers that hang, drip, lie about lengths, close what is idle, reset, or are gone; and what the
+//! metrics say.
 
 use crate::pools::asked::{Asked, BOUND, HOST, Reply, block_on, config};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Connections to the server that is looked at: TLS as a client that takes any certificate and remembers what it was shown. What the certificates are
-//! worth is for `judge.rs`.
+//! Connections to the server that is looked at: TLS as a client that takes any certificate and remembers what it was
+//! shown. What the certificates are worth is for `judge.rs`.
 
 use super::{Target, old_hello};
 use rustls::{ClientConfig, SupportedProtocolVersion};
@@ -22,7 +22,8 @@ pub struct Answer {
     pub key_exchange: String,
     pub alpn: Option<String>,
     pub chain: Vec<CertificateDer<'static>>,
-    /// Whether the server proved that it has the certificate's key, as far as that can be verified here: not for weak ones.
+    /// Whether the server proved that it has the certificate's key, as far as that can be verified here: not for weak
+    /// ones.
     pub is_proven: bool,
     /// Bytes of a stapled answer about the certificate's standing.
     pub ocsp: Vec<u8>,
@@ -86,7 +87,8 @@ async fn handshake(target: &Target, stream: TcpStream, versions: &[&'static Supp
     let verifier = Arc::new(AnyCertificate::of_anybody());
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions);
     let builder = builder.map_err(|error| error.to_string())?;
-    // `dangerous` because every certificate is taken: this one is only looked at, and no byte of ours goes over the connection.
+    // `dangerous` because every certificate is taken: this one is only looked at, and no byte of ours goes over the
+    // connection.
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier.clone()).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let connecting = TlsConnector::from(Arc::new(config)).connect(target.name.clone(), stream);

@@ -1,5 +1,5 @@
-//! `tidegate cert check`: what a server shows to clients, and what they would complain of. Asking is in `ask.rs` and `old_hello.rs`, judging in
-//! `judge.rs`, saying it in `report.rs` and `json.rs`.
+//! `tidegate cert check`: what a server shows to clients, and what they would complain of. Asking is in `ask.rs` and
+//! `old_hello.rs`, judging in `judge.rs`, saying it in `report.rs` and `json.rs`.
 
 mod ask;
 mod json;

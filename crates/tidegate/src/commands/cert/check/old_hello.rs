@@ -1,5 +1,6 @@
-//! The first message of a client that knows nothing newer than TLS 1.1 or 1.0, written by hand since rustls speaks neither, and what the server says
-//! to it. A server that goes on with such a client is found out by the version in its answer.
+//! The first message of a client that knows nothing newer than TLS 1.1 or 1.0, written by hand since rustls speaks
+//! neither, and what the server says to it. A server that goes on with such a client is found out by the version in its
+//! answer.
 
 use super::ask::TIME_MAX;
 use rustls_pki_types::ServerName;
@@ -41,7 +42,8 @@ pub async fn ask(address: SocketAddr, name: &ServerName<'_>, version: u16) -> Re
     tokio::time::timeout(TIME_MAX, asking).await.ok().flatten().unwrap_or(Reply::Unknown)
 }
 
-/// By the beginning of what came: the header of a record (RFC 5246 section 6.2.1), and that of a message with its version (section 7.4.1.3).
+/// By the beginning of what came: the header of a record (RFC 5246 section 6.2.1), and that of a message with its
+/// version (section 7.4.1.3).
 fn reply(bytes: &[u8], version: u16) -> Reply {
     match bytes {
         // It closed the connection, in order or not.
@@ -54,7 +56,8 @@ fn reply(bytes: &[u8], version: u16) -> Reply {
     }
 }
 
-/// RFC 4346 section 7.4.1.2, with the suites that servers of that time had, and the extensions that decide which site answers.
+/// RFC 4346 section 7.4.1.2, with the suites that servers of that time had, and the extensions that decide which site
+/// answers.
 fn client_hello(name: &ServerName<'_>, version: u16) -> Vec<u8> {
     // ECDHE and RSA with AES-CBC and 3DES; the last is not a suite: no renegotiation (RFC 5746).
     const SUITES: [u16; 9] = [0xc00a, 0xc009, 0xc014, 0xc013, 0x0035, 0x002f, 0xc008, 0x000a, 0x00ff];

@@ -1,5 +1,5 @@
-//! The databases of Firefox and Chromium, which do not read the system's store: one in each profile of Firefox, and one for all of Chromium's kind.
-//! They are NSS's, and `certutil` writes them.
+//! The databases of Firefox and Chromium, which do not read the system's store: one in each profile of Firefox, and one
+//! for all of Chromium's kind. They are NSS's, and `certutil` writes them.
 
 use super::tool::{Call, Failure, run};
 use super::{Action, Outcome, Root, What};
@@ -88,8 +88,8 @@ impl User {
         {
             return What::Not { why, remedy: None };
         }
-        // `C`: a CA whose servers are trusted, and nothing else. The certificate comes by standard input, since this user may not be
-        // allowed to read the state folder.
+        // `C`: a CA whose servers are trusted, and nothing else. The certificate comes by standard input, since this
+        // user may not be allowed to read the state folder.
         let mut arguments = certutil("-A", database, name);
         arguments.extend(["-t", "C,,", "-a"].map(str::to_owned));
         match self.certutil(&arguments, root.pem.as_bytes()) {

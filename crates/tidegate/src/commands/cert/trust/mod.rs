@@ -1,5 +1,5 @@
-//! `tidegate cert trust`: a root is put into the stores of this machine, or taken out. Where the system keeps its store is in `system.rs`, where
-//! browsers keep theirs in `browsers.rs`; here is which root it is, and what is said.
+//! `tidegate cert trust`: a root is put into the stores of this machine, or taken out. Where the system keeps its store
+//! is in `system.rs`, where browsers keep theirs in `browsers.rs`; here is which root it is, and what is said.
 
 mod browsers;
 mod system;

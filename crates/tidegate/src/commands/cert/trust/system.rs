@@ -1,5 +1,5 @@
-//! The system's trust store: a folder into which administrators put roots, and the program that makes of it what others read. Which of the four
-//! it is, is seen by the folder.
+//! The system's trust store: a folder into which administrators put roots, and the program that makes of it what others
+//! read. Which of the four it is, is seen by the folder.
 
 use super::tool::{Call, Failure};
 use super::{Action, Outcome, Root, What};

@@ -1,4 +1,5 @@
-//! Programs of the system that keep its stores, run with a bound: what comes in is given by us, what they print is for the report.
+//! Programs of the system that keep its stores, run with a bound: what comes in is given by us, what they print is for
+//! the report.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
