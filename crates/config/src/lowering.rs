@@ -28,7 +28,7 @@ pub struct Lowering<'a> {
     pub pools_written: Arc<BTreeMap<String, Location>>,
     pub pools_used: BTreeSet<String>,
     /// Pools written in place, by the name that is made from their content.
-    pub pools_in_place: BTreeMap<PoolName, Pool>,
+    pub pools_in_place: BTreeMap<PoolName, Arc<Pool>>,
     pub spans: Spans,
     /// Files that were read besides the configuration itself.
     pub read_files: Vec<PathBuf>,

@@ -14,9 +14,9 @@ use tidegate_model::{Discover, Pool, PoolName, Site, SiteAddress, UpstreamAddres
 pub struct Lowered {
     diagnostics: Vec<Diagnostic>,
     sites: Vec<Arc<Site>>,
-    pools: Vec<Pool>,
+    pools: Vec<Arc<Pool>>,
     pools_used: Vec<String>,
-    pools_in_place: Vec<(PoolName, Pool)>,
+    pools_in_place: Vec<(PoolName, Arc<Pool>)>,
     addresses: Vec<(SiteAddress, Location)>,
     files: Vec<(PathBuf, Location)>,
     servers: Vec<(UpstreamAddress, Location)>,

@@ -117,7 +117,7 @@ mod tests {
         let nodes = syntax::parse(&sources, file).map_err(|errors| format!("{errors:?}"))?;
         let environment = Environment::Given([].into());
         let mut lowering = Lowering::new(&sources, &environment);
-        let somewhere = |pool: &tidegate_model::Pool| (pool.name.to_string(), Location { file, span: 0..0 });
+        let somewhere = |pool: &Arc<tidegate_model::Pool>| (pool.name.to_string(), Location { file, span: 0..0 });
         lowering.pools_written = Arc::new(configuration.pools.iter().map(somewhere).collect());
         let line = line(&mut lowering, &nodes[0], Place::Route, &mut Seen::new());
         let part = line.and_then(|line| match line.directive.lower {

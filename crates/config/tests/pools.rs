@@ -1,6 +1,7 @@
 //! What the lines of a pool mean, in a `pool` and in the block of a `proxy`: texts on one side, the model they become on the other.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_config::{Environment, load_with, render};
 use tidegate_model::{
@@ -18,7 +19,9 @@ fn loaded(text: &str) -> Configuration {
 
 /// The pool `api` of these lines, which a site uses.
 fn pool(lines: &str) -> Pool {
-    loaded(&format!("site \"localhost\" {{ proxy \"api\"; }}\npool \"api\" {{\n{lines}\n}}")).pools.remove(0)
+    Arc::unwrap_or_clone(
+        loaded(&format!("site \"localhost\" {{ proxy \"api\"; }}\npool \"api\" {{\n{lines}\n}}")).pools.remove(0),
+    )
 }
 
 #[test]

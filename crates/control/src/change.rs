@@ -18,10 +18,10 @@ use jiff::Timestamp;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_api::{Applied, DrainedConnections, Effect, Planned, Refused};
+use tidegate_api::{Applied, DrainedConnections, Effect, Plan, Planned, Refused};
 use tidegate_config::LoadMemory;
 use tidegate_explain::plan;
-use tidegate_model::{Admin, Configuration};
+use tidegate_model::{Admin, Configuration, Delta};
 use tidegate_proxy::command::OldSocket;
 use tidegate_telemetry::{ChangeResult, ReadinessState, access_log, events};
 
@@ -108,12 +108,33 @@ impl From<Vec<BindFault>> for ChangeFault {
     }
 }
 
+/// What differs, for the process and for people. Sites and pools that are the same are looked at once.
+fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
+    let delta = Delta::between(before, now);
+    // A listener's change may follow from any site.
+    let plan = if delta.listening {
+        plan(before, now)
+    } else {
+        let (before, now) = delta.narrowed(before, now);
+        plan(&before, &now)
+    };
+    (delta, plan)
+}
+
+/// Sockets that a change gives to workers or takes from them, and the workers that stay and go.
+struct Moving {
+    sockets: Vec<Given>,
+    old_sockets: Vec<OldSocket>,
+    staying: Vec<usize>,
+    leaving: Vec<usize>,
+}
+
 impl Control {
     /// What a proposal would change, without changing anything.
     pub fn plan(&self, proposal: &Proposal) -> Result<Planned, ChangeFault> {
         let read = self.read(proposal)?;
         let running = self.configuration();
-        let plan = in_background(|| plan(running, &read.configuration));
+        let (_, plan) = in_background(|| compare(running, &read.configuration));
         let open = if plan.listeners.is_empty() { Vec::new() } else { self.listeners() };
         let drained = plan.listeners.iter().filter(|listener| listener.effect == Effect::ClientConnectionsDrained);
         let connections_drained = drained.map(|drained| {
@@ -168,7 +189,7 @@ impl Control {
         self.may_change(&options)?;
         let Read { configuration, warnings, files, watched } = self.read(proposal)?;
         let running = self.configuration().clone();
-        let (plan, is_same) = in_background(|| (plan(&running, &configuration), configuration == *running));
+        let (delta, plan) = in_background(|| compare(&running, &configuration));
         let serves = |configuration: &Configuration| !configuration.sites.is_empty() || !configuration.tcp.is_empty();
         let is_emptied = !serves(&configuration) && serves(&running);
         if is_emptied && !matches!(proposal, Proposal::Written(_)) {
@@ -185,16 +206,18 @@ impl Control {
             self.watch_files(watched.clone());
         }
         let generation = self.generation();
-        if is_same {
+        if delta.is_empty() {
             if let Some(newest) = self.generations.newest_mut() {
                 newest.files = files;
             }
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
         let (at_change, normal) = (self.registry().traffic(), self.baseline.until(self.registry().traffic()));
-        if let Err(fault) = self.take_on(Arc::new(configuration), generation + 1) {
+        if let Err(fault) = self.take_on(Arc::new(configuration), &delta, generation + 1) {
             // Servers that only this change would have asked.
-            forget_checks(&self.running.snapshot);
+            let snapshot = &self.running.snapshot;
+            let changed = delta.pools.changed.iter().filter_map(|changed| running.pools.get(changed.before?));
+            forget_checks(changed.filter_map(|pool| snapshot.pool_named(&pool.name)));
             return Err(fault);
         }
         // Once more, with the certificates that it names.
@@ -228,7 +251,7 @@ impl Control {
     }
 
     /// Makes the configuration the running one.
-    fn take_on(&mut self, configuration: Arc<Configuration>, generation: u64) -> Result<(), ChangeFault> {
+    fn take_on(&mut self, configuration: Arc<Configuration>, delta: &Delta, generation: u64) -> Result<(), ChangeFault> {
         let wanted = worker_count(configuration.threads);
         let indices = self.workers.indices();
         let staying: Vec<usize> = indices.iter().copied().take(wanted).collect();
@@ -238,7 +261,7 @@ impl Control {
         let index_bound = coming.iter().map(|index| index + 1).max().unwrap_or(0).max(self.workers.index_bound());
         let numbers = self.numbers(generation, index_bound);
         let (before, survivors) = (&self.running, self.survivors());
-        let material = in_background(move || gather(configuration, Some(before), survivors, numbers, Timestamp::now()))?;
+        let material = in_background(move || gather(configuration, delta, Some(before), survivors, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration.admin)?;
         let target = self.prepare_log(&material.configuration)?;
         // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
@@ -256,7 +279,7 @@ impl Control {
         if let Some(target) = target {
             self.log.retarget(target);
         }
-        self.publish(material, sockets, old_sockets, &staying, &leaving);
+        self.publish(material, delta, Moving { sockets, old_sockets, staying, leaving });
         if let Some(admin) = admin {
             self.move_admin(admin);
         }
@@ -279,16 +302,9 @@ impl Control {
         started.map_err(|error| StartFault::Internal(format!("a worker thread cannot be started: {error}")).into())
     }
 
-    fn publish(
-        &mut self,
-        material: Material,
-        mut sockets: Vec<Given>,
-        mut old_sockets: Vec<OldSocket>,
-        staying: &[usize],
-        leaving: &[usize],
-    ) {
+    fn publish(&mut self, material: Material, delta: &Delta, Moving { mut sockets, mut old_sockets, staying, leaving }: Moving) {
         let configuration = &material.configuration;
-        let retiring = match self.sockets.move_from(leaving, staying) {
+        let retiring = match self.sockets.move_from(&leaving, &staying) {
             Ok((moved, left)) => {
                 sockets.extend(moved);
                 Some(left)
@@ -312,10 +328,10 @@ impl Control {
             access_log: is_log_changed.then(|| configuration.access_log.clone()),
         });
         if let Some(left) = retiring {
-            self.workers.retire(leaving, &left);
+            self.workers.retire(&leaving, &left);
         }
         self.process.registry.configuration().set_workers(self.workers.indices().len());
-        self.supersede(material);
+        self.supersede(material, delta);
         self.store_sockets();
     }
 

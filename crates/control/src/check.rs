@@ -165,7 +165,7 @@ fn check_cache(configuration: &Configuration, findings: &mut Vec<Finding>) {
 /// Files of `basic-auth`, each once.
 fn check_users(configuration: &Configuration, findings: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
-    for (site, auth) in auths(configuration) {
+    for (site, auth) in auths(configuration.sites.iter()) {
         let Some(path) = file_of(&auth.users).filter(|path| seen.insert(path.to_path_buf())) else { continue };
         if let Err(fault) = read_users(path) {
             findings.push(Finding {

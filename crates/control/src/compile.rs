@@ -10,7 +10,8 @@ use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
 use crate::tickets::gather_ticket_keys;
 use jiff::Timestamp;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tidegate_certs::{
@@ -19,11 +20,12 @@ use tidegate_certs::{
 };
 use tidegate_discovery::Member;
 use tidegate_model::{
-    Certificate, Configuration, Pool, PoolName, Scheme, Server, Site, SiteAddress, Tls, TlsSource, UpstreamAddress,
+    Certificate, Changed, Configuration, Delta, Discover, Pool, PoolName, Scheme, Server, Site, Tls, TlsSource, UpstreamAddress,
 };
 use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{UserFiles, UserList};
-use tidegate_proxy::snapshot::{self, Before, Handshakes, Parts, ServerConfigs, Snapshot};
+use tidegate_proxy::persistent::PersistentVec;
+use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer, PoolParts, ServerParts, UpstreamTlsConfigs};
 
@@ -32,10 +34,12 @@ pub struct Material {
     pub configuration: Arc<Configuration>,
     pub snapshot: Arc<Snapshot>,
     /// By site; `None` for plain HTTP.
-    pub certificates: Vec<Option<SiteTls>>,
+    pub certificates: PersistentVec<Option<SiteTls>>,
     pub ticket_keys: TicketSource,
-    /// What the sources of servers said last.
+    /// What the sources of servers said last; at first only those that were asked for this material.
     pub discovered: Discovered,
+    /// Slots of pools that are not what they were in the material before.
+    pub pools_changed: Vec<usize>,
 }
 
 /// A site's certificates, to be renewed while running, and the settings that hand them out.
@@ -78,6 +82,8 @@ pub struct News {
     pub found: Found,
     /// What sources of servers say now.
     pub discovered: Discovered,
+    /// Pools that look for one of these.
+    pub pools: BTreeSet<PoolName>,
 }
 
 impl News {
@@ -85,6 +91,7 @@ impl News {
     pub fn merge(&mut self, newer: &News) {
         self.found.extend(newer.found.clone());
         self.discovered.merge(&newer.discovered);
+        self.pools.extend(newer.pools.iter().cloned());
     }
 
     pub fn is_empty(&self) -> bool {
@@ -101,44 +108,45 @@ pub struct Numbers {
     pub workers: usize,
 }
 
-/// What runs of a pool with its settings.
-type Known<'a> = (&'a Pool, &'a Arc<CompiledPool>);
-
-/// Gathers and compiles. Names that are new are looked up, for at most `names::CHANGE_LIMIT`.
+/// Gathers and compiles what differs from what runs. Names that are new are looked up, for at most `names::CHANGE_LIMIT`.
 pub fn gather(
     configuration: Arc<Configuration>,
+    delta: &Delta,
     before: Option<&Material>,
     survivors: Survivors<'_>,
     numbers: Numbers,
     now: Timestamp,
 ) -> Result<Material, StartFault> {
-    gather_with(configuration, before, survivors, numbers, now, &News::default())
+    gather_with(configuration, delta, before, survivors, numbers, now, &News::default())
 }
 
 /// Gathers and compiles with what was found out meanwhile.
 pub(crate) fn gather_with(
     configuration: Arc<Configuration>,
+    delta: &Delta,
     before: Option<&Material>,
     survivors: Survivors<'_>,
     numbers: Numbers,
     now: Timestamp,
     news: &News,
 ) -> Result<Material, StartFault> {
-    let certificates = gather_certificates(&configuration, before, survivors.tls, now)?;
+    // Sites have counters for each worker: with more workers than before, all are made anew.
+    let enough = before.map(|before| before.snapshot.workers).filter(|workers| *workers >= numbers.workers);
+    let workers = enough.unwrap_or(numbers.workers);
+    let delta = match enough {
+        Some(_) => Cow::Borrowed(delta),
+        None => Cow::Owned(Delta { sites: delta.sites.widened(configuration.sites.len()), ..delta.clone() }),
+    };
+    let gathered = gather_certificates(&configuration, &delta, before, survivors.tls, now)?;
     let ticket_keys = gather_ticket_keys(&configuration, before)?;
     // Held until they are compiled in: a file that nobody uses is forgotten.
-    let _users = gather_users(&configuration, &survivors.process.user_files)?;
-    let known: HashMap<&PoolName, Known<'_>> = before
-        .iter()
-        .flat_map(|before| before.snapshot.pools.iter().flatten())
-        .map(|compiled| (&compiled.name, (&compiled.model, compiled)))
-        .collect();
-    let discovered = discover(&configuration.pools, before, news);
-    let wanted: Vec<WantedPool<'_>> = configuration
-        .pools
-        .iter()
-        .map(|pool| WantedPool { pool, members: members(pool, &discovered), known: known.get(&pool.name).copied() })
-        .collect();
+    let changed_sites = delta.sites.changed.iter().map(|changed| &configuration.sites[changed.position]);
+    let _users = gather_users(changed_sites, &survivors.process.user_files)?;
+    let pools = pools_to_look_at(&configuration, &delta, before, news);
+    let discovered = discover(&pools, before, news);
+    let known = |pool: &Pool| before.and_then(|before| before.snapshot.pool_named(&pool.name));
+    let wanted = pools.into_iter().map(|pool| WantedPool { pool, members: members(pool, &discovered), known: known(pool) });
+    let wanted: Vec<WantedPool<'_>> = wanted.collect();
     let configs = wanted.iter().map(|wanted| match upstream_tls(wanted, survivors.tls) {
         // Nobody asked for a change of this pool: what other pools were told must not wait for its files.
         Err(fault) if !news.is_empty() => tls_before(wanted).map(Some).ok_or(fault),
@@ -147,32 +155,50 @@ pub(crate) fn gather_with(
     let configs = configs.collect::<Result<Vec<_>, _>>()?;
     let mut found = look_up(&wanted, survivors.names);
     found.extend(news.found.clone());
-    let parts = |(wanted, tls): (&WantedPool<'_>, _)| pool_parts(wanted, tls, survivors, &news.found, &found);
-    let pools = wanted.iter().zip(configs).map(parts).collect::<Result<Vec<_>, _>>()?;
-    let snapshot = snapshot::compile(
+    let parts = |(wanted, tls): (&WantedPool<'_>, _)| pool_parts(wanted, tls, survivors, &news.found, &found).transpose();
+    let pools = wanted.iter().zip(configs).filter_map(parts).collect::<Result<Vec<_>, _>>()?;
+    let gone = |before: &Material| delta.pools.gone.iter().map(|place| before.configuration.pools[*place].name.clone()).collect();
+    let Compiled { snapshot, pools_changed } = snapshot::compile(
         &configuration,
         Parts {
             generation: numbers.generation,
             serial: numbers.serial,
-            site_tls: certificates.iter().map(|tls| tls.as_ref().map(|tls| tls.handshakes.clone())).collect(),
+            delta: &delta,
+            site_tls: gathered.iter().map(|tls| tls.as_ref().map(|tls| tls.handshakes.clone())).collect(),
             pools,
-            before: before.map(|before| Before { configuration: &before.configuration, snapshot: &before.snapshot }),
+            pools_gone: before.map(gone).unwrap_or_default(),
+            before: before.map(|before| &*before.snapshot),
             registry: &survivors.process.registry,
             cache: &survivors.process.cache,
             limits: &survivors.process.limits,
             user_files: &survivors.process.user_files,
-            workers: numbers.workers,
+            workers,
         },
     )
     .map_err(|fault| StartFault::Internal(fault.to_string()))?;
     note_leaving(&snapshot, &wanted);
+    let changed = || pools_changed.iter().filter_map(|slot| snapshot.pools[*slot].as_ref());
     if news.is_empty() {
-        first_checks(&snapshot);
+        first_checks(changed());
     } else {
         // Servers that come while it runs have neighbours: they wait for their checker's first answer instead of everybody for them.
-        await_checks(&snapshot);
+        await_checks(changed());
     }
-    Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates, ticket_keys, discovered })
+    let certificates = place_certificates(configuration.sites.len(), &delta, gathered, before);
+    Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates, ticket_keys, discovered, pools_changed })
+}
+
+/// Those that differ, and those that there are news of.
+fn pools_to_look_at<'a>(
+    configuration: &'a Configuration,
+    delta: &Delta,
+    before: Option<&'a Material>,
+    news: &News,
+) -> Vec<&'a Arc<Pool>> {
+    let mut pools: Vec<_> = delta.pools.changed.iter().map(|changed| &configuration.pools[changed.position]).collect();
+    let running = |name: &PoolName| before.and_then(|before| before.snapshot.pool_named(name)).map(|pool| &pool.model);
+    pools.extend(news.pools.iter().filter_map(running));
+    pools
 }
 
 /// No part of what is compiled: a server that is going away keeps its connections and its requests.
@@ -187,27 +213,28 @@ fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
 
 /// A pool with the servers that it is to have.
 struct WantedPool<'a> {
-    pool: &'a Pool,
+    pool: &'a Arc<Pool>,
     /// The servers that are written, then those that were found; each once.
     members: Vec<Member>,
-    known: Option<Known<'a>>,
+    /// What runs of it.
+    known: Option<&'a Arc<CompiledPool>>,
 }
 
-/// What each source of the configuration says: the news, else what it said before, else its first answer, for which the change waits.
-fn discover(pools: &[Pool], before: Option<&Material>, news: &News) -> Discovered {
+/// What each source of these pools says: the news, else what it said before, else its first answer, for which the change waits.
+fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, news: &News) -> Discovered {
     let mut discovered = Discovered::default();
-    let mut unknown = Vec::new();
+    let mut unknown: Vec<(&Discover, &PoolName)> = Vec::new();
     for (source, pool) in pools.iter().flat_map(|pool| pool.discover.iter().map(move |source| (source, &pool.name))) {
         let said = news.discovered.of(source).or_else(|| before.and_then(|before| before.discovered.of(source)));
         match said {
             Some(members) => discovered.set(source, members.to_vec()),
-            None if unknown.iter().any(|(known, _)| *known == source) => {}
-            None => unknown.push((source, pool)),
+            None if discovered.of(source).is_some() => {}
+            None => {
+                // Who says nothing in time has no servers until then, and is waited for once only: other changes must not wait for it again.
+                discovered.set(source, Vec::new());
+                unknown.push((source, pool));
+            }
         }
-    }
-    // Who says nothing in time has no servers until then, and is waited for once only: other changes must not wait for it again.
-    for (source, _) in &unknown {
-        discovered.set(source, Vec::new());
     }
     for (source, members) in first_answers(&unknown) {
         discovered.set(&source, members);
@@ -225,29 +252,22 @@ fn members(pool: &Pool, discovered: &Discovered) -> Vec<Member> {
     members
 }
 
+/// Of the sites of the difference, in its order. One that stays as far as its addresses and TLS go keeps its own.
 fn gather_certificates(
     configuration: &Configuration,
+    delta: &Delta,
     before: Option<&Material>,
     survivors: &TlsSurvivors,
     now: Timestamp,
 ) -> Result<Vec<Option<SiteTls>>, StartFault> {
-    let known = before.map_or(&[][..], |before| &before.configuration.sites);
-    let mut by_address: Option<HashMap<&SiteAddress, usize>> = None;
-    let same = |site: &Arc<Site>, other: &Arc<Site>| {
-        Arc::ptr_eq(site, other) || (site.addresses == other.addresses && site.tls == other.tls)
+    let kept = |changed: &Changed| {
+        let (before, place) = (before?, changed.before?);
+        let (known, site) = (&before.configuration.sites[place], &configuration.sites[changed.position]);
+        (known.addresses == site.addresses && known.tls == site.tls).then(|| &before.certificates[place])
     };
-    let mut places = Vec::with_capacity(configuration.sites.len());
-    for (position, site) in configuration.sites.iter().enumerate() {
-        let place = if known.get(position).is_some_and(|before| same(before, site)) {
-            Some(position)
-        } else {
-            let table = by_address
-                .get_or_insert_with(|| known.iter().enumerate().map(|(place, site)| (&site.addresses[0], place)).collect());
-            table.get(&site.addresses[0]).copied().filter(|place| same(&known[*place], site))
-        };
-        places.push(place.and_then(|place| Some(&before?.certificates[place])));
-    }
-    let sites: Vec<(&Arc<Site>, Option<&Option<SiteTls>>)> = configuration.sites.iter().zip(places).collect();
+    let changed = delta.sites.changed.iter();
+    let sites: Vec<(&Arc<Site>, Option<&Option<SiteTls>>)> =
+        changed.map(|changed| (&configuration.sites[changed.position], kept(changed))).collect();
     let served = served_files(&sites, before);
     // Thousands of sites at a start; after a change those that are new.
     let load = |(site, kept): &(&Arc<Site>, Option<&Option<SiteTls>>)| match kept {
@@ -268,12 +288,44 @@ fn gather_certificates(
     }
 }
 
+fn place_certificates(
+    count: usize,
+    delta: &Delta,
+    gathered: Vec<Option<SiteTls>>,
+    before: Option<&Material>,
+) -> PersistentVec<Option<SiteTls>> {
+    let mut gathered = delta.sites.changed.iter().map(|changed| changed.position).zip(gathered);
+    match before {
+        Some(before) if delta.sites.is_in_place() => {
+            let mut certificates = before.certificates.clone();
+            for (position, tls) in gathered {
+                certificates.set(position, tls);
+            }
+            certificates
+        }
+        _ => {
+            let mut next = gathered.next();
+            let place = |position| match next.take_if(|(changed, _)| *changed == position) {
+                Some((_, tls)) => {
+                    next = gathered.next();
+                    tls
+                }
+                None => delta.sites.before(position).and_then(|place| before?.certificates[place].clone()),
+            };
+            (0..count).map(place).collect()
+        }
+    }
+}
+
 /// The users that stand in files; a file in use is not read again.
-fn gather_users(configuration: &Configuration, user_files: &UserFiles) -> Result<Vec<Arc<UserList>>, StartFault> {
+fn gather_users<'a>(
+    sites: impl Iterator<Item = &'a Arc<Site>>,
+    user_files: &UserFiles,
+) -> Result<Vec<Arc<UserList>>, StartFault> {
     let mut lists = Vec::new();
     let mut faults: Vec<StartFault> = Vec::new();
     let mut faulty = Vec::new();
-    for (site, auth) in auths(configuration) {
+    for (site, auth) in auths(sites) {
         let Some(path) = file_of(&auth.users).filter(|path| !faulty.contains(path)) else { continue };
         match user_files.list(&auth.users) {
             Ok(list) => lists.push(list),
@@ -338,7 +390,7 @@ fn server_configs(
 fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
     let mut wanted = Vec::new();
     for WantedPool { pool, members, known } in pools {
-        if known.is_some_and(|(model, compiled)| model == *pool && compiled.servers.len() == members.len()) {
+        if known.is_some_and(|known| is_of(known, pool) && known.servers.len() == members.len()) {
             continue;
         }
         for Member { server, addresses, .. } in members {
@@ -364,10 +416,9 @@ fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
 }
 
 /// A server that only has new neighbours keeps its connections, so it keeps its addresses too.
-fn known_addresses<'k>(address: &UpstreamAddress, known: Option<Known<'k>>) -> Option<&'k Vec<SocketAddr>> {
+fn known_addresses<'k>(address: &UpstreamAddress, known: Option<&'k Arc<CompiledPool>>) -> Option<&'k Vec<SocketAddr>> {
     let authority = address.authority();
-    let (_, compiled) = known?;
-    let server = compiled.servers.iter().find(|server| *server.authority == *authority)?;
+    let server = known?.servers.iter().find(|server| *server.authority == *authority)?;
     (!server.addresses.is_empty()).then_some(&server.addresses)
 }
 
@@ -398,15 +449,20 @@ fn pool_parts(
             model: server.clone(),
         });
     }
-    if let Some((model, compiled)) = known
-        && model == pool
+    if let Some(compiled) = known
+        && is_of(compiled, pool)
         && trusts_the_same(compiled.tls.as_ref(), tls.as_ref())
         && compiled.servers.len() == servers.len()
         && compiled.servers.iter().zip(&servers).all(|(before, now)| is_same(before, now))
     {
         return Ok(None);
     }
-    Ok(Some(PoolParts { servers, tls, shared }))
+    Ok(Some(PoolParts { model: (*pool).clone(), servers, tls, shared }))
+}
+
+/// Whether the settings are those that it was made of.
+fn is_of(compiled: &CompiledPool, pool: &Arc<Pool>) -> bool {
+    Arc::ptr_eq(&compiled.model, pool) || compiled.model == *pool
 }
 
 fn is_same(before: &CompiledServer, now: &ServerParts) -> bool {
@@ -448,8 +504,8 @@ fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsSurvivors) -> Result<Option<Up
 
 /// What the pool's connections are made with now, if its settings are the same.
 fn tls_before(wanted: &WantedPool<'_>) -> Option<UpstreamTlsConfigs> {
-    let (model, compiled) = wanted.known?;
-    compiled.tls.clone().filter(|_| model == wanted.pool)
+    let known = wanted.known?;
+    known.tls.clone().filter(|_| is_of(known, wanted.pool))
 }
 
 fn upstream_fault(pool: &Pool, error: &dyn std::fmt::Display) -> StartFault {
@@ -457,130 +513,4 @@ fn upstream_fault(pool: &Pool, error: &dyn std::fmt::Display) -> StartFault {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Material, News, Numbers, Survivors, gather, gather_with};
-    use crate::names::tests::Resolver;
-    use crate::names::{Found, Name};
-    use crate::sticky::CookieKeys;
-    use jiff::Timestamp;
-    use std::net::SocketAddr;
-    use std::path::Path;
-    use std::sync::Arc;
-    use std::time::Duration;
-    use tidegate_certs::TlsSurvivors;
-    use tidegate_discovery::Member;
-    use tidegate_model::{Configuration, Server, UpstreamAddress};
-    use tidegate_proxy::survivors::ProcessSurvivors;
-    use tidegate_telemetry::Registry;
-
-    const NUMBERS: Numbers = Numbers { generation: 1, serial: 1, workers: 1 };
-
-    fn configuration(pools: &str) -> Arc<Configuration> {
-        let text = format!("{pools}\nsite \"http://:80\" {{ proxy \"a\" }}\n");
-        let loaded = tidegate_config::load_text("test.kdl", &text, Path::new("."));
-        Arc::new(loaded.configuration.unwrap_or_else(|| panic!("{text}: {:?}", loaded.diagnostics)))
-    }
-
-    /// How many addresses each server has, by pool.
-    fn addresses(material: &Material) -> Vec<(String, Vec<usize>)> {
-        let pools = material.snapshot.pools.iter().flatten();
-        let count = |pool: &Arc<super::CompiledPool>| pool.servers.iter().map(|server| server.addresses.len()).collect();
-        let mut counts: Vec<_> = pools.map(|pool| (pool.name.to_string(), count(pool))).collect();
-        counts.sort();
-        counts
-    }
-
-    #[test]
-    fn a_server_that_is_leaving_when_it_is_found_gets_no_requests() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-        let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
-        let (names, _events) = Resolver::default().names(Duration::from_secs(60));
-        let cookie_keys = CookieKeys::new(folder.path().to_owned());
-        let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-        let now = Timestamp::UNIX_EPOCH;
-        let configuration = configuration("pool \"a\" { server \"192.0.2.1:80\"; discover file=\"/nowhere/servers.json\"; }");
-        let before = gather(configuration.clone(), None, survivors, NUMBERS, now).expect("it compiles");
-        let gathered = |is_leaving: bool| {
-            let address = UpstreamAddress::parse("192.0.2.2:80").expect("an address");
-            let found = Member { server: Server::new(address), addresses: Vec::new(), is_leaving };
-            let mut news = News::default();
-            news.discovered.set(&configuration.pools[0].discover[0], vec![found]);
-            gather_with(configuration.clone(), Some(&before), survivors, NUMBERS, now, &news).expect("it compiles")
-        };
-        let leaving = |material: &Material| -> Vec<bool> {
-            let servers = material.snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
-            servers.map(|server| server.shared.health.is_leaving()).collect()
-        };
-        let found = gathered(true);
-        assert_eq!(leaving(&found), [false, true]);
-        assert_eq!(leaving(&gathered(false)), [false, false], "it stays after all");
-        assert_eq!(leaving(&found), [false, false], "the same servers");
-    }
-
-    #[test]
-    fn news_of_one_pool_do_not_wait_for_files_of_another() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let authority = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate").cert.pem();
-        let file = folder.path().join("ca.pem");
-        std::fs::write(&file, authority).expect("written");
-        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-        let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
-        let (names, _events) = Resolver::default().names(Duration::from_secs(60));
-        let cookie_keys = CookieKeys::new(folder.path().to_owned());
-        let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-        let now = Timestamp::UNIX_EPOCH;
-        let a = format!("pool \"a\" {{ server \"https://192.0.2.1\"; tls ca=\"{}\" }}", file.display());
-        let b = "pool \"b\" { discover file=\"/nowhere/servers.json\"; }";
-        let configuration = configuration(&format!("{a}\n{b}"));
-        let before = gather(configuration.clone(), None, survivors, NUMBERS, now).expect("it compiles");
-        std::fs::remove_file(&file).expect("removed");
-        let mut news = News::default();
-        let address = UpstreamAddress::parse("192.0.2.2:80").expect("an address");
-        let found = Member { server: Server::new(address), addresses: Vec::new(), is_leaving: false };
-        news.discovered.set(&configuration.pools[1].discover[0], vec![found]);
-        let after = gather_with(configuration.clone(), Some(&before), survivors, NUMBERS, now, &news).expect("it compiles");
-        assert_eq!(addresses(&after), [("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
-        let trust = |material: &Material| {
-            let pool = material.snapshot.pool_named(&tidegate_model::PoolName("a".into())).expect("there");
-            pool.tls.as_ref().expect("it has TLS").any.clone()
-        };
-        assert!(Arc::ptr_eq(&trust(&before), &trust(&after)), "what was read before is used");
-        assert!(gather(configuration, Some(&before), survivors, NUMBERS, now).is_err(), "a change is refused");
-    }
-
-    #[test]
-    fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-        let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
-        let resolver = Resolver::default();
-        let (names, _events) = resolver.names(Duration::from_secs(60));
-        let cookie_keys = CookieKeys::new(folder.path().to_owned());
-        let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-        let now = Timestamp::UNIX_EPOCH;
-        let expect = |seen: &Material, a: &[usize], b: &[usize]| {
-            assert_eq!(addresses(seen), [("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())]);
-        };
-        let a = "pool \"a\" { server \"good.test:80\"; server \"dead.test:80\"; server \"192.0.2.1:80\" }";
-        let b = "pool \"b\" { server \"dead.test:81\" }";
-        let first = gather(configuration(&format!("{a}\n{b}")), None, survivors, NUMBERS, now).expect("it compiles");
-        expect(&first, &[1, 0, 1], &[0]);
-        assert_eq!(resolver.take_asked(), ["dead.test", "dead.test", "good.test"]);
-        // Another pool changes: what has no address in this one does not hold up the change.
-        let b = "pool \"b\" { server \"dead.test:81\"; server \"other.test:80\" }";
-        let second = gather(configuration(&format!("{a}\n{b}")), Some(&first), survivors, NUMBERS, now).expect("it compiles");
-        expect(&second, &[1, 0, 1], &[0, 1]);
-        assert_eq!(resolver.take_asked(), ["dead.test", "other.test"]);
-        let found = Found::from([(Name { host: "dead.test".into(), port: 80 }, vec![SocketAddr::from(([127, 0, 0, 1], 80))])]);
-        let news = News { found, ..News::default() };
-        let third =
-            gather_with(second.configuration.clone(), Some(&second), survivors, NUMBERS, now, &news).expect("it compiles");
-        expect(&third, &[1, 1, 1], &[0, 1]);
-        assert!(resolver.take_asked().is_empty());
-        let pool =
-            |material: &Material, name: &str| material.snapshot.pool_named(&tidegate_model::PoolName(name.into())).cloned();
-        let (before, after) = (pool(&second, "b").expect("there"), pool(&third, "b").expect("there"));
-        assert!(Arc::ptr_eq(&before, &after), "a pool without news stays as it is");
-    }
-}
+mod tests;

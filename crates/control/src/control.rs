@@ -3,14 +3,14 @@
 
 use crate::background::in_background;
 use crate::change::ChangeFault;
-use crate::compile::{Material, SiteTls, Survivors, gather};
+use crate::compile::{Material, Survivors, gather};
 use crate::confirm::{Baseline, Pending};
 use crate::discovery::Followers;
 use crate::edit::OnDisk;
 use crate::endpoint::AdminListener;
 use crate::generations::Generations;
 use crate::issuing::Issuance;
-use crate::pools::Checkers;
+use crate::pools::{Checkers, PoolChange, pool_changes};
 use crate::shared_tickets::TicketSharing;
 use crate::sockets::SocketTable;
 use crate::source::{Source, Watched};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tidegate_certs::{CertError, Renewal, Renewed, TlsSurvivors};
 use tidegate_config::LoadMemory;
-use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
+use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Delta, Difference, Site, Step, TlsSource};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
@@ -175,7 +175,7 @@ impl Control {
     /// Certificates that are due, by their files or by their age. Says what it took over and what it could not.
     pub(crate) fn renew_certificates(&mut self) {
         let mut unfit = Vec::new();
-        for (site, tls) in self.running.configuration.sites.iter().zip(&self.running.certificates) {
+        for (site, tls) in self.running.configuration.sites.iter().zip(self.running.certificates.iter()) {
             let Some(tls) = tls else { continue };
             let site = &site.addresses[0];
             let Renewed { renewal, errors } = tls.certificates.renew_if_due(Timestamp::now());
@@ -214,13 +214,16 @@ impl Control {
         let now = Timestamp::now();
         // Lists may be large, and nobody waits for them.
         let renewed: Vec<_> = in_background(move || {
-            let sites = configuration.sites.iter().zip(certificates);
-            let renew = |(site, tls): (_, &mut Option<SiteTls>)| {
-                let site: &Arc<Site> = site;
-                let outcome = tls.as_mut()?.renew_clients(&site.tls, survivors, now);
+            let asks = |site: &(usize, &Arc<Site>)| site.1.tls.client_auth.is_some();
+            let renew = |(position, site): (usize, &Arc<Site>)| {
+                let mut tls = certificates[position].clone()?;
+                let outcome = tls.renew_clients(&site.tls, survivors, now);
+                if matches!(outcome, Ok(true)) {
+                    certificates.set(position, Some(tls));
+                }
                 Some((site.addresses[0].to_string(), outcome))
             };
-            sites.filter_map(renew).collect()
+            configuration.sites.iter().enumerate().filter(asks).filter_map(renew).collect()
         });
         let mut unfit = Vec::new();
         for (site, outcome) in renewed {
@@ -246,7 +249,7 @@ impl Control {
         }
         self.unfit.clients = unfit;
         self.lists_end = None;
-        for (site, tls) in self.running.configuration.sites.iter().zip(&self.running.certificates) {
+        for (site, tls) in self.running.configuration.sites.iter().zip(self.running.certificates.iter()) {
             let Some(until) = tls.as_ref().and_then(|tls| tls.clients.as_ref()?.lists_until) else { continue };
             let site = &site.addresses[0];
             if until > now {
@@ -295,40 +298,55 @@ impl Control {
         let configuration = self.running.configuration.clone();
         let numbers = self.numbers(self.generation(), self.workers.index_bound());
         let (before, survivors) = (&self.running, self.survivors());
-        match in_background(move || gather(configuration, Some(before), survivors, numbers, Timestamp::now())) {
+        let delta = Delta { pools: Difference::default().widened(configuration.pools.len()), ..Delta::default() };
+        match in_background(|| gather(configuration, &delta, Some(before), survivors, numbers, Timestamp::now())) {
             Ok(material) => {
-                let same = |(before, now): (&Option<Arc<_>>, &Option<Arc<_>>)| match (before, now) {
-                    (Some(before), Some(now)) => Arc::ptr_eq(before, now),
-                    (None, None) => true,
-                    (Some(_), None) | (None, Some(_)) => false,
-                };
-                if !self.running.snapshot.pools.iter().zip(&material.snapshot.pools).all(same) {
+                if !material.pools_changed.is_empty() {
                     tracing::info!("certificates for upstream servers were renewed");
                     self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
-                    self.supersede(material);
+                    self.supersede(material, &Delta::default());
                 }
             }
             Err(fault) => tracing::error!(%fault, "certificates for upstream servers were not renewed; those before stay in use"),
         }
     }
 
-    pub(crate) fn supersede(&mut self, material: Material) {
-        let before = std::mem::replace(&mut self.running, material);
-        take_back_into_use(&before.snapshot, &self.running.snapshot);
-        begin_slowly(&before.snapshot, &self.running.snapshot);
+    pub(crate) fn supersede(&mut self, material: Material, delta: &Delta) {
+        let mut before = std::mem::replace(&mut self.running, material);
+        before.discovered.merge(&std::mem::take(&mut self.running.discovered));
+        self.running.discovered = before.discovered;
+        let changes = pool_changes(Some(&before.snapshot), &self.running.snapshot, &self.running.pools_changed);
+        take_back_into_use(&changes);
+        begin_slowly(&changes);
+        self.look_after_pools(&changes);
+        let now = self.running.configuration.clone();
+        if delta.settings || !delta.sites.is_empty() {
+            self.configure_cache();
+        }
+        let is_tls = |site: &Arc<Site>| site.tls.source != TlsSource::Off;
+        if delta.settings || delta.listening || delta.sites_of(&before.configuration, &now).any(is_tls) {
+            self.configure_stapling();
+            self.look_after_certificates();
+            self.look_after_ticket_sharing();
+        }
         self.superseded.push(before.snapshot);
+    }
+
+    /// Everything that goes on beside the requests, of all that runs.
+    pub(crate) fn look_after_all(&mut self) {
         self.configure_cache();
-        self.look_after_pools();
+        let changes = pool_changes(None, &self.running.snapshot, &self.running.pools_changed);
+        self.look_after_pools(&changes);
         self.configure_stapling();
         self.look_after_certificates();
         self.look_after_ticket_sharing();
     }
 
-    /// Everything that goes on beside the requests: sources of servers are followed, and servers are asked how they are.
-    pub(crate) fn look_after_pools(&mut self) {
-        self.follow_sources();
+    /// Sources of servers are followed, and servers are asked how they are.
+    fn look_after_pools(&mut self, changes: &[PoolChange]) {
+        self.follow_sources(changes);
         self.show_servers();
-        self.check_servers();
+        self.check_servers(changes);
     }
 
     /// Applies what the process was started with, as it is now.
@@ -393,15 +411,11 @@ impl Control {
 }
 
 /// A server that leaves its pool is not drained any more: when it comes back, it is a new one.
-fn take_back_into_use(before: &Snapshot, now: &Snapshot) {
-    for (slot, pool) in before.pools.iter().enumerate() {
-        let Some(pool) = pool else { continue };
-        let kept = now.pools.get(slot).and_then(Option::as_ref).filter(|kept| kept.name == pool.name);
-        if kept.is_some_and(|kept| Arc::ptr_eq(kept, pool)) {
-            continue;
-        }
-        for server in &pool.servers {
-            let stays = kept.is_some_and(|kept| kept.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
+fn take_back_into_use(changes: &[PoolChange]) {
+    for PoolChange { before, now } in changes {
+        for server in before.iter().flat_map(|pool| &pool.servers) {
+            let stays =
+                now.as_ref().is_some_and(|now| now.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
             if !stays {
                 server.shared.health.set_drained(false);
             }
@@ -410,9 +424,12 @@ fn take_back_into_use(before: &Snapshot, now: &Snapshot) {
 }
 
 /// A server that joins a pool of others gets its share little by little, where the pool says so. Those of a new pool begin together.
-fn begin_slowly(before: &Snapshot, now: &Snapshot) {
-    for pool in now.pools.iter().flatten().filter(|pool| !pool.model.slow_start.is_zero()) {
-        let Some(known) = before.pool_named(&pool.name) else { continue };
+fn begin_slowly(changes: &[PoolChange]) {
+    for PoolChange { before, now } in changes {
+        let (Some(known), Some(pool)) = (before, now) else { continue };
+        if pool.model.slow_start.is_zero() {
+            continue;
+        }
         let is_new = |server: &&CompiledServer| !known.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared));
         for server in pool.servers.iter().filter(is_new) {
             server.shared.health.begin_slowly(Instant::now());
@@ -422,15 +439,16 @@ fn begin_slowly(before: &Snapshot, now: &Snapshot) {
 
 /// Every file that users are read from.
 fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = auths(configuration).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
+    let mut files: Vec<PathBuf> =
+        auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
     files.sort();
     files.dedup();
     files
 }
 
 /// Every `basic-auth`, with the site it stands in.
-pub(crate) fn auths(configuration: &Configuration) -> impl Iterator<Item = (&Arc<Site>, &BasicAuth)> {
-    configuration.sites.iter().flat_map(|site| {
+pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iterator<Item = (&'a Arc<Site>, &'a BasicAuth)> {
+    sites.flat_map(|site| {
         let steps = site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps));
         steps.filter_map(move |step| match step {
             Step::BasicAuth(Some(auth)) => Some((site, auth)),

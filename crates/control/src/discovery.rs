@@ -6,18 +6,20 @@ use crate::background::in_background;
 use crate::compile::{News, gather_with};
 use crate::control::Control;
 use crate::names::Name;
+use crate::pools::{PoolChange, pool_changes};
 use crate::workers::ChangeParts;
 use jiff::Timestamp;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_discovery::{Context, Event, Fault, Member, follow};
-use tidegate_model::{Discover, DnsDiscover, DnsQuestion, PoolName, Scheme};
-use tidegate_telemetry::DiscoveryMetrics;
+use tidegate_model::{Delta, Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme};
+use tidegate_telemetry::{DiscoveryMetrics, Registry};
+use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tokio::sync::Notify;
 
 /// What a change waits for the first answers of all new sources together. Nothing else happens on the control thread meanwhile.
@@ -31,25 +33,20 @@ const NAMES_FOLLOWED_MAX: usize = 1000;
 
 /// The last good answer of each source; of one that was asked and has not answered yet, nobody.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Discovered(Answers);
+pub struct Discovered(HashMap<Discover, Vec<Member>>);
 
 impl Discovered {
     pub fn of(&self, source: &Discover) -> Option<&[Member]> {
-        self.0.iter().find(|(known, _)| known == source).map(|(_, members)| &members[..])
+        self.0.get(source).map(|members| &members[..])
     }
 
     pub fn set(&mut self, source: &Discover, members: Vec<Member>) {
-        match self.0.iter_mut().find(|(known, _)| known == source) {
-            Some((_, known)) => *known = members,
-            None => self.0.push((source.clone(), members)),
-        }
+        self.0.insert(source.clone(), members);
     }
 
     /// Takes in other answers, which are the newer.
     pub fn merge(&mut self, newer: &Discovered) {
-        for (source, members) in &newer.0 {
-            self.set(source, members.clone());
-        }
+        self.0.extend(newer.0.iter().map(|(source, members)| (source.clone(), members.clone())));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -147,12 +144,38 @@ pub struct SourceSeen {
 /// Tasks that follow the sources, and what they heard since it was last looked at.
 #[derive(Default)]
 pub struct Followers {
-    sources: Vec<(Discover, Arc<Mutex<SourceSeen>>, Follower)>,
-    names: BTreeMap<Name, Follower>,
+    sources: HashMap<Discover, FollowedSource>,
+    /// Names of servers. Not all have a follower.
+    names: BTreeMap<Name, FollowedName>,
+    names_followed: usize,
+    /// What each pool looks for.
+    sought: HashMap<PoolName, Sought>,
     heard: Arc<Heard>,
     /// What could not be compiled when it was heard.
     unused: News,
     try_again_at: Option<Instant>,
+}
+
+struct FollowedSource {
+    pools: SourcePools,
+    seen: Arc<Mutex<SourceSeen>>,
+    _follower: Follower,
+}
+
+/// The pools that have a source, and where its figures are kept for each.
+type SourcePools = Arc<Mutex<Vec<(PoolName, Arc<DiscoveryMetrics>)>>>;
+
+#[derive(Default)]
+struct FollowedName {
+    pools: BTreeSet<PoolName>,
+    follower: Option<Follower>,
+}
+
+/// What one pool looks for.
+#[derive(Default)]
+struct Sought {
+    sources: Vec<Discover>,
+    names: BTreeSet<Name>,
 }
 
 struct Follower(tokio::task::JoinHandle<()>);
@@ -187,52 +210,105 @@ impl Heard {
 
 impl Followers {
     pub fn seen(&self, source: &Discover) -> SourceSeen {
-        let followed = self.sources.iter().find(|(followed, ..)| followed == source);
-        followed.map(|(_, seen, _)| locked(seen).clone()).unwrap_or_default()
+        self.sources.get(source).map(|followed| locked(&followed.seen).clone()).unwrap_or_default()
     }
 
     pub fn heard(&self) -> Arc<Heard> {
         self.heard.clone()
     }
 
-    /// Follows what the configuration names, and nothing else. On the control thread's runtime only.
-    fn reconcile(&mut self, sources: Vec<Followed>, names: BTreeSet<Name>) {
-        self.sources.retain(|(followed, ..)| sources.iter().any(|wanted| wanted.source == *followed));
-        for wanted in sources {
-            if !self.sources.iter().any(|(followed, ..)| *followed == wanted.source) {
-                let (source, seen) = (wanted.source.clone(), wanted.seen.clone());
-                let task = tokio::task::spawn_local(follow_source(wanted, self.heard.clone()));
-                self.sources.push((source, seen, Follower(task)));
+    /// The pool looks for nothing any more. What nobody else looks for is followed until [`Followers::let_go`] is told of it.
+    fn forget(&mut self, pool: &PoolName) -> Sought {
+        let sought = self.sought.remove(pool).unwrap_or_default();
+        for followed in sought.sources.iter().filter_map(|source| self.sources.get(source)) {
+            locked(&followed.pools).retain(|(known, _)| known != pool);
+        }
+        for name in &sought.names {
+            if let Some(followed) = self.names.get_mut(name) {
+                followed.pools.remove(pool);
             }
         }
-        self.names.retain(|name, _| names.contains(name));
-        for name in names.into_iter().take(NAMES_FOLLOWED_MAX) {
+        sought
+    }
+
+    /// On the control thread's runtime only.
+    fn seek(&mut self, pool: &PoolName, sought: Sought, registry: &Registry) {
+        for source in &sought.sources {
             let heard = &self.heard;
-            self.names
-                .entry(name)
-                .or_insert_with_key(|name| Follower(tokio::task::spawn_local(follow_name(name.clone(), heard.clone()))));
+            let follow = || {
+                let (pools, seen) = (SourcePools::default(), Arc::<Mutex<SourceSeen>>::default());
+                let task = follow_source(source.clone(), pools.clone(), seen.clone(), heard.clone());
+                FollowedSource { pools, seen, _follower: Follower(tokio::task::spawn_local(task)) }
+            };
+            let followed = self.sources.entry(source.clone()).or_insert_with(follow);
+            locked(&followed.pools).push((pool.clone(), registry.discovery(&pool.0, source.kind())));
         }
+        for name in &sought.names {
+            self.names.entry(name.clone()).or_default().pools.insert(pool.clone());
+        }
+        if !sought.sources.is_empty() || !sought.names.is_empty() {
+            self.sought.insert(pool.clone(), sought);
+        }
+    }
+
+    /// Ends the followers of what nobody looks for any more. Gives the sources among it.
+    fn let_go(&mut self, before: Vec<Sought>) -> Vec<Discover> {
+        let mut gone = Vec::new();
+        for Sought { sources, names } in before {
+            for source in sources {
+                if self.sources.get(&source).is_some_and(|followed| locked(&followed.pools).is_empty()) {
+                    self.sources.remove(&source);
+                    gone.push(source);
+                }
+            }
+            for name in names {
+                if self.names.get(&name).is_some_and(|followed| followed.pools.is_empty()) {
+                    let followed = self.names.remove(&name);
+                    self.names_followed -= usize::from(followed.is_some_and(|followed| followed.follower.is_some()));
+                }
+            }
+        }
+        gone
+    }
+
+    /// As many names as are followed at most. On the control thread's runtime only.
+    fn follow_names(&mut self) {
+        let bound = self.names.len().min(NAMES_FOLLOWED_MAX);
+        if self.names_followed >= bound {
+            return;
+        }
+        for (name, followed) in self.names.iter_mut().filter(|(_, followed)| followed.follower.is_none()) {
+            followed.follower = Some(Follower(tokio::task::spawn_local(follow_name(name.clone(), self.heard.clone()))));
+            self.names_followed += 1;
+            if self.names_followed >= bound {
+                return;
+            }
+        }
+    }
+
+    /// Who looks for any of what there are news of.
+    fn pools_of(&self, news: &News) -> BTreeSet<PoolName> {
+        let mut pools = BTreeSet::new();
+        for followed in news.discovered.0.keys().filter_map(|source| self.sources.get(source)) {
+            pools.extend(locked(&followed.pools).iter().map(|(pool, _)| pool.clone()));
+        }
+        let by_name = news.found.keys().filter_map(|name| self.names.get(name));
+        pools.extend(by_name.flat_map(|followed| followed.pools.iter().cloned()));
+        pools
     }
 }
 
-/// A source as it is followed: for which pools, and where its figures are kept.
-struct Followed {
-    source: Discover,
-    pools: Vec<(PoolName, Arc<DiscoveryMetrics>)>,
-    seen: Arc<Mutex<SourceSeen>>,
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn locked(seen: &Mutex<SourceSeen>) -> MutexGuard<'_, SourceSeen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn follow_source(Followed { source, pools, seen }: Followed, heard: Arc<Heard>) {
+async fn follow_source(source: Discover, pools: SourcePools, seen: Arc<Mutex<SourceSeen>>, heard: Arc<Heard>) {
     let kind = source.kind();
-    let names = pools.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", ");
+    let names = || locked(&pools).iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", ");
     let report = |event| match event {
         Event::Members(members) => {
             locked(&seen).servers = Some(members.len());
-            for (_, metrics) in &pools {
+            for (_, metrics) in locked(&pools).iter() {
                 metrics.set_members(members.len());
                 metrics.set_last_success(Timestamp::now().as_second());
                 metrics.changed();
@@ -241,24 +317,24 @@ async fn follow_source(Followed { source, pools, seen }: Followed, heard: Arc<He
             heard.notify.notify_one();
         }
         Event::Fault(fault) => {
-            for (_, metrics) in &pools {
+            for (_, metrics) in locked(&pools).iter() {
                 metrics.fault();
             }
             let mut seen = locked(&seen);
             seen.fault = Some(fault.to_string());
             let what = if seen.servers.is_some() { "those that were found last stay in use" } else { "none was found so far" };
-            tracing::warn!(pools = names, kind, %fault, "servers cannot be found: {what}");
+            tracing::warn!(pools = names(), kind, %fault, "servers cannot be found: {what}");
         }
         Event::Remark(fault) => {
-            for (_, metrics) in &pools {
+            for (_, metrics) in locked(&pools).iter() {
                 metrics.fault();
             }
             locked(&seen).fault = Some(fault.to_string());
-            tracing::warn!(pools = names, kind, %fault, "a part of what names the servers cannot be used");
+            tracing::warn!(pools = names(), kind, %fault, "a part of what names the servers cannot be used");
         }
         Event::Recovered => {
             locked(&seen).fault = None;
-            tracing::info!(pools = names, kind, "servers can be found again");
+            tracing::info!(pools = names(), kind, "servers can be found again");
         }
     };
     follow(source.clone(), place(), report).await;
@@ -289,27 +365,22 @@ async fn follow_name(name: Name, heard: Arc<Heard>) {
 }
 
 impl Control {
-    /// After every change of what runs.
-    pub(crate) fn follow_sources(&mut self) {
-        let mut sources: Vec<Followed> = Vec::new();
-        let mut names = BTreeSet::new();
-        for pool in &self.running.configuration.pools {
-            for source in &pool.discover {
-                let metrics = self.registry().discovery(&pool.name.0, source.kind());
-                let pool = (pool.name.clone(), metrics);
-                match sources.iter_mut().find(|known| known.source == *source) {
-                    Some(known) => known.pools.push(pool),
-                    None => sources.push(Followed { source: source.clone(), pools: vec![pool], seen: Arc::default() }),
-                }
+    /// After every change of what runs: what its changed pools look for is followed, and nothing that nobody looks for.
+    pub(crate) fn follow_sources(&mut self, changes: &[PoolChange]) {
+        let mut before = Vec::new();
+        for change in changes {
+            if let Some(pool) = change.before.as_ref().or(change.now.as_ref()) {
+                before.push(self.followers.forget(&pool.name));
             }
-            names.extend(pool.servers.iter().filter_map(|server| Name::of(&server.address)));
+            if let Some(pool) = &change.now {
+                let sought = sought(&pool.model, &self.running.discovered);
+                self.followers.seek(&pool.name, sought, &self.process.registry);
+            }
         }
-        for pool in &self.running.configuration.pools {
-            let found = pool.discover.iter().filter_map(|source| self.running.discovered.of(source)).flatten();
-            names
-                .extend(found.filter(|member| member.addresses.is_empty()).filter_map(|member| Name::of(&member.server.address)));
+        for source in self.followers.let_go(before) {
+            self.running.discovered.0.remove(&source);
         }
-        self.followers.reconcile(sources, names);
+        self.followers.follow_names();
     }
 
     /// What could not be used some time ago is tried again: a file may be readable by now.
@@ -324,30 +395,30 @@ impl Control {
     pub(crate) fn take_news(&mut self) {
         let mut news = std::mem::take(&mut self.followers.unused);
         news.merge(&std::mem::take(&mut *self.followers.heard.news()));
-        self.take_on_news(&news);
+        self.take_on_news(news);
     }
 
-    pub(crate) fn take_on_news(&mut self, news: &News) {
+    pub(crate) fn take_on_news(&mut self, mut news: News) {
+        news.pools.extend(self.followers.pools_of(&news));
         let configuration = self.running.configuration.clone();
         let numbers = self.numbers(self.generation(), self.workers.index_bound());
-        let (before, survivors) = (&self.running, self.survivors());
-        match in_background(move || gather_with(configuration, Some(before), survivors, numbers, Timestamp::now(), news)) {
+        let (before, survivors, delta) = (&self.running, self.survivors(), Delta::default());
+        let gather = || gather_with(configuration, &delta, Some(before), survivors, numbers, Timestamp::now(), &news);
+        match in_background(gather) {
+            Ok(material) if material.pools_changed.is_empty() => self.running.discovered.merge(&material.discovered),
             Ok(material) => {
-                let changed = changed_pools(&self.running.snapshot, &material.snapshot);
-                if changed.is_empty() {
-                    self.running.discovered = material.discovered;
-                    return;
-                }
-                for (pool, before, now) in changed {
+                for change in pool_changes(Some(&self.running.snapshot), &material.snapshot, &material.pools_changed) {
+                    let (Some(before), Some(now)) = (&change.before, &change.now) else { continue };
+                    let (pool, before, now) = (&now.name, servers(before), servers(now));
                     tracing::info!(%pool, came = names_beyond(&now, &before), went = names_beyond(&before, &now), "the servers of a pool changed");
                 }
                 self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
-                self.supersede(material);
+                self.supersede(material, &delta);
             }
             Err(fault) => {
                 tracing::error!(%fault, "servers were found and cannot be used; those before stay in use; it is tried again");
                 // Sources tell what changes only: it is tried again with what comes next, and after a while.
-                self.followers.unused.merge(news);
+                self.followers.unused.merge(&news);
                 self.followers.try_again_at = Some(Instant::now() + TRY_AGAIN);
             }
         }
@@ -356,26 +427,30 @@ impl Control {
 
 type Servers = BTreeSet<String>;
 
-/// Pools that are not what they were, with the addresses of their servers before and now.
-fn changed_pools(
-    before: &tidegate_proxy::snapshot::Snapshot,
-    now: &tidegate_proxy::snapshot::Snapshot,
-) -> Vec<(PoolName, Servers, Servers)> {
-    let servers = |pool: &tidegate_upstream::compiled::CompiledPool| -> Servers {
-        let all = |server: &tidegate_upstream::compiled::CompiledServer| {
-            let addresses: Vec<String> = server.addresses.iter().map(ToString::to_string).collect();
-            match addresses.as_slice() {
-                [only] if **only == *server.authority => only.clone(),
-                _ => format!("{} ({})", server.authority, addresses.join(", ")),
-            }
-        };
-        pool.servers.iter().map(all).collect()
+/// The addresses of a pool's servers, as logs have them.
+fn servers(pool: &CompiledPool) -> Servers {
+    let shown = |server: &CompiledServer| {
+        let addresses: Vec<String> = server.addresses.iter().map(ToString::to_string).collect();
+        match addresses.as_slice() {
+            [only] if **only == *server.authority => only.clone(),
+            _ => format!("{} ({})", server.authority, addresses.join(", ")),
+        }
     };
-    let pairs = before.pools.iter().zip(&now.pools).filter_map(|(before, now)| Some((before.as_ref()?, now.as_ref()?)));
-    pairs
-        .filter(|(before, now)| !Arc::ptr_eq(before, now))
-        .map(|(before, now)| (now.name.clone(), servers(before), servers(now)))
-        .collect()
+    pool.servers.iter().map(shown).collect()
+}
+
+/// Sources of a pool, and names of its servers whose addresses nobody told.
+fn sought(pool: &Pool, discovered: &Discovered) -> Sought {
+    let mut names: BTreeSet<Name> = pool.servers.iter().filter_map(|server| Name::of(&server.address)).collect();
+    let found = pool.discover.iter().filter_map(|source| discovered.of(source)).flatten();
+    names.extend(found.filter(|member| member.addresses.is_empty()).filter_map(|member| Name::of(&member.server.address)));
+    let mut sources: Vec<Discover> = Vec::new();
+    for source in &pool.discover {
+        if !sources.contains(source) {
+            sources.push(source.clone());
+        }
+    }
+    Sought { sources, names }
 }
 
 /// Names of servers that one log line lists.

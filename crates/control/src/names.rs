@@ -236,7 +236,7 @@ impl Control {
             .map(|(name, addresses)| (name.clone(), addresses.clone()))
             .collect();
         if !found.is_empty() {
-            self.take_on_news(&News { found, ..News::default() });
+            self.take_on_news(News { found, ..News::default() });
         }
     }
 }

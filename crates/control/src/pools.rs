@@ -25,6 +25,28 @@ const FIRST_CHECKS_AT_ONCE: usize = 256;
 /// How often servers are compared with each other.
 const JUDGE_PERIOD: Duration = Duration::from_secs(10);
 
+/// A pool that came, changed or went.
+pub struct PoolChange {
+    pub before: Option<Arc<CompiledPool>>,
+    pub now: Option<Arc<CompiledPool>>,
+}
+
+/// By the slots of pools that are not what they were; two that had one slot one after the other have nothing to do with each other.
+pub fn pool_changes(before: Option<&Snapshot>, now: &Snapshot, slots: &[usize]) -> Vec<PoolChange> {
+    let mut changes = Vec::with_capacity(slots.len());
+    for slot in slots {
+        let known = before.and_then(|before| before.pools.get(*slot)?.clone());
+        let now = now.pools[*slot].clone();
+        let are_one = known.as_ref().zip(now.as_ref()).is_none_or(|(known, now)| known.name == now.name);
+        if are_one {
+            changes.push(PoolChange { before: known, now });
+        } else {
+            changes.extend([PoolChange { before: known, now: None }, PoolChange { before: None, now }]);
+        }
+    }
+    changes
+}
+
 /// A server by its pool and its address.
 type ServerKey = (PoolName, Arc<str>);
 
@@ -67,9 +89,9 @@ impl Checkers {
 
 /// Asks servers that nobody has asked yet, all at once, so that none that is down gets the first requests, and none that is well waits for its turn.
 /// Blocks, for [`FIRST_CHECKS_LIMIT`] at most. A change that is refused in the end has them forgotten with [`forget_checks`].
-pub fn first_checks(snapshot: &Snapshot) {
+pub fn first_checks<'a>(pools: impl Iterator<Item = &'a Arc<CompiledPool>>) {
     let mut unasked = Vec::new();
-    for pool in snapshot.pools.iter().flatten() {
+    for pool in pools {
         let Some(health) = &pool.model.health else { continue };
         let is_unasked = |server: &&CompiledServer| server.shared.health.checked() == Checked::Unasked;
         unasked.extend(pool.servers.iter().filter(is_unasked).map(|server| (pool, server, health)));
@@ -104,17 +126,17 @@ pub fn first_checks(snapshot: &Snapshot) {
 }
 
 /// Servers that nobody has asked yet get requests only when no other can, until their checkers have found out.
-pub fn await_checks(snapshot: &Snapshot) {
-    for pool in snapshot.pools.iter().flatten().filter(|pool| pool.model.health.is_some()) {
+pub fn await_checks<'a>(pools: impl Iterator<Item = &'a Arc<CompiledPool>>) {
+    for pool in pools.filter(|pool| pool.model.health.is_some()) {
         let unasked = pool.servers.iter().filter(|server| server.shared.health.checked() == Checked::Unasked);
         unasked.for_each(|server| server.shared.health.set_checked(Checked::Unknown, Instant::now()));
     }
 }
 
 /// Servers that are not checked, or not any more, are neither up nor down.
-pub fn forget_checks(snapshot: &Snapshot) {
+pub fn forget_checks<'a>(pools: impl Iterator<Item = &'a Arc<CompiledPool>>) {
     let now = Instant::now();
-    for pool in snapshot.pools.iter().flatten().filter(|pool| pool.model.health.is_none()) {
+    for pool in pools.filter(|pool| pool.model.health.is_none()) {
         for server in &pool.servers {
             let health = &server.shared.health;
             match health.checked() {
@@ -173,17 +195,23 @@ fn without_sessions(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
 
 impl Control {
     /// A checker for each server of each pool that has checks, and none for others. On the control thread's runtime only.
-    pub(crate) fn check_servers(&mut self) {
-        forget_checks(&self.running.snapshot);
+    pub(crate) fn check_servers(&mut self, changes: &[PoolChange]) {
+        forget_checks(changes.iter().filter_map(|change| change.now.as_ref()));
+        let mut before = HashMap::new();
+        for pool in changes.iter().filter_map(|change| change.before.as_ref()).filter(|pool| pool.model.health.is_some()) {
+            for server in &pool.servers {
+                let key = (pool.name.clone(), server.authority.clone());
+                before.extend(self.checkers.checked.remove_entry(&key));
+            }
+        }
         let mut wanted = HashMap::new();
-        for pool in self.running.snapshot.pools.iter().flatten() {
+        for pool in changes.iter().filter_map(|change| change.now.as_ref()) {
             let Some(health) = &pool.model.health else { continue };
             for server in &pool.servers {
                 wanted.insert((pool.name.clone(), server.authority.clone()), (pool, server, health));
             }
         }
-        let count = wanted.len();
-        let mut before = std::mem::take(&mut self.checkers.checked);
+        let count = self.checkers.checked.len() + wanted.len();
         for (key, (pool, server, health)) in wanted {
             let known = before.remove(&key);
             let stays = |checking: &Checking| Arc::ptr_eq(pool, &checking.pool) && checking.health == *health;
@@ -209,19 +237,15 @@ impl Control {
 
     /// For every server that is in use, where it is shown how it stands. Pools that did not change keep theirs.
     pub(crate) fn show_servers(&mut self) {
-        let registry = self.process.registry.clone();
         let slots = &self.running.snapshot.pools;
-        let mut before = std::mem::take(&mut self.checkers.states);
-        before.resize_with(slots.len(), || None);
-        let shown = |(pool, before): (&Option<Arc<CompiledPool>>, Option<PoolStates>)| {
-            let pool = pool.as_ref()?;
-            if let Some(before) = before.filter(|before| Arc::ptr_eq(&before.pool, pool)) {
-                return Some(before);
-            }
-            let states = pool.servers.iter().map(|server| registry.server_state(&pool.name.0, &server.authority)).collect();
-            Some(PoolStates { pool: pool.clone(), states })
-        };
-        self.checkers.states = slots.iter().zip(before).map(shown).collect();
+        self.checkers.states.resize_with(slots.len(), || None);
+        for slot in &self.running.pools_changed {
+            let shown = slots[*slot].as_ref().map(|pool| {
+                let state = |server: &CompiledServer| self.process.registry.server_state(&pool.name.0, &server.authority);
+                PoolStates { pool: pool.clone(), states: pool.servers.iter().map(state).collect() }
+            });
+            self.checkers.states[*slot] = shown;
+        }
     }
 
     /// Once a second: how servers stand, for the metrics; and every ten seconds, how they do beside each other.

@@ -268,7 +268,7 @@ impl Control {
         let sites = &self.running.configuration.sites;
         let is_wanted = sites.iter().any(|site| site.tls.source == TlsSource::Automatic && site.tls.ocsp_stapling);
         self.tls.obtained.set_stapled(is_wanted);
-        for (site, tls) in sites.iter().zip(&self.running.certificates) {
+        for (site, tls) in sites.iter().zip(self.running.certificates.iter()) {
             let Some(tls) = tls else { continue };
             let set = tls.certificates.current();
             for certificate in set.all().iter().filter(|one| one.facts.must_staple() && one.staple.is_none()) {

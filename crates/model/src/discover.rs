@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Discover {
     Dns(DnsDiscover),
     /// Read again when it changes.
@@ -30,7 +30,7 @@ impl Discover {
 }
 
 /// Looked up again by the TTL of its records; the last good answer is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DnsDiscover {
     pub scheme: Scheme,
     pub question: DnsQuestion,
@@ -46,7 +46,7 @@ impl DnsDiscover {
     pub const TTL_MOST: Duration = Duration::from_secs(300);
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DnsQuestion {
     /// A and AAAA: each address is a server on this port.
     Addresses { name: String, port: u16 },
@@ -55,7 +55,7 @@ pub enum DnsQuestion {
 }
 
 /// Running containers with the label `tidegate.pool` of this value, told by the engine as they start and stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DockerDiscover {
     pub label: String,
     /// The engine's socket; `None` looks for Docker's, then for Podman's.
@@ -67,7 +67,7 @@ pub struct DockerDiscover {
 }
 
 /// Healthy instances of a service, told as they change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConsulDiscover {
     pub service: String,
     /// The agent, `http://host:port`.

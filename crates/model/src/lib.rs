@@ -9,6 +9,7 @@ pub mod cache;
 pub mod client_auth;
 pub mod compress;
 pub mod cors;
+pub mod delta;
 pub mod discover;
 pub mod error_page;
 pub mod fastcgi;
@@ -43,6 +44,7 @@ pub use client_auth::{
 };
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
+pub use delta::{Changed, Delta, Difference};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use fastcgi::{FastCgi, FastCgiAddress, FastCgiKeepAlive};
@@ -76,8 +78,8 @@ pub struct Configuration {
     pub sites: Vec<Arc<Site>>,
     /// Connections that are passed on as they are, in file order. No two of one address.
     pub tcp: Vec<Tcp>,
-    /// Named pools, then the pools written in place. Names are unique.
-    pub pools: Vec<Pool>,
+    /// Named pools, then the pools written in place. Names are unique. Shared as sites are.
+    pub pools: Vec<Arc<Pool>>,
     /// Options of listening addresses, by the address they are written for.
     pub listeners: Vec<ListenerOptions>,
     pub admin: Admin,

@@ -23,6 +23,7 @@ mod decoded;
 mod early;
 pub mod inquiry;
 pub mod listening;
+pub mod persistent;
 pub mod recent;
 pub mod snapshot;
 pub mod survivors;

@@ -4,6 +4,7 @@
 
 use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
+use crate::persistent::PersistentVec;
 use crate::terminal::{CompiledTerminal, RouteUpstream};
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
@@ -22,8 +23,8 @@ use tidegate_model::listening::{
     trusted_proxies,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, HostPattern, Limits, Mirror, Placeholder, PoolName, Route, RouteLog,
-    RouteRetry, RouteTimeouts, Scheme, Site, SiteAddress, Step, TcpTarget, Template, Terminal,
+    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route, RouteLog,
+    RouteRetry, RouteTimeouts, Scheme, Site, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
 use tidegate_routing::{PassId, RouteId, Router, SiteId};
@@ -38,9 +39,15 @@ pub struct Snapshot {
     pub serial: u64,
     pub listeners: Vec<Arc<Listener>>,
     /// The sites of the configuration, in its order, and behind them the redirects to HTTPS that are not written there.
-    pub sites: Vec<Arc<CompiledSite>>,
+    pub sites: PersistentVec<Arc<CompiledSite>>,
     /// By slot. A pool keeps its slot as long as it exists, so that a site which did not change still means the same pool.
-    pub pools: Vec<Option<Arc<CompiledPool>>>,
+    pub pools: PersistentVec<Option<Arc<CompiledPool>>>,
+    /// Of the pools that there are. Shared for as long as none comes or goes.
+    slots: Arc<HashMap<PoolName, usize>>,
+    /// Slots of pools with connections that are opened in advance.
+    pub warm: Arc<[usize]>,
+    /// Sites have a set of counters for each.
+    pub workers: usize,
     pub limits: Limits,
     pub drain: Duration,
     /// Whether requests are logged: otherwise no fact is gathered for the log.
@@ -56,7 +63,7 @@ impl Snapshot {
     }
 
     pub fn pool_named(&self, name: &PoolName) -> Option<&Arc<CompiledPool>> {
-        self.pools.iter().flatten().find(|pool| pool.name == *name)
+        self.pools.get(*self.slots.get(name)?)?.as_ref()
     }
 
     pub fn head_limits(&self) -> HeadLimits {
@@ -211,42 +218,19 @@ impl fmt::Display for CompileFault {
 
 impl std::error::Error for CompileFault {}
 
-/// A configuration that runs: what it means, and what was made of it. Whatever of it is unchanged is taken over.
-#[derive(Clone, Copy)]
-pub struct Before<'a> {
-    pub configuration: &'a Configuration,
-    pub snapshot: &'a Snapshot,
-}
-
-impl<'a> Before<'a> {
-    /// Positions of equal sites in both configurations, by the new one's positions. Usually the same; a site written in between moves those
-    /// behind it.
-    fn unchanged_sites(self, now: &Configuration) -> Vec<Option<&'a Arc<CompiledSite>>> {
-        let mut by_address: Option<HashMap<&SiteAddress, usize>> = None;
-        let known = &self.configuration.sites;
-        let find = |(position, site): (usize, &Arc<Site>)| {
-            if known.get(position).is_some_and(|before| before == site) {
-                return self.snapshot.sites.get(position);
-            }
-            let table = by_address.get_or_insert_with(|| {
-                known.iter().enumerate().filter_map(|(position, site)| Some((site.addresses.first()?, position))).collect()
-            });
-            let position = *table.get(site.addresses.first()?)?;
-            self.snapshot.sites.get(position).filter(|_| known[position] == *site)
-        };
-        now.sites.iter().enumerate().map(find).collect()
-    }
-}
-
 /// What `compile` is given besides the configuration.
 pub struct Parts<'a> {
     pub generation: u64,
     pub serial: u64,
-    /// One entry per site.
+    /// What the configuration differs in from the one that `before` was made of. All else is taken over.
+    pub delta: &'a Delta,
+    /// For each site of the difference.
     pub site_tls: Vec<Option<Arc<Handshakes>>>,
-    /// One entry per pool; `None` keeps the pool of that name as it is.
-    pub pools: Vec<Option<PoolParts>>,
-    pub before: Option<Before<'a>>,
+    /// Pools that are to be made, whether they differ or what was found out about them does.
+    pub pools: Vec<PoolParts>,
+    /// Pools that are there no more.
+    pub pools_gone: Vec<PoolName>,
+    pub before: Option<&'a Snapshot>,
     pub registry: &'a Registry,
     pub cache: &'a Arc<CacheTier>,
     /// What limits have counted so far.
@@ -257,95 +241,135 @@ pub struct Parts<'a> {
     pub workers: usize,
 }
 
-pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Snapshot, CompileFault> {
-    let pools = place_pools(configuration, parts.pools, parts.before)?;
-    let slots: HashMap<&PoolName, usize> =
-        pools.iter().enumerate().filter_map(|(slot, pool)| pool.as_ref().map(|pool| (&pool.name, slot))).collect();
-    let counters = |name: &str| (0..parts.workers).map(|worker| parts.registry.site(worker, name)).collect();
-    let unchanged = parts.before.map(|before| before.unchanged_sites(configuration)).unwrap_or_default();
-    let mut sites = Vec::with_capacity(configuration.sites.len() + 1);
-    for (position, (site, tls)) in configuration.sites.iter().zip(parts.site_tls).enumerate() {
-        let same = unchanged.get(position).copied().flatten().filter(|same| {
-            let same_tls = match (&same.tls, &tls) {
-                (Some(before), Some(now)) => Arc::ptr_eq(before, now),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            };
-            same_tls && same.metrics.len() >= parts.workers
-        });
-        sites.push(match same {
-            Some(same) => same.clone(),
-            None => Arc::new(compile_site(site, tls, &slots, &counters, (parts.cache, parts.limits, parts.user_files))?),
-        });
-    }
-    let redirect = SiteId(sites.len() as u32);
-    let listeners = compile_listeners(configuration, redirect, &slots)?;
-    if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
-        sites.push(Arc::new(compile_site(
-            &redirect_site(),
-            None,
-            &slots,
-            &counters,
-            (parts.cache, parts.limits, parts.user_files),
-        )?));
-    }
+/// A snapshot, and what of it is another than before.
+pub struct Compiled {
+    pub snapshot: Snapshot,
+    /// Slots of pools that came, changed or went.
+    pub pools_changed: Vec<usize>,
+}
+
+/// Costs what the difference costs, unless what is listened on changes: then each listener is made anew.
+pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compiled, CompileFault> {
+    let Parts { delta, before, workers, .. } = parts;
+    let Placed { pools, slots, warm, changed } = place_pools(parts.pools, &parts.pools_gone, before);
+    let counters = |name: &str| (0..workers).map(|worker| parts.registry.site(worker, name)).collect();
+    let given = (parts.cache, parts.limits, parts.user_files);
+    let changed_sites = delta.sites.changed.iter().zip(parts.site_tls);
+    let compile = |site: &Site, tls| compile_site(site, tls, &slots, &counters, given).map(Arc::new);
+    let made = changed_sites.map(|(site, tls)| Ok((site.position, compile(&configuration.sites[site.position], tls)?)));
+    let made = made.collect::<Result<Vec<_>, _>>()?;
     let wanted = &Placeholder::TlsJa4;
-    let needs_ja4 = sites.iter().any(|site| site.needs_ja4)
-        || configuration.pools.iter().any(|pool| pool.has_placeholder(wanted))
-        || configuration.access_log.format.has_placeholder(wanted);
-    Ok(Snapshot {
+    let of_changed = made.iter().any(|(_, site)| site.needs_ja4)
+        || changed.iter().filter_map(|slot| pools[*slot].as_ref()).any(|pool| pool.model.has_placeholder(wanted));
+    let (sites, listeners) = match before {
+        // With more counters than before, the redirects' site is made anew as all others are.
+        Some(before) if !delta.listening && before.workers == workers => {
+            let mut sites = before.sites.clone();
+            for (position, site) in made {
+                sites.set(position, site);
+            }
+            (sites, before.listeners.clone())
+        }
+        _ => {
+            let mut sites = place_sites(configuration, delta, made, before)?;
+            let redirect = SiteId(sites.len() as u32);
+            let listeners = compile_listeners(configuration, redirect, &slots)?;
+            if listeners.iter().any(|listener| listener.implied) || redirects_beside_sites(configuration) {
+                sites.push(compile(&redirect_site(), None)?);
+            }
+            (sites, listeners)
+        }
+    };
+    // Only when something needed it before, it may be that nothing does now.
+    let needs_ja4 = of_changed
+        || configuration.access_log.format.has_placeholder(wanted)
+        || before.is_some_and(|before| before.needs_ja4)
+            && (sites.iter().any(|site| site.needs_ja4) || configuration.pools.iter().any(|pool| pool.has_placeholder(wanted)));
+    let snapshot = Snapshot {
         generation: parts.generation,
         serial: parts.serial,
         listeners,
         sites,
         pools,
+        slots,
+        warm,
+        workers,
         limits: configuration.limits,
         drain: configuration.drain,
         access_log: configuration.access_log.target != tidegate_model::LogTarget::Off,
         needs_ja4,
-    })
+    };
+    Ok(Compiled { snapshot, pools_changed: changed })
+}
+
+/// The sites of the configuration in its order, those that were made anew and those that were there.
+fn place_sites(
+    configuration: &Configuration,
+    delta: &Delta,
+    made: Vec<(usize, Arc<CompiledSite>)>,
+    before: Option<&Snapshot>,
+) -> Result<PersistentVec<Arc<CompiledSite>>, CompileFault> {
+    let mut made = made.into_iter().peekable();
+    let place = |(position, site): (usize, &Arc<Site>)| match made.next_if(|(next, _)| *next == position) {
+        Some((_, made)) => Ok(made),
+        None => {
+            let same = delta.sites.before(position).and_then(|place| before?.sites.get(place));
+            same.cloned().ok_or_else(|| CompileFault(format!("nothing is known of the site {}", site_name(site))))
+        }
+    };
+    configuration.sites.iter().enumerate().map(place).collect()
+}
+
+/// Pools in their slots.
+struct Placed {
+    pools: PersistentVec<Option<Arc<CompiledPool>>>,
+    slots: Arc<HashMap<PoolName, usize>>,
+    warm: Arc<[usize]>,
+    changed: Vec<usize>,
 }
 
 /// Pools that were there keep their slots; new ones take those that are free.
-fn place_pools(
-    configuration: &Configuration,
-    parts: Vec<Option<PoolParts>>,
-    before: Option<Before<'_>>,
-) -> Result<Vec<Option<Arc<CompiledPool>>>, CompileFault> {
-    let known: &[Option<Arc<CompiledPool>>] = before.map_or(&[], |before| &before.snapshot.pools);
-    let slots: HashMap<&PoolName, usize> =
-        known.iter().enumerate().filter_map(|(slot, pool)| pool.as_ref().map(|pool| (&pool.name, slot))).collect();
-    let mut placed: Vec<Option<Arc<CompiledPool>>> = vec![None; known.len()];
-    let mut fresh = Vec::new();
-    for (pool, parts) in configuration.pools.iter().zip(parts) {
-        let slot = slots.get(&pool.name).copied();
-        let compiled = match (parts, slot.and_then(|slot| known[slot].as_ref())) {
-            (Some(parts), _) => Arc::new(CompiledPool::new(pool, parts)),
-            (None, Some(same)) => same.clone(),
-            (None, None) => return Err(CompileFault(format!("nothing is known of the pool {}", pool.name))),
-        };
-        match slot {
-            Some(slot) => placed[slot] = Some(compiled),
-            None => fresh.push(compiled),
+fn place_pools(parts: Vec<PoolParts>, gone: &[PoolName], before: Option<&Snapshot>) -> Placed {
+    let mut pools = before.map(|before| before.pools.clone()).unwrap_or_default();
+    let mut slots = before.map(|before| before.slots.clone()).unwrap_or_default();
+    let mut changed = Vec::with_capacity(parts.len() + gone.len());
+    for name in gone {
+        if let Some(slot) = Arc::make_mut(&mut slots).remove(name) {
+            pools.set(slot, None);
+            changed.push(slot);
         }
     }
     let mut free = 0;
-    for pool in fresh {
-        while placed.get(free).is_some_and(Option::is_some) {
-            free += 1;
-        }
-        match placed.get_mut(free) {
-            Some(slot) => *slot = Some(pool),
-            None => placed.push(Some(pool)),
-        }
+    for parts in parts {
+        let pool = CompiledPool::new(parts);
+        let slot = slots.get(&pool.name).copied().unwrap_or_else(|| {
+            // Without a hole there is none to be looked for.
+            free = if pools.len() == slots.len() { pools.len() } else { free };
+            while pools.get(free).is_some_and(Option::is_some) {
+                free += 1;
+            }
+            Arc::make_mut(&mut slots).insert(pool.name.clone(), free);
+            free
+        });
+        pools.set(slot, Some(Arc::new(pool)));
+        changed.push(slot);
     }
-    Ok(placed)
+    changed.sort_unstable();
+    changed.dedup();
+    let is_warm = |pool: &Option<Arc<CompiledPool>>| pool.as_ref().is_some_and(|pool| pool.model.keep_alive.warm > 0);
+    let warm = match before {
+        Some(before) if changed.iter().all(|slot| is_warm(&pools[*slot]) == before.warm.binary_search(slot).is_ok()) => {
+            before.warm.clone()
+        }
+        _ => pools.iter().enumerate().filter(|(_, pool)| is_warm(pool)).map(|(slot, _)| slot).collect(),
+    };
+    Placed { pools, slots, warm, changed }
 }
 
 fn compile_site(
     site: &Site,
     tls: Option<Arc<Handshakes>>,
-    pools: &HashMap<&PoolName, usize>,
+    pools: &HashMap<PoolName, usize>,
     counters: &dyn Fn(&str) -> Vec<Arc<SiteMetrics>>,
     (tier, limits, user_files): (&Arc<CacheTier>, &Tables, &UserFiles),
 ) -> Result<CompiledSite, CompileFault> {
@@ -377,7 +401,7 @@ fn compile_site(
 struct RouteGiven<'a> {
     site: &'a Site,
     name: &'a Arc<str>,
-    pools: &'a HashMap<&'a PoolName, usize>,
+    pools: &'a HashMap<PoolName, usize>,
     tier: &'a Arc<CacheTier>,
     limits: &'a Tables,
     user_files: &'a UserFiles,
@@ -431,7 +455,7 @@ fn timeouts_of<'a>(steps: impl Iterator<Item = &'a Step>) -> RouteTimeouts {
 /// `Err` is a pool that is not there.
 fn mirrors_of<'a>(
     steps: impl Iterator<Item = &'a Step>,
-    pools: &HashMap<&PoolName, usize>,
+    pools: &HashMap<PoolName, usize>,
 ) -> Result<Box<[CompiledMirror]>, &'a PoolName> {
     let mut mirrors = Vec::new();
     for step in steps {
@@ -455,7 +479,7 @@ fn log_of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Box<CompiledLog>>
 fn compile_listeners(
     configuration: &Configuration,
     redirect: SiteId,
-    pools: &HashMap<&PoolName, usize>,
+    pools: &HashMap<PoolName, usize>,
 ) -> Result<Vec<Arc<Listener>>, CompileFault> {
     let listening = listening_shared(configuration);
     let compile = |(address, listening)| listener(configuration, address, &listening, redirect, pools).map(Arc::new);
@@ -467,7 +491,7 @@ fn listener(
     address: SocketAddr,
     listening: &Listening<'_>,
     redirect: SiteId,
-    pools: &HashMap<&PoolName, usize>,
+    pools: &HashMap<PoolName, usize>,
 ) -> Result<Listener, CompileFault> {
     let site = |answering| match answering {
         Answering::Site(position) => SiteId(position as u32),

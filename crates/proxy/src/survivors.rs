@@ -10,12 +10,12 @@ use crate::inquiry::Inquiries;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_limiting::{Quota, Rates, Tables, Taken};
 use tidegate_model::{PoolName, Rate};
 use tidegate_telemetry::Registry;
-use tidegate_upstream::shared::PoolShared;
+use tidegate_upstream::shared::{Kept, PoolShared};
 
 /// What all workers and all generations of a process share.
 pub struct ProcessSurvivors {
@@ -33,7 +33,7 @@ pub struct ProcessSurvivors {
     pub inquiries: Inquiries,
     /// Times that workers share are counted from here.
     began: Instant,
-    pools: Mutex<HashMap<PoolName, Weak<PoolShared>>>,
+    pools: Mutex<Kept<PoolName, PoolShared>>,
     clients: ClientCounts,
 }
 
@@ -59,13 +59,7 @@ impl ProcessSurvivors {
     /// The shared state of a pool, the same for every generation in which it appears.
     pub fn pool(&self, name: &PoolName) -> Arc<PoolShared> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|_, pool| pool.strong_count() > 0);
-        let known = pools.entry(name.clone()).or_default();
-        known.upgrade().unwrap_or_else(|| {
-            let fresh = Arc::new(PoolShared::new(self.began));
-            *known = Arc::downgrade(&fresh);
-            fresh
-        })
+        pools.find(name, || PoolShared::new(self.began))
     }
 
     pub fn since_start(&self, now: Instant) -> Duration {
@@ -166,10 +160,10 @@ mod tests {
         let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
         let (pool, other) = (process.pool(&PoolName("p".into())), process.pool(&PoolName("q".into())));
         assert!(Arc::ptr_eq(&pool, &process.pool(&PoolName("p".into()))));
-        let first = pool.server("a:1");
-        assert!(Arc::ptr_eq(&first, &pool.server("a:1")));
-        assert!(!Arc::ptr_eq(&first, &pool.server("a:2")));
-        assert!(!Arc::ptr_eq(&first, &other.server("a:1")));
+        let first = pool.server(&"a:1".into());
+        assert!(Arc::ptr_eq(&first, &pool.server(&"a:1".into())));
+        assert!(!Arc::ptr_eq(&first, &pool.server(&"a:2".into())));
+        assert!(!Arc::ptr_eq(&first, &other.server(&"a:1".into())));
     }
 
     #[test]

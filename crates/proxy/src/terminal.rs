@@ -46,7 +46,7 @@ pub struct CompiledSplit {
 
 impl CompiledTerminal {
     /// `slots` are those of the snapshot's pools. `Err` says what cannot be used.
-    pub fn compile(terminal: &Terminal, slots: &HashMap<&PoolName, usize>) -> Result<CompiledTerminal, String> {
+    pub fn compile(terminal: &Terminal, slots: &HashMap<PoolName, usize>) -> Result<CompiledTerminal, String> {
         Ok(match terminal {
             Terminal::Respond { status, body, content_type } => {
                 CompiledTerminal::Answer(FixedAnswer::Respond(Respond::new(*status, body, content_type.as_deref())))
@@ -99,14 +99,14 @@ impl FixedAnswer {
 }
 
 impl RouteUpstream {
-    pub fn new(pool: &PoolName, retry: &RouteRetry, slots: &HashMap<&PoolName, usize>) -> Result<RouteUpstream, String> {
+    pub fn new(pool: &PoolName, retry: &RouteRetry, slots: &HashMap<PoolName, usize>) -> Result<RouteUpstream, String> {
         let slot = *slots.get(pool).ok_or_else(|| format!("there is no pool {pool}"))?;
         Ok(RouteUpstream { pool: slot, retry: retry.clone() })
     }
 }
 
 impl CompiledSplit {
-    fn new(split: &Split, slots: &HashMap<&PoolName, usize>) -> Result<CompiledSplit, String> {
+    fn new(split: &Split, slots: &HashMap<PoolName, usize>) -> Result<CompiledSplit, String> {
         let arms = split.arms.iter().map(|arm| RouteUpstream::new(&arm.pool, &arm.retry, slots)).collect::<Result<_, _>>()?;
         let shares = Shares::new(split.arms.iter().map(|arm| arm.weight)).ok_or("nothing in its split has a weight")?;
         let by = split.by.as_ref().map(|by| CompiledTemplate::new(by, Target::Text));
@@ -122,7 +122,7 @@ mod tests {
 
     fn compile(terminal: &Terminal) -> Result<CompiledTerminal, String> {
         let (first, second) = (PoolName("first".into()), PoolName("second".into()));
-        CompiledTerminal::compile(terminal, &HashMap::from([(&first, 3), (&second, 5)]))
+        CompiledTerminal::compile(terminal, &HashMap::from([(first, 3), (second, 5)]))
     }
 
     fn proxy(pool: &str) -> Terminal {

@@ -347,10 +347,8 @@ impl Worker<TokioSock> {
     /// Pools are made when they are first needed; those with connections opened in advance are needed now.
     fn make_warm_pools(&self) {
         let snapshot = self.snapshot();
-        for (slot, pool) in snapshot.shared.pools.iter().enumerate() {
-            if pool.as_ref().is_some_and(|pool| pool.model.keep_alive.warm > 0) {
-                snapshot.pool(slot, self);
-            }
+        for slot in snapshot.shared.warm.iter() {
+            snapshot.pool(*slot, self);
         }
     }
 
@@ -496,8 +494,8 @@ impl<S: Sock> WorkerSnapshot<S> {
     fn first(shared: Arc<Snapshot>) -> WorkerSnapshot<S> {
         WorkerSnapshot {
             mark: Rc::new(GenerationMark { generation: shared.generation }),
-            sites: shared.sites.iter().map(|_| OnceCell::new()).collect(),
-            pools: shared.pools.iter().map(|_| OnceCell::new()).collect(),
+            sites: (0..shared.sites.len()).map(|_| OnceCell::new()).collect(),
+            pools: (0..shared.pools.len()).map(|_| OnceCell::new()).collect(),
             pools_in_use: RefCell::default(),
             shared,
         }

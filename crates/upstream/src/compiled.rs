@@ -15,7 +15,7 @@ use tidegate_model::{Balance, Pool, PoolName, Retry, RouteRetry, Server, Sticky}
 pub struct CompiledPool {
     pub name: PoolName,
     /// As it is written.
-    pub model: Pool,
+    pub model: Arc<Pool>,
     /// Servers that are written, and behind them those that were found.
     pub servers: Vec<CompiledServer>,
     /// For `balance "hash"`.
@@ -26,15 +26,15 @@ pub struct CompiledPool {
 }
 
 impl CompiledPool {
-    pub fn new(pool: &Pool, parts: PoolParts) -> CompiledPool {
-        let PoolParts { servers, tls, shared } = parts;
+    pub fn new(parts: PoolParts) -> CompiledPool {
+        let PoolParts { model: pool, servers, tls, shared } = parts;
         let compile = |parts: ServerParts| {
             let ServerParts { model, addresses, tls_name, cookie_value } = parts;
-            let authority = model.address.authority();
+            let authority: Arc<str> = model.address.authority().into();
             CompiledServer {
                 identity: hash_bytes(authority.as_bytes()),
                 shared: shared.server(&authority),
-                authority: authority.into(),
+                authority,
                 addresses,
                 tls_name,
                 is_local: pool.zone.is_none() || model.zone == pool.zone,
@@ -51,7 +51,7 @@ impl CompiledPool {
             Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
         };
         let sticky = pool.sticky.as_ref().map(|sticky| compile_sticky(sticky, &servers));
-        CompiledPool { name: pool.name.clone(), model: pool.clone(), servers, hash, sticky, tls, shared }
+        CompiledPool { name: pool.name.clone(), model: pool, servers, hash, sticky, tls, shared }
     }
 
     /// What the pool itself says of sending requests again, unless its route says otherwise.
@@ -112,6 +112,7 @@ pub struct UpstreamTlsConfigs {
 
 /// What the caller has found out about one pool.
 pub struct PoolParts {
+    pub model: Arc<Pool>,
     pub servers: Vec<ServerParts>,
     pub tls: Option<UpstreamTlsConfigs>,
     pub shared: Arc<PoolShared>,

@@ -4,6 +4,7 @@
 use crate::health::Health;
 use crate::line::Line;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -11,11 +12,44 @@ use tidegate_balancing::adaptive::Usual;
 use tidegate_balancing::outlier::{self, Ejection, Ejections, Sample};
 use tidegate_model::{Bounds, Outlier};
 
+/// What is shared by name for as long as somebody holds it.
+#[derive(Debug)]
+pub struct Kept<K, V> {
+    by_key: HashMap<K, Weak<V>>,
+    /// With as many entries those that nobody holds are thrown out: so each look-up costs what it finds, and not what is there.
+    purged_at: usize,
+}
+
+impl<K, V> Default for Kept<K, V> {
+    fn default() -> Self {
+        Kept { by_key: HashMap::new(), purged_at: 0 }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> Kept<K, V> {
+    /// Entries that are not worth a purge.
+    const SPARE: usize = 4;
+
+    /// The value of that key, which is made when nobody holds one.
+    pub fn find(&mut self, key: &K, fresh: impl FnOnce() -> V) -> Arc<V> {
+        if let Some(known) = self.by_key.get(key).and_then(Weak::upgrade) {
+            return known;
+        }
+        if self.by_key.len() >= self.purged_at {
+            self.by_key.retain(|_, value| value.strong_count() > 0);
+            self.purged_at = 2 * self.by_key.len() + Self::SPARE;
+        }
+        let fresh = Arc::new(fresh());
+        self.by_key.insert(key.clone(), Arc::downgrade(&fresh));
+        fresh
+    }
+}
+
 /// What the workers share of one pool.
 #[derive(Debug)]
 pub struct PoolShared {
     began: Instant,
-    servers: Mutex<HashMap<String, Weak<ServerShared>>>,
+    servers: Mutex<Kept<Arc<str>, ServerShared>>,
     /// Who is out for its failures. Locked when something fails, or comes back.
     ejections: Mutex<Ejections>,
     /// Requests that wait for a place under `max-requests`.
@@ -36,15 +70,9 @@ impl PoolShared {
     }
 
     /// The shared state of a server, the same for every generation in which it appears.
-    pub fn server(&self, address: &str) -> Arc<ServerShared> {
+    pub fn server(&self, address: &Arc<str>) -> Arc<ServerShared> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|_, server| server.strong_count() > 0);
-        let known = servers.entry(address.to_owned()).or_default();
-        known.upgrade().unwrap_or_else(|| {
-            let fresh = Arc::new(ServerShared::new(self.began));
-            *known = Arc::downgrade(&fresh);
-            fresh
-        })
+        servers.find(address, || ServerShared::new(self.began))
     }
 
     /// Takes a server out that failed too often, unless too many of the pool's are out already.
@@ -180,7 +208,7 @@ mod tests {
 
     #[test]
     fn connections_are_bounded_and_given_back() {
-        let server = shared().server("a:1");
+        let server = shared().server(&"a:1".into());
         let take = || server.try_open(Some(2));
         let (first, second) = (take(), take());
         assert!(first.is_some() && second.is_some() && take().is_none());
@@ -194,7 +222,7 @@ mod tests {
     #[test]
     fn requests_are_bounded_by_server_and_by_pool() {
         let pool = shared();
-        let (a, b) = (pool.server("a:1"), pool.server("b:1"));
+        let (a, b) = (pool.server(&"a:1".into()), pool.server(&"b:1".into()));
         let bounds = Bounds { requests_per_server: Some(2), requests_per_pool: Some(3), ..Bounds::default() };
         let rooms = [pool.enter(&a, &bounds), pool.enter(&a, &bounds)];
         assert!(rooms.iter().all(Option::is_some));
@@ -210,7 +238,7 @@ mod tests {
     #[test]
     fn a_place_that_is_given_back_calls_the_next_in_line() {
         let pool = shared();
-        let server = pool.server("a:1");
+        let server = pool.server(&"a:1".into());
         let bounds = Bounds { requests_per_server: Some(1), ..Bounds::default() };
         let room = pool.enter(&server, &bounds);
         let _turn = pool.line.join(3, 9).expect("a place");

@@ -9,6 +9,7 @@ use crate::placeholders::Text;
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
+use std::sync::Arc;
 use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
 
 pub const ARGUMENTS: &[Argument] = &[Argument {
@@ -135,7 +136,7 @@ fn named(
 fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
     pool.name = content_name(&pool);
     let name = pool.name.clone();
-    lowering.pools_in_place.entry(name.clone()).or_insert(pool);
+    lowering.pools_in_place.entry(name.clone()).or_insert_with(|| Arc::new(pool));
     name
 }
 

@@ -34,7 +34,7 @@ impl Control {
     pub(crate) fn certificates_of_sites(&self) -> Vec<Certificate> {
         let mut reports = Vec::new();
         let now = Timestamp::now();
-        for (site, tls) in self.configuration().sites.iter().zip(&self.running.certificates) {
+        for (site, tls) in self.configuration().sites.iter().zip(self.running.certificates.iter()) {
             let Some(tls) = tls else { continue };
             let (source, files): (_, &[tidegate_model::Certificate]) = match &site.tls.source {
                 TlsSource::Files(files) => (CertificateSource::Files, files),

@@ -56,7 +56,7 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     answer.notes.extend(place.note());
     answer.listener = Some(place.seen());
     if let Some((by, target)) = place.passed_on(request) {
-        answer.pool = configuration.pools.iter().find(|known| known.name == target.pool).map(pool::seen);
+        answer.pool = configuration.pools.iter().find(|known| known.name == target.pool).map(|known| pool::seen(known));
         answer.outcome = Outcome { by: Some(by), pool: Some(target.pool.to_string()), ..outcome(OutcomeKind::PassedOn) };
         return Ok(answer);
     }
@@ -272,7 +272,7 @@ fn take_route(
             ..outcome(OutcomeKind::Split)
         },
         Terminal::Proxy { pool, .. } => {
-            answer.pool = configuration.pools.iter().find(|known| known.name == *pool).map(pool::seen);
+            answer.pool = configuration.pools.iter().find(|known| known.name == *pool).map(|known| pool::seen(known));
             Outcome { pool: Some(pool.to_string()), ..outcome(OutcomeKind::Proxied) }
         }
     };

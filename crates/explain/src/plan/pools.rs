@@ -3,10 +3,11 @@
 use super::matched;
 use super::settings::{change, different_lists, hidden};
 use crate::wording;
+use std::sync::Arc;
 use tidegate_api::{ChangeKind, Effect, PoolChange, ServerChange, SettingChange};
 use tidegate_model::{Pool, Server};
 
-pub fn changes(before: &[Pool], after: &[Pool]) -> Vec<PoolChange> {
+pub fn changes(before: &[Arc<Pool>], after: &[Arc<Pool>]) -> Vec<PoolChange> {
     let found = matched(before, after, |pool| &*pool.name.0);
     let removed = found.removed.iter().map(|pool| entry(pool, ChangeKind::Removed, Effect::ServerConnectionsClose));
     let others = found.others.into_iter().filter_map(|(old, new)| match old {

@@ -3,6 +3,7 @@
 use super::Connection;
 use crate::challenges::SHARED_WAIT;
 use crate::inquiry::{Answer, Question};
+use crate::persistent::PersistentVec;
 use crate::snapshot::{CompiledSite, Listener};
 use rustls::{CertificateError, ServerConfig};
 use std::io;
@@ -122,7 +123,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 async fn read_client_hello<S: Sock>(
     connection: &Connection<S>,
     listener: &Listener,
-    sites: &[Arc<CompiledSite>],
+    sites: &PersistentVec<Arc<CompiledSite>>,
     limit: Option<Rate>,
 ) -> Result<Hello, HandshakeFailure> {
     let mut scratch = Vec::new();

@@ -45,7 +45,8 @@ impl World {
             is_local: true,
             cookie_value: None,
         };
-        let compiled = CompiledPool { name, model, servers: vec![server], hash: None, sticky: None, tls: None, shared };
+        let compiled =
+            CompiledPool { name, model: Arc::new(model), servers: vec![server], hash: None, sticky: None, tls: None, shared };
         let of = Of { worker: 0, registry: &registry, random: 0 };
         let pool = Rc::new(WorkerPool::new(Arc::new(compiled), None, of));
         World { pool, worker: registry.worker(0), client: Rc::new(()) }

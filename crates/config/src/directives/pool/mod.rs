@@ -20,6 +20,7 @@ use crate::placeholders::Text;
 use crate::syntax::{Literal, Node, Value};
 use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use tidegate_model::{Discover, Pool, PoolName, Server};
 
 pub static POOL: Directive = Directive {
@@ -118,7 +119,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     }
     // Two of one name were reported when the names were collected.
     let pool = finish(lowering, draft, pool_name, line.location());
-    lowering.configuration.pools.extend(pool);
+    lowering.configuration.pools.extend(pool.map(Arc::new));
 }
 
 /// The lines of a pool's block, and of the block of a `proxy`.
