@@ -1,5 +1,6 @@
-//! The state of one load while nodes become the model, and the checks that the directive table makes possible for every line:
-//! known words, known properties, arguments that are there, values of the right kind. What a value means is said in `directives`.
+//! The state of one load while nodes become the model, and the checks that the directive table makes possible for every
+//! line: known words, known properties, arguments that are there, values of the right kind. What a value means is said
+//! in `directives`.
 
 pub use crate::reading::{Read, expect_text, read, read_choice_or};
 
@@ -88,8 +89,8 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// The lines of a block that name a directive of that place. Everything else about them is reported here, so that fewer lines than
-/// nodes mean that something in the block was not understood.
+/// The lines of a block that name a directive of that place. Everything else about them is reported here, so that fewer
+/// lines than nodes mean that something in the block was not understood.
 pub fn lines<'n>(lowering: &mut Lowering<'_>, nodes: &'n [Node], place: Place) -> Vec<Line<'n>> {
     let mut seen = Seen::default();
     nodes.iter().filter_map(|node| line(lowering, node, place, &mut seen)).collect()

@@ -1,5 +1,6 @@
-//! What one site or pool adds to a configuration, apart from all others: it is lowered by itself, and merged into the whole.
-//! Where that follows from its text and the names of pools alone, it is kept for the next load; `pieces` holds it.
+//! What one site or pool adds to a configuration, apart from all others: it is lowered by itself, and merged into the
+//! whole. Where that follows from its text and the names of pools alone, it is kept for the next load; `pieces` holds
+//! it.
 
 use crate::diagnostics::{Diagnostic, Label, Location};
 use crate::lowering::Lowering;
@@ -26,7 +27,8 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// What was lowered with nothing in view but the names of pools, so that the rest of the configuration could have no say in what came out.
+    /// What was lowered with nothing in view but the names of pools, so that the rest of the configuration could have
+    /// no say in what came out.
     pub fn of(alone: Lowering<'_>) -> Lowered {
         Lowered {
             diagnostics: alone.diagnostics,

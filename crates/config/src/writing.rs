@@ -1,5 +1,6 @@
-//! Parts of the model as the lines that they are read from, each on one line: what `lower` of a directive reads, its `write` writes. Start at
-//! `step` and `terminal`. Whole files are laid out by `document`, which works on what was written and not on the model.
+//! Parts of the model as the lines that they are read from, each on one line: what `lower` of a directive reads, its
+//! `write` writes. Start at `step` and `terminal`. Whole files are laid out by `document`, which works on what was
+//! written and not on the model.
 
 use crate::directives::{
     allow, basic_auth, body_limit, cache, client_auth, compress, concurrency_limit, cors, decompress, error_page, fastcgi, files,
@@ -130,7 +131,8 @@ mod tests {
 
     /// What is written is lowered to what it was written from; how many parts there were.
     fn check_round_trip(configuration: &Configuration) -> usize {
-        // A pool written in place has a name that is made of its servers and a digest of its settings, and that nobody writes.
+        // A pool written in place has a name that is made of its servers and a digest of its settings, and that nobody
+        // writes.
         let is_made = |pool: &PoolName| pool.0.contains(['#', ',']);
         let mut parts = Vec::new();
         for site in &configuration.sites {

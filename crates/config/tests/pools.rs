@@ -1,4 +1,5 @@
-//! What the lines of a pool mean, in a `pool` and in the block of a `proxy`: texts on one side, the model they become on the other.
+//! What the lines of a pool mean, in a `pool` and in the block of a `proxy`: texts on one side, the model they become
+//! on the other.
 
 use std::path::Path;
 use std::sync::Arc;

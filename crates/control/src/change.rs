@@ -1,5 +1,5 @@
-//! The life of a change: read → check → compile → find sockets, logs and certificates for it → publish → leave what is gone. Until it is published
-//! everything may fail, and then nothing has happened; from then on nothing can.
+//! The life of a change: read → check → compile → find sockets, logs and certificates for it → publish → leave what is
+//! gone. Until it is published everything may fail, and then nothing has happened; from then on nothing can.
 
 use crate::background::in_background;
 use crate::bind::BindFault;
@@ -155,7 +155,8 @@ impl Control {
     /// Takes on a configuration, as a whole or not at all.
     pub fn apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let by = origin.to_string();
-        // Whoever asks the API is told; a file that does not run has to be found in the log, in `status` and in a metric.
+        // Whoever asks the API is told; a file that does not run has to be found in the log, in `status` and in a
+        // metric.
         let is_of_source = match proposal {
             Proposal::Source => true,
             Proposal::File(path) => matches!(&self.source, Source::File(source) if source == path),
@@ -199,8 +200,8 @@ impl Control {
                 running.sites.len() + running.tcp.len()
             )));
         }
-        // Watched before it is known to run, too: the next save may be what mends it. Of another file than that of the process a change is not
-        // applied by itself, so it is not looked at.
+        // Watched before it is known to run, too: the next save may be what mends it. Of another file than that of the
+        // process a change is not applied by itself, so it is not looked at.
         let is_of_source = *proposal == Proposal::Source;
         if is_of_source {
             self.watch_files(watched.clone());

@@ -1,5 +1,5 @@
-//! What only this machine can tell about a configuration: whether certificates fit, ports are free, names resolve. For `tidegate check`;
-//! nothing is changed and nothing stays open.
+//! What only this machine can tell about a configuration: whether certificates fit, ports are free, names resolve. For
+//! `tidegate check`; nothing is changed and nothing stays open.
 
 use crate::bind::BindFault;
 use crate::control::{auths, file_of};
@@ -107,7 +107,8 @@ fn check_served(folder: &Path, site: &SiteAddress) -> Option<Finding> {
     })
 }
 
-/// Warnings, unless files are served as well: the process starts without the server and finds it later, and the server may see other folders.
+/// Warnings, unless files are served as well: the process starts without the server and finds it later, and the server
+/// may see other folders.
 fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Finding>) {
     let warning = |code, place, message: String, help: &str| Finding {
         severity: Severity::Warning,
@@ -120,7 +121,8 @@ fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Findi
     let until_then = "requests are answered with 502 until it listens there and this user may connect";
     match &fastcgi.address {
         FastCgiAddress::Unix(path) => {
-            // Also whether this user may write to it, which is what connecting needs. Nobody is connected to: that would cost PHP-FPM a process.
+            // Also whether this user may write to it, which is what connecting needs. Nobody is connected to: that
+            // would cost PHP-FPM a process.
             let fault = std::fs::metadata(path).map_err(|error| error.to_string()).and_then(|_| can_write(path));
             if let Err(why) = fault {
                 let message = format!("the socket {} cannot be connected to: {why}", path.display());

@@ -1,6 +1,6 @@
-//! What a configuration needs from outside before it can be compiled: certificates, trusted roots, servers that nobody wrote, addresses of names.
-//! What an unchanged site or pool needed before is taken over, so that a change costs what it changes. Who is asked again while it runs is in
-//! `discovery`; how servers do, in `pools`.
+//! What a configuration needs from outside before it can be compiled: certificates, trusted roots, servers that nobody
+//! wrote, addresses of names. What an unchanged site or pool needed before is taken over, so that a change costs what
+//! it changes. Who is asked again while it runs is in `discovery`; how servers do, in `pools`.
 
 use crate::control::{auths, file_of};
 use crate::discovery::{Discovered, first_answers};
@@ -108,7 +108,8 @@ pub struct Numbers {
     pub workers: usize,
 }
 
-/// Gathers and compiles what differs from what runs. Names that are new are looked up, for at most `names::CHANGE_LIMIT`.
+/// Gathers and compiles what differs from what runs. Names that are new are looked up, for at most
+/// `names::CHANGE_LIMIT`.
 pub fn gather(
     configuration: Arc<Configuration>,
     delta: &Delta,
@@ -181,7 +182,8 @@ pub(crate) fn gather_with(
     if news.is_empty() {
         first_checks(changed());
     } else {
-        // Servers that come while it runs have neighbours: they wait for their checker's first answer instead of everybody for them.
+        // Servers that come while it runs have neighbours: they wait for their checker's first answer instead of
+        // everybody for them.
         await_checks(changed());
     }
     let certificates = place_certificates(configuration.sites.len(), &delta, gathered, before);
@@ -220,7 +222,8 @@ struct WantedPool<'a> {
     known: Option<&'a Arc<CompiledPool>>,
 }
 
-/// What each source of these pools says: the news, else what it said before, else its first answer, for which the change waits.
+/// What each source of these pools says: the news, else what it said before, else its first answer, for which the
+/// change waits.
 fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, news: &News) -> Discovered {
     let mut discovered = Discovered::default();
     let mut unknown: Vec<(&Discover, &PoolName)> = Vec::new();
@@ -230,7 +233,8 @@ fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, news: &News) -> Dis
             Some(members) => discovered.set(source, members.to_vec()),
             None if discovered.of(source).is_some() => {}
             None => {
-                // Who says nothing in time has no servers until then, and is waited for once only: other changes must not wait for it again.
+                // Who says nothing in time has no servers until then, and is waited for once only: other changes must
+                // not wait for it again.
                 discovered.set(source, Vec::new());
                 unknown.push((source, pool));
             }
@@ -385,8 +389,8 @@ fn server_configs(
     Ok(ServerConfigs { usual, by_session_id, early_data })
 }
 
-/// Looks up the names of servers that are new, or have new settings around them and no address so far. A pool that stays as it is has its names
-/// looked up again in the background only.
+/// Looks up the names of servers that are new, or have new settings around them and no address so far. A pool that
+/// stays as it is has its names looked up again in the background only.
 fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
     let mut wanted = Vec::new();
     for WantedPool { pool, members, known } in pools {

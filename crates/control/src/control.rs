@@ -1,5 +1,6 @@
-//! The state of the control thread: what runs, what it came from, and what it is made of. Everything that changes it happens on that thread, one
-//! after the other. How a change goes is in `change`, what can be asked in `report`, the events that drive it in `run`.
+//! The state of the control thread: what runs, what it came from, and what it is made of. Everything that changes it
+//! happens on that thread, one after the other. How a change goes is in `change`, what can be asked in `report`, the
+//! events that drive it in `run`.
 
 use crate::background::in_background;
 use crate::change::ChangeFault;
@@ -53,8 +54,8 @@ pub struct Control {
     pub(crate) pending: Option<Pending>,
     /// Why the last attempt to change was refused, unless one went well since.
     pub(crate) refused: Option<tidegate_api::Refused>,
-    /// Snapshots that workers may still hold. The last holder frees them, and that should be this thread: it takes milliseconds when there
-    /// are ten thousand sites.
+    /// Snapshots that workers may still hold. The last holder frees them, and that should be this thread: it takes
+    /// milliseconds when there are ten thousand sites.
     pub(crate) superseded: Vec<Arc<Snapshot>>,
     /// Files that changed into what cannot be used, while what they held before is in use.
     pub(crate) unfit: UnfitFiles,
@@ -293,7 +294,8 @@ impl Control {
         self.note_drift();
     }
 
-    /// Bundles and client certificates of pools are part of what is compiled: new contents are a new snapshot of the same generation.
+    /// Bundles and client certificates of pools are part of what is compiled: new contents are a new snapshot of the
+    /// same generation.
     fn renew_upstream_trust(&mut self) {
         let configuration = self.running.configuration.clone();
         let numbers = self.numbers(self.generation(), self.workers.index_bound());
@@ -423,7 +425,8 @@ fn take_back_into_use(changes: &[PoolChange]) {
     }
 }
 
-/// A server that joins a pool of others gets its share little by little, where the pool says so. Those of a new pool begin together.
+/// A server that joins a pool of others gets its share little by little, where the pool says so. Those of a new pool
+/// begin together.
 fn begin_slowly(changes: &[PoolChange]) {
     for PoolChange { before, now } in changes {
         let (Some(known), Some(pool)) = (before, now) else { continue };

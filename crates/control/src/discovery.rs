@@ -1,6 +1,6 @@
-//! Servers that nobody wrote, while the process runs: every source of the configuration is followed, and what it says becomes part of the pools
-//! that name it, several sources at once where they change together. How sources are asked is in the crate `discovery`; a change of the
-//! configuration waits for the first answers of new ones, for a bounded time.
+//! Servers that nobody wrote, while the process runs: every source of the configuration is followed, and what it says
+//! becomes part of the pools that name it, several sources at once where they change together. How sources are asked is
+//! in the crate `discovery`; a change of the configuration waits for the first answers of new ones, for a bounded time.
 
 use crate::background::in_background;
 use crate::compile::{News, gather_with};
@@ -22,7 +22,8 @@ use tidegate_telemetry::{DiscoveryMetrics, Registry};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tokio::sync::Notify;
 
-/// What a change waits for the first answers of all new sources together. Nothing else happens on the control thread meanwhile.
+/// What a change waits for the first answers of all new sources together. Nothing else happens on the control thread
+/// meanwhile.
 pub const FIRST_ANSWERS_LIMIT: Duration = Duration::from_secs(1);
 /// News that come within this are taken on together: each time is a new snapshot.
 const COALESCE: Duration = Duration::from_millis(20);
@@ -57,7 +58,8 @@ impl Discovered {
 /// What sources said, by source.
 type Answers = Vec<(Discover, Vec<Member>)>;
 
-/// The first answers of sources, for which a change waits; those that say nothing in time have no servers until they do.
+/// The first answers of sources, for which a change waits; those that say nothing in time have no servers until they
+/// do.
 pub fn first_answers(sources: &[(&Discover, &PoolName)]) -> Answers {
     let words = first_words(sources.iter().map(|(source, _)| (*source).clone()).collect());
     let mut answers = Vec::new();
@@ -217,7 +219,8 @@ impl Followers {
         self.heard.clone()
     }
 
-    /// The pool looks for nothing any more. What nobody else looks for is followed until [`Followers::let_go`] is told of it.
+    /// The pool looks for nothing any more. What nobody else looks for is followed until [`Followers::let_go`] is told
+    /// of it.
     fn forget(&mut self, pool: &PoolName) -> Sought {
         let sought = self.sought.remove(pool).unwrap_or_default();
         for followed in sought.sources.iter().filter_map(|source| self.sources.get(source)) {
@@ -345,7 +348,8 @@ fn place() -> Context {
     Context { folder: PathBuf::new() }
 }
 
-/// A name of a written server: its addresses may change while it runs. That it cannot be looked up is said where it was looked up first.
+/// A name of a written server: its addresses may change while it runs. That it cannot be looked up is said where it was
+/// looked up first.
 async fn follow_name(name: Name, heard: Arc<Heard>) {
     let question = DnsQuestion::Addresses { name: name.host.clone(), port: name.port };
     let (ttl_least, ttl_most) = (DnsDiscover::TTL_LEAST, DnsDiscover::TTL_MOST);
@@ -391,7 +395,8 @@ impl Control {
         }
     }
 
-    /// Takes on what the sources have said meanwhile: a new snapshot of the same generation, unless nothing changes by it.
+    /// Takes on what the sources have said meanwhile: a new snapshot of the same generation, unless nothing changes by
+    /// it.
     pub(crate) fn take_news(&mut self) {
         let mut news = std::mem::take(&mut self.followers.unused);
         news.merge(&std::mem::take(&mut *self.followers.heard.news()));

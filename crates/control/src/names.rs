@@ -1,6 +1,6 @@
-//! Addresses of the names of upstream servers. A resolver answers when it likes, so it is asked in threads of its own: a change waits for all its
-//! names together for one bounded time, and what has no address by then is looked up again in the background. Which names a change needs is
-//! decided in `compile`.
+//! Addresses of the names of upstream servers. A resolver answers when it likes, so it is asked in threads of its own:
+//! a change waits for all its names together for one bounded time, and what has no address by then is looked up again
+//! in the background. Which names a change needs is decided in `compile`.
 
 use crate::compile::News;
 use crate::control::Control;
@@ -16,11 +16,11 @@ use tidegate_model::UpstreamAddress;
 use tidegate_proxy::snapshot::Snapshot;
 use tokio::sync::mpsc;
 
-/// What a change waits for all its names together. Nothing else happens on the control thread meanwhile, and a resolver that works answers in
-/// milliseconds.
+/// What a change waits for all its names together. Nothing else happens on the control thread meanwhile, and a resolver
+/// that works answers in milliseconds.
 pub const CHANGE_LIMIT: Duration = Duration::from_secs(3);
-/// Names that are looked up at once for changes, and as many for the background: a silent resolver keeps each thread for half a minute, and the
-/// names of a change must not wait behind those that are dead already.
+/// Names that are looked up at once for changes, and as many for the background: a silent resolver keeps each thread
+/// for half a minute, and the names of a change must not wait behind those that are dead already.
 const LOOKUPS_MAX: usize = 16;
 /// How often names without an address are looked up again.
 const RETRY_PERIOD: Duration = Duration::from_secs(10);

@@ -1,5 +1,6 @@
-//! Servers while the process runs: asked how they are, compared with each other, and shown as they stand. One checker for each server in the whole
-//! process; workers only read what it finds. How a server is asked is in the crate `health`; what requests find out about it, in `proxy`.
+//! Servers while the process runs: asked how they are, compared with each other, and shown as they stand. One checker
+//! for each server in the whole process; workers only read what it finds. How a server is asked is in the crate
+//! `health`; what requests find out about it, in `proxy`.
 
 use crate::control::Control;
 use crate::report::word;
@@ -17,8 +18,8 @@ use tidegate_upstream::health::Checked;
 use tidegate_upstream::shared::{PoolShared, ServerShared};
 use tidegate_upstream::verdict::log_ejection;
 
-/// What a start or a change waits for the first answers of all new servers together; a server that takes longer gets requests only when no other
-/// can, until it is known how it is.
+/// What a start or a change waits for the first answers of all new servers together; a server that takes longer gets
+/// requests only when no other can, until it is known how it is.
 const FIRST_CHECKS_LIMIT: Duration = Duration::from_secs(1);
 /// Servers that are asked at once at the start or by a change.
 const FIRST_CHECKS_AT_ONCE: usize = 256;
@@ -31,7 +32,8 @@ pub struct PoolChange {
     pub now: Option<Arc<CompiledPool>>,
 }
 
-/// By the slots of pools that are not what they were; two that had one slot one after the other have nothing to do with each other.
+/// By the slots of pools that are not what they were; two that had one slot one after the other have nothing to do with
+/// each other.
 pub fn pool_changes(before: Option<&Snapshot>, now: &Snapshot, slots: &[usize]) -> Vec<PoolChange> {
     let mut changes = Vec::with_capacity(slots.len());
     for slot in slots {
@@ -87,8 +89,9 @@ impl Checkers {
     }
 }
 
-/// Asks servers that nobody has asked yet, all at once, so that none that is down gets the first requests, and none that is well waits for its turn.
-/// Blocks, for [`FIRST_CHECKS_LIMIT`] at most. A change that is refused in the end has them forgotten with [`forget_checks`].
+/// Asks servers that nobody has asked yet, all at once, so that none that is down gets the first requests, and none
+/// that is well waits for its turn. Blocks, for [`FIRST_CHECKS_LIMIT`] at most. A change that is refused in the end has
+/// them forgotten with [`forget_checks`].
 pub fn first_checks<'a>(pools: impl Iterator<Item = &'a Arc<CompiledPool>>) {
     let mut unasked = Vec::new();
     for pool in pools {
@@ -194,7 +197,8 @@ fn without_sessions(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
 }
 
 impl Control {
-    /// A checker for each server of each pool that has checks, and none for others. On the control thread's runtime only.
+    /// A checker for each server of each pool that has checks, and none for others. On the control thread's runtime
+    /// only.
     pub(crate) fn check_servers(&mut self, changes: &[PoolChange]) {
         forget_checks(changes.iter().filter_map(|change| change.now.as_ref()));
         let mut before = HashMap::new();

@@ -41,7 +41,8 @@ use tidegate_telemetry::{AccessLogSender, Readiness, ReadinessState, Registry, a
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, oneshot};
 
-/// How often certificates are looked at that nothing was noticed of: those of the internal CA have an age, and notices can be lost.
+/// How often certificates are looked at that nothing was noticed of: those of the internal CA have an age, and notices
+/// can be lost.
 const RENEWAL_PERIOD: Duration = Duration::from_secs(3600);
 /// How often a draining process looks whether its workers have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
@@ -288,8 +289,8 @@ impl Prepared {
         self.admin.take()
     }
 
-    /// Runs until a signal asks to stop and the requests in flight are done, or the drain time has passed. `admin` is served on the
-    /// control thread meanwhile; `started` is called once the workers run.
+    /// Runs until a signal asks to stop and the requests in flight are done, or the drain time has passed. `admin` is
+    /// served on the control thread meanwhile; `started` is called once the workers run.
     pub fn run(self, admin: impl Future<Output = ()> + 'static, started: impl FnOnce()) -> io::Result<ExitCode> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(tokio::runtime::LocalOptions::default())?;
@@ -523,7 +524,8 @@ fn notify(outcome: io::Result<()>) {
     }
 }
 
-/// Every connection takes a descriptor and every proxied request a second one; the soft limit of 1,024 is for programs that use `select`.
+/// Every connection takes a descriptor and every proxied request a second one; the soft limit of 1,024 is for programs
+/// that use `select`.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

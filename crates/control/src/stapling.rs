@@ -1,6 +1,7 @@
-//! Responders of certificates are asked on a thread of its own, so that neither a look-up nor a responder that hangs is noticed anywhere else. It is not
-//! there until a certificate names a responder. Whether an answer counts and when to ask again is decided in the crate `ocsp`; what handshakes read is
-//! `certs::StapleSlot`; what an operator sees is in `report`.
+//! Responders of certificates are asked on a thread of its own, so that neither a look-up nor a responder that hangs is
+//! noticed anywhere else. It is not there until a certificate names a responder. Whether an answer counts and when to
+//! ask again is decided in the crate `ocsp`; what handshakes read is `certs::StapleSlot`; what an operator sees is in
+//! `report`.
 
 use crate::control::Control;
 use http::header::CONTENT_TYPE;
@@ -27,7 +28,8 @@ const QUESTIONS_MAX: usize = 16;
 const QUESTIONS_EACH_MAX: usize = 4;
 /// From the look-up of its name to its last byte.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Timers stand still in a machine that sleeps, and clocks are set: nobody waits longer than this without a look at the clock.
+/// Timers stand still in a machine that sleeps, and clocks are set: nobody waits longer than this without a look at the
+/// clock.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 /// One line about a responder that fails within this; thousands of certificates may have the same.
 const LINE_PERIOD: Duration = Duration::from_secs(3600);

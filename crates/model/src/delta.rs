@@ -1,5 +1,6 @@
-//! What differs between two configurations, by name: the sites and pools that came, changed or went, and whether anything else did. Found once, and
-//! handed to everything that takes on a change, so that nothing looks at what stayed. How a difference is told to people is `plan` in `control`.
+//! What differs between two configurations, by name: the sites and pools that came, changed or went, and whether
+//! anything else did. Found once, and handed to everything that takes on a change, so that nothing looks at what
+//! stayed. How a difference is told to people is `plan` in `control`.
 
 use crate::{Configuration, Site};
 use std::collections::HashMap;

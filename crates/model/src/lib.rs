@@ -1,5 +1,6 @@
 //! What a configuration means: sites, routes, steps, pools and process-wide settings, as plain data with units.
-//! No IO, no syntax, no compiled tables. The KDL text becomes this in `config`; `routing` and `proxy` compile it into what runs.
+//! No IO, no syntax, no compiled tables. The KDL text becomes this in `config`; `routing` and `proxy` compile it into
+//! what runs.
 
 pub mod acme;
 pub mod address;
@@ -74,7 +75,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
     pub edition: Edition,
-    /// In file order. Shared with the configuration before: a change of one site copies and compares none of the others.
+    /// In file order. Shared with the configuration before: a change of one site copies and compares none of the
+    /// others.
     pub sites: Vec<Arc<Site>>,
     /// Connections that are passed on as they are, in file order. No two of one address.
     pub tcp: Vec<Tcp>,
@@ -83,7 +85,8 @@ pub struct Configuration {
     /// Options of listening addresses, by the address they are written for.
     pub listeners: Vec<ListenerOptions>,
     pub admin: Admin,
-    /// What a client of the API has to present. `None`: one that the process makes for itself and keeps in its state folder.
+    /// What a client of the API has to present. `None`: one that the process makes for itself and keeps in its state
+    /// folder.
     pub admin_token: Option<Secret>,
     pub access_log: AccessLog,
     pub log: Log,

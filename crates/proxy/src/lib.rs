@@ -1,6 +1,6 @@
 //! The data plane: workers, their client connections, the life of a request, and its way to an upstream.
-//! No configuration text, no certificates, no admin endpoint: it is handed an immutable `Snapshot` and hands back measurements.
-//! Read `request` first: it is the life of a request from top to bottom.
+//! No configuration text, no certificates, no admin endpoint: it is handed an immutable `Snapshot` and hands back
+//! measurements. Read `request` first: it is the life of a request from top to bottom.
 
 pub mod request;
 
@@ -47,7 +47,8 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Every open connection carries the future of a request, and every request copies parts of it: what is rare in it is boxed.
+    /// Every open connection carries the future of a request, and every request copies parts of it: what is rare in it
+    /// is boxed.
     #[test]
     fn the_future_of_a_request_stays_small() {
         let bytes = output_size::<&Rc<Connection<TokioSock>>, Incoming<'_, TokioSock>, _>(handle);

@@ -1,5 +1,5 @@
-//! A list that shares what did not change with the list it was made from: a change of one of ten thousand sites copies one chunk of them, and the
-//! pointers to the other chunks. Read as any list is.
+//! A list that shares what did not change with the list it was made from: a change of one of ten thousand sites copies
+//! one chunk of them, and the pointers to the other chunks. Read as any list is.
 
 use std::ops::Index;
 use std::sync::Arc;

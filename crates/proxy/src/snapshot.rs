@@ -1,6 +1,7 @@
-//! What runs: a configuration compiled into immutable tables, shared by all workers. A change is a new snapshot, which shares every site and
-//! pool that did not change with the one before, so it costs what the change costs; an exchange keeps the parts it began with.
-//! What outlives a snapshot is in `survivors`. Certificates and addresses are found by the caller (`control`).
+//! What runs: a configuration compiled into immutable tables, shared by all workers. A change is a new snapshot, which
+//! shares every site and pool that did not change with the one before, so it costs what the change costs; an exchange
+//! keeps the parts it began with. What outlives a snapshot is in `survivors`. Certificates and addresses are found by
+//! the caller (`control`).
 
 use crate::auth::{UserFiles, UserList};
 use crate::cached::{CacheTier, RouteCache};
@@ -40,7 +41,8 @@ pub struct Snapshot {
     pub listeners: Vec<Arc<Listener>>,
     /// The sites of the configuration, in its order, and behind them the redirects to HTTPS that are not written there.
     pub sites: PersistentVec<Arc<CompiledSite>>,
-    /// By slot. A pool keeps its slot as long as it exists, so that a site which did not change still means the same pool.
+    /// By slot. A pool keeps its slot as long as it exists, so that a site which did not change still means the same
+    /// pool.
     pub pools: PersistentVec<Option<Arc<CompiledPool>>>,
     /// Of the pools that there are. Shared for as long as none comes or goes.
     slots: Arc<HashMap<PoolName, usize>>,
@@ -131,7 +133,8 @@ pub struct CompiledSite {
 #[derive(Debug, Clone)]
 pub struct ServerConfigs {
     pub usual: Arc<ServerConfig>,
-    /// For clients of TLS 1.2 that take no tickets: their sessions are remembered here. rustls would remember those of everybody else as well.
+    /// For clients of TLS 1.2 that take no tickets: their sessions are remembered here. rustls would remember those of
+    /// everybody else as well.
     pub by_session_id: Option<Arc<ServerConfig>>,
     /// For clients of TLS 1.3, where the site takes early data.
     pub early_data: Option<Arc<ServerConfig>>,
@@ -155,7 +158,8 @@ impl CompiledSite {
     }
 }
 
-/// How the handshakes of a site are made. Replaced while it runs when the authorities of its clients, or what they have revoked, are read again.
+/// How the handshakes of a site are made. Replaced while it runs when the authorities of its clients, or what they have
+/// revoked, are read again.
 pub type Handshakes = ArcSwap<ServerConfigs>;
 
 pub struct CompiledRoute {

@@ -1,7 +1,8 @@
-//! What outlives a snapshot, keyed by identity and never by position: the pools that all workers share, how many connections a client has,
-//! and what limits have counted (the tables are those of `limiting`). What is known of a pool and its servers is in the crate `upstream`.
-//! A worker's pools with their open connections go from one of its snapshots to the next in `worker`; counters live on in
-//! `telemetry::Registry`, tickets and the internal CA in `certs::TlsSurvivors`.
+//! What outlives a snapshot, keyed by identity and never by position: the pools that all workers share, how many
+//! connections a client has, and what limits have counted (the tables are those of `limiting`). What is known of a pool
+//! and its servers is in the crate `upstream`. A worker's pools with their open connections go from one of its
+//! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
+//! `certs::TlsSurvivors`.
 
 use crate::auth::{UserFiles, Verifier};
 use crate::cached::CacheTier;
@@ -137,7 +138,8 @@ impl HandshakeRates {
     /// What a provider gives to one customer, and a system to one link.
     const IPV6_PREFIX: u8 = 64;
 
-    /// Counts one more of the client's network; false when that are too many. The whole count of the rate may come at once.
+    /// Counts one more of the client's network; false when that are too many. The whole count of the rate may come at
+    /// once.
     pub fn try_begin(&self, client: IpAddr, rate: Rate, now: Duration) -> bool {
         let rates = self.0.get_or_init(|| Rates::new(Self::NETWORKS_MAX));
         let mut key = rates.hasher.begin();

@@ -79,7 +79,8 @@ impl CompiledTerminal {
         }
     }
 
-    /// Whether another program makes the answer, so that keeping it saves something. Files are in the kernel's cache already.
+    /// Whether another program makes the answer, so that keeping it saves something. Files are in the kernel's cache
+    /// already.
     pub fn asks_others(&self) -> bool {
         match self {
             CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(_) => true,

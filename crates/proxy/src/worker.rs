@@ -1,5 +1,6 @@
-//! One thread of the data plane: its listeners, its connections, its pools and its counters. Workers share nothing that is written per
-//! request; the control plane sends them commands through a mailbox. How a listening address is left is in `listening`.
+//! One thread of the data plane: its listeners, its connections, its pools and its counters. Workers share nothing that
+//! is written per request; the control plane sends them commands through a mailbox. How a listening address is left is
+//! in `listening`.
 
 use crate::coded::BusyMeter;
 use crate::command::{Change, Command, NewSocket, OldSocket, SocketId};
@@ -28,7 +29,8 @@ use tidegate_upstream::pool::{Of, WorkerPool};
 
 /// How often idle upstream connections are looked through.
 const SWEEP_PERIOD: Duration = Duration::from_millis(100);
-/// A pause after an accept that failed for want of descriptors or memory: trying again at once would only burn the core.
+/// A pause after an accept that failed for want of descriptors or memory: trying again at once would only burn the
+/// core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections that are taken from a queue that is being emptied before others get their turn.
 const ACCEPT_TURN: usize = 64;
@@ -88,7 +90,8 @@ pub struct EventGates {
     pub accept: EventGate,
 }
 
-/// A snapshot as one worker sees it: the shared tables, and beside them its own counters and pools, made when they are first needed.
+/// A snapshot as one worker sees it: the shared tables, and beside them its own counters and pools, made when they are
+/// first needed.
 pub struct WorkerSnapshot<S: Sock> {
     pub shared: Arc<Snapshot>,
     pub mark: Rc<GenerationMark>,
@@ -112,7 +115,8 @@ pub struct GenerationMark {
 /// A generation's mark, and the snapshot that holds it beside the requests, if it is still there.
 type Mark<S> = (Rc<GenerationMark>, Weak<WorkerSnapshot<S>>);
 
-/// One listening address and the sockets that it is accepted from: one, and those that other workers or processes have left behind.
+/// One listening address and the sockets that it is accepted from: one, and those that other workers or processes have
+/// left behind.
 struct Listening<S: Sock> {
     address: SocketAddr,
     state: RefCell<Rc<ListenerState<S>>>,

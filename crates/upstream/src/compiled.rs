@@ -1,5 +1,6 @@
-//! A pool and its servers as one configuration has them: immutable tables that all workers share. Addresses and TLS settings are found by the
-//! caller; what outlives a configuration is in `shared`, and what a worker has open in `pool`.
+//! A pool and its servers as one configuration has them: immutable tables that all workers share. Addresses and TLS
+//! settings are found by the caller; what outlives a configuration is in `shared`, and what a worker has open in
+//! `pool`.
 
 use crate::shared::{PoolShared, ServerShared};
 use rustls::ClientConfig;
@@ -69,7 +70,8 @@ pub struct CompiledHash {
     pub table: maglev::Table,
 }
 
-/// Which server a cookie names: a table of all that would be right, so that a request costs a look-up and no cryptography.
+/// Which server a cookie names: a table of all that would be right, so that a request costs a look-up and no
+/// cryptography.
 pub struct CompiledSticky {
     pub cookie: Box<str>,
     positions: HashMap<Arc<str>, usize>,

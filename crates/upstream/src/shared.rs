@@ -1,5 +1,5 @@
-//! What all workers and all generations of a process know of one pool and of its servers: health, queues, and what is counted where a bound asks
-//! for it. What one worker has of them is in `pool`.
+//! What all workers and all generations of a process know of one pool and of its servers: health, queues, and what is
+//! counted where a bound asks for it. What one worker has of them is in `pool`.
 
 use crate::health::Health;
 use crate::line::Line;
@@ -16,7 +16,8 @@ use tidegate_model::{Bounds, Outlier};
 #[derive(Debug)]
 pub struct Kept<K, V> {
     by_key: HashMap<K, Weak<V>>,
-    /// With as many entries those that nobody holds are thrown out: so each look-up costs what it finds, and not what is there.
+    /// With as many entries those that nobody holds are thrown out: so each look-up costs what it finds, and not what
+    /// is there.
     purged_at: usize,
 }
 
@@ -98,7 +99,8 @@ impl PoolShared {
         self.ejections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more request, where requests are counted: none when the pool or the server has as many as it may.
+    /// A place for one more request, where requests are counted: none when the pool or the server has as many as it
+    /// may.
     pub fn enter(self: &Arc<Self>, server: &Arc<ServerShared>, bounds: &Bounds) -> Option<Room> {
         if !add_below(&self.in_flight, bounds.requests_per_pool) {
             return None;
@@ -143,8 +145,8 @@ impl Drop for Room {
     }
 }
 
-/// What the workers share of one server. What is counted here is touched when a connection is opened or closed, and per request only where a
-/// bound on requests asks for it.
+/// What the workers share of one server. What is counted here is touched when a connection is opened or closed, and per
+/// request only where a bound on requests asks for it.
 #[derive(Debug)]
 pub struct ServerShared {
     pub health: Health,
@@ -167,7 +169,8 @@ impl ServerShared {
         }
     }
 
-    /// A place for one more connection, when fewer than `max` are open. Counted without a bound too: a change may bring one.
+    /// A place for one more connection, when fewer than `max` are open. Counted without a bound too: a change may bring
+    /// one.
     pub fn try_open(self: &Arc<Self>, max: Option<u32>) -> Option<OpenSlot> {
         add_below(&self.open, max).then(|| OpenSlot(self.clone()))
     }

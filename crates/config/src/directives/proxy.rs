@@ -140,7 +140,8 @@ fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
     name
 }
 
-/// Where its servers are; and when anything is not as by default, a digest of all settings, so that equal names are equal pools.
+/// Where its servers are; and when anything is not as by default, a digest of all settings, so that equal names are
+/// equal pools.
 fn content_name(pool: &Pool) -> PoolName {
     let servers = pool.servers.iter().map(|server| server.address.to_string());
     let addresses: Vec<String> = servers.chain(pool.discover.iter().map(source)).collect();

@@ -1,4 +1,5 @@
-//! Certificates as an operator sees them: those that sites answer with, and names whose certificates are obtained, with what is in the way of it.
+//! Certificates as an operator sees them: those that sites answer with, and names whose certificates are obtained, with
+//! what is in the way of it.
 
 use super::staples::{is_revoked, staple_report};
 use crate::control::Control;

@@ -1,5 +1,5 @@
-//! Where a request would go, and why not elsewhere: listening address, certificate, site, route, steps, pool, limits. Decided by the code
-//! that decides it for real: `wire` reads the head, `routing::decision` finds site and route.
+//! Where a request would go, and why not elsewhere: listening address, certificate, site, route, steps, pool, limits.
+//! Decided by the code that decides it for real: `wire` reads the head, `routing::decision` finds site and route.
 //! `request` is the question, `sites`, `routes` and `pool` are parts of the answer, `render` is the answer as text.
 
 mod listener;
@@ -26,8 +26,8 @@ use tidegate_routing::{RouteId, SiteId};
 use tidegate_wire::HeadError;
 use tidegate_wire::head::RequestHead;
 
-/// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that does not compile;
-/// a request that the proxy would refuse is an explanation like any other.
+/// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
+/// does not compile; a request that the proxy would refuse is an explanation like any other.
 pub fn explain(configuration: &Configuration, request: &Question) -> Result<Explanation, String> {
     let mut answer = follow(configuration, request)?;
     answer.has_route = has_route(answer.outcome.kind);
@@ -218,7 +218,8 @@ fn unanswered(configuration: &Configuration, request: &Question) -> Explanation 
     }
 }
 
-/// Whether a route answers, or a server that the connection is passed on to. Otherwise the request is refused, or does not even arrive.
+/// Whether a route answers, or a server that the connection is passed on to. Otherwise the request is refused, or does
+/// not even arrive.
 fn has_route(outcome: OutcomeKind) -> bool {
     match outcome {
         OutcomeKind::Responds

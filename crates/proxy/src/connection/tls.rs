@@ -83,8 +83,9 @@ enum Hello {
     },
 }
 
-/// Asked when nothing was computed so far, and not before the site is known: who is passed through costs no signature. There is no alert for
-/// "too many", and any alert makes browsers show a fault of the site; a closed connection they try again.
+/// Asked when nothing was computed so far, and not before the site is known: who is passed through costs no signature.
+/// There is no alert for "too many", and any alert makes browsers show a fault of the site; a closed connection they
+/// try again.
 fn may_begin<S: Sock>(connection: &Connection<S>, rate: Option<Rate>) -> bool {
     let Some(rate) = rate else { return true };
     let now = Instant::now();
@@ -98,8 +99,9 @@ fn may_begin<S: Sock>(connection: &Connection<S>, rate: Option<Rate>) -> bool {
     false
 }
 
-/// What the client has shown. A session that is resumed is not verified again, and each resumption is given a new ticket: it must not go on beyond
-/// the time of the certificate that it began with. The client's next attempt is a full handshake, since it has got no new ticket.
+/// What the client has shown. A session that is resumed is not verified again, and each resumption is given a new
+/// ticket: it must not go on beyond the time of the certificate that it began with. The client's next attempt is a full
+/// handshake, since it has got no new ticket.
 fn see_certificate<S: Sock>(connection: &mut Connection<S>, facts: TlsFacts) -> Result<TlsFacts, HandshakeFailure> {
     let certificate = ClientCertificate::new(connection.stream.peer_certificates(), sha256);
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
@@ -191,8 +193,8 @@ async fn challenge_config<S: Sock>(connection: &Connection<S>, name: &str) -> Op
     }
 }
 
-/// Where certificates are obtained on demand, the first client of a name waits for it. The ClientHello waits in a copy of its own size: the buffer that it
-/// came in is the worker's, and a thousand may wait.
+/// Where certificates are obtained on demand, the first client of a name waits for it. The ClientHello waits in a copy
+/// of its own size: the buffer that it came in is the worker's, and a thousand may wait.
 async fn await_certificate<S: Sock>(
     connection: &Connection<S>,
     (site, name, wait): (&Arc<str>, &str, Duration),
@@ -242,8 +244,8 @@ async fn handshake<S: Sock>(
             if let Some(suppressed) = connection.worker.gates.accept.allow(Instant::now()) {
                 note_failure(connection, failure, &error, suppressed);
             }
-            // A client of TLS 1.3 sends its request along with its certificate. Closed over that, the kernel would send a reset, and the client would
-            // see a broken connection instead of the alert.
+            // A client of TLS 1.3 sends its request along with its certificate. Closed over that, the kernel would send
+            // a reset, and the client would see a broken connection instead of the alert.
             if failure.is_of_client_certificate() {
                 connection.stream.abandon_tls();
                 Box::pin(connection.linger()).await;

@@ -1,4 +1,5 @@
-//! Connections to servers, against real sockets. Time is given where it decides, so nothing here depends on the machine's speed.
+//! Connections to servers, against real sockets. Time is given where it decides, so nothing here depends on the
+//! machine's speed.
 
 use super::{Client, Connection, Need, Opener, open, take, warm};
 use crate::compiled::{CompiledPool, CompiledServer};

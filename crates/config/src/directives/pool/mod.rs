@@ -1,5 +1,5 @@
-//! `pool "api" { … }`: servers, how one is chosen, how one that fails is noticed, and how connections to them are made. Each file here has a
-//! few of its directives; what concerns several of them is in `checks`.
+//! `pool "api" { … }`: servers, how one is chosen, how one that fails is noticed, and how connections to them are made.
+//! Each file here has a few of its directives; what concerns several of them is in `checks`.
 
 pub mod balance;
 pub mod bounds;
