@@ -100,7 +100,7 @@ impl Written {
             // More with TLS than without: only there a connection may be another site's.
             let is_tls = !random.one_in(3);
             let mut addresses = Vec::new();
-            for _ in 0..1 + random.below(3) {
+            for _ in 0..=random.below(3) {
                 let port = usize::from(is_tls) * 2 + random.below(2);
                 let host = if random.one_in(12) { "127.0.0.1" } else { random.of(HOSTS) };
                 if taken.insert((port, host)) {
@@ -142,8 +142,8 @@ impl Written {
         let paths: Vec<String> = paths.iter().map(|path| format!(" \"{path}\"")).collect();
         let _ = writeln!(self.text, "    route{} {{\n        log {{ field \"taken\" \"{rank}\"; }}", paths.concat());
         if random.one_in(2) {
-            for _ in 0..1 + random.below(2) {
-                let conditions: Vec<&str> = (0..1 + random.below(2)).map(|_| random.of(CONDITIONS)).collect();
+            for _ in 0..=random.below(2) {
+                let conditions: Vec<&str> = (0..=random.below(2)).map(|_| random.of(CONDITIONS)).collect();
                 let _ = writeln!(self.text, "        match {}", conditions.join(" "));
             }
         }
