@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: builds the release binaries and runs experiments of the lab with Tidegate as one of the peers.
-//! Without arguments it is the experiment `targets`: what a change of Tidegate is held against. The lab finds the other proxies itself.
+//! Without arguments it is the experiment `targets`: what a change of Tidegate is held against. The lab finds the other
+//! proxies itself.
 
 use crate::process::{Invocation, cargo};
 use crate::repository::{root, target_directory};

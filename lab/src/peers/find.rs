@@ -136,7 +136,8 @@ fn go_tls(go: Option<String>) -> String {
     go.map_or_else(|| "Go crypto/tls".to_owned(), |go| format!("Go crypto/tls ({})", go.trim()))
 }
 
-/// As in `built with OpenSSL 3.0.20 7 Apr 2026 (running with OpenSSL 3.0.19 27 Jan 2026)`; what it runs with is what is measured.
+/// As in `built with OpenSSL 3.0.20 7 Apr 2026 (running with OpenSSL 3.0.19 27 Jan 2026)`; what it runs with is what is
+/// measured.
 fn openssl_of_nginx(text: &str) -> String {
     let Some(built) = text.lines().find_map(|line| line.strip_prefix("built with ")) else { return String::new() };
     let running = built.split_once("(running with ").map_or(built, |(_, running)| running.trim_end_matches(')'));
