@@ -126,8 +126,8 @@ impl Placed<'_> {
                 .await
                 .map_err(|cause| Failure { is_mendable: true, ..Failure::new(cause) })?;
             match repeat(async || challenge.set_ready().await).await {
-                // It may have arrived: the CA is looking already, and the answer must stay in place. Said twice, it is
-                // refused at worst.
+                // The request may have arrived: the CA is looking already, and the answer must stay in place. Said
+                // twice, it is refused at worst.
                 Err(Error::Other(_)) => match repeat(async || challenge.set_ready().await).await {
                     Ok(()) | Err(Error::Api(_)) => {}
                     Err(error) => return Err(failure(&error)),

@@ -121,7 +121,7 @@ where
         host: destination.to_string(),
         problem: format!("breaks off the connection: {error}"),
     })?;
-    // It ends with its sender, or with the other side.
+    // The task ends with its sender, or with the other side.
     tokio::spawn(connection);
     Ok(sender)
 }

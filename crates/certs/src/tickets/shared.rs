@@ -77,7 +77,7 @@ impl SharedKeys {
 
     /// The keys with one more that begins at that time, and without those whose time is over.
     pub fn with_next(&self, begin_secs: u64, now_secs: u64) -> Result<SharedKeys, CertError> {
-        // Those of a clock that is far ahead stay as long as there is room: a host whose own clock has stopped in 1970,
+        // Keys of a clock that is far ahead stay as long as there is room: a host whose own clock has stopped in 1970,
         // as before the first NTP answer, sees everybody's keys so, and must not take them away.
         let kept = self.0.iter().filter(|key| now_secs < key.end_secs).take(TICKET_KEYS_MAX - 1).cloned();
         Ok(SharedKeys::of(kept.chain([TicketKey::random(begin_secs)?]).collect()))

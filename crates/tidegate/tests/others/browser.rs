@@ -311,8 +311,8 @@ fn what_is_kept_is_a_hit_however_the_browser_asks() {
         const transfers = performance.getEntriesByName(`${location.origin}/kept`).map(entry => entry.transferSize);
         return { result, transfers };"#;
     let Some(browser) = Chromium::find() else { return };
-    // It keeps nothing of a server whose certificate it had to be told to accept: there every request comes, and comes
-    // without a condition.
+    // The browser keeps nothing of a server whose certificate it had to be told to accept: there every request comes,
+    // and comes without a condition.
     for (at, statuses) in ["200 200 200 304", "200 200 200 200 200"].iter().enumerate() {
         let server = Server::start(SCRIPT, |exchange| {
             let body = "kept ".repeat(2000);

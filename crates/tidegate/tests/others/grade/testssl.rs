@@ -28,9 +28,9 @@ const PARTS: [&str; 8] =
 const ITS_OWN: [&str; 2] = [
     // It runs an OpenSSL without GOST.
     "engine_problem",
-    // Its first connection ends without reading, so on a busy machine it has no ticket of TLS 1.3 to come back with,
-    // which it takes for a fault of the network. Otherwise this is never more than "INFO"; `openssl.rs` reads, and
-    // resumes.
+    // The client's first connection ends without reading, so on a busy machine it has no ticket of TLS 1.3 to come back
+    // with, which it takes for a fault of the network. Otherwise this is never more than "INFO"; `openssl.rs` reads,
+    // and resumes.
     "sessionresumption_ticket",
 ];
 
@@ -116,8 +116,8 @@ fn look(testssl: &Path, folder: &Path, port: &str, root: &str) -> Report {
     let more = ["--warnings", "off", "--color", "0", "--quiet", "--nodns", "none", "--ip", "127.0.0.1", "--add-ca", root];
     arguments.extend(more.map(str::to_owned));
     arguments.extend(["--jsonfile".to_owned(), report.display().to_string(), format!("https://localhost:{port}")]);
-    // It warns of certificates that end within 60 days, and of 30 loudly. The internal CA's last 30, and are renewed
-    // when ten are left.
+    // testssl.sh warns of certificates that end within 60 days, and of 30 loudly. The internal CA's last 30, and are
+    // renewed when ten are left.
     let environment = [("DAYS2WARN1", "10"), ("DAYS2WARN2", "5")].map(|(name, value)| (name, value.to_owned())).to_vec();
     let surroundings = Surroundings { environment, has_descendants: true, ..Surroundings::default() };
     let mut program = Program::start_in(testssl, &arguments, folder, &surroundings).expect("it starts");
