@@ -83,7 +83,7 @@ words! {
         Responds = "responds",
         Redirects = "redirects",
         Proxied = "proxied",
-        PassedOn = "passed-on",
+        Passthrough = "passthrough",
         Split = "split",
         Serves = "serves",
         RunsScript = "runs-script",

@@ -4,7 +4,7 @@
 
 use crate::hash::{fraction, mix, rendezvous_score};
 use crate::maglev;
-use crate::server::{Candidate, Standing, weight_now};
+use crate::server::{Candidate, HealthStatus, weight_now};
 use crate::slow_start::WHOLE_SHARE;
 use std::time::Instant;
 use tidegate_model::Balance;
@@ -56,13 +56,13 @@ pub fn choose<C: Candidate>(balance: &Balance, table: Option<&maglev::Table>, se
         // Standings are shared with other threads and may have changed between two looks.
         .unwrap_or(tier.first)
     };
-    Some(Chosen { position, is_last_resort: tier.rank.standing == Standing::Shunned })
+    Some(Chosen { position, is_last_resort: tier.rank.standing == HealthStatus::Unhealthy })
 }
 
 /// The order of tiers is that of the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    standing: Standing,
+    standing: HealthStatus,
     priority: u8,
     is_elsewhere: bool,
 }
@@ -83,7 +83,7 @@ struct Tier<'a, C> {
 
 impl<'a, C: Candidate> Tier<'a, C> {
     fn best(servers: &'a [C], draw: Draw<'a>) -> Option<Tier<'a, C>> {
-        let rank = Rank { standing: Standing::Closed, priority: u8::MAX, is_elsewhere: true };
+        let rank = Rank { standing: HealthStatus::Closed, priority: u8::MAX, is_elsewhere: true };
         let mut tier = Tier { servers, draw, rank, members: 0, first: 0, count: 0, weight: 0, is_even: true };
         for position in 0..servers.len() {
             let Some(rank) = tier.rank_of(position) else { continue };
@@ -111,10 +111,10 @@ impl<'a, C: Candidate> Tier<'a, C> {
             return None;
         }
         let server = &self.servers[position];
-        let standing = server.standing(self.draw.now);
+        let standing = server.health_status(self.draw.now);
         let state = server.state();
         let rank = Rank { standing, priority: state.priority.get(), is_elsewhere: !state.is_local.get() };
-        (standing != Standing::Closed).then_some(rank)
+        (standing != HealthStatus::Closed).then_some(rank)
     }
 
     fn contains(&self, position: usize) -> bool {

@@ -19,4 +19,4 @@ mod hash;
 pub use choice::{Chosen, Draw, choose};
 pub use hash::{hash_bytes, mix};
 pub use latency::PeakEwma;
-pub use server::{Candidate, ServerState, Standing};
+pub use server::{Candidate, HealthStatus, ServerState};

@@ -66,12 +66,12 @@ impl ServerState {
 
 /// Where a server stands for all workers; the first is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum HealthStatus {
     Serving,
     /// No check has asked the server yet.
     Unknown,
     /// Down or ejected: only when nothing else is left.
-    Shunned,
+    Unhealthy,
     /// Drained, leaving or full: never.
     Closed,
 }
@@ -79,7 +79,7 @@ pub enum Standing {
 pub trait Candidate {
     fn state(&self) -> &ServerState;
 
-    fn standing(&self, now: Instant) -> Standing;
+    fn health_status(&self, now: Instant) -> HealthStatus;
 
     /// How much of its weight counts, in 1/256: less than 256 while it starts slowly.
     fn share(&self, now: Instant) -> u32;
@@ -92,8 +92,8 @@ impl<C: Candidate> Candidate for Rc<C> {
     }
 
     #[inline]
-    fn standing(&self, now: Instant) -> Standing {
-        C::standing(self, now)
+    fn health_status(&self, now: Instant) -> HealthStatus {
+        C::health_status(self, now)
     }
 
     #[inline]

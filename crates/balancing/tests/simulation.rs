@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 use tidegate_balancing::outlier::{Ejections, Why};
 use tidegate_balancing::slow_start::WHOLE_SHARE;
-use tidegate_balancing::{Candidate, Draw, ServerState, Standing, choose, mix};
+use tidegate_balancing::{Candidate, Draw, HealthStatus, ServerState, choose, mix};
 use tidegate_model::{Balance, Outlier};
 
 const WORKERS: [usize; 4] = [1, 2, 8, 32];
@@ -146,7 +146,7 @@ struct Shared {
 /// A server as one worker sees it.
 struct Seen {
     state: ServerState,
-    standing: Cell<Standing>,
+    standing: Cell<HealthStatus>,
     failures_in_row: Cell<u32>,
 }
 
@@ -155,7 +155,7 @@ impl Candidate for Seen {
         &self.state
     }
 
-    fn standing(&self, _: Instant) -> Standing {
+    fn health_status(&self, _: Instant) -> HealthStatus {
         self.standing.get()
     }
 
@@ -185,7 +185,7 @@ impl Simulation {
         let mut random = SplitMix64(seed);
         let mut seen = |position: usize, weight: u32| Seen {
             state: ServerState::new(weight, 0, mix(position as u64 + 1), random.next()),
-            standing: Cell::new(Standing::Serving),
+            standing: Cell::new(HealthStatus::Serving),
             failures_in_row: Cell::new(0),
         };
         let mut worker = || weights.iter().enumerate().map(|(position, weight)| seen(position, *weight)).collect();
@@ -263,7 +263,7 @@ impl Simulation {
         if let Some(ejection) = ejection {
             outcome.ejections += 1;
             self.servers[server].out_until.set(Some(ejection.until));
-            self.workers.iter().for_each(|servers| servers[server].standing.set(Standing::Shunned));
+            self.workers.iter().for_each(|servers| servers[server].standing.set(HealthStatus::Unhealthy));
         }
     }
 
@@ -274,7 +274,7 @@ impl Simulation {
                 shared.out_until.set(None);
                 self.ejections.borrow_mut().returned(position as u64, now);
                 for servers in &self.workers {
-                    servers[position].standing.set(Standing::Serving);
+                    servers[position].standing.set(HealthStatus::Serving);
                     servers[position].failures_in_row.set(0);
                 }
             }

@@ -6,8 +6,8 @@ use crate::check_staples::check_staple;
 use crate::error::CertError;
 use crate::facts::CertificateFacts;
 use crate::files::LoadedCertificate;
+use crate::process_state::TlsProcessState;
 use crate::provider::suite_of;
-use crate::survivors::TlsSurvivors;
 use crate::upstream::upstream_client_config;
 use jiff::{SignedDuration, Timestamp};
 use std::path::{Path, PathBuf};
@@ -51,9 +51,9 @@ pub fn check_site(site: &Site, now: Timestamp) -> Vec<CertFinding> {
 }
 
 /// Whether the files of a pool's `tls` can be used.
-pub fn check_upstream(tls: &UpstreamTls, survivors: &TlsSurvivors, now: Timestamp) -> Vec<CertFinding> {
+pub fn check_upstream(tls: &UpstreamTls, state: &TlsProcessState, now: Timestamp) -> Vec<CertFinding> {
     let mut findings = Vec::new();
-    if let Err(error) = upstream_client_config(tls, &[], survivors) {
+    if let Err(error) = upstream_client_config(tls, &[], state) {
         findings.push(CertFinding::from(&error));
     }
     if let Some((cert, key)) = &tls.client_certificate {

@@ -4,9 +4,9 @@
 
 use crate::client_trust::ClientTrust;
 use crate::error::CertError;
+use crate::process_state::TlsProcessState;
 use crate::provider::provider_with;
 use crate::site::SiteCertificates;
-use crate::survivors::TlsSurvivors;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub fn server_config(
     tls: &Tls,
     certificates: Arc<SiteCertificates>,
     clients: Option<&ClientTrust>,
-    survivors: &TlsSurvivors,
+    state: &TlsProcessState,
 ) -> Result<Arc<ServerConfig>, CertError> {
     let provider = provider_with(&tls.ciphers);
     let versions = usable_versions(tls.min_version, &provider.cipher_suites);
@@ -57,10 +57,10 @@ pub fn server_config(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if tls.tickets {
         config.ticketer = match clients {
-            None => survivors.tickets.shared(),
+            None => state.tickets.shared(),
             // A resumed session is not verified again: one that began under other authorities, or none, must not go on
             // here.
-            Some(trust) => survivors.tickets.for_policy(&trust.digest),
+            Some(trust) => state.tickets.for_policy(&trust.digest),
         };
         config.send_tls13_tickets = TLS13_TICKETS_PER_HANDSHAKE;
     } else {
@@ -75,7 +75,7 @@ pub fn server_config(
 /// client could be sent again, so sessions are kept here and each serves once (RFC 8446 section 8.1); a ticket that
 /// carries its own session serves whoever brings it, as often as he does. The rest is seen to by rustls: the ticket is
 /// young (section 8.3), the first one offered, and suite and protocol are the same.
-pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivors) -> Option<Arc<ServerConfig>> {
+pub fn early_data_config(tls: &Tls, usual: &ServerConfig, state: &TlsProcessState) -> Option<Arc<ServerConfig>> {
     // Both are errors of a configuration that comes from text. A session that goes on without its certificate being
     // looked at must not send requests before anything else of it is known either.
     if !tls.early_data || !tls.tickets || tls.client_auth.is_some() {
@@ -83,7 +83,7 @@ pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivo
     }
     let mut config = usual.clone();
     config.ticketer = Arc::new(NeverTickets);
-    config.session_storage = survivors.early_data_sessions.shared();
+    config.session_storage = state.early_data_sessions.shared();
     config.max_early_data_size = EARLY_DATA_BYTES_MAX;
     // Answers to early requests go out before the client's Finished; without, nothing would be won.
     config.send_half_rtt_data = true;
@@ -92,14 +92,14 @@ pub fn early_data_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivo
 
 /// Settings for clients of TLS 1.2 that take no tickets: the server keeps their sessions. `None` where nobody resumes,
 /// or nobody speaks TLS 1.2.
-pub fn session_id_config(tls: &Tls, usual: &ServerConfig, survivors: &TlsSurvivors) -> Option<Arc<ServerConfig>> {
+pub fn session_id_config(tls: &Tls, usual: &ServerConfig, state: &TlsProcessState) -> Option<Arc<ServerConfig>> {
     let has_tls12 = usual.crypto_provider().cipher_suites.iter().any(|suite| suite.version() == &rustls::version::TLS12);
     if !tls.tickets || tls.min_version > TlsVersion::V1_2 || !has_tls12 {
         return None;
     }
     let mut config = usual.clone();
     config.ticketer = Arc::new(NeverTickets);
-    config.session_storage = survivors.sessions.shared();
+    config.session_storage = state.sessions.shared();
     Some(Arc::new(config))
 }
 

@@ -8,9 +8,9 @@ use crate::internal_ca::InternalCa;
 use crate::lookup::CertificateSet;
 use crate::names::{certificate_names, machine_name};
 use crate::obtained::ObtainedCertificates;
+use crate::process_state::TlsProcessState;
 use crate::stamp::Stamps;
 use crate::staple::Staples;
-use crate::survivors::TlsSurvivors;
 use crate::{CertificateFacts, CertificateName};
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
@@ -84,11 +84,11 @@ impl SiteCertificates {
     /// files hold one that is not.
     pub fn load(
         site: &Site,
-        survivors: &TlsSurvivors,
+        state: &TlsProcessState,
         served: &ServedFiles,
         now: Timestamp,
     ) -> Result<Option<Arc<SiteCertificates>>, Vec<CertError>> {
-        let staples = site.tls.ocsp_stapling.then(|| survivors.staples.clone());
+        let staples = site.tls.ocsp_stapling.then(|| state.staples.clone());
         match &site.tls.source {
             TlsSource::Off => Ok(None),
             TlsSource::Files(files) => Self::from_files(files, staples, served, now).map(Some),
@@ -97,9 +97,9 @@ impl SiteCertificates {
                 if names.is_empty() {
                     return Ok(None);
                 }
-                let ca = survivors.internal_ca(now).map_err(|error| vec![error])?;
+                let ca = state.internal_ca(now).map_err(|error| vec![error])?;
                 if site.tls.source == TlsSource::Automatic {
-                    let source = Source::Obtained { obtained: survivors.obtained.clone(), ca, names };
+                    let source = Source::Obtained { obtained: state.obtained.clone(), ca, names };
                     return Ok(Some(Arc::new(SiteCertificates {
                         source,
                         current: ArcSwap::from_pointee(CertificateSet::new(Vec::new())),

@@ -4,8 +4,8 @@
 use crate::any_certificate::AnyCertificate;
 use crate::error::CertError;
 use crate::files::{LoadedCertificate, read_pem};
+use crate::process_state::TlsProcessState;
 use crate::provider::provider;
-use crate::survivors::TlsSurvivors;
 use crate::trust::roots_of_file;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
@@ -28,11 +28,11 @@ pub const UPSTREAM_SESSIONS_MAX: usize = 256;
 pub fn upstream_client_config(
     tls: &UpstreamTls,
     alpn: &[&[u8]],
-    survivors: &TlsSurvivors,
+    state: &TlsProcessState,
 ) -> Result<Arc<ClientConfig>, CertError> {
     let key =
         UpstreamKey { tls: tls.clone(), alpn: alpn.iter().map(|name| name.to_vec()).collect(), files_digest: files_digest(tls)? };
-    let mut configs = survivors.upstream_configs.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut configs = state.upstream_configs.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(config) = configs.get(&key) {
         return Ok(config.clone());
     }

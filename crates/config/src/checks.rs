@@ -2,7 +2,7 @@
 
 use crate::diagnostics::{Diagnostic, FileId, Location, nearest};
 use crate::lowering::Lowering;
-use crate::passed_on;
+use crate::passthrough;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use tidegate_model::{
@@ -13,8 +13,8 @@ use tidegate_model::{
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
     duplicate_addresses(lowering);
     mixed_ports(lowering);
-    passed_on::names_of_sites(lowering);
-    passed_on::pools(lowering);
+    passthrough::names_of_sites(lowering);
+    passthrough::pools(lowering);
     if lowering.has_errors() {
         // What seems to be unused may be wanted by the part that was not understood.
         return;

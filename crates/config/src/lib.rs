@@ -10,7 +10,7 @@ mod format;
 mod load;
 mod log_in;
 mod lowering;
-mod passed_on;
+mod passthrough;
 mod patterns;
 mod pieces;
 mod placeholders;

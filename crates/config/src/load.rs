@@ -83,7 +83,7 @@ pub struct Spans {
     /// In the order of [`Configuration::tcp`].
     pub tcp: Vec<Location>,
     /// Every name of every `sni`, with its port.
-    pub(crate) passed_on: Vec<(u16, HostPattern, Location)>,
+    pub(crate) passthrough: Vec<(u16, HostPattern, Location)>,
     /// Every pool that a `tcp` hands connections to, as often as it does, and whether those are TLS for sure.
     pub(crate) tcp_pools: Vec<(PoolName, Location, bool)>,
     /// Every server of every pool, named or written in place, as often as it is named.

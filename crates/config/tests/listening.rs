@@ -38,7 +38,7 @@ fn addresses_come_from_the_sites() {
 
 #[test]
 fn what_is_passed_on_has_an_address_of_its_own_or_shares_one() {
-    let passed_on = |text: &str| {
+    let passthrough = |text: &str| {
         let configuration = load_text("test.kdl", text, Path::new(".")).configuration.expect("a good configuration");
         let shown = |(address, listening): (_, tidegate_model::listening::Listening<'_>)| {
             let names: Vec<String> = listening.by_name.iter().map(|(name, to)| format!("{name}={}", to.pool)).collect();
@@ -47,7 +47,7 @@ fn what_is_passed_on_has_an_address_of_its_own_or_shares_one() {
         };
         listening_shared(&configuration).into_iter().map(shown).collect::<Vec<_>>()
     };
-    let check = |text: &str, expected: &[&str]| assert_eq!(passed_on(text), expected, "for {text}");
+    let check = |text: &str, expected: &[&str]| assert_eq!(passthrough(text), expected, "for {text}");
     check(r#"tcp ":5432" { proxy "10.0.0.7:5432"; }"#, &[":5432 tcp:  otherwise=10.0.0.7:5432"]);
     let names = r#"tcp ":443" { sni "a.test" "*.b.test" { proxy "10.0.0.7:443"; } }"#;
     check(names, &[":443 tcp: a.test=10.0.0.7:443 *.b.test=10.0.0.7:443 otherwise="]);

@@ -261,8 +261,8 @@ impl Control {
         let all: Vec<usize> = staying.iter().chain(&coming).copied().collect();
         let index_bound = coming.iter().map(|index| index + 1).max().unwrap_or(0).max(self.workers.index_bound());
         let numbers = self.numbers(generation, index_bound);
-        let (before, survivors) = (&self.running, self.survivors());
-        let material = in_background(move || gather(configuration, delta, Some(before), survivors, numbers, Timestamp::now()))?;
+        let (before, state) = (&self.running, self.state());
+        let material = in_background(move || gather(configuration, delta, Some(before), state, numbers, Timestamp::now()))?;
         let admin = self.prepare_admin(&material.configuration.admin)?;
         let target = self.prepare_log(&material.configuration)?;
         // Last: a socket that shares its address gets connections at once, and closing it again would reset them.

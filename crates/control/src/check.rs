@@ -10,7 +10,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use tidegate_certs::trust::roots_of_file;
-use tidegate_certs::{CertFinding, FileKeys, Severity, TlsSurvivors, check_site, check_upstream};
+use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
     Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, Terminal,
@@ -52,10 +52,10 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
         let address = &site.addresses[0];
         findings.extend(check_site(site, now).into_iter().map(|finding| certificate_finding(finding, Some(address), place())));
     }
-    match TlsSurvivors::new(state_dir.clone()) {
-        Ok(survivors) => {
+    match TlsProcessState::new(state_dir.clone()) {
+        Ok(state) => {
             for pool in &configuration.pools {
-                let found = check_upstream(&pool.tls, &survivors, now);
+                let found = check_upstream(&pool.tls, &state, now);
                 findings.extend(found.into_iter().map(|finding| certificate_finding(finding, None, place_of(pool))));
             }
         }
@@ -222,7 +222,7 @@ fn check_sources(configuration: &Configuration, findings: &mut Vec<Finding>) {
             FirstWord::Members { remark: Some(remark), .. } => {
                 format!("a part of what names its servers cannot be used: {remark}")
             }
-            FirstWord::Members { members, .. } if members.is_empty() => "no server is named".to_owned(),
+            FirstWord::Members { endpoints, .. } if endpoints.is_empty() => "no server is named".to_owned(),
             FirstWord::Members { .. } => continue,
             FirstWord::Fault(fault) => format!("no server is found: {fault}"),
             FirstWord::None => format!("nothing is said within {FIRST_ANSWERS_LIMIT:?}"),

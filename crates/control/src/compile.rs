@@ -15,18 +15,18 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tidegate_certs::{
-    CertError, ClientTrust, ServedFiles, SiteCertificates, TicketSource, TlsSurvivors, early_data_config, server_config,
+    CertError, ClientTrust, ServedFiles, SiteCertificates, TicketSource, TlsProcessState, early_data_config, server_config,
     session_id_config, upstream_client_config, upstream_server_name,
 };
-use tidegate_discovery::Member;
+use tidegate_discovery::Endpoint;
 use tidegate_model::{
     Certificate, Changed, Configuration, Delta, Discover, Pool, PoolName, Scheme, Server, Site, Tls, TlsSource, UpstreamAddress,
 };
 use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{UserFiles, UserList};
 use tidegate_proxy::persistent::PersistentVec;
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
-use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer, PoolParts, ServerParts, UpstreamTlsConfigs};
 
 /// A compiled configuration and what must be looked after while it runs.
@@ -53,13 +53,13 @@ pub struct SiteTls {
 
 impl SiteTls {
     /// Reads the authorities of clients and what they have revoked again. False: there is nothing new.
-    pub fn renew_clients(&mut self, tls: &Tls, survivors: &TlsSurvivors, now: Timestamp) -> Result<bool, Vec<CertError>> {
+    pub fn renew_clients(&mut self, tls: &Tls, state: &TlsProcessState, now: Timestamp) -> Result<bool, Vec<CertError>> {
         let Some(settings) = &tls.client_auth else { return Ok(false) };
         let read = ClientTrust::load(settings, now)?;
         if self.clients.as_ref().is_some_and(|before| before.digest == read.digest) {
             return Ok(false);
         }
-        let configs = server_configs(tls, &self.certificates, Some(&read), survivors).map_err(|error| vec![error])?;
+        let configs = server_configs(tls, &self.certificates, Some(&read), state).map_err(|error| vec![error])?;
         self.handshakes.store(Arc::new(configs));
         self.clients = Some(Arc::new(read));
         Ok(true)
@@ -68,9 +68,9 @@ impl SiteTls {
 
 /// What outlives every configuration.
 #[derive(Clone, Copy)]
-pub struct Survivors<'a> {
-    pub process: &'a ProcessSurvivors,
-    pub tls: &'a TlsSurvivors,
+pub struct SharedState<'a> {
+    pub process: &'a ProcessState,
+    pub tls: &'a TlsProcessState,
     pub names: &'a Names,
     pub cookie_keys: &'a CookieKeys,
 }
@@ -114,11 +114,11 @@ pub fn gather(
     configuration: Arc<Configuration>,
     delta: &Delta,
     before: Option<&Material>,
-    survivors: Survivors<'_>,
+    state: SharedState<'_>,
     numbers: Numbers,
     now: Timestamp,
 ) -> Result<Material, StartFault> {
-    gather_with(configuration, delta, before, survivors, numbers, now, &News::default())
+    gather_with(configuration, delta, before, state, numbers, now, &News::default())
 }
 
 /// Gathers and compiles with what was found out meanwhile.
@@ -126,7 +126,7 @@ pub(crate) fn gather_with(
     configuration: Arc<Configuration>,
     delta: &Delta,
     before: Option<&Material>,
-    survivors: Survivors<'_>,
+    state: SharedState<'_>,
     numbers: Numbers,
     now: Timestamp,
     news: &News,
@@ -138,25 +138,25 @@ pub(crate) fn gather_with(
         Some(_) => Cow::Borrowed(delta),
         None => Cow::Owned(Delta { sites: delta.sites.widened(configuration.sites.len()), ..delta.clone() }),
     };
-    let gathered = gather_certificates(&configuration, &delta, before, survivors.tls, now)?;
+    let gathered = gather_certificates(&configuration, &delta, before, state.tls, now)?;
     let ticket_keys = gather_ticket_keys(&configuration, before)?;
     // Held until they are compiled in: a file that nobody uses is forgotten.
     let changed_sites = delta.sites.changed.iter().map(|changed| &configuration.sites[changed.position]);
-    let _users = gather_users(changed_sites, &survivors.process.user_files)?;
+    let _users = gather_users(changed_sites, &state.process.user_files)?;
     let pools = pools_to_look_at(&configuration, &delta, before, news);
     let discovered = discover(&pools, before, news);
     let known = |pool: &Pool| before.and_then(|before| before.snapshot.pool_named(&pool.name));
-    let wanted = pools.into_iter().map(|pool| WantedPool { pool, members: members(pool, &discovered), known: known(pool) });
+    let wanted = pools.into_iter().map(|pool| WantedPool { pool, endpoints: endpoints(pool, &discovered), known: known(pool) });
     let wanted: Vec<WantedPool<'_>> = wanted.collect();
-    let configs = wanted.iter().map(|wanted| match upstream_tls(wanted, survivors.tls) {
+    let configs = wanted.iter().map(|wanted| match upstream_tls(wanted, state.tls) {
         // Nobody asked for a change of this pool: what other pools were told must not wait for its files.
         Err(fault) if !news.is_empty() => tls_before(wanted).map(Some).ok_or(fault),
         read => read,
     });
     let configs = configs.collect::<Result<Vec<_>, _>>()?;
-    let mut found = look_up(&wanted, survivors.names);
+    let mut found = look_up(&wanted, state.names);
     found.extend(news.found.clone());
-    let parts = |(wanted, tls): (&WantedPool<'_>, _)| pool_parts(wanted, tls, survivors, &news.found, &found).transpose();
+    let parts = |(wanted, tls): (&WantedPool<'_>, _)| pool_parts(wanted, tls, state, &news.found, &found).transpose();
     let pools = wanted.iter().zip(configs).filter_map(parts).collect::<Result<Vec<_>, _>>()?;
     let gone = |before: &Material| delta.pools.gone.iter().map(|place| before.configuration.pools[*place].name.clone()).collect();
     let Compiled { snapshot, pools_changed } = snapshot::compile(
@@ -169,10 +169,10 @@ pub(crate) fn gather_with(
             pools,
             pools_gone: before.map(gone).unwrap_or_default(),
             before: before.map(|before| &*before.snapshot),
-            registry: &survivors.process.registry,
-            cache: &survivors.process.cache,
-            limits: &survivors.process.limits,
-            user_files: &survivors.process.user_files,
+            registry: &state.process.registry,
+            cache: &state.process.cache,
+            limits: &state.process.limits,
+            user_files: &state.process.user_files,
             workers,
         },
     )
@@ -205,10 +205,10 @@ fn pools_to_look_at<'a>(
 
 /// No part of what is compiled: a server that is going away keeps its connections and its requests.
 fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
-    for WantedPool { pool, members, .. } in wanted {
+    for WantedPool { pool, endpoints, .. } in wanted {
         let Some(compiled) = snapshot.pool_named(&pool.name) else { continue };
-        for (server, member) in compiled.servers.iter().zip(members) {
-            server.shared.health.set_leaving(member.is_leaving);
+        for (server, endpoint) in compiled.servers.iter().zip(endpoints) {
+            server.shared.health.set_leaving(endpoint.is_leaving);
         }
     }
 }
@@ -217,7 +217,7 @@ fn note_leaving(snapshot: &Snapshot, wanted: &[WantedPool<'_>]) {
 struct WantedPool<'a> {
     pool: &'a Arc<Pool>,
     /// The servers that are written, then those that were found; each once.
-    members: Vec<Member>,
+    endpoints: Vec<Endpoint>,
     /// What runs of it.
     known: Option<&'a Arc<CompiledPool>>,
 }
@@ -230,7 +230,7 @@ fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, news: &News) -> Dis
     for (source, pool) in pools.iter().flat_map(|pool| pool.discover.iter().map(move |source| (source, &pool.name))) {
         let said = news.discovered.of(source).or_else(|| before.and_then(|before| before.discovered.of(source)));
         match said {
-            Some(members) => discovered.set(source, members.to_vec()),
+            Some(endpoints) => discovered.set(source, endpoints.to_vec()),
             None if discovered.of(source).is_some() => {}
             None => {
                 // Who says nothing in time has no servers until then, and is waited for once only: other changes must
@@ -240,20 +240,20 @@ fn discover(pools: &[&Arc<Pool>], before: Option<&Material>, news: &News) -> Dis
             }
         }
     }
-    for (source, members) in first_answers(&unknown) {
-        discovered.set(&source, members);
+    for (source, endpoints) in first_answers(&unknown) {
+        discovered.set(&source, endpoints);
     }
     discovered
 }
 
-fn members(pool: &Pool, discovered: &Discovered) -> Vec<Member> {
-    let written = |server: &Server| Member { server: server.clone(), addresses: Vec::new(), is_leaving: false };
-    let mut members: Vec<Member> = pool.servers.iter().map(written).collect();
+fn endpoints(pool: &Pool, discovered: &Discovered) -> Vec<Endpoint> {
+    let written = |server: &Server| Endpoint { server: server.clone(), addresses: Vec::new(), is_leaving: false };
+    let mut endpoints: Vec<Endpoint> = pool.servers.iter().map(written).collect();
     // By what servers are known by; plain and TLS on one port are one server, and what is written comes first.
-    let mut seen: BTreeSet<String> = members.iter().map(|member| member.server.address.authority()).collect();
+    let mut seen: BTreeSet<String> = endpoints.iter().map(|endpoint| endpoint.server.address.authority()).collect();
     let found = pool.discover.iter().filter_map(|source| discovered.of(source)).flatten();
-    members.extend(found.filter(|member| seen.insert(member.server.address.authority())).cloned());
-    members
+    endpoints.extend(found.filter(|endpoint| seen.insert(endpoint.server.address.authority())).cloned());
+    endpoints
 }
 
 /// Of the sites of the difference, in its order. One that stays as far as its addresses and TLS go keeps its own.
@@ -261,7 +261,7 @@ fn gather_certificates(
     configuration: &Configuration,
     delta: &Delta,
     before: Option<&Material>,
-    survivors: &TlsSurvivors,
+    state: &TlsProcessState,
     now: Timestamp,
 ) -> Result<Vec<Option<SiteTls>>, StartFault> {
     let kept = |changed: &Changed| {
@@ -276,7 +276,7 @@ fn gather_certificates(
     // Thousands of sites at a start; after a change those that are new.
     let load = |(site, kept): &(&Arc<Site>, Option<&Option<SiteTls>>)| match kept {
         Some(kept) => Ok((*kept).clone()),
-        None => load_certificates(site, survivors, &served, now),
+        None => load_certificates(site, state, &served, now),
     };
     let (mut gathered, mut faults) = (Vec::with_capacity(sites.len()), Vec::new());
     for outcome in in_parallel(&sites, load) {
@@ -364,14 +364,14 @@ fn served_files(sites: &[(&Arc<Site>, Option<&Option<SiteTls>>)], before: Option
 
 fn load_certificates(
     site: &Site,
-    survivors: &TlsSurvivors,
+    state: &TlsProcessState,
     served: &ServedFiles,
     now: Timestamp,
 ) -> Result<Option<SiteTls>, StartFault> {
     let fault = |errors| StartFault::Certificates { site: site.addresses[0].to_string(), errors };
-    let Some(certificates) = SiteCertificates::load(site, survivors, served, now).map_err(fault)? else { return Ok(None) };
+    let Some(certificates) = SiteCertificates::load(site, state, served, now).map_err(fault)? else { return Ok(None) };
     let clients = site.tls.client_auth.as_ref().map(|settings| ClientTrust::load(settings, now)).transpose().map_err(fault)?;
-    let configs = server_configs(&site.tls, &certificates, clients.as_ref(), survivors).map_err(|error| fault(vec![error]))?;
+    let configs = server_configs(&site.tls, &certificates, clients.as_ref(), state).map_err(|error| fault(vec![error]))?;
     let handshakes = Arc::new(Handshakes::from_pointee(configs));
     Ok(Some(SiteTls { certificates, handshakes, clients: clients.map(Arc::new) }))
 }
@@ -380,12 +380,12 @@ fn server_configs(
     tls: &Tls,
     certificates: &Arc<SiteCertificates>,
     clients: Option<&ClientTrust>,
-    survivors: &TlsSurvivors,
+    state: &TlsProcessState,
 ) -> Result<ServerConfigs, CertError> {
-    let usual = server_config(tls, certificates.clone(), clients, survivors)?;
+    let usual = server_config(tls, certificates.clone(), clients, state)?;
     // The table of sessions does not know under which authorities one began.
-    let by_session_id = if clients.is_none() { session_id_config(tls, &usual, survivors) } else { None };
-    let early_data = early_data_config(tls, &usual, survivors);
+    let by_session_id = if clients.is_none() { session_id_config(tls, &usual, state) } else { None };
+    let early_data = early_data_config(tls, &usual, state);
     Ok(ServerConfigs { usual, by_session_id, early_data })
 }
 
@@ -393,11 +393,11 @@ fn server_configs(
 /// stays as it is has its names looked up again in the background only.
 fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
     let mut wanted = Vec::new();
-    for WantedPool { pool, members, known } in pools {
-        if known.is_some_and(|known| is_of(known, pool) && known.servers.len() == members.len()) {
+    for WantedPool { pool, endpoints, known } in pools {
+        if known.is_some_and(|known| is_of(known, pool) && known.servers.len() == endpoints.len()) {
             continue;
         }
-        for Member { server, addresses, .. } in members {
+        for Endpoint { server, addresses, .. } in endpoints {
             if addresses.is_empty()
                 && known_addresses(&server.address, *known).is_none()
                 && let Some(name) = Name::of(&server.address)
@@ -430,14 +430,14 @@ fn known_addresses<'k>(address: &UpstreamAddress, known: Option<&'k Arc<Compiled
 fn pool_parts(
     wanted: &WantedPool<'_>,
     tls: Option<UpstreamTlsConfigs>,
-    survivors: Survivors<'_>,
+    state: SharedState<'_>,
     news: &Found,
     found: &Found,
 ) -> Result<Option<PoolParts>, StartFault> {
-    let WantedPool { pool, members, known } = wanted;
-    let shared = survivors.process.pool(&pool.name);
-    let mut servers = Vec::with_capacity(members.len());
-    for Member { server, addresses, .. } in members {
+    let WantedPool { pool, endpoints, known } = wanted;
+    let shared = state.process.pool(&pool.name);
+    let mut servers = Vec::with_capacity(endpoints.len());
+    for Endpoint { server, addresses, .. } in endpoints {
         let address = &server.address;
         let name = Name::of(address);
         servers.push(ServerParts {
@@ -449,7 +449,7 @@ fn pool_parts(
                     .and_then(|name| news.get(&name).cloned().or_else(|| known.cloned()).or_else(|| found.get(&name).cloned()))
                     .unwrap_or_default(),
             },
-            cookie_value: pool.sticky.as_ref().and_then(|sticky| survivors.cookie_keys.value(sticky, &pool.name, address)),
+            cookie_value: pool.sticky.as_ref().and_then(|sticky| state.cookie_keys.value(sticky, &pool.name, address)),
             model: server.clone(),
         });
     }
@@ -492,9 +492,9 @@ fn tls_name(pool: &Pool, address: &UpstreamAddress) -> Result<Option<rustls_pki_
 }
 
 /// Settings and files that have not changed give the very same configurations.
-fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsSurvivors) -> Result<Option<UpstreamTlsConfigs>, StartFault> {
-    let WantedPool { pool, members, .. } = wanted;
-    if !members.iter().any(|member| member.server.address.scheme == Scheme::Https) {
+fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsProcessState) -> Result<Option<UpstreamTlsConfigs>, StartFault> {
+    let WantedPool { pool, endpoints, .. } = wanted;
+    if !endpoints.iter().any(|endpoint| endpoint.server.address.scheme == Scheme::Https) {
         return Ok(None);
     }
     let config =

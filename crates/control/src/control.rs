@@ -4,7 +4,7 @@
 
 use crate::background::in_background;
 use crate::change::ChangeFault;
-use crate::compile::{Material, Survivors, gather};
+use crate::compile::{Material, SharedState, gather};
 use crate::confirm::{Baseline, Pending};
 use crate::discovery::Followers;
 use crate::edit::OnDisk;
@@ -25,11 +25,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_certs::{CertError, Renewal, Renewed, TlsSurvivors};
+use tidegate_certs::{CertError, Renewal, Renewed, TlsProcessState};
 use tidegate_config::LoadMemory;
 use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Delta, Difference, Site, Step, TlsSource};
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
 use tidegate_upstream::compiled::CompiledServer;
 use tokio::sync::mpsc;
@@ -39,8 +39,8 @@ pub struct Control {
     /// What the last load read, so that the next costs what changed. Planning reads as well, hence the cell.
     pub(crate) memory: RefCell<LoadMemory>,
     pub(crate) running: Material,
-    pub(crate) process: Arc<ProcessSurvivors>,
-    pub(crate) tls: TlsSurvivors,
+    pub(crate) process: Arc<ProcessState>,
+    pub(crate) tls: TlsProcessState,
     pub(crate) workers: Workers,
     pub(crate) sockets: SocketTable,
     pub(crate) log: AccessLogWriter,
@@ -129,8 +129,8 @@ impl Control {
         &self.process.registry
     }
 
-    pub(crate) fn survivors(&self) -> Survivors<'_> {
-        Survivors { process: &self.process, tls: &self.tls, names: &self.names, cookie_keys: &self.cookie_keys }
+    pub(crate) fn state(&self) -> SharedState<'_> {
+        SharedState { process: &self.process, tls: &self.tls, names: &self.names, cookie_keys: &self.cookie_keys }
     }
 
     pub fn configuration(&self) -> &Arc<Configuration> {
@@ -211,14 +211,14 @@ impl Control {
     /// Authorities of clients and their revocation lists. Says what it took over and what it could not.
     fn renew_client_trust(&mut self) {
         let Material { configuration, certificates, .. } = &mut self.running;
-        let survivors = &self.tls;
+        let state = &self.tls;
         let now = Timestamp::now();
         // Lists may be large, and nobody waits for them.
         let renewed: Vec<_> = in_background(move || {
             let asks = |site: &(usize, &Arc<Site>)| site.1.tls.client_auth.is_some();
             let renew = |(position, site): (usize, &Arc<Site>)| {
                 let mut tls = certificates[position].clone()?;
-                let outcome = tls.renew_clients(&site.tls, survivors, now);
+                let outcome = tls.renew_clients(&site.tls, state, now);
                 if matches!(outcome, Ok(true)) {
                     certificates.set(position, Some(tls));
                 }
@@ -299,9 +299,9 @@ impl Control {
     fn renew_upstream_trust(&mut self) {
         let configuration = self.running.configuration.clone();
         let numbers = self.numbers(self.generation(), self.workers.index_bound());
-        let (before, survivors) = (&self.running, self.survivors());
+        let (before, state) = (&self.running, self.state());
         let delta = Delta { pools: Difference::default().widened(configuration.pools.len()), ..Delta::default() };
-        match in_background(|| gather(configuration, &delta, Some(before), survivors, numbers, Timestamp::now())) {
+        match in_background(|| gather(configuration, &delta, Some(before), state, numbers, Timestamp::now())) {
             Ok(material) => {
                 if !material.pools_changed.is_empty() {
                     tracing::info!("certificates for upstream servers were renewed");

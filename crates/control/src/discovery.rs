@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tidegate_discovery::{Context, Event, Fault, Member, follow};
+use tidegate_discovery::{Context, Endpoint, Event, Fault, follow};
 use tidegate_model::{Delta, Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme};
 use tidegate_telemetry::{DiscoveryMetrics, Registry};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
@@ -34,20 +34,20 @@ const NAMES_FOLLOWED_MAX: usize = 1000;
 
 /// The last good answer of each source; of one that was asked and has not answered yet, nobody.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Discovered(HashMap<Discover, Vec<Member>>);
+pub struct Discovered(HashMap<Discover, Vec<Endpoint>>);
 
 impl Discovered {
-    pub fn of(&self, source: &Discover) -> Option<&[Member]> {
-        self.0.get(source).map(|members| &members[..])
+    pub fn of(&self, source: &Discover) -> Option<&[Endpoint]> {
+        self.0.get(source).map(|endpoints| &endpoints[..])
     }
 
-    pub fn set(&mut self, source: &Discover, members: Vec<Member>) {
-        self.0.insert(source.clone(), members);
+    pub fn set(&mut self, source: &Discover, endpoints: Vec<Endpoint>) {
+        self.0.insert(source.clone(), endpoints);
     }
 
     /// Takes in other answers, which are the newer.
     pub fn merge(&mut self, newer: &Discovered) {
-        self.0.extend(newer.0.iter().map(|(source, members)| (source.clone(), members.clone())));
+        self.0.extend(newer.0.iter().map(|(source, endpoints)| (source.clone(), endpoints.clone())));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -56,7 +56,7 @@ impl Discovered {
 }
 
 /// What sources said, by source.
-type Answers = Vec<(Discover, Vec<Member>)>;
+type Answers = Vec<(Discover, Vec<Endpoint>)>;
 
 /// The first answers of sources, for which a change waits; those that say nothing in time have no servers until they
 /// do.
@@ -65,7 +65,7 @@ pub fn first_answers(sources: &[(&Discover, &PoolName)]) -> Answers {
     let mut answers = Vec::new();
     for ((source, pool), word) in sources.iter().zip(words) {
         match word {
-            FirstWord::Members { members, remark: _ } => answers.push(((*source).clone(), members)),
+            FirstWord::Members { endpoints, remark: _ } => answers.push(((*source).clone(), endpoints)),
             FirstWord::Fault(fault) => {
                 tracing::error!(%pool, kind = source.kind(), %fault, "no server is found; it is tried again");
             }
@@ -81,7 +81,7 @@ pub fn first_answers(sources: &[(&Discover, &PoolName)]) -> Answers {
 #[derive(Debug, Clone, PartialEq)]
 pub enum FirstWord {
     Members {
-        members: Vec<Member>,
+        endpoints: Vec<Endpoint>,
         /// What of the answer could not be used.
         remark: Option<Fault>,
     },
@@ -110,8 +110,8 @@ pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
                 let report = |event| {
                     let word = &mut words.borrow_mut()[position];
                     match event {
-                        Event::Members(members) => *word = FirstWord::Members { members, remark: None },
-                        // It is told in the same breath as the members that it is about.
+                        Event::Endpoints(endpoints) => *word = FirstWord::Members { endpoints, remark: None },
+                        // It is told in the same breath as the endpoints that it is about.
                         Event::Remark(fault) => {
                             if let FirstWord::Members { remark, .. } = word {
                                 *remark = Some(fault);
@@ -309,14 +309,14 @@ async fn follow_source(source: Discover, pools: SourcePools, seen: Arc<Mutex<Sou
     let kind = source.kind();
     let names = || locked(&pools).iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", ");
     let report = |event| match event {
-        Event::Members(members) => {
-            locked(&seen).servers = Some(members.len());
+        Event::Endpoints(endpoints) => {
+            locked(&seen).servers = Some(endpoints.len());
             for (_, metrics) in locked(&pools).iter() {
-                metrics.set_members(members.len());
+                metrics.set_members(endpoints.len());
                 metrics.set_last_success(Timestamp::now().as_second());
                 metrics.changed();
             }
-            heard.news().discovered.set(&source, members);
+            heard.news().discovered.set(&source, endpoints);
             heard.notify.notify_one();
         }
         Event::Fault(fault) => {
@@ -355,9 +355,9 @@ async fn follow_name(name: Name, heard: Arc<Heard>) {
     let (ttl_least, ttl_most) = (DnsDiscover::TTL_LEAST, DnsDiscover::TTL_MOST);
     let source = Discover::Dns(DnsDiscover { scheme: Scheme::Http, question, resolver: None, ttl_least, ttl_most });
     let report = |event| match event {
-        Event::Members(members) => {
-            let address = |member: &Member| Some(SocketAddr::new(member.server.address.host.parse().ok()?, name.port));
-            heard.news().found.insert(name.clone(), members.iter().filter_map(address).collect());
+        Event::Endpoints(endpoints) => {
+            let address = |endpoint: &Endpoint| Some(SocketAddr::new(endpoint.server.address.host.parse().ok()?, name.port));
+            heard.news().found.insert(name.clone(), endpoints.iter().filter_map(address).collect());
             heard.notify.notify_one();
         }
         Event::Fault(fault) | Event::Remark(fault) => {
@@ -407,8 +407,8 @@ impl Control {
         news.pools.extend(self.followers.pools_of(&news));
         let configuration = self.running.configuration.clone();
         let numbers = self.numbers(self.generation(), self.workers.index_bound());
-        let (before, survivors, delta) = (&self.running, self.survivors(), Delta::default());
-        let gather = || gather_with(configuration, &delta, Some(before), survivors, numbers, Timestamp::now(), &news);
+        let (before, state, delta) = (&self.running, self.state(), Delta::default());
+        let gather = || gather_with(configuration, &delta, Some(before), state, numbers, Timestamp::now(), &news);
         match in_background(gather) {
             Ok(material) if material.pools_changed.is_empty() => self.running.discovered.merge(&material.discovered),
             Ok(material) => {
@@ -448,7 +448,8 @@ fn servers(pool: &CompiledPool) -> Servers {
 fn sought(pool: &Pool, discovered: &Discovered) -> Sought {
     let mut names: BTreeSet<Name> = pool.servers.iter().filter_map(|server| Name::of(&server.address)).collect();
     let found = pool.discover.iter().filter_map(|source| discovered.of(source)).flatten();
-    names.extend(found.filter(|member| member.addresses.is_empty()).filter_map(|member| Name::of(&member.server.address)));
+    names
+        .extend(found.filter(|endpoint| endpoint.addresses.is_empty()).filter_map(|endpoint| Name::of(&endpoint.server.address)));
     let mut sources: Vec<Discover> = Vec::new();
     for source in &pool.discover {
         if !sources.contains(source) {

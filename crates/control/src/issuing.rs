@@ -19,7 +19,7 @@ use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, c
 use tidegate_model::listening::{ListenerProtocol, listening, site_name};
 use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};
 use tidegate_proxy::inquiry::{Answer, Asked, Question};
-use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::{CertificateEnd, ObtainedNumbers, OnDemandResult};
 
 /// How often metrics are told of certificates; nothing about them is news within seconds.
@@ -387,7 +387,7 @@ pub(crate) fn listens(acme: &Acme, ports: &HashSet<(ListenerProtocol, u16)>) -> 
 }
 
 /// Puts an answer where workers look for it. On the engine's thread.
-fn publish(process: &ProcessSurvivors, change: ChallengeChange) {
+fn publish(process: &ProcessState, change: ChallengeChange) {
     let challenges = &process.challenges;
     match change {
         ChallengeChange::AddHttp { token, key_authorization } => challenges.add_http(token, &key_authorization),
@@ -405,7 +405,7 @@ fn certificate_name(subject: &str) -> CertificateName {
 }
 
 /// Takes over what came, and says it. On the engine's thread.
-fn hear(process: &ProcessSurvivors, obtained: &ObtainedCertificates, news: News) {
+fn hear(process: &ProcessState, obtained: &ObtainedCertificates, news: News) {
     match news {
         News::Certificate(certificate) => take_over(process, obtained, &certificate),
         News::Read => tracing::debug!("storage was read"),
@@ -438,7 +438,7 @@ fn hear(process: &ProcessSurvivors, obtained: &ObtainedCertificates, news: News)
     }
 }
 
-fn take_over(process: &ProcessSurvivors, obtained: &ObtainedCertificates, certificate: &Certificate) {
+fn take_over(process: &ProcessState, obtained: &ObtainedCertificates, certificate: &Certificate) {
     let Certificate { name, bundle, not_after, renew_at, directory, is_new, .. } = certificate;
     let origin = Path::new("storage").join(name);
     match LoadedCertificate::from_pem((&origin, bundle.0.as_bytes()), None) {

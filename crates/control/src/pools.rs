@@ -338,7 +338,7 @@ fn reporter(
                 shared.health.set_checked(Checked::Up, now);
                 pool_shared.returned(identity, shared.health.elapsed(now));
                 // Whoever waits in line may go to it.
-                pool_shared.line.call_next();
+                pool_shared.queue.call_next();
                 tracing::info!(%pool, %server, "a server is up: its health checks are passed");
             }
             Some(Transition::Down { why, .. }) => {

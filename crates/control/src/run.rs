@@ -1,6 +1,6 @@
 //! The life of the process: prepare everything that can fail, start the workers, follow what happens, drain.
 
-use crate::compile::{Material, Numbers, Survivors, gather};
+use crate::compile::{Material, Numbers, SharedState, gather};
 use crate::confirm::{Baseline, SAMPLE_PERIOD};
 use crate::control::{AdminPlace, Control, UnfitFiles, Watching};
 use crate::discovery::Followers;
@@ -31,12 +31,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tidegate_certs::{ExportedKeys, TlsSurvivors};
+use tidegate_certs::{ExportedKeys, TlsProcessState};
 use tidegate_config::LoadMemory;
 use tidegate_model::{Admin, Configuration, Delta, PoolName};
 use tidegate_proxy::command::{NewSocket, SocketId};
 use tidegate_proxy::listening::CUT_GRACE;
-use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::{AccessLogSender, Readiness, ReadinessState, Registry, access_log};
 use tidegate_transport::handover::Succession;
 use tokio::sync::{mpsc, oneshot};
@@ -102,7 +102,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     raise_descriptor_limit();
     let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
     let configuration = Arc::new(read.configuration);
-    let process = ProcessSurvivors::new(Arc::new(Registry::new(version)));
+    let process = ProcessState::new(Arc::new(Registry::new(version)));
     let (mut inherited, inherited_admin, carried, succession) = match inheritance {
         Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
         None => (Vec::new(), None, crate::succession::CarriedOver::default(), None),
@@ -113,8 +113,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (events_sender, events) = mpsc::channel(EVENTS_MAX);
     let names = Names::new(names::of_system, names::CHANGE_LIMIT, events_sender.clone());
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
-    let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
-    let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, survivors, numbers, Timestamp::now())?;
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let admin = open_admin(&configuration, inherited_admin, &mut activation)?;
@@ -182,8 +182,8 @@ fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: Wa
 }
 
 /// With the ticket keys of a process before this one.
-fn open_tls(state_dir: PathBuf, tickets: Option<&ExportedKeys>) -> Result<TlsSurvivors, StartFault> {
-    let tls = TlsSurvivors::new(state_dir).map_err(|error| StartFault::Internal(error.message()))?;
+fn open_tls(state_dir: PathBuf, tickets: Option<&ExportedKeys>) -> Result<TlsProcessState, StartFault> {
+    let tls = TlsProcessState::new(state_dir).map_err(|error| StartFault::Internal(error.message()))?;
     if tickets.is_some_and(|tickets| !tls.tickets.adopt(tickets)) {
         tracing::warn!("the ticket keys of the process before cannot be used; its clients make full handshakes");
     }

@@ -17,7 +17,7 @@ use tidegate_certs::{StapleSlot, Staples};
 use tidegate_model::TlsSource;
 use tidegate_ocsp::{Course, Effect, Failure, Question, RESPONSE_BYTES_MAX, Standing};
 use tidegate_outbound::{HttpsClient, Limits, Trust};
-use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::StapleNumbers;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{LocalSet, spawn_local};
@@ -46,7 +46,7 @@ pub(crate) struct Stapling {
 }
 
 impl Stapling {
-    fn start(staples: Arc<Staples>, process: Arc<ProcessSurvivors>) -> io::Result<Stapling> {
+    fn start(staples: Arc<Staples>, process: Arc<ProcessState>) -> io::Result<Stapling> {
         let wake = Arc::new(Notify::new());
         let (stop, stopped) = watch::channel(());
         let woken = wake.clone();
@@ -62,7 +62,7 @@ impl Stapling {
     }
 }
 
-async fn run(staples: Arc<Staples>, process: Arc<ProcessSurvivors>, wake: Arc<Notify>, mut stopped: watch::Receiver<()>) {
+async fn run(staples: Arc<Staples>, process: Arc<ProcessState>, wake: Arc<Notify>, mut stopped: watch::Receiver<()>) {
     let client = match HttpsClient::new(Trust::System) {
         Ok(client) => client,
         Err(fault) => return tracing::error!(%fault, "no OCSP responder is asked"),
@@ -104,7 +104,7 @@ async fn follow(desk: Rc<Desk>, slot: Weak<StapleSlot>) {
 struct Desk {
     client: HttpsClient,
     staples: Arc<Staples>,
-    process: Arc<ProcessSurvivors>,
+    process: Arc<ProcessState>,
     places: Semaphore,
     /// By URL.
     responders: RefCell<HashMap<String, Rc<Responder>>>,

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tidegate_model::{AccessLog, Threads};
 use tidegate_proxy::command::{Change, Command, NewSocket, OldSocket, SocketId};
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_proxy::survivors::ProcessSurvivors;
 use tidegate_proxy::worker::{self, Worker, WorkerParts};
 use tidegate_telemetry::AccessLogSender;
 use tidegate_transport::{TokioSock, rt};
@@ -76,7 +76,7 @@ impl Workers {
         &mut self,
         parts: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
         snapshot: &Arc<Snapshot>,
-        process: &Arc<ProcessSurvivors>,
+        process: &Arc<ProcessState>,
     ) -> io::Result<()> {
         let (started, running) = channel();
         let mut fresh = Vec::new();
@@ -86,7 +86,7 @@ impl Workers {
                 index,
                 snapshot: snapshot.clone(),
                 sockets,
-                survivors: process.clone(),
+                state: process.clone(),
                 access_log,
                 commands,
                 started: started.clone(),

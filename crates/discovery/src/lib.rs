@@ -13,7 +13,7 @@ mod file;
 mod http;
 pub mod trail;
 
-pub use answer::MEMBERS_MAX;
+pub use answer::ENDPOINTS_MAX;
 pub use fault::Fault;
 
 use answer::Reporter;
@@ -23,7 +23,7 @@ use tidegate_model::{Discover, Server};
 
 /// One server that a source names.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Member {
+pub struct Endpoint {
     pub server: Server,
     /// Addresses when the source gave them, sorted. Empty: the host is an IP literal, or a name that a file or Consul
     /// has, which is to be resolved as if it were written in the configuration.
@@ -36,10 +36,10 @@ pub struct Member {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// All servers of now, sorted by address and without duplicates; only told when it is another list than before.
-    Members(Vec<Member>),
-    /// The source could not be used. The members last told stand.
+    Endpoints(Vec<Endpoint>),
+    /// The source could not be used. The endpoints last told stand.
     Fault(Fault),
-    /// A part of what the source said could not be used; the members that were told are the others.
+    /// A part of what the source said could not be used; the endpoints that were told are the others.
     Remark(Fault),
     /// The fault told last is over.
     Recovered,
@@ -52,8 +52,8 @@ pub struct Context {
     pub folder: PathBuf,
 }
 
-/// Tells the members that a source names, now and whenever they change. It runs for ever and is cancelled by dropping;
-/// it has to be polled within a tokio runtime that has timers and IO.
+/// Tells the endpoints that a source names, now and whenever they change. It runs for ever and is cancelled by
+/// dropping; it has to be polled within a tokio runtime that has timers and IO.
 pub async fn follow(discover: Discover, base: Context, report: impl FnMut(Event)) {
     let mut reporter = Reporter::new(report);
     match discover {

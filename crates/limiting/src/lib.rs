@@ -1,16 +1,16 @@
 //! Who has had enough: how often a key may (`quota`, `rates`) and how many of its requests may be on their way at once
-//! (`places`). The tables are shared by all threads, and a limit means the whole process. No socket and no clock: the
+//! (`permits`). The tables are shared by all threads, and a limit means the whole process. No socket and no clock: the
 //! time is given, as a duration since a beginning. Read `quota` first, which is arithmetic, then `rates`, which says
 //! what happens when there are more keys than memory.
 
 pub mod key;
-pub mod places;
+pub mod permits;
 pub mod quota;
 pub mod rates;
 pub mod tables;
 
 pub use key::{Key, KeyHasher, network};
-pub use places::{Place, Places};
+pub use permits::{Permit, Permits};
 pub use quota::{Quota, Standing};
 pub use rates::{Rates, Taken};
 pub use tables::Tables;

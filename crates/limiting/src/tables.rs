@@ -1,7 +1,7 @@
 //! The tables of a process, found by what a limit is and never by where it stands, so that counts go on over changes of
 //! the configuration. A table lives as long as a configuration, or a request on its way, holds it.
 
-use crate::places::Places;
+use crate::permits::Permits;
 use crate::rates::Rates;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Debug, Default)]
 pub struct Tables {
     rates: Kept<Rates>,
-    places: Kept<Places>,
+    permits: Kept<Permits>,
 }
 
 impl Tables {
@@ -21,8 +21,8 @@ impl Tables {
     }
 
     /// As [`rates`](Self::rates), for requests at the same time.
-    pub fn places(&self, identity: &str) -> Arc<Places> {
-        self.places.find(identity, Places::default)
+    pub fn permits(&self, identity: &str) -> Arc<Permits> {
+        self.permits.find(identity, Permits::default)
     }
 }
 
@@ -75,21 +75,21 @@ mod tests {
         drop(first);
         tables.rates("a", 10);
         assert!(gone.upgrade().is_none(), "nobody had it");
-        let places = tables.places("a");
-        let place = places.enter(1, 1);
-        drop(places);
-        assert!(tables.places("a").enter(1, 1).is_none(), "a request on its way keeps its table");
-        drop(place);
+        let permits = tables.permits("a");
+        let permit = permits.enter(1, 1);
+        drop(permits);
+        assert!(tables.permits("a").enter(1, 1).is_none(), "a request on its way keeps its table");
+        drop(permit);
     }
 
     #[test]
     fn those_that_are_gone_leave_nothing_behind() {
         let tables = Tables::default();
-        let held: Vec<_> = (0..10).map(|number| tables.places(&format!("held {number}"))).collect();
+        let held: Vec<_> = (0..10).map(|number| tables.permits(&format!("held {number}"))).collect();
         for number in 0..10_000 {
-            tables.places(&number.to_string());
+            tables.permits(&number.to_string());
         }
-        assert!(tables.places.0.lock().expect("not poisoned").by_identity.len() <= 2 * SWEEP_AT_LEAST);
-        assert!(held.iter().enumerate().all(|(number, place)| Arc::ptr_eq(place, &tables.places(&format!("held {number}")))));
+        assert!(tables.permits.0.lock().expect("not poisoned").by_identity.len() <= 2 * SWEEP_AT_LEAST);
+        assert!(held.iter().enumerate().all(|(number, permit)| Arc::ptr_eq(permit, &tables.permits(&format!("held {number}")))));
     }
 }

@@ -38,7 +38,7 @@ pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
 pub use errors::{error_answer, reason_phrase};
-pub use limited::{Limited, Trial};
+pub use limited::{DryRun, Limited};
 pub use refusal::Refusal;
 pub use rewrite::RewriteError;
 pub use step::{

@@ -1,36 +1,36 @@
 //! What the limits of a route leave behind with a request: the places that it holds until it is over, what its answer
 //! says of rates, and what would have been refused by a limit that is only tried out.
 
-use tidegate_limiting::{Place, Standing};
+use tidegate_limiting::{Permit, Standing};
 
 /// Of one request. Cleared or dropped, it gives its places back.
 #[derive(Debug, Default)]
 pub struct Limited {
-    places: Vec<Place>,
+    permits: Vec<Permit>,
     /// By the rate limits that say something, in order.
     told: Vec<Standing>,
     /// Of a refusal.
     retry_after_seconds: Option<u64>,
-    pub trial: Trial,
+    pub dry_run: DryRun,
 }
 
 /// What limits with `dry-run` would have refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Trial {
+pub struct DryRun {
     pub rate: bool,
     pub concurrency: bool,
 }
 
 impl Limited {
     pub fn clear(&mut self) {
-        self.places.clear();
+        self.permits.clear();
         self.told.clear();
         self.retry_after_seconds = None;
-        self.trial = Trial::default();
+        self.dry_run = DryRun::default();
     }
 
     pub fn capacity_bytes(&self) -> usize {
-        self.places.capacity() * size_of::<Place>() + self.told.capacity() * size_of::<Standing>()
+        self.permits.capacity() * size_of::<Permit>() + self.told.capacity() * size_of::<Standing>()
     }
 
     /// For `Retry-After`, when a limit has refused the request.
@@ -38,8 +38,8 @@ impl Limited {
         self.retry_after_seconds
     }
 
-    pub(crate) fn hold(&mut self, place: Place) {
-        self.places.push(place);
+    pub(crate) fn hold(&mut self, place: Permit) {
+        self.permits.push(place);
     }
 
     pub(crate) fn tell(&mut self, standing: Standing) {

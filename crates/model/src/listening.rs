@@ -173,7 +173,7 @@ pub fn shown_address(address: SocketAddr) -> String {
 }
 
 /// What is passed on by a name, or without one, as logs name it: `tcp://db.example.com:443`, `tcp://:5432`.
-pub fn passed_on_name(name: Option<&HostPattern>, port: u16) -> String {
+pub fn passthrough_name(name: Option<&HostPattern>, port: u16) -> String {
     format!("tcp://{}:{port}", name.map(ToString::to_string).unwrap_or_default())
 }
 

@@ -21,7 +21,7 @@ use tidegate_middleware::compress::settle;
 use tidegate_model::{Coding, CompressLevel};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, Sock, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 use tidegate_wire::head::Fields;
 
 /// How long a body of known length may pause before what was taken of it is sent: each flush costs some bytes, and it
@@ -249,7 +249,7 @@ impl<S: Sock> Request<'_, S> {
 
 /// The client must see that the body was cut, which is what becomes of an answer whose upstream fails in the middle.
 fn not_coded() -> Failure {
-    Failure::upstream(UpstreamError::BodyCut, Reach::Answering)
+    Failure::upstream(UpstreamError::BodyCut, Progress::Answering)
 }
 
 /// How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have

@@ -4,7 +4,7 @@
 
 use crate::exchange::BodyReader;
 use crate::failure::Failure;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::{Request, context};
 use crate::snapshot::CompiledRoute;
 use std::pin::pin;
@@ -30,7 +30,7 @@ impl<S: Sock> Request<'_, S> {
         let known = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let context = Context { error: Some((page.status(error.status), error.reason)), ..known };
         // Placeholders may show what the error's own answer said.
-        let mut response: Lease<ResponseHead> = Lease::take();
+        let mut response: Pooled<ResponseHead> = Pooled::take();
         std::mem::swap(&mut *self.response, &mut *response);
         let before: ResponseHead = response.clone();
         let view = View { context: &context, request: &self.head, response: Some(&before) };
@@ -74,7 +74,7 @@ impl<S: Sock> Request<'_, S> {
     /// Sends the page in place of an answer of which nothing has to be read.
     pub(crate) async fn send_page_instead(&mut self, route: &CompiledRoute, page: &CompiledErrorPage) -> Result<(), Failure> {
         let error = ErrorFacts { status: self.response.status, reason: "", sentence: "" };
-        let mut buffer: Lease<Vec<u8>> = Lease::take();
+        let mut buffer: Pooled<Vec<u8>> = Pooled::take();
         let body = self.make_error_page(page, &error, &mut buffer);
         self.send_error_page(Some(route), body).await
     }

@@ -4,7 +4,7 @@
 use tidegate_middleware::Refusal;
 use tidegate_telemetry::UpstreamError;
 use tidegate_upstream::call::SendFault;
-use tidegate_upstream::fault::{Reach, UpstreamFault};
+use tidegate_upstream::fault::{Progress, UpstreamFault};
 use tidegate_wire::BodyError;
 
 /// Why the client's side of an exchange ended early.
@@ -87,7 +87,7 @@ impl Failure {
         }
     }
 
-    pub fn upstream(error: UpstreamError, reach: Reach) -> Failure {
-        UpstreamFault::new(error, reach).into()
+    pub fn upstream(error: UpstreamError, progress: Progress) -> Failure {
+        UpstreamFault::new(error, progress).into()
     }
 }

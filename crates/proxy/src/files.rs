@@ -22,7 +22,7 @@ use tidegate_middleware::errors::begin_answer;
 use tidegate_model::Files;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, FilePart, Sock, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 use tidegate_wire::head::{HeaderId, Method};
 
 /// How often it is looked whether the folder is still the one that was opened: deployments switch a link from one
@@ -366,7 +366,7 @@ fn part<'a>(current: &'a mut Option<Part>, pieces: &mut std::vec::IntoIter<Piece
 
 /// The file became shorter, or its disk fails, while it is sent: the client must see that its body was cut.
 fn shrunk() -> Failure {
-    Failure::upstream(UpstreamError::BodyCut, Reach::Answering)
+    Failure::upstream(UpstreamError::BodyCut, Progress::Answering)
 }
 
 fn refusal(refused: Refused) -> Refusal {

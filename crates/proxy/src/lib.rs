@@ -24,16 +24,16 @@ mod early;
 pub mod inquiry;
 pub mod listening;
 pub mod persistent;
+pub mod process_state;
 pub mod recent;
 pub mod snapshot;
-pub mod survivors;
 pub mod terminal;
 pub mod worker;
 
 mod bounds;
 mod date;
 mod forwarded;
-mod lease;
+mod pooled;
 mod record;
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub struct ListenerState<S: Sock> {
     connections: RefCell<Slab<Entry<S>>>,
     /// Whether any of them is passed on, as the newest configuration has it.
     passes_on: Cell<bool>,
-    passed_on: RefCell<Slab<Rc<PassedOn>>>,
+    passthrough: RefCell<Slab<Rc<Passthrough>>>,
 }
 
 /// How a connection began that is passed on. What decided it then decides after each change whether it goes on.
@@ -67,7 +67,7 @@ impl Greeted {
 }
 
 /// A connection that is passed on.
-pub struct PassedOn {
+pub struct Passthrough {
     greeted: Greeted,
     local_ip: IpAddr,
     /// Set when nothing passes such a connection on any more.
@@ -75,7 +75,7 @@ pub struct PassedOn {
     cut_at: Cell<Option<Instant>>,
 }
 
-impl PassedOn {
+impl Passthrough {
     /// When it ends, once it is leaving.
     pub fn goodbye_at(&self, random: u64) -> Option<Instant> {
         Some(moment_until(self.cut_at.get()?, random))
@@ -86,12 +86,12 @@ impl PassedOn {
 pub struct RegisteredPass<S: Sock> {
     listener: Rc<ListenerState<S>>,
     key: usize,
-    pub passed_on: Rc<PassedOn>,
+    pub passthrough: Rc<Passthrough>,
 }
 
 impl<S: Sock> Drop for RegisteredPass<S> {
     fn drop(&mut self) {
-        self.listener.passed_on.borrow_mut().try_remove(self.key);
+        self.listener.passthrough.borrow_mut().try_remove(self.key);
     }
 }
 
@@ -192,7 +192,7 @@ impl<S: Sock> ListenerState<S> {
             last: RefCell::new(None),
             connections: RefCell::default(),
             passes_on: Cell::new(!listener.passes.is_empty()),
-            passed_on: RefCell::default(),
+            passthrough: RefCell::default(),
         })
     }
 
@@ -200,11 +200,11 @@ impl<S: Sock> ListenerState<S> {
     pub fn take_options(&self, listener: &Listener, limit: Duration) {
         self.protocol.set(listener.protocol);
         self.passes_on.set(!listener.passes.is_empty());
-        for (_, passed_on) in self.passed_on.borrow().iter() {
-            let taker = listener.router.find_taker(passed_on.greeted.greeting(), passed_on.local_ip);
-            if !matches!(taker, Some(Taker::Pass(_))) && !passed_on.leaving.is_set() {
-                passed_on.cut_at.set(Some(rt::now() + limit));
-                passed_on.leaving.set();
+        for (_, passthrough) in self.passthrough.borrow().iter() {
+            let taker = listener.router.find_taker(passthrough.greeted.greeting(), passthrough.local_ip);
+            if !matches!(taker, Some(Taker::Pass(_))) && !passthrough.leaving.is_set() {
+                passthrough.cut_at.set(Some(rt::now() + limit));
+                passthrough.leaving.set();
             }
         }
         *self.proxy_protocol_from.borrow_mut() = listener.proxy_protocol_from.clone();
@@ -212,9 +212,9 @@ impl<S: Sock> ListenerState<S> {
 
     /// A connection that is passed on from here.
     pub fn pass_on(self: &Rc<Self>, greeted: Greeted, local_ip: IpAddr) -> RegisteredPass<S> {
-        let passed_on = Rc::new(PassedOn { greeted, local_ip, leaving: Signal::default(), cut_at: Cell::new(None) });
-        let key = self.passed_on.borrow_mut().insert(passed_on.clone());
-        RegisteredPass { listener: self.clone(), key, passed_on }
+        let passthrough = Rc::new(Passthrough { greeted, local_ip, leaving: Signal::default(), cut_at: Cell::new(None) });
+        let key = self.passthrough.borrow_mut().insert(passthrough.clone());
+        RegisteredPass { listener: self.clone(), key, passthrough }
     }
 
     #[inline]

@@ -12,9 +12,9 @@ use crate::cached::{Caching, Looked, Origin};
 use crate::connection::Connection;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
-use crate::forward::{Attempt, Copies};
+use crate::forward::{Copies, EarlyEnd};
 use crate::forwarded::{first_untrusted, remove_claims};
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
 use crate::snapshot::CompiledRoute;
@@ -45,7 +45,7 @@ const PIECE_BYTES: usize = tidegate_transport::buffer::CAPACITY;
 
 /// A request as its connection received it.
 pub struct Incoming<'c, S: Sock> {
-    pub head: Lease<RequestHead>,
+    pub head: Pooled<RequestHead>,
     pub framing: BodyFraming,
     pub body: BodyReader<'c, S>,
     pub responder: Responder<'c, S>,
@@ -60,8 +60,8 @@ pub struct Incoming<'c, S: Sock> {
 pub struct Request<'c, S: Sock> {
     pub connection: &'c Rc<Connection<S>>,
     pub settings: Settings,
-    pub head: Lease<RequestHead>,
-    pub response: Lease<ResponseHead>,
+    pub head: Pooled<RequestHead>,
+    pub response: Pooled<ResponseHead>,
     pub framing: BodyFraming,
     pub body: BodyReader<'c, S>,
     pub responder: Responder<'c, S>,
@@ -71,7 +71,7 @@ pub struct Request<'c, S: Sock> {
     pub hop: HopByHop,
     pub body_allowance: Option<BodyAllowance>,
     /// Where a step counts requests. It has the places that this one holds, and gives them back with it.
-    pub(crate) limited: Option<Lease<Limited>>,
+    pub(crate) limited: Option<Pooled<Limited>>,
     /// Once they were found; answers of the proxy's own have the route's response headers too. Of the configuration it
     /// keeps these parts only: a download of hours must not keep an old one alive.
     pub(crate) site: Option<Rc<WorkerSite>>,
@@ -83,7 +83,7 @@ pub struct Request<'c, S: Sock> {
     pub copies: Option<Box<Copies<S>>>,
     pub(crate) mark: Rc<GenerationMark>,
     pub record: Record,
-    pub attempt: Attempt,
+    pub attempt: EarlyEnd,
     /// By when the attempt has to have an answer; then another server is tried.
     pub try_until: Option<Instant>,
     /// What the cache wants of the answer.
@@ -194,7 +194,7 @@ impl<'c, S: Sock> Request<'c, S> {
                 access_log: snapshot.shared.access_log,
             },
             head,
-            response: Lease::take(),
+            response: Pooled::take(),
             framing,
             body,
             responder,
@@ -209,7 +209,7 @@ impl<'c, S: Sock> Request<'c, S> {
             upstream: 0,
             copies: None,
             mark: snapshot.mark.clone(),
-            attempt: Attempt::default(),
+            attempt: EarlyEnd::default(),
             try_until: None,
             caching: None,
             timeouts: Timeouts::default(),
@@ -229,13 +229,13 @@ impl<'c, S: Sock> Request<'c, S> {
         mark: Rc<GenerationMark>,
     ) -> Request<'c, S> {
         let record = Record::new(rt::now(), connection.worker.next_request_id(), head.path, head.query);
-        let mut leased: Lease<RequestHead> = Lease::take();
+        let mut leased: Pooled<RequestHead> = Pooled::take();
         *leased = head;
         Request {
             connection,
             settings,
             head: leased,
-            response: Lease::take(),
+            response: Pooled::take(),
             framing: BodyFraming::None,
             body: BodyReader::Empty,
             responder: Responder::Nobody,
@@ -248,7 +248,7 @@ impl<'c, S: Sock> Request<'c, S> {
             route: Some(route),
             pool: None,
             mark,
-            attempt: Attempt::default(),
+            attempt: EarlyEnd::default(),
             try_until: None,
             caching: None,
             upstream: 0,
@@ -363,7 +363,7 @@ impl<'c, S: Sock> Request<'c, S> {
     fn choose_share(&self, split: &CompiledSplit) -> usize {
         if let Some(by) = &split.by {
             let context = context(self.connection, None, &self.record, self.client_ip);
-            let mut key: Lease<Vec<u8>> = Lease::take();
+            let mut key: Pooled<Vec<u8>> = Pooled::take();
             by.render(View { context: &context, request: &self.head, response: None }, &mut key);
             if !key.is_empty() {
                 return split.shares.of_key(hash_bytes(&key));
@@ -374,8 +374,8 @@ impl<'c, S: Sock> Request<'c, S> {
 
     /// `respond` and `redirect`.
     async fn answer_here(&mut self, route: &CompiledRoute, answer: &FixedAnswer) -> Result<(), Failure> {
-        let mut buffer: Lease<Vec<u8>> = Lease::take();
-        let mut response: Lease<ResponseHead> = Lease::take();
+        let mut buffer: Pooled<Vec<u8>> = Pooled::take();
+        let mut response: Pooled<ResponseHead> = Pooled::take();
         let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
         let view = View { context: &context, request: &self.head, response: None };
         let body = answer.write(view, &mut response, &mut buffer);
@@ -386,7 +386,7 @@ impl<'c, S: Sock> Request<'c, S> {
             && let Some(page) = route.error_pages.find(self.response.status, ErrorOrigin::Proxy, &self.head, None)
         {
             let error = ErrorFacts { status: self.response.status, reason: "", sentence: "" };
-            let mut buffer: Lease<Vec<u8>> = Lease::take();
+            let mut buffer: Pooled<Vec<u8>> = Pooled::take();
             let body = self.make_error_page(page, &error, &mut buffer);
             return Box::pin(self.send_error_page(Some(route), body)).await;
         }
@@ -405,8 +405,8 @@ impl<'c, S: Sock> Request<'c, S> {
     pub(crate) async fn answer_refusal_with(&mut self, refusal: Refusal, fields: &[(&str, Cow<'_, str>)]) -> Result<(), Failure> {
         self.record.refused(refusal);
         self.connection.note_refusal(refusal, self.client_ip);
-        let mut buffer: Lease<Vec<u8>> = Lease::take();
-        let mut response: Lease<ResponseHead> = Lease::take();
+        let mut buffer: Pooled<Vec<u8>> = Pooled::take();
+        let mut response: Pooled<ResponseHead> = Pooled::take();
         let site = self.site.clone();
         let route = site.as_ref().map(|site| site.compiled.route(self.route));
         if let Some(page) = route.and_then(|route| route.error_pages.find(refusal.status, ErrorOrigin::Proxy, &self.head, None)) {
@@ -614,7 +614,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let own_fields = |see: &mut dyn FnMut(&str, &[u8])| {
             let Some(own) = own else { return };
             let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-            let mut rendered: Lease<Vec<u8>> = Lease::take();
+            let mut rendered: Pooled<Vec<u8>> = Pooled::take();
             own.each_field(View { context: &context, request: &self.head, response: Some(&self.response) }, &mut rendered, see);
         };
         let now_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);

@@ -1,6 +1,6 @@
 //! What runs: a configuration compiled into immutable tables, shared by all workers. A change is a new snapshot, which
 //! shares every site and pool that did not change with the one before, so it costs what the change costs; an exchange
-//! keeps the parts it began with. What outlives a snapshot is in `survivors`. Certificates and addresses are found by
+//! keeps the parts it began with. What outlives a snapshot is in `state`. Certificates and addresses are found by
 //! the caller (`control`).
 
 use crate::auth::{UserFiles, UserList};
@@ -20,7 +20,7 @@ use tidegate_middleware::{
     CompiledCompress, CompiledLog, CompiledStep, ErrorPages, Scope, basic_auth_of, changes_response, compile_steps, has_limits,
 };
 use tidegate_model::listening::{
-    Answering, ListenerProtocol, Listening, listening_shared, passed_on_name, proxy_protocol_from, redirect_site, site_name,
+    Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
     trusted_proxies,
 };
 use tidegate_model::{
@@ -503,7 +503,7 @@ fn listener(
     };
     let hosts: Vec<_> = listening.hosts.iter().map(|(answering, host)| (site(*answering), *host)).collect();
     let pass = |name: Option<&HostPattern>, to: &TcpTarget| {
-        let name: Arc<str> = passed_on_name(name, address.port()).into();
+        let name: Arc<str> = passthrough_name(name, address.port()).into();
         let upstream =
             RouteUpstream::new(&to.pool, &to.retry, pools).map_err(|error| CompileFault(format!("{name}: {error}")))?;
         Ok(CompiledPass { name, upstream })

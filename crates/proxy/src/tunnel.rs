@@ -3,7 +3,7 @@
 //! close frame between two of its frames, a connection that is passed on ends at a moment of its own; others are cut
 //! when the drain time is over.
 
-use crate::listening::{ListenerState, PassedOn};
+use crate::listening::{ListenerState, Passthrough};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -60,7 +60,7 @@ pub struct Farewell<'a, S: Sock> {
     pub random: u64,
     pub parting: Parting,
     /// Of a connection that is passed on: its route may be left while its listener stays.
-    pub passed_on: Option<&'a PassedOn>,
+    pub passthrough: Option<&'a Passthrough>,
 }
 
 /// Two turns of this many bytes, then the worker's other connections get theirs.
@@ -228,7 +228,7 @@ impl<'a, S: Sock> Moment<'a, S> {
         Moment {
             farewell,
             listener_left: farewell.listener.closing.waiter(),
-            route_left: farewell.passed_on.map(|passed_on| passed_on.leaving.waiter()),
+            route_left: farewell.passthrough.map(|passthrough| passthrough.leaving.waiter()),
             timer: None,
             has_come: farewell.parting == Parting::WhenCut,
         }
@@ -249,11 +249,11 @@ impl<'a, S: Sock> Moment<'a, S> {
 
     /// `None` as long as nothing is left; both are watched.
     fn settled(&self, cx: &Context<'_>) -> Option<Instant> {
-        let Farewell { listener, random, passed_on, .. } = self.farewell;
+        let Farewell { listener, random, passthrough, .. } = self.farewell;
         let listener_left = self.listener_left.poll_set(cx).is_ready();
         let route_left = self.route_left.as_ref().is_some_and(|waiter| waiter.poll_set(cx).is_ready());
         let by_listener = if listener_left { listener.goodbye_at(*random) } else { None };
-        let by_route = passed_on.filter(|_| route_left).and_then(|passed_on| passed_on.goodbye_at(*random));
+        let by_route = passthrough.filter(|_| route_left).and_then(|passthrough| passthrough.goodbye_at(*random));
         by_listener.into_iter().chain(by_route).min()
     }
 }

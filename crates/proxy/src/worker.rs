@@ -8,9 +8,9 @@ use crate::connection;
 use crate::date::DateClock;
 use crate::fastcgi::FastCgiServers;
 use crate::listening::ListenerState;
+use crate::process_state::ProcessState;
 use crate::recent::RecentRequests;
 use crate::snapshot::{CompiledSite, Snapshot};
-use crate::survivors::ProcessSurvivors;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -46,7 +46,7 @@ pub struct WorkerParts {
     pub index: usize,
     pub snapshot: Arc<Snapshot>,
     pub sockets: Vec<NewSocket>,
-    pub survivors: Arc<ProcessSurvivors>,
+    pub state: Arc<ProcessState>,
     pub access_log: Option<AccessLogSender>,
     pub commands: rt::Receiver<Command>,
     /// Told once the worker accepts connections.
@@ -56,7 +56,7 @@ pub struct WorkerParts {
 /// One worker's state, shared by its tasks.
 pub struct Worker<S: Sock> {
     pub index: usize,
-    pub process: Arc<ProcessSurvivors>,
+    pub process: Arc<ProcessState>,
     pub metrics: Arc<WorkerMetrics>,
     snapshot: RefCell<Rc<WorkerSnapshot<S>>>,
     /// Generations that may have requests on their way, the newest last.
@@ -143,8 +143,8 @@ pub fn run(parts: WorkerParts) -> io::Result<()> {
 }
 
 async fn serve(parts: WorkerParts) -> io::Result<()> {
-    let WorkerParts { index, snapshot, sockets, survivors, access_log, mut commands, started } = parts;
-    let worker: Rc<Worker<TokioSock>> = Rc::new(Worker::new(index, snapshot, survivors, access_log));
+    let WorkerParts { index, snapshot, sockets, state, access_log, mut commands, started } = parts;
+    let worker: Rc<Worker<TokioSock>> = Rc::new(Worker::new(index, snapshot, state, access_log));
     worker.listen();
     worker.accept_from(sockets)?;
     worker.make_warm_pools();
@@ -379,12 +379,7 @@ impl Worker<TokioSock> {
 }
 
 impl<S: Sock> Worker<S> {
-    fn new(
-        index: usize,
-        snapshot: Arc<Snapshot>,
-        process: Arc<ProcessSurvivors>,
-        access_log: Option<AccessLogSender>,
-    ) -> Worker<S> {
+    fn new(index: usize, snapshot: Arc<Snapshot>, process: Arc<ProcessState>, access_log: Option<AccessLogSender>) -> Worker<S> {
         let snapshot = Rc::new(WorkerSnapshot::first(snapshot));
         let seed = random_seed();
         Worker {

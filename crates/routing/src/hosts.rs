@@ -283,14 +283,14 @@ mod tests {
     }
 
     /// Sites and names that are passed on, each by position; what is passed on otherwise is 99.
-    fn check_taker(sites: &[&str], passed_on: &[&str], otherwise: bool, cases: &[(Greeting<'_>, Option<Taker>)]) {
-        let (site_patterns, pass_patterns) = (patterns(sites), patterns(passed_on));
+    fn check_taker(sites: &[&str], passthrough: &[&str], otherwise: bool, cases: &[(Greeting<'_>, Option<Taker>)]) {
+        let (site_patterns, pass_patterns) = (patterns(sites), patterns(passthrough));
         let hosts = site_patterns.iter().enumerate().map(|(position, pattern)| (SiteId(position as u32), pattern));
         let names = pass_patterns.iter().enumerate().map(|(position, pattern)| (PassId(position as u32), pattern));
         let router = Router::new(hosts).passing(names, otherwise.then_some(PassId(99)));
         for (greeting, expected) in cases {
             let found = router.find_taker(*greeting, IpAddr::from([192, 0, 2, 7]));
-            assert_eq!(found, *expected, "{greeting:?} among {sites:?} and {passed_on:?}, otherwise: {otherwise}");
+            assert_eq!(found, *expected, "{greeting:?} among {sites:?} and {passthrough:?}, otherwise: {otherwise}");
         }
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let pass = |position| Some(Taker::Pass(PassId(position)));
         // A terminated wildcard with an exact name passed on in it, and the other way round.
         let sites = ["*.example.com", "www.b.example.com"];
-        let passed_on = ["db.example.com", "*.b.example.com"];
+        let passthrough = ["db.example.com", "*.b.example.com"];
         let names: &[(Greeting<'_>, Option<Taker>)] = &[
             (Name(b"db.example.com"), pass(0)),
             (Name(b"DB.Example.com."), pass(0)),
@@ -310,11 +310,11 @@ mod tests {
             (Name(b"x.b.example.com"), pass(1)),
             (Name(b"b.example.com"), site(0)),
         ];
-        check_taker(&sites, &passed_on, false, names);
-        check_taker(&sites, &passed_on, true, names);
+        check_taker(&sites, &passthrough, false, names);
+        check_taker(&sites, &passthrough, true, names);
         let no_name: &[_] = &[(Name(b"example.org"), None), (NoName, site(0)), (NotTls, None)];
-        check_taker(&sites, &passed_on, false, no_name);
-        check_taker(&sites, &passed_on, true, &[(Name(b"example.org"), pass(99)), (NoName, pass(99)), (NotTls, pass(99))]);
+        check_taker(&sites, &passthrough, false, no_name);
+        check_taker(&sites, &passthrough, true, &[(Name(b"example.org"), pass(99)), (NoName, pass(99)), (NotTls, pass(99))]);
     }
 
     #[test]
@@ -335,10 +335,10 @@ mod tests {
 
     #[test]
     fn a_name_that_is_passed_on_has_no_site() {
-        let (sites, passed_on) =
+        let (sites, passthrough) =
             (patterns(&["", "a.example.com"]), patterns(&["db.example.com", "*.b.example.com", "a.example.com"]));
         let hosts = sites.iter().enumerate().map(|(position, pattern)| (SiteId(position as u32), pattern));
-        let router = Router::new(hosts).passing(passed_on.iter().map(|pattern| (PassId(0), pattern)), None);
+        let router = Router::new(hosts).passing(passthrough.iter().map(|pattern| (PassId(0), pattern)), None);
         let check = |host: &str, expected: Option<u32>| {
             assert_eq!(router.find_site(host.as_bytes(), IpAddr::from([192, 0, 2, 7])), expected.map(SiteId), "{host}");
         };

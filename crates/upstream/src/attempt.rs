@@ -3,7 +3,7 @@
 
 use crate::call::{Call, SendFault, Start};
 use crate::connect::{self, Need, Opener};
-use crate::fault::{Reach, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault};
 use crate::pool::WorkerPool;
 use crate::retry::{Was, first_byte_until, open_until};
 use std::rc::Rc;
@@ -66,7 +66,7 @@ async fn send<S: Sock>(call: &Call<S>, whole: &Whole<'_>, try_until: Option<Inst
     call.send_head(start, &whole.timeouts).await?;
     while let Some(piece) = pieces.next() {
         let sent = call.send_body(Buf::copy_of(piece), pieces.peek().is_none()).await;
-        sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Reach::Sent))?;
+        sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Progress::Sent))?;
     }
     let sent_at = rt::now();
     call.set_read_limit(ReadLimit::Until(first_byte_until(sent_at, whole.timeouts.first_byte, try_until)));

@@ -4,10 +4,10 @@
 use crate::fault::UpstreamFault;
 use crate::health::Probing;
 use crate::pool::{Server, WorkerPool};
-use crate::shared::Room;
+use crate::shared::Permit;
 use std::rc::Rc;
 use std::time::Instant;
-use tidegate_balancing::{Candidate, Draw, Standing, choose};
+use tidegate_balancing::{Candidate, Draw, HealthStatus, choose};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{HeaderId, RequestHead};
@@ -16,7 +16,7 @@ use tidegate_wire::head::{HeaderId, RequestHead};
 pub struct Choice {
     pub position: usize,
     /// The request's place, where they are counted.
-    pub room: Option<Room>,
+    pub permit: Option<Permit>,
     /// The server was out, and this request finds out how it is.
     pub finds_out: bool,
 }
@@ -24,10 +24,10 @@ pub struct Choice {
 impl Choice {
     /// The server that the request was at, whose connection failed and not it. One that gave its place up, since it was
     /// sent to two, gets one if there is one.
-    pub fn again<S: Sock>(pool: &WorkerPool<S>, position: usize, room: Option<Room>) -> Choice {
+    pub fn again<S: Sock>(pool: &WorkerPool<S>, position: usize, permit: Option<Permit>) -> Choice {
         let bounds = &pool.compiled.model.bounds;
         let enter = || pool.compiled.shared.enter(&pool.servers[position].shared, bounds);
-        Choice { position, room: room.or_else(|| bounds.counts_requests().then(enter).flatten()), finds_out: false }
+        Choice { position, permit: permit.or_else(|| bounds.counts_requests().then(enter).flatten()), finds_out: false }
     }
 }
 
@@ -68,7 +68,7 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
     // Whatever is open was full when it was looked at. Looking again would see a place that became free meanwhile, and
     // refuse for want of servers.
     let is_open = |(position, server): (usize, &Rc<Server<S>>)| {
-        !tried.contains(&position) && server.shared.health.tier(now) != Standing::Closed
+        !tried.contains(&position) && server.shared.health.tier(now) != HealthStatus::Closed
     };
     let waits = pool.compiled.model.bounds.counts_requests() && pool.servers.iter().enumerate().any(is_open);
     Err(if waits { NoChoice::Full } else { NoChoice::NoServer })
@@ -84,14 +84,14 @@ pub fn unserved<S: Sock>(pool: &WorkerPool<S>, error: UpstreamError) -> Upstream
 fn take_place<S: Sock>(pool: &WorkerPool<S>, position: usize, is_last_resort: bool, now: Instant) -> Option<Choice> {
     let server = &pool.servers[position];
     let bounds = &pool.compiled.model.bounds;
-    let mut choice = Choice { position, room: None, finds_out: false };
+    let mut choice = Choice { position, permit: None, finds_out: false };
     if bounds.counts_requests() {
         if server.is_full(bounds) {
             return None;
         }
-        choice.room = Some(pool.compiled.shared.enter(&server.shared, bounds)?);
+        choice.permit = Some(pool.compiled.shared.enter(&server.shared, bounds)?);
     }
-    if server.standing(now) == Standing::Serving && !server.shared.health.is_out() {
+    if server.health_status(now) == HealthStatus::Serving && !server.shared.health.is_out() {
         return Some(choice);
     }
     choice.finds_out = match server.shared.health.begin_probe(now) {

@@ -6,8 +6,8 @@ use crate::choose::{Choice, NoChoice, unserved};
 use crate::fault::UpstreamFault;
 use crate::pool::WorkerPool;
 use crate::retry::{NextTry, Terms, Tries, Was};
-use crate::shared::Room;
-use crate::verdict::Trial;
+use crate::shared::Permit;
+use crate::verdict::Attempt;
 use std::pin::pin;
 use std::rc::Rc;
 use tidegate_telemetry::UpstreamError;
@@ -25,8 +25,12 @@ pub trait Errand<S: Sock> {
     /// newer one afterwards.
     fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> impl Future<Output = Result<Choice, Self::Failure>>;
 
-    /// One attempt. A failure has been noted by [`Trial::note`].
-    fn attempt(&mut self, trial: Trial<S>, tries: &mut Tries) -> impl Future<Output = Result<Self::Done, Failed<Self::Failure>>>;
+    /// One attempt. A failure has been noted by [`Attempt::note`].
+    fn attempt(
+        &mut self,
+        attempt: Attempt<S>,
+        tries: &mut Tries,
+    ) -> impl Future<Output = Result<Self::Done, Failed<Self::Failure>>>;
 
     /// Whether it may be tried again, as it is now.
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a>;
@@ -42,7 +46,7 @@ pub struct Failed<F> {
     pub was: Was,
     pub position: usize,
     /// The attempt's permit, for another attempt at the same server.
-    pub room: Option<Room>,
+    pub permit: Option<Permit>,
 }
 
 /// Carries an errand out, at as many servers as its terms allow.
@@ -52,7 +56,7 @@ pub async fn carry_out<S: Sock, E: Errand<S>>(errand: &mut E, mut pool: Rc<Worke
     let mut last: Option<E::Failure> = None;
     loop {
         let choice = match tries.again.take() {
-            Some((position, room)) => Choice::again(&pool, position, room),
+            Some((position, permit)) => Choice::again(&pool, position, permit),
             None => match errand.choose(&pool, tries.tried()) {
                 Ok(choice) => choice,
                 Err(NoChoice::NoServer) => {
@@ -71,15 +75,15 @@ pub async fn carry_out<S: Sock, E: Errand<S>>(errand: &mut E, mut pool: Rc<Worke
             pool.metrics.retries.increment();
         }
         tries.begin(choice.position);
-        let failed = match pin!(errand.attempt(Trial::new(pool.clone(), choice), &mut tries)).await {
+        let failed = match pin!(errand.attempt(Attempt::new(pool.clone(), choice), &mut tries)).await {
             Ok(done) => return Ok(done),
             Err(failed) => failed,
         };
-        let Failed { failure, was, position, room } = failed;
+        let Failed { failure, was, position, permit } = failed;
         let Some(fault) = E::fault(&failure) else { return Err(failure) };
         match tries.judge(&pool, fault, was, position, &errand.terms(&pool)) {
             NextTry::None => return Err(failure),
-            NextTry::SameServer(position) => tries.again = Some((position, room)),
+            NextTry::SameServer(position) => tries.again = Some((position, permit)),
             NextTry::Another => {}
         }
         last = Some(failure);

@@ -6,12 +6,12 @@ use tidegate_telemetry::UpstreamError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamFault {
     pub error: UpstreamError,
-    pub reach: Reach,
+    pub progress: Progress,
 }
 
 /// How far the request got; decides whether it may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum Progress {
     /// Not a byte was sent, or the upstream said that it did not look at the request.
     NothingSent,
     /// Sent at least in part; not a byte of an answer came.
@@ -21,13 +21,13 @@ pub enum Reach {
 }
 
 impl UpstreamFault {
-    pub fn new(error: UpstreamError, reach: Reach) -> UpstreamFault {
-        UpstreamFault { error, reach }
+    pub fn new(error: UpstreamError, progress: Progress) -> UpstreamFault {
+        UpstreamFault { error, progress }
     }
 
     /// A failure before a byte was sent.
     pub fn unsent(error: UpstreamError) -> UpstreamFault {
-        UpstreamFault::new(error, Reach::NothingSent)
+        UpstreamFault::new(error, Progress::NothingSent)
     }
 }
 

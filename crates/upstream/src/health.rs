@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tidegate_balancing::{Standing as Tier, outlier, slow_start};
+use tidegate_balancing::{HealthStatus as Tier, outlier, slow_start};
 
 /// What health checks say of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,8 +161,8 @@ impl State {
     fn tier(self, elapsed: Duration) -> Tier {
         match self {
             State { is_drained: true, .. } | State { is_leaving: true, .. } => Tier::Closed,
-            State { checked: Checked::Down, .. } => Tier::Shunned,
-            State { usage, .. } if usage.keeps_out(elapsed) => Tier::Shunned,
+            State { checked: Checked::Down, .. } => Tier::Unhealthy,
+            State { usage, .. } if usage.keeps_out(elapsed) => Tier::Unhealthy,
             State { checked: Checked::Unknown, .. } => Tier::Unknown,
             State { checked: Checked::Unasked | Checked::Up, .. } => Tier::Serving,
         }
@@ -258,7 +258,7 @@ impl Health {
     /// For a client that belongs to this server: draining keeps it, being down does not.
     pub fn keeps_its_own(&self, now: Instant) -> bool {
         let state = State { is_drained: false, is_leaving: false, ..self.state() };
-        state.tier(self.elapsed(now)) != Tier::Shunned
+        state.tier(self.elapsed(now)) != Tier::Unhealthy
     }
 
     /// How much of its share it gets, in 256ths, when it takes `whole` to the whole of it.

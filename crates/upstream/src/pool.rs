@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::retry_budget::RetryBudget;
-use tidegate_balancing::{Candidate, ServerState, Standing, adaptive, mix, slow_start};
+use tidegate_balancing::{Candidate, HealthStatus, ServerState, adaptive, mix, slow_start};
 use tidegate_model::{Bounds, KeepAlive};
 use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, WorkerMetrics};
 use tidegate_transport::{Sock, Stream};
@@ -120,7 +120,7 @@ impl<S: Sock> WorkerPool<S> {
     }
 }
 
-/// Counts a request in line.
+/// Counts a request in the queue.
 pub struct Queued(Arc<PoolMetrics>);
 
 impl Queued {
@@ -231,16 +231,16 @@ impl<S: Sock> Candidate for Server<S> {
     }
 
     #[inline]
-    fn standing(&self, now: Instant) -> Standing {
+    fn health_status(&self, now: Instant) -> HealthStatus {
         let standing = self.shared.health.tier(now);
         if self.terms.are_plain.get() {
             return standing;
         }
-        if standing == Standing::Serving && !self.terms.has_address.get() {
-            return Standing::Shunned;
+        if standing == HealthStatus::Serving && !self.terms.has_address.get() {
+            return HealthStatus::Unhealthy;
         }
         let bounds = self.terms.bounds.get();
-        if bounds.counts_requests() && self.is_full(&bounds) { Standing::Closed } else { standing }
+        if bounds.counts_requests() && self.is_full(&bounds) { HealthStatus::Closed } else { standing }
     }
 
     #[inline]
@@ -369,8 +369,8 @@ impl<S: Sock> Server<S> {
         None
     }
 
-    /// Keeps a connection for the next request, unless it has served long enough, or the next in line for one lives in
-    /// another worker: then it is closed, to make room.
+    /// Keeps a connection for the next request, unless it has served long enough, or the next in the queue for one
+    /// lives in another worker: then it is closed, to make room.
     pub fn put_idle(&self, mut connection: H1Connection<S>, now: Instant) {
         if let Some(age) = connection.idle_before {
             self.learn_reused_after(age);
@@ -390,12 +390,12 @@ impl<S: Sock> Server<S> {
         self.metrics.connections_idle.increment();
         idle.push_back(Idle { connection, since: now, is_unused: false });
         drop(idle);
-        self.shared.line.call_next();
+        self.shared.queue.call_next();
     }
 
     /// Whether the next request that waits for a connection cannot use one of this worker's.
     fn is_wanted_elsewhere(&self) -> bool {
-        self.shared.line.next_worker().is_some_and(|worker| worker != self.worker)
+        self.shared.queue.next_worker().is_some_and(|worker| worker != self.worker)
     }
 
     /// Keeps a connection that was opened before it is needed.
@@ -407,7 +407,7 @@ impl<S: Sock> Server<S> {
         self.metrics.connections_idle.increment();
         idle.push_back(Idle { connection, since: now, is_unused: true });
         drop(idle);
-        self.shared.line.call_next();
+        self.shared.queue.call_next();
     }
 
     pub fn idle_count(&self) -> usize {

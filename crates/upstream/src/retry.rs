@@ -1,12 +1,12 @@
 //! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an
 //! outage is multiplied.
 
-use crate::fault::{Reach, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault};
 use crate::pool::{Server, WorkerPool};
-use crate::shared::Room;
+use crate::shared::Permit;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tidegate_balancing::{Candidate, Standing};
+use tidegate_balancing::{Candidate, HealthStatus};
 use tidegate_model::Retry;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
@@ -33,10 +33,10 @@ impl Was {
         let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
         match self {
             Was::Fresh => false,
-            Was::Pooled => is_end && fault.reach != Reach::Answering,
+            Was::Pooled => is_end && fault.progress != Progress::Answering,
             // A stream that is reset after it was taken is the server's answer.
-            Was::Shared if fault.error == UpstreamError::Reset => fault.reach == Reach::NothingSent,
-            Was::Shared => is_end && fault.reach != Reach::Answering,
+            Was::Shared if fault.error == UpstreamError::Reset => fault.progress == Progress::NothingSent,
+            Was::Shared => is_end && fault.progress != Progress::Answering,
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Tries {
     count: usize,
     repairs: usize,
     /// The same server once more, over a connection of its own and in the place that the request has.
-    pub again: Option<(usize, Option<Room>)>,
+    pub again: Option<(usize, Option<Permit>)>,
     needs_fresh: Option<usize>,
 }
 
@@ -88,10 +88,10 @@ impl Tries {
         position: usize,
         terms: &Terms<'_>,
     ) -> NextTry {
-        let is_safe = match fault.reach {
-            Reach::NothingSent => true,
-            Reach::Sent => terms.is_idempotent,
-            Reach::Answering => false,
+        let is_safe = match fault.progress {
+            Progress::NothingSent => true,
+            Progress::Sent => terms.is_idempotent,
+            Progress::Answering => false,
         };
         if !terms.is_whole || !is_safe {
             return NextTry::None;
@@ -108,7 +108,7 @@ impl Tries {
             return NextTry::None;
         }
         // The budget is for requests that have somewhere to go; for one that is full they wait.
-        if !untried(pool, self.tried()).any(|server| server.shared.health.tier(now) != Standing::Closed) {
+        if !untried(pool, self.tried()).any(|server| server.shared.health.tier(now) != HealthStatus::Closed) {
             return NextTry::None;
         }
         // An answer by status was counted when it was given up.
@@ -144,7 +144,7 @@ pub enum NextTry {
 /// not been tried. A slow or unhappy answer is better than none.
 pub fn has_another<S: Sock>(pool: &WorkerPool<S>, tried: &[usize]) -> bool {
     let now = rt::now();
-    untried(pool, tried).any(|server| matches!(server.standing(now), Standing::Serving | Standing::Unknown))
+    untried(pool, tried).any(|server| matches!(server.health_status(now), HealthStatus::Serving | HealthStatus::Unknown))
 }
 
 fn untried<'a, S: Sock>(pool: &'a WorkerPool<S>, tried: &'a [usize]) -> impl Iterator<Item = &'a Rc<Server<S>>> {
@@ -174,7 +174,7 @@ fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
         UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway => retry.on.reset,
         UpstreamError::FirstByteTimeout => retry.on.timeout || is_late,
         UpstreamError::BadStatus => true,
-        // What waits in a full server's line may find another one.
+        // What waits in a full server's queue may find another one.
         UpstreamError::PoolFull | UpstreamError::QueueTimeout => false,
         UpstreamError::IdleTimeout
         | UpstreamError::TotalTimeout
@@ -195,7 +195,7 @@ pub fn retry_after(value: Option<&[u8]>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::{is_retried, retry_after};
-    use crate::fault::{Reach, UpstreamFault};
+    use crate::fault::{Progress, UpstreamFault};
     use std::time::Duration;
     use tidegate_model::{Retry, RetryOn};
     use tidegate_telemetry::UpstreamError;
@@ -205,7 +205,7 @@ mod tests {
         let check = |on: &RetryOn, is_late: bool, expected: &[UpstreamError]| {
             let retry = Retry { on: on.clone(), ..Retry::default() };
             let is_retried =
-                |error: &UpstreamError| is_retried(&retry, UpstreamFault { error: *error, reach: Reach::Sent }, is_late);
+                |error: &UpstreamError| is_retried(&retry, UpstreamFault { error: *error, progress: Progress::Sent }, is_late);
             let retried: Vec<_> = UpstreamError::ALL.into_iter().filter(is_retried).collect();
             assert_eq!(retried, expected, "{on:?}");
         };

@@ -2,7 +2,7 @@
 //! counted where a bound asks for it. What one worker has of them is in `pool`.
 
 use crate::health::Health;
-use crate::line::Line;
+use crate::queue::Queue;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,7 +54,7 @@ pub struct PoolShared {
     /// Who is out for its failures. Locked when something fails, or comes back.
     ejections: Mutex<Ejections>,
     /// Requests that wait for a place under `max-requests`.
-    pub line: Line,
+    pub queue: Queue,
     in_flight: AtomicU32,
 }
 
@@ -65,7 +65,7 @@ impl PoolShared {
             began,
             servers: Mutex::default(),
             ejections: Mutex::default(),
-            line: Line::default(),
+            queue: Queue::default(),
             in_flight: AtomicU32::new(0),
         }
     }
@@ -101,16 +101,16 @@ impl PoolShared {
 
     /// A place for one more request, where requests are counted: none when the pool or the server has as many as it
     /// may.
-    pub fn enter(self: &Arc<Self>, server: &Arc<ServerShared>, bounds: &Bounds) -> Option<Room> {
+    pub fn enter(self: &Arc<Self>, server: &Arc<ServerShared>, bounds: &Bounds) -> Option<Permit> {
         if !add_below(&self.in_flight, bounds.requests_per_pool) {
             return None;
         }
         if !add_below(&server.in_flight, bounds.requests_per_server) {
             self.in_flight.fetch_sub(1, Ordering::AcqRel);
-            self.line.call_next();
+            self.queue.call_next();
             return None;
         }
-        Some(Room { pool: self.clone(), server: server.clone() })
+        Some(Permit { pool: self.clone(), server: server.clone() })
     }
 
     /// Whether another request finds no place at that server, as it is now.
@@ -130,18 +130,18 @@ fn add_below(count: &AtomicU32, max: Option<u32>) -> bool {
     count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| (count < max).then_some(count + 1)).is_ok()
 }
 
-/// One request's place in its pool and at its server, until it is dropped; then the next in line is called.
+/// One request's permit in its pool and at its server, until it is dropped; then the next in the queue is called.
 #[derive(Debug)]
-pub struct Room {
+pub struct Permit {
     pool: Arc<PoolShared>,
     server: Arc<ServerShared>,
 }
 
-impl Drop for Room {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.server.in_flight.fetch_sub(1, Ordering::AcqRel);
         self.pool.in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.pool.line.call_next();
+        self.pool.queue.call_next();
     }
 }
 
@@ -151,7 +151,7 @@ impl Drop for Room {
 pub struct ServerShared {
     pub health: Health,
     /// Requests that wait for a connection under `max-connections`.
-    pub line: Line,
+    pub queue: Queue,
     /// How long its answers usually take, where that is learnt.
     pub usual: Usual,
     open: AtomicU32,
@@ -162,7 +162,7 @@ impl ServerShared {
     fn new(began: Instant) -> ServerShared {
         ServerShared {
             health: Health::new(began),
-            line: Line::default(),
+            queue: Queue::default(),
             usual: Usual::default(),
             open: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
@@ -181,7 +181,7 @@ impl ServerShared {
     }
 }
 
-/// One open connection of a server, until it is dropped; then the next in line is called.
+/// One open connection of a server, until it is dropped; then the next in the queue is called.
 #[derive(Debug)]
 pub struct OpenSlot(Arc<ServerShared>);
 
@@ -194,7 +194,7 @@ impl OpenSlot {
 impl Drop for OpenSlot {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
-        self.0.line.call_next();
+        self.0.queue.call_next();
     }
 }
 
@@ -243,14 +243,14 @@ mod tests {
         let pool = shared();
         let server = pool.server(&"a:1".into());
         let bounds = Bounds { requests_per_server: Some(1), ..Bounds::default() };
-        let room = pool.enter(&server, &bounds);
-        let _turn = pool.line.join(3, 9).expect("a place");
-        assert_eq!(pool.line.next_worker(), Some(3));
-        drop(room);
-        assert_eq!(pool.line.next_worker(), None, "it was called");
+        let permit = pool.enter(&server, &bounds);
+        let _ticket = pool.queue.join(3, 9).expect("a place");
+        assert_eq!(pool.queue.next_worker(), Some(3));
+        drop(permit);
+        assert_eq!(pool.queue.next_worker(), None, "it was called");
         let slot = server.try_open(Some(1));
-        let _turn = server.line.join(1, 9).expect("a place");
+        let _ticket = server.queue.join(1, 9).expect("a place");
         drop(slot);
-        assert_eq!(server.line.next_worker(), None, "it was called");
+        assert_eq!(server.queue.next_worker(), None, "it was called");
     }
 }

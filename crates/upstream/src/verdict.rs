@@ -6,7 +6,7 @@ use crate::choose::Choice;
 use crate::fault::UpstreamFault;
 use crate::pool::{Server, WorkerPool};
 use crate::retry::Was;
-use crate::shared::Room;
+use crate::shared::Permit;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -27,10 +27,10 @@ const HANGS_FACTOR: u32 = 4;
 static CHANGES: EventGate = EventGate::new(20);
 
 /// One request at one server: counts towards its load, however it ends, and says what it found out.
-pub struct Trial<S: Sock> {
+pub struct Attempt<S: Sock> {
     pool: Rc<WorkerPool<S>>,
     position: usize,
-    room: Option<Room>,
+    permit: Option<Permit>,
     /// The server was out, and nothing is known yet.
     finds_out: Cell<bool>,
     so_far: Cell<SoFar>,
@@ -46,13 +46,13 @@ enum SoFar {
     Failed,
 }
 
-impl<S: Sock> Trial<S> {
-    pub fn new(pool: Rc<WorkerPool<S>>, choice: Choice) -> Trial<S> {
+impl<S: Sock> Attempt<S> {
+    pub fn new(pool: Rc<WorkerPool<S>>, choice: Choice) -> Attempt<S> {
         let count = &pool.servers[choice.position].state().in_flight;
         count.set(count.get() + 1);
-        Trial {
+        Attempt {
             position: choice.position,
-            room: choice.room,
+            permit: choice.permit,
             finds_out: Cell::new(choice.finds_out),
             so_far: Cell::new(SoFar::Nothing),
             pool,
@@ -75,9 +75,9 @@ impl<S: Sock> Trial<S> {
         }
     }
 
-    /// Ends the trial; the request keeps its place.
-    pub fn into_room(mut self) -> Option<Room> {
-        self.room.take()
+    /// Ends the attempt; the request keeps its place.
+    pub fn into_permit(mut self) -> Option<Permit> {
+        self.permit.take()
     }
 
     fn server(&self) -> &Rc<Server<S>> {
@@ -242,7 +242,7 @@ pub fn log_ejection(pool: &str, server: &str, why: Why, left: Duration) {
     }
 }
 
-impl<S: Sock> Drop for Trial<S> {
+impl<S: Sock> Drop for Attempt<S> {
     fn drop(&mut self) {
         let count = &self.server().state().in_flight;
         count.set(count.get() - 1);
@@ -251,6 +251,6 @@ impl<S: Sock> Drop for Trial<S> {
             self.server().shared.health.served_well();
         }
         // Its place is free with it.
-        self.room.take();
+        self.permit.take();
     }
 }

@@ -4,7 +4,7 @@
 use super::{Chosen, Draw, choose};
 use crate::hash::{hash_bytes, mix};
 use crate::maglev::Table;
-use crate::server::{Candidate, ServerState, Standing};
+use crate::server::{Candidate, HealthStatus, ServerState};
 use crate::slow_start::WHOLE_SHARE;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use tidegate_model::{Balance, Template};
 #[derive(Debug)]
 struct Known {
     state: ServerState,
-    standing: Standing,
+    standing: HealthStatus,
     share: u32,
 }
 
@@ -23,7 +23,7 @@ impl Candidate for Known {
         &self.state
     }
 
-    fn standing(&self, _: Instant) -> Standing {
+    fn health_status(&self, _: Instant) -> HealthStatus {
         self.standing
     }
 
@@ -34,7 +34,7 @@ impl Candidate for Known {
 
 fn server(position: usize, weight: u32) -> Known {
     let state = ServerState::new(weight, 0, hash_bytes(&position.to_le_bytes()), 0);
-    Known { state, standing: Standing::Serving, share: WHOLE_SHARE }
+    Known { state, standing: HealthStatus::Serving, share: WHOLE_SHARE }
 }
 
 fn servers(weights: &[u32]) -> Vec<Known> {
@@ -224,10 +224,10 @@ fn a_bound_of_load_passes_hot_keys_on() {
 
 #[test]
 fn tiers_are_used_in_their_order() {
-    use Standing::{Closed, Serving, Shunned, Unknown};
-    /// Standing, priority and whether it is local, for each server; then all of them in the order in which they are
+    use HealthStatus::{Closed, Serving, Unhealthy, Unknown};
+    /// HealthStatus, priority and whether it is local, for each server; then all of them in the order in which they are
     /// tried.
-    fn check(servers: &[(Standing, u8, bool)], expected: &[usize]) {
+    fn check(servers: &[(HealthStatus, u8, bool)], expected: &[usize]) {
         let pool: Vec<_> = servers
             .iter()
             .enumerate()
@@ -243,7 +243,7 @@ fn tiers_are_used_in_their_order() {
             let next =
                 |tried: &[usize]| choose(&balance, None, &pool, Draw { key_hash: 3, random: 7, now: Instant::now(), tried });
             while let Some(Chosen { position, is_last_resort }) = next(&tried) {
-                assert_eq!(is_last_resort, pool[position].standing == Shunned, "{balance:?} {servers:?}");
+                assert_eq!(is_last_resort, pool[position].standing == Unhealthy, "{balance:?} {servers:?}");
                 tried.push(position);
             }
             assert_eq!(tried, expected, "{balance:?} {servers:?}");
@@ -253,9 +253,9 @@ fn tiers_are_used_in_their_order() {
     check(&[(Closed, 0, true)], &[]);
     check(&[(Serving, 1, true), (Serving, 0, true)], &[1, 0]);
     check(&[(Serving, 0, false), (Serving, 0, true), (Serving, 1, true)], &[1, 0, 2]);
-    check(&[(Shunned, 0, true), (Unknown, 0, true), (Serving, 7, false), (Closed, 0, true)], &[2, 1, 0]);
-    check(&[(Shunned, 1, true), (Shunned, 0, false), (Shunned, 0, true)], &[2, 1, 0]);
-    check(&[(Unknown, 0, false), (Unknown, 0, true), (Shunned, 0, true), (Unknown, 2, true)], &[1, 0, 3, 2]);
+    check(&[(Unhealthy, 0, true), (Unknown, 0, true), (Serving, 7, false), (Closed, 0, true)], &[2, 1, 0]);
+    check(&[(Unhealthy, 1, true), (Unhealthy, 0, false), (Unhealthy, 0, true)], &[2, 1, 0]);
+    check(&[(Unknown, 0, false), (Unknown, 0, true), (Unhealthy, 0, true), (Unknown, 2, true)], &[1, 0, 3, 2]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn large_pools_are_chosen_from_as_small_ones() {
     for balance in every_balance() {
         let pool: Vec<_> = (0..200)
             .map(|position| Known {
-                standing: if position % 3 == 0 { Standing::Serving } else { Standing::Shunned },
+                standing: if position % 3 == 0 { HealthStatus::Serving } else { HealthStatus::Unhealthy },
                 ..server(position, 1)
             })
             .collect();
@@ -275,13 +275,13 @@ fn large_pools_are_chosen_from_as_small_ones() {
     }
 }
 
-fn standing() -> impl Strategy<Value = Standing> {
-    prop::sample::select(vec![Standing::Serving, Standing::Unknown, Standing::Shunned, Standing::Closed])
+fn health_status() -> impl Strategy<Value = HealthStatus> {
+    prop::sample::select(vec![HealthStatus::Serving, HealthStatus::Unknown, HealthStatus::Unhealthy, HealthStatus::Closed])
 }
 
 prop_compose! {
     fn known()(
-        standing in standing(),
+        standing in health_status(),
         weight in 0..300_u32,
         priority in 0..3_u8,
         is_local: bool,
@@ -311,7 +311,7 @@ proptest! {
         let made = table(&pool);
         let rank = |position: usize| {
             let Known { standing, state, .. } = &pool[position];
-            let is_usable = *standing != Standing::Closed && !tried.contains(&position);
+            let is_usable = *standing != HealthStatus::Closed && !tried.contains(&position);
             is_usable.then(|| (*standing, state.priority.get(), !state.is_local.get()))
         };
         let best = (0..pool.len()).filter_map(rank).min();

@@ -2,7 +2,7 @@
 
 use super::support::{TinyCa, days, now, pem, site, write};
 use crate::check::{CertFinding, Severity, check_site, check_upstream};
-use crate::survivors::TlsSurvivors;
+use crate::process_state::TlsProcessState;
 use rcgen::CertificateParams;
 use std::path::Path;
 use tempfile::TempDir;
@@ -188,10 +188,10 @@ fn cipher_settings_that_switch_a_version_off() {
 #[test]
 fn a_pools_files() {
     let dir = TempDir::new().expect("a folder");
-    let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
+    let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
     let ca = TinyCa::new();
     let check = |tls: &UpstreamTls, expected: &[&str]| {
-        assert_eq!(shown(&check_upstream(tls, &survivors, now()), dir.path()), expected, "for {tls:?}");
+        assert_eq!(shown(&check_upstream(tls, &state, now()), dir.path()), expected, "for {tls:?}");
     };
     let pair = ca.issue_with(&["tidegate.test"], &rcgen::PKCS_ECDSA_P256_SHA256, valid(-90, -2)).write(&dir, "client");
     let expired = now() + days(-2);

@@ -3,8 +3,8 @@
 use super::support::{TLS12, TLS13, TinyCa, certificates, client_with_certificate, handshake, now, pem, site, write};
 use crate::check::check_site;
 use crate::client_trust::ClientTrust;
+use crate::process_state::TlsProcessState;
 use crate::server::server_config;
-use crate::survivors::TlsSurvivors;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, ExtendedKeyUsagePurpose,
     GeneralSubtree, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, NameConstraints, RevokedCertParams, SerialNumber,
@@ -56,14 +56,14 @@ fn list(issuer: &CertifiedIssuer<'static, KeyPair>, revoked: &[u64], next_year: 
 struct World {
     dir: TempDir,
     servers: TinyCa,
-    survivors: TlsSurvivors,
+    state: TlsProcessState,
 }
 
 impl World {
     fn new() -> World {
         let dir = TempDir::new().expect("a folder");
-        let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
-        World { dir, servers: TinyCa::new(), survivors }
+        let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
+        World { dir, servers: TinyCa::new(), state }
     }
 
     /// What the client of a certificate with these settings gets to hear, over both versions of TLS.
@@ -85,7 +85,7 @@ impl World {
         chain.extend_from_slice(more);
         let trust = ClientTrust::load(settings, now()).expect("usable files");
         let pair = self.servers.issue(&["a.test"]).write(&self.dir, "server");
-        let server = server_config(&Tls::default(), certificates(&[pair]), Some(&trust), &self.survivors).expect("settings");
+        let server = server_config(&Tls::default(), certificates(&[pair]), Some(&trust), &self.state).expect("settings");
         let seen = [TLS12, TLS13].map(|versions| {
             let client = client_with_certificate(self.servers.certificate.der(), versions, chain.clone(), &key);
             match handshake(&client, &server, "a.test") {
@@ -223,8 +223,7 @@ fn sessions_end_where_other_clients_are_let_in() {
     let pair = world.servers.issue(&["a.test"]).write(&world.dir, "server");
     let server = |clients: Option<&ClientAuth>| {
         let trust = clients.map(|settings| ClientTrust::load(settings, now()).expect("usable files"));
-        server_config(&Tls::default(), certificates(std::slice::from_ref(&pair)), trust.as_ref(), &world.survivors)
-            .expect("settings")
+        server_config(&Tls::default(), certificates(std::slice::from_ref(&pair)), trust.as_ref(), &world.state).expect("settings")
     };
     let required = settings(&[&ca], &[]);
     let requested = ClientAuth { mode: ClientAuthMode::Request, ..required.clone() };

@@ -1,10 +1,10 @@
 //! What clients get: real handshakes against the configurations that a site's settings make.
 
 use super::support::{Connected, TLS12, TLS13, TinyCa, certificates, client, handshake};
+use crate::process_state::TlsProcessState;
 use crate::provider::provider_with;
 use crate::server::{early_data_config, server_config};
 use crate::site::{Renewal, SiteCertificates};
-use crate::survivors::TlsSurvivors;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{
@@ -19,14 +19,14 @@ use tidegate_model::{Certificate, CipherName, ClientAuth, ClientAuthMode, Tls, T
 struct World {
     dir: TempDir,
     ca: TinyCa,
-    survivors: TlsSurvivors,
+    state: TlsProcessState,
 }
 
 impl World {
     fn new() -> World {
         let dir = TempDir::new().expect("a folder");
-        let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
-        World { dir, ca: TinyCa::new(), survivors }
+        let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
+        World { dir, ca: TinyCa::new(), state }
     }
 
     fn pair(&self, name: &str) -> Certificate {
@@ -38,7 +38,7 @@ impl World {
     }
 
     fn server(&self, tls: &Tls, pairs: &[Certificate]) -> Arc<ServerConfig> {
-        server_config(tls, certificates(pairs), None, &self.survivors).expect("a configuration")
+        server_config(tls, certificates(pairs), None, &self.state).expect("a configuration")
     }
 
     fn client(&self, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
@@ -149,7 +149,7 @@ fn ciphers_versions_and_protocols_follow_the_settings() {
         Ok((ProtocolVersion::TLSv1_2, CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256)),
     );
     let impossible = Tls { min_version: TlsVersion::V1_3, ..with_ciphers(&[CipherName::EcdheEcdsaAes128GcmSha256]) };
-    let error = server_config(&impossible, certificates(&pairs), None, &world.survivors).err().map(|error| error.to_string());
+    let error = server_config(&impossible, certificates(&pairs), None, &world.state).err().map(|error| error.to_string());
     let expected = "TLS cannot be set up: `ciphers` names only suites of TLS 1.2, but `min` asks for TLS 1.3";
     assert_eq!(error.as_deref(), Some(expected));
 }
@@ -192,11 +192,11 @@ fn protocols_are_settled_in_the_sites_order() {
 fn sessions_are_resumed_over_reloads_and_only_where_tickets_are_on() {
     let world = World::new();
     let pair = world.pair("a.test");
-    let kinds = |versions, first: &Tls, second: &Tls, survivors: &TlsSurvivors| {
+    let kinds = |versions, first: &Tls, second: &Tls, state: &TlsProcessState| {
         let client = Arc::new(world.client(versions));
         // Two configurations made one after the other, as before and after a reload.
-        [(first, &world.survivors), (second, survivors)].map(|(tls, survivors)| {
-            let config = server_config(tls, certificates(std::slice::from_ref(&pair)), None, survivors).expect("a configuration");
+        [(first, &world.state), (second, state)].map(|(tls, state)| {
+            let config = server_config(tls, certificates(std::slice::from_ref(&pair)), None, state).expect("a configuration");
             let connected = handshake(&client, &config, "a.test").expect("a connection");
             assert_eq!(connected.client.handshake_kind(), connected.server.handshake_kind());
             connected.server.handshake_kind().expect("after the handshake")
@@ -204,11 +204,11 @@ fn sessions_are_resumed_over_reloads_and_only_where_tickets_are_on() {
     };
     let on = Tls::default();
     let off = Tls { tickets: false, ..Tls::default() };
-    let restarted = TlsSurvivors::new(world.dir.path().to_owned()).expect("survivors");
+    let restarted = TlsProcessState::new(world.dir.path().to_owned()).expect("state");
     for versions in [TLS12, TLS13] {
-        assert_eq!(kinds(versions, &on, &on, &world.survivors), [HandshakeKind::Full, HandshakeKind::Resumed]);
-        assert_eq!(kinds(versions, &off, &off, &world.survivors), [HandshakeKind::Full, HandshakeKind::Full]);
-        assert_eq!(kinds(versions, &on, &off, &world.survivors), [HandshakeKind::Full, HandshakeKind::Full]);
+        assert_eq!(kinds(versions, &on, &on, &world.state), [HandshakeKind::Full, HandshakeKind::Resumed]);
+        assert_eq!(kinds(versions, &off, &off, &world.state), [HandshakeKind::Full, HandshakeKind::Full]);
+        assert_eq!(kinds(versions, &on, &off, &world.state), [HandshakeKind::Full, HandshakeKind::Full]);
         assert_eq!(kinds(versions, &on, &on, &restarted), [HandshakeKind::Full, HandshakeKind::Full]);
     }
 }
@@ -218,8 +218,8 @@ fn early_data_is_taken_once_for_each_ticket_and_by_the_process_that_gave_it() {
     let world = World::new();
     let tls = Tls { early_data: true, ..Tls::default() };
     let usual = world.server(&tls, &[world.pair("a.test")]);
-    let of = |survivors: &TlsSurvivors| early_data_config(&tls, &usual, survivors).expect("it is wanted");
-    let (config, restarted) = (of(&world.survivors), of(&TlsSurvivors::new(world.dir.path().to_owned()).expect("survivors")));
+    let of = |state: &TlsProcessState| early_data_config(&tls, &usual, state).expect("it is wanted");
+    let (config, restarted) = (of(&world.state), of(&TlsProcessState::new(world.dir.path().to_owned()).expect("state")));
     let mut client = world.client(TLS13);
     client.enable_early_data = true;
     let client = Arc::new(client);
@@ -253,7 +253,7 @@ fn early_data_is_not_taken_without_sessions_or_where_clients_are_asked_who_they_
     let world = World::new();
     let pairs = [world.pair("a.test")];
     let check = |tls: &Tls, expected: bool| {
-        let config = early_data_config(tls, &world.server(&Tls::default(), &pairs), &world.survivors);
+        let config = early_data_config(tls, &world.server(&Tls::default(), &pairs), &world.state);
         assert_eq!(config.is_some(), expected, "{tls:?}");
     };
     let wanted = Tls { early_data: true, ..Tls::default() };
@@ -317,7 +317,7 @@ fn files_renewed_on_disk_are_taken_over_while_running() {
     let world = World::new();
     let pair = world.pair("a.test");
     let site: Arc<SiteCertificates> = certificates(std::slice::from_ref(&pair));
-    let config = server_config(&Tls::default(), site.clone(), None, &world.survivors).expect("a configuration");
+    let config = server_config(&Tls::default(), site.clone(), None, &world.state).expect("a configuration");
     let client = || Arc::new(world.client(TLS13));
     let shown = || leaf_of(&handshake(&client(), &config, "a.test").expect("a connection"));
     let before = shown();
@@ -340,7 +340,7 @@ fn each_file_of_a_site_is_renewed_by_itself() {
     let world = World::new();
     let pairs = [world.pair("a.test"), world.pair("b.test")];
     let site: Arc<SiteCertificates> = certificates(&pairs);
-    let config = server_config(&Tls::default(), site.clone(), None, &world.survivors).expect("a configuration");
+    let config = server_config(&Tls::default(), site.clone(), None, &world.state).expect("a configuration");
     let client = Arc::new(world.client(TLS13));
     let shown = |name: &str| leaf_of(&handshake(&client, &config, name).expect("a connection"));
     let now = super::support::now();

@@ -3,9 +3,9 @@
 use super::support::{TLS12, TLS13, client, days, handshake, mode, now, site};
 use crate::facts::{CertificateName, KeyAlgorithm};
 use crate::internal_ca::{BACKDATED, INTERMEDIATE_LIFE, InternalCa, LEAF_LIFE, ROOT_LIFE};
+use crate::process_state::TlsProcessState;
 use crate::server::server_config;
 use crate::site::{Renewal, ServedFiles, SiteCertificates};
-use crate::survivors::TlsSurvivors;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::fs;
@@ -54,12 +54,12 @@ fn those_who_open_it_at_once_get_the_same_root() {
 #[test]
 fn a_client_that_trusts_the_root_connects_to_every_name_of_the_site() {
     let dir = TempDir::new().expect("a folder");
-    let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
+    let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
     let check = |addresses: &[&str], source: TlsSource, names: &[&str]| {
         let site = site(addresses, source);
         let certificates =
-            SiteCertificates::load(&site, &survivors, &ServedFiles::new(), now()).expect("no fault").expect("TLS is on");
-        let config = server_config(&Tls::default(), certificates, None, &survivors).expect("a configuration");
+            SiteCertificates::load(&site, &state, &ServedFiles::new(), now()).expect("no fault").expect("TLS is on");
+        let config = server_config(&Tls::default(), certificates, None, &state).expect("a configuration");
         // Opened anew, as a client after a restart would still trust it.
         let root = InternalCa::open(dir.path(), now()).expect("the same CA").root_certificate();
         for name in names {
@@ -82,9 +82,9 @@ fn a_client_that_trusts_the_root_connects_to_every_name_of_the_site() {
 #[test]
 fn sites_without_tls_need_no_certificate_and_make_no_ca() {
     let dir = TempDir::new().expect("a folder");
-    let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
+    let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
     for site in [site(&["a.test"], TlsSource::Off), site(&["http://a.test", "http://:8080"], TlsSource::Automatic)] {
-        assert!(SiteCertificates::load(&site, &survivors, &ServedFiles::new(), now()).expect("no fault").is_none());
+        assert!(SiteCertificates::load(&site, &state, &ServedFiles::new(), now()).expect("no fault").is_none());
     }
     assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
 }
@@ -257,12 +257,11 @@ fn a_root_of_an_earlier_version_goes_on_signing_leaves_itself() {
     fs::write(folder.join("root.key"), key.serialize_pem()).expect("a file");
     fs::write(folder.join("root.crt"), root.pem()).expect("a file");
 
-    let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
+    let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
     let site = site(&["a.internal"], TlsSource::Internal);
-    let certificates =
-        SiteCertificates::load(&site, &survivors, &ServedFiles::new(), now()).expect("no fault").expect("TLS is on");
+    let certificates = SiteCertificates::load(&site, &state, &ServedFiles::new(), now()).expect("no fault").expect("TLS is on");
     assert_eq!(certificates.current().all()[0].certified_key.cert.len(), 1, "such a root may have no intermediate below it");
-    let config = server_config(&Tls::default(), certificates, None, &survivors).expect("a configuration");
+    let config = server_config(&Tls::default(), certificates, None, &state).expect("a configuration");
     assert!(handshake(&Arc::new(client(root.der(), TLS13)), &config, "a.internal").is_ok());
     assert_eq!(fs::read_to_string(folder.join("root.crt")).expect("a file"), root.pem());
     assert!(!folder.join("intermediate.crt").exists());

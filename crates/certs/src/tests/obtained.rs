@@ -5,10 +5,10 @@ use super::support::{TLS13, TinyCa, client, handshake, site};
 use crate::facts::CertificateName;
 use crate::files::LoadedCertificate;
 use crate::obtained::challenge_config;
+use crate::process_state::TlsProcessState;
 use crate::provider::provider;
 use crate::server::server_config;
 use crate::site::{ServedFiles, SiteCertificates};
-use crate::survivors::TlsSurvivors;
 use jiff::Timestamp;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -23,7 +23,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 struct World {
     _dir: TempDir,
     ca: TinyCa,
-    survivors: TlsSurvivors,
+    state: TlsProcessState,
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
@@ -31,24 +31,24 @@ struct World {
 impl World {
     fn new(addresses: &[&str]) -> World {
         let dir = TempDir::new().expect("a folder");
-        let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
+        let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
         let ca = TinyCa::new();
         let site = site(addresses, TlsSource::Automatic);
         let certificates =
-            SiteCertificates::load(&site, &survivors, &ServedFiles::new(), Timestamp::now()).expect("certificates").expect("TLS");
-        let server = server_config(&site.tls, certificates, None, &survivors).expect("a configuration");
+            SiteCertificates::load(&site, &state, &ServedFiles::new(), Timestamp::now()).expect("certificates").expect("TLS");
+        let server = server_config(&site.tls, certificates, None, &state).expect("a configuration");
         let mut client = client(ca.certificate.der(), TLS13);
         // A session that is resumed shows no certificate.
         client.resumption = Resumption::disabled();
         let client = Arc::new(client);
-        World { _dir: dir, ca, survivors, client, server }
+        World { _dir: dir, ca, state, client, server }
     }
 
     fn obtain(&self, name: &str) {
         let pair = self.ca.issue(&[name]);
         let pem = format!("{}{}", pair.certificate.pem(), pair.key.serialize_pem());
         let loaded = LoadedCertificate::from_pem((Path::new("storage"), pem.as_bytes()), None).expect("a certificate");
-        self.survivors.obtained.put(name, loaded);
+        self.state.obtained.put(name, loaded);
     }
 
     fn is_trusted(&self, name: &str) -> bool {
@@ -65,7 +65,7 @@ fn a_name_gets_its_own_certificate_then_that_of_the_wildcard_then_the_internal_c
     assert!(world.is_trusted("B.example.com"));
     world.obtain("b.example.com");
     assert!(world.is_trusted("b.example.com"));
-    world.survivors.obtained.remove("*.example.com");
+    world.state.obtained.remove("*.example.com");
     assert!(!world.is_trusted("a.example.com"));
     assert!(world.is_trusted("b.example.com"));
 }

@@ -4,9 +4,9 @@
 use super::support::site;
 use crate::check::check_site;
 use crate::files::LoadedCertificate;
+use crate::process_state::TlsProcessState;
 use crate::site::{ServedFiles, SiteCertificates};
 use crate::staple::{StapleSlot, Staples};
-use crate::survivors::TlsSurvivors;
 use jiff::Timestamp;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -111,19 +111,19 @@ fn obtained_certificates_have_slots_while_some_site_staples() {
         return;
     }
     let world = World::new();
-    let survivors = TlsSurvivors::new(world.folder.path().join("state")).expect("survivors");
+    let state = TlsProcessState::new(world.folder.path().join("state")).expect("state");
     let load = |name: &str| {
         let issued = world.issue(name, false);
         let read = |path: &Path| std::fs::read(path).expect("a file");
         LoadedCertificate::from_pem((&issued.chain, &read(&issued.chain)), Some((&issued.key, &read(&issued.key))))
             .expect("a certificate")
     };
-    let obtained = &survivors.obtained;
+    let obtained = &state.obtained;
     obtained.put("a.example", load("a.example"));
-    assert!(!survivors.staples.has_news(), "no site staples so far");
+    assert!(!state.staples.has_news(), "no site staples so far");
     obtained.set_stapled(true);
     obtained.put("b.example", load("b.example"));
-    let slots = slots(&survivors.staples);
+    let slots = slots(&state.staples);
     assert_eq!(slots.len(), 2);
     for slot in &slots {
         slot.take(&world.answer(slot), Timestamp::now(), 0.5).expect("it is good");
@@ -142,7 +142,7 @@ fn obtained_certificates_have_slots_while_some_site_staples() {
     obtained.set_stapled(false);
     assert!(obtained.find("a.example", true).expect("a certificate").ocsp.is_none());
     drop(slots);
-    assert!(survivors.staples.all().is_empty());
+    assert!(state.staples.all().is_empty());
 }
 
 #[test]

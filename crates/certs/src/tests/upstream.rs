@@ -2,8 +2,8 @@
 
 use super::support::{Connected, TinyCa, certificates, handshake, write};
 use crate::error::CertError;
+use crate::process_state::TlsProcessState;
 use crate::server::server_config;
-use crate::survivors::TlsSurvivors;
 use crate::upstream::{upstream_client_config, upstream_server_name};
 use rustls::{HandshakeKind, ServerConfig};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tidegate_model::{Tls, UpstreamAddress, UpstreamTls};
 struct World {
     dir: TempDir,
     ca: TinyCa,
-    survivors: TlsSurvivors,
+    state: TlsProcessState,
     server: Arc<ServerConfig>,
 }
 
@@ -21,12 +21,12 @@ impl World {
     fn new() -> World {
         let dir = TempDir::new().expect("a folder");
         let ca = TinyCa::new();
-        let survivors = TlsSurvivors::new(dir.path().to_owned()).expect("survivors");
+        let state = TlsProcessState::new(dir.path().to_owned()).expect("state");
         let pair = ca.issue(&["api.internal", "127.0.0.1"]).write(&dir, "upstream");
-        let server = server_config(&Tls::default(), certificates(&[pair]), None, &survivors).expect("a configuration");
+        let server = server_config(&Tls::default(), certificates(&[pair]), None, &state).expect("a configuration");
         write(&dir, "ca.pem", ca.certificate.pem());
         write(&dir, "other-ca.pem", TinyCa::new().certificate.pem());
-        World { dir, ca, survivors, server }
+        World { dir, ca, state, server }
     }
 
     fn tls(&self, ca: Option<&str>, verify: bool) -> UpstreamTls {
@@ -34,7 +34,7 @@ impl World {
     }
 
     fn connect(&self, tls: &UpstreamTls, name: &str) -> Result<Connected, rustls::Error> {
-        let config = upstream_client_config(tls, &[b"h2", b"http/1.1"], &self.survivors).expect("a configuration");
+        let config = upstream_client_config(tls, &[b"h2", b"http/1.1"], &self.state).expect("a configuration");
         handshake(&config, &self.server, name)
     }
 }
@@ -65,16 +65,16 @@ fn the_same_settings_keep_their_sessions_and_other_settings_do_not_inherit_them(
     assert_eq!(kind(&unverified), Some(HandshakeKind::Full));
     assert_eq!(kind(&unverified), Some(HandshakeKind::Resumed));
     assert_eq!(kind(&verified), Some(HandshakeKind::Full), "a session that began unverified must not spare the verification");
-    let held = upstream_client_config(&verified, &[b"h2", b"http/1.1"], &world.survivors).expect("a configuration");
+    let held = upstream_client_config(&verified, &[b"h2", b"http/1.1"], &world.state).expect("a configuration");
     assert_eq!(kind(&verified), Some(HandshakeKind::Resumed));
 
     // The same file with the old root and one more: another trust, so another configuration.
     let both = format!("{}{}", world.ca.certificate.pem(), TinyCa::new().certificate.pem());
     write(&world.dir, "ca.pem", both);
     assert_eq!(kind(&verified), Some(HandshakeKind::Full));
-    let renewed = upstream_client_config(&verified, &[b"h2", b"http/1.1"], &world.survivors).expect("a configuration");
+    let renewed = upstream_client_config(&verified, &[b"h2", b"http/1.1"], &world.state).expect("a configuration");
     assert!(!Arc::ptr_eq(&held, &renewed));
-    let other_alpn = upstream_client_config(&verified, &[b"http/1.1"], &world.survivors).expect("a configuration");
+    let other_alpn = upstream_client_config(&verified, &[b"http/1.1"], &world.state).expect("a configuration");
     assert!(!Arc::ptr_eq(&other_alpn, &renewed));
     assert_eq!(other_alpn.alpn_protocols, [b"http/1.1".to_vec()]);
 }
@@ -101,7 +101,7 @@ fn a_client_certificate_is_shown_to_an_upstream_that_asks() {
     let with = UpstreamTls { client_certificate: pair.key.map(|key| (pair.cert, key)), ..without.clone() };
     let asking = Arc::new(asking);
     let connect = |tls: &UpstreamTls| {
-        let config = upstream_client_config(tls, &[], &world.survivors).expect("a configuration");
+        let config = upstream_client_config(tls, &[], &world.state).expect("a configuration");
         handshake(&config, &asking, "api.internal")
     };
     let connected = connect(&with).expect("a connection");
@@ -130,7 +130,7 @@ fn the_name_to_verify_is_the_configured_one_or_the_address() {
 fn files_that_cannot_be_used_are_named() {
     let world = World::new();
     let check = |tls: &UpstreamTls, expected: &str| {
-        let error: CertError = upstream_client_config(tls, &[], &world.survivors).expect_err("an unusable file");
+        let error: CertError = upstream_client_config(tls, &[], &world.state).expect_err("an unusable file");
         assert_eq!(error.message().replace(&format!("{}/", world.dir.path().display()), ""), expected);
     };
     check(&world.tls(Some("missing.pem"), true), "cannot read missing.pem: there is no such file");

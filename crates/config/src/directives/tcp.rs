@@ -106,7 +106,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         return;
     }
     lowering.spans.tcp.push(text.location);
-    lowering.spans.passed_on.extend(names.into_iter().map(|(name, at)| (port, name, at)));
+    lowering.spans.passthrough.extend(names.into_iter().map(|(name, at)| (port, name, at)));
     lowering.configuration.tcp.push(Tcp { ip, port, by_name, otherwise });
 }
 

@@ -1,6 +1,6 @@
 //! What is gathered again for a change, and what stays.
 
-use super::{Material, News, Numbers, Survivors, gather, gather_with};
+use super::{Material, News, Numbers, SharedState, gather, gather_with};
 use crate::names::tests::Resolver;
 use crate::names::{Found, Name};
 use crate::sticky::CookieKeys;
@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_certs::TlsSurvivors;
-use tidegate_discovery::Member;
+use tidegate_certs::TlsProcessState;
+use tidegate_discovery::Endpoint;
 use tidegate_model::{Configuration, Delta, Server, UpstreamAddress};
-use tidegate_proxy::survivors::ProcessSurvivors;
+use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::Registry;
 
 const NUMBERS: Numbers = Numbers { generation: 1, serial: 1, workers: 1 };
@@ -35,22 +35,21 @@ fn addresses(material: &Material) -> Vec<(String, Vec<usize>)> {
 #[test]
 fn a_server_that_is_leaving_when_it_is_found_gets_no_requests() {
     let folder = tempfile::tempdir().expect("a folder");
-    let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-    let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
+    let process = ProcessState::new(Arc::new(Registry::new("test")));
+    let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let now = Timestamp::UNIX_EPOCH;
     let configuration = configuration("pool \"a\" { server \"192.0.2.1:80\"; discover file=\"/nowhere/servers.json\"; }");
-    let before =
-        gather(configuration.clone(), &Delta::all_of(&configuration), None, survivors, NUMBERS, now).expect("it compiles");
+    let before = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
     let gathered = |is_leaving: bool| {
         let address = UpstreamAddress::parse("192.0.2.2:80").expect("an address");
-        let found = Member { server: Server::new(address), addresses: Vec::new(), is_leaving };
+        let found = Endpoint { server: Server::new(address), addresses: Vec::new(), is_leaving };
         let mut news = News::default();
         news.discovered.set(&configuration.pools[0].discover[0], vec![found]);
         news.pools.insert(configuration.pools[0].name.clone());
-        gather_with(configuration.clone(), &Delta::default(), Some(&before), survivors, NUMBERS, now, &news).expect("it compiles")
+        gather_with(configuration.clone(), &Delta::default(), Some(&before), state, NUMBERS, now, &news).expect("it compiles")
     };
     let leaving = |material: &Material| -> Vec<bool> {
         let servers = material.snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
@@ -68,25 +67,24 @@ fn news_of_one_pool_do_not_wait_for_files_of_another() {
     let authority = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate").cert.pem();
     let file = folder.path().join("ca.pem");
     std::fs::write(&file, authority).expect("written");
-    let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-    let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
+    let process = ProcessState::new(Arc::new(Registry::new("test")));
+    let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let now = Timestamp::UNIX_EPOCH;
     let a = format!("pool \"a\" {{ server \"https://192.0.2.1\"; tls ca=\"{}\" }}", file.display());
     let b = "pool \"b\" { discover file=\"/nowhere/servers.json\"; }";
     let configuration = configuration(&format!("{a}\n{b}"));
-    let before =
-        gather(configuration.clone(), &Delta::all_of(&configuration), None, survivors, NUMBERS, now).expect("it compiles");
+    let before = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
     std::fs::remove_file(&file).expect("removed");
     let mut news = News::default();
     let address = UpstreamAddress::parse("192.0.2.2:80").expect("an address");
-    let found = Member { server: Server::new(address), addresses: Vec::new(), is_leaving: false };
+    let found = Endpoint { server: Server::new(address), addresses: Vec::new(), is_leaving: false };
     news.discovered.set(&configuration.pools[1].discover[0], vec![found]);
     news.pools = configuration.pools.iter().map(|pool| pool.name.clone()).collect();
-    let after = gather_with(configuration.clone(), &Delta::default(), Some(&before), survivors, NUMBERS, now, &news)
-        .expect("it compiles");
+    let after =
+        gather_with(configuration.clone(), &Delta::default(), Some(&before), state, NUMBERS, now, &news).expect("it compiles");
     assert_eq!(addresses(&after), [("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
     let trust = |material: &Material| {
         let pool = material.snapshot.pool_named(&tidegate_model::PoolName("a".into())).expect("there");
@@ -94,18 +92,18 @@ fn news_of_one_pool_do_not_wait_for_files_of_another() {
     };
     assert!(Arc::ptr_eq(&trust(&before), &trust(&after)), "what was read before is used");
     let of_all = Delta::all_of(&configuration);
-    assert!(gather(configuration, &of_all, Some(&before), survivors, NUMBERS, now).is_err(), "a change is refused");
+    assert!(gather(configuration, &of_all, Some(&before), state, NUMBERS, now).is_err(), "a change is refused");
 }
 
 #[test]
 fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-    let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
+    let process = ProcessState::new(Arc::new(Registry::new("test")));
+    let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let resolver = Resolver::default();
     let (names, _events) = resolver.names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let now = Timestamp::UNIX_EPOCH;
     let expect = |seen: &Material, a: &[usize], b: &[usize]| {
         assert_eq!(addresses(seen), [("a".to_owned(), a.to_vec()), ("b".to_owned(), b.to_vec())]);
@@ -113,20 +111,20 @@ fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
     let a = "pool \"a\" { server \"good.test:80\"; server \"dead.test:80\"; server \"192.0.2.1:80\" }";
     let b = "pool \"b\" { server \"dead.test:81\" }";
     let of_two = configuration(&format!("{a}\n{b}"));
-    let first = gather(of_two.clone(), &Delta::all_of(&of_two), None, survivors, NUMBERS, now).expect("it compiles");
+    let first = gather(of_two.clone(), &Delta::all_of(&of_two), None, state, NUMBERS, now).expect("it compiles");
     expect(&first, &[1, 0, 1], &[0]);
     assert_eq!(resolver.take_asked(), ["dead.test", "dead.test", "good.test"]);
     // Another pool changes: what has no address in this one does not hold up the change.
     let b = "pool \"b\" { server \"dead.test:81\"; server \"other.test:80\" }";
     let changed = configuration(&format!("{a}\n{b}"));
     let delta = Delta::between(&of_two, &changed);
-    let second = gather(changed, &delta, Some(&first), survivors, NUMBERS, now).expect("it compiles");
+    let second = gather(changed, &delta, Some(&first), state, NUMBERS, now).expect("it compiles");
     expect(&second, &[1, 0, 1], &[0, 1]);
     assert_eq!(resolver.take_asked(), ["dead.test", "other.test"]);
     let found = Found::from([(Name { host: "dead.test".into(), port: 80 }, vec![SocketAddr::from(([127, 0, 0, 1], 80))])]);
     let pools = second.configuration.pools.iter().map(|pool| pool.name.clone()).collect();
     let news = News { found, pools, ..News::default() };
-    let third = gather_with(second.configuration.clone(), &Delta::default(), Some(&second), survivors, NUMBERS, now, &news)
+    let third = gather_with(second.configuration.clone(), &Delta::default(), Some(&second), state, NUMBERS, now, &news)
         .expect("it compiles");
     expect(&third, &[1, 1, 1], &[0, 1]);
     assert!(resolver.take_asked().is_empty());
@@ -138,19 +136,18 @@ fn only_names_that_are_new_are_looked_up_and_those_found_later_are_taken_on() {
 #[test]
 fn with_more_workers_each_site_has_counters_for_all_of_them() {
     let folder = tempfile::tempdir().expect("a folder");
-    let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
-    let tls = TlsSurvivors::new(folder.path().to_owned()).expect("a provider");
+    let process = ProcessState::new(Arc::new(Registry::new("test")));
+    let tls = TlsProcessState::new(folder.path().to_owned()).expect("a provider");
     let (names, _events) = Resolver::default().names(Duration::from_secs(60));
     let cookie_keys = CookieKeys::new(folder.path().to_owned());
-    let survivors = Survivors { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let now = Timestamp::UNIX_EPOCH;
     let text = "site \"a.test\" { tls \"internal\"; respond 200; }\nsite \"http://b.test\" { respond 200; }\n";
     let loaded = tidegate_config::load_text("test.kdl", text, Path::new("."));
     let configuration = Arc::new(loaded.configuration.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics)));
-    let first =
-        gather(configuration.clone(), &Delta::all_of(&configuration), None, survivors, NUMBERS, now).expect("it compiles");
+    let first = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, NUMBERS, now).expect("it compiles");
     let more = Numbers { workers: 3, ..NUMBERS };
-    let second = gather(configuration, &Delta::default(), Some(&first), survivors, more, now).expect("it compiles");
+    let second = gather(configuration, &Delta::default(), Some(&first), state, more, now).expect("it compiles");
     let counters =
         |material: &Material| -> Vec<usize> { material.snapshot.sites.iter().map(|site| site.metrics.len()).collect() };
     let names_of =

@@ -65,8 +65,8 @@ async fn ask(discover: &ConsulDiscover, index: u64) -> Result<(Answer, u64), Str
     let sentence = |message: &str| format!("the Consul agent {} {message}", agent.authority());
     let asked = timeout(ANSWER_LIMIT, asking).await.unwrap_or_else(|_| Err("does not answer".into()));
     let (body, index) = asked.map_err(|message| sentence(&message))?;
-    let (members, faults) = services::read(&body).map_err(|message| sentence(&message))?;
-    Ok((Answer::new(members, faults.into_iter().min().map(Fault::new)), index))
+    let (endpoints, faults) = services::read(&body).map_err(|message| sentence(&message))?;
+    Ok((Answer::new(endpoints, faults.into_iter().min().map(Fault::new)), index))
 }
 
 fn agent(text: &str) -> Result<UpstreamAddress, String> {

@@ -1,7 +1,7 @@
 //! What an answer of Consul means: instances as servers, and which index the next question waits on. Pure; it is given
 //! bytes.
 
-use crate::Member;
+use crate::Endpoint;
 use serde::Deserialize;
 use tidegate_model::{Server, UpstreamAddress};
 
@@ -39,21 +39,21 @@ struct Weights {
 }
 
 /// The instances that can be used, and what is wrong with the others.
-pub fn read(body: &[u8]) -> Result<(Vec<Member>, Vec<String>), String> {
+pub fn read(body: &[u8]) -> Result<(Vec<Endpoint>, Vec<String>), String> {
     let strange = |error| format!("answers in a way that is not understood: {error}");
     let instances: Vec<Instance> = serde_json::from_slice(body).map_err(strange)?;
-    let mut members = Vec::new();
+    let mut endpoints = Vec::new();
     let mut faults = Vec::new();
     for instance in instances {
         match server(&instance) {
-            Ok(server) => members.push(Member { server, addresses: Vec::new(), is_leaving: false }),
+            Ok(server) => endpoints.push(Endpoint { server, addresses: Vec::new(), is_leaving: false }),
             Err(message) => {
                 let Instance { node, service } = &instance;
                 faults.push(format!("the instance {} on {} is left out: {message}", service.id, node.node));
             }
         }
     }
-    Ok((members, faults))
+    Ok((endpoints, faults))
 }
 
 fn server(instance: &Instance) -> Result<Server, String> {
@@ -82,9 +82,10 @@ mod tests {
 
     fn check(instances: Value, expected: &str) {
         let seen = match read(instances.to_string().as_bytes()) {
-            Ok((members, faults)) => {
-                let members = members.iter().map(|member| format!("{} *{}", member.server.address, member.server.weight));
-                members.chain(faults).collect::<Vec<_>>().join(" | ")
+            Ok((endpoints, faults)) => {
+                let endpoints =
+                    endpoints.iter().map(|endpoint| format!("{} *{}", endpoint.server.address, endpoint.server.weight));
+                endpoints.chain(faults).collect::<Vec<_>>().join(" | ")
             }
             Err(message) => message,
         };

@@ -7,7 +7,7 @@ mod services;
 
 use crate::answer::{Answer, Reporter};
 use crate::backoff::Backoff;
-use crate::{Event, Fault, Member};
+use crate::{Endpoint, Event, Fault};
 use hosts::{Found, Hosts};
 use resolver::{Resolver, Trouble};
 use services::Target;
@@ -90,11 +90,11 @@ impl Source {
         let session = self.resolver.session().await?;
         let found = self.hosts.take(name, session.addresses(name).await)?;
         self.hosts.keep_only(&BTreeSet::from([name]));
-        let member = |ip: &IpAddr| {
+        let endpoint = |ip: &IpAddr| {
             let address = UpstreamAddress { scheme, host: ip.to_string(), port };
-            Member { server: Server::new(address), addresses: vec![SocketAddr::new(*ip, port)], is_leaving: false }
+            Endpoint { server: Server::new(address), addresses: vec![SocketAddr::new(*ip, port)], is_leaving: false }
         };
-        let answer = Answer::new(found.addresses.iter().map(member).collect(), None);
+        let answer = Answer::new(found.addresses.iter().map(endpoint).collect(), None);
         Ok(NameLooked { answer, time_to_live: found.time_to_live })
     }
 
@@ -144,12 +144,12 @@ impl Source {
             }
         }
         self.hosts.keep_only(&names);
-        let members = services::members(&services, &targets, scheme);
+        let endpoints = services::endpoints(&services, &targets, scheme);
         remarks.sort();
-        match (members.is_empty(), remarks.into_iter().next()) {
+        match (endpoints.is_empty(), remarks.into_iter().next()) {
             (true, Some(remark)) => Err(Trouble::new(format!("no target can be used: {remark}"))),
             (_, remark) => {
-                let answer = Answer::new(members, remark.map(|remark| Fault::new(format!("{name}: {remark}"))));
+                let answer = Answer::new(endpoints, remark.map(|remark| Fault::new(format!("{name}: {remark}"))));
                 Ok(NameLooked { answer, time_to_live })
             }
         }

@@ -3,7 +3,7 @@
 
 use super::hosts::Found;
 use super::resolver::Trouble;
-use crate::Member;
+use crate::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use tidegate_model::{Scheme, Server, UpstreamAddress};
@@ -51,7 +51,7 @@ pub fn usable(services: Vec<Service>, scheme: Scheme) -> Result<(Vec<Service>, V
 }
 
 /// A server for each record whose target has addresses.
-pub fn members(services: &[Service], targets: &[Target], scheme: Scheme) -> Vec<Member> {
+pub fn endpoints(services: &[Service], targets: &[Target], scheme: Scheme) -> Vec<Endpoint> {
     let targets: BTreeMap<&str, &Target> = targets.iter().map(|target| (target.name.as_str(), target)).collect();
     let priorities: BTreeSet<u16> = services.iter().map(|service| service.priority).collect();
     let rank = |service: &Service| priorities.range(..service.priority).count().min(usize::from(Server::PRIORITY_MAX)) as u8;
@@ -60,15 +60,15 @@ pub fn members(services: &[Service], targets: &[Target], scheme: Scheme) -> Vec<
         let weight = heaviest.entry(service.priority).or_default();
         *weight = service.weight.max(*weight);
     }
-    let member = |service: &Service| {
+    let endpoint = |service: &Service| {
         let target = targets.get(service.target.as_str())?;
         let address = UpstreamAddress { scheme, host: service.target.clone(), port: service.port };
         let most = heaviest.get(&service.priority).copied().unwrap_or_default();
         let server = Server { weight: weight(service.weight, most), priority: rank(service), ..Server::new(address) };
         let addresses = target.addresses.iter().map(|ip| SocketAddr::new(*ip, service.port)).collect();
-        Some(Member { server, addresses, is_leaving: false })
+        Some(Endpoint { server, addresses, is_leaving: false })
     };
-    services.iter().filter_map(member).collect()
+    services.iter().filter_map(endpoint).collect()
 }
 
 /// Weights are compared within one priority. Those that a pool can have are kept as they are; beyond, all are made
@@ -81,7 +81,7 @@ fn weight(weight: u16, most: u16) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Service, Target, members, usable};
+    use super::{Service, Target, endpoints, usable};
     use crate::dns::hosts::Found;
     use std::time::Duration;
     use tidegate_model::Scheme;
@@ -107,11 +107,11 @@ mod tests {
         };
         let targets: Vec<Target> =
             services.iter().map(|service| service.target.as_str()).filter(|name| *name != "z").map(target).collect();
-        let seen: Vec<String> = members(&services, &targets, Scheme::Http)
+        let seen: Vec<String> = endpoints(&services, &targets, Scheme::Http)
             .iter()
-            .map(|member| {
-                let server = &member.server;
-                format!("{} {:?} *{} ^{}", server.address, member.addresses, server.weight, server.priority)
+            .map(|endpoint| {
+                let server = &endpoint.server;
+                format!("{} {:?} *{} ^{}", server.address, endpoint.addresses, server.weight, server.priority)
             })
             .collect();
         assert_eq!(seen, expected, "for {records:?}");

@@ -2,8 +2,8 @@
 //! list does not say was asked for before and is in [`Known`].
 
 use super::event::Leaving;
-use super::network::{self, Endpoint};
-use crate::Member;
+use super::network::{self, Attachment};
+use crate::Endpoint;
 use ipnet::IpNet;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -41,7 +41,7 @@ struct HostConfig {
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct NetworkSettings {
-    networks: Option<BTreeMap<String, Endpoint>>,
+    networks: Option<BTreeMap<String, Attachment>>,
 }
 
 /// What was asked for besides the list.
@@ -66,16 +66,21 @@ impl Known {
 }
 
 /// Containers that take requests or are about to stop, and what keeps others from it.
-pub fn members(listed: &[Container], discover: &DockerDiscover, known: &Known, leaving: &Leaving) -> (Vec<Member>, Vec<String>) {
-    let mut members = Vec::new();
+pub fn endpoints(
+    listed: &[Container],
+    discover: &DockerDiscover,
+    known: &Known,
+    leaving: &Leaving,
+) -> (Vec<Endpoint>, Vec<String>) {
+    let mut endpoints = Vec::new();
     let mut faults = Vec::new();
     for container in listed.iter().filter(|container| container.is_serving()) {
         match container.server(discover, known) {
-            Ok(server) => members.push(Member { server, addresses: Vec::new(), is_leaving: leaving.has(&container.id) }),
+            Ok(server) => endpoints.push(Endpoint { server, addresses: Vec::new(), is_leaving: leaving.has(&container.id) }),
             Err(message) => faults.push(format!("container {}: {message}", container.name())),
         }
     }
-    (members, faults)
+    (endpoints, faults)
 }
 
 impl Container {
@@ -162,8 +167,8 @@ impl Container {
         ports.map(|port| port.private_port).collect()
     }
 
-    fn networks(&self) -> &BTreeMap<String, Endpoint> {
-        static NONE: BTreeMap<String, Endpoint> = BTreeMap::new();
+    fn networks(&self) -> &BTreeMap<String, Attachment> {
+        static NONE: BTreeMap<String, Attachment> = BTreeMap::new();
         self.network_settings.as_ref().and_then(|settings| settings.networks.as_ref()).unwrap_or(&NONE)
     }
 
@@ -180,7 +185,7 @@ impl Container {
 
 #[cfg(test)]
 mod tests {
-    use super::{Container, Known, members};
+    use super::{Container, Known, endpoints};
     use crate::docker::event::Leaving;
     use serde_json::{Value, json};
     use std::time::Instant;
@@ -210,12 +215,12 @@ mod tests {
 
     fn check_with(discover: &DockerDiscover, changes: Value, expected: &str) {
         let listed = [container(changes.clone())];
-        let (members, faults) = members(&listed, discover, &known(), &Leaving::default());
-        let mut seen: Vec<String> = members
+        let (endpoints, faults) = endpoints(&listed, discover, &known(), &Leaving::default());
+        let mut seen: Vec<String> = endpoints
             .iter()
-            .map(|member| {
-                let zone = member.server.zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
-                format!("{} *{}{zone}", member.server.address, member.server.weight)
+            .map(|endpoint| {
+                let zone = endpoint.server.zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
+                format!("{} *{}{zone}", endpoint.server.address, endpoint.server.weight)
             })
             .collect();
         seen.extend(faults);
@@ -288,8 +293,8 @@ mod tests {
     fn what_was_told_to_stop_is_leaving() {
         let mut leaving = Leaving::default();
         leaving.add("c1".into(), Instant::now());
-        let (members, _) = members(&[container(json!({}))], &discover(), &known(), &leaving);
-        assert!(members[0].is_leaving);
+        let (endpoints, _) = endpoints(&[container(json!({}))], &discover(), &known(), &leaving);
+        assert!(endpoints[0].is_leaving);
     }
 
     #[test]
@@ -302,7 +307,7 @@ mod tests {
                 "NetworkSettings": {"Networks": {text.as_ref(): {"IPAddress": text, "IPPrefixLen": bytes.len()}}},
             }]);
             for listed in [read(bytes), read(quoted.to_string().as_bytes())] {
-                let _ = members(&listed, &discover(), &known(), &Leaving::default());
+                let _ = endpoints(&listed, &discover(), &known(), &Leaving::default());
             }
         });
     }

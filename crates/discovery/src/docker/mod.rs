@@ -59,8 +59,8 @@ async fn talk<R: FnMut(Event)>(
         learn(&engine, discover, &listed, &mut known).await?;
         known.own = network::own_addresses();
         leaving.forget(&listed.iter().map(|container| container.id.as_str()).collect(), Instant::now().into_std());
-        let (members, faults) = container::members(&listed, discover, &known, leaving);
-        reporter.answer(Answer::new(members, faults.into_iter().min().map(Fault::new)));
+        let (endpoints, faults) = container::endpoints(&listed, discover, &known, leaving);
+        reporter.answer(Answer::new(endpoints, faults.into_iter().min().map(Fault::new)));
         backoff.reset();
         let mut due = Instant::now() + LIST_AGAIN;
         loop {

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// A container's place in a network.
 #[derive(Debug, Deserialize, Default)]
 #[serde(default)]
-pub struct Endpoint {
+pub struct Attachment {
     #[serde(rename = "NetworkID")]
     pub network_id: String,
     #[serde(rename = "IPAddress")]
@@ -22,7 +22,7 @@ pub struct Endpoint {
     ipv6_prefix: u32,
 }
 
-impl Endpoint {
+impl Attachment {
     /// Whether the subnet has to be asked for.
     pub fn is_without_prefix(&self) -> bool {
         !self.network_id.is_empty() && self.addresses().any(|(_, prefix)| prefix == 0)
@@ -41,7 +41,7 @@ pub fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// The address in the network of that name, reachable or not.
-pub fn named(networks: &BTreeMap<String, Endpoint>, network: &str, container: &str) -> Result<IpAddr, String> {
+pub fn named(networks: &BTreeMap<String, Attachment>, network: &str, container: &str) -> Result<IpAddr, String> {
     let address = networks.get(network).and_then(|endpoint| endpoint.addresses().next());
     address
         .map(|(ip, _)| ip)
@@ -51,7 +51,7 @@ pub fn named(networks: &BTreeMap<String, Endpoint>, network: &str, container: &s
 /// The address in the first network, by name, that has one of our own addresses in it: a route that leads there by
 /// chance, such as the default one, leads to nothing.
 pub fn reachable(
-    networks: &BTreeMap<String, Endpoint>,
+    networks: &BTreeMap<String, Attachment>,
     subnets: &HashMap<String, Vec<IpNet>>,
     own: &[IpAddr],
 ) -> Result<IpAddr, String> {
@@ -82,20 +82,20 @@ pub fn reachable(
 
 #[cfg(test)]
 mod tests {
-    use super::{Endpoint, named, reachable};
+    use super::{Attachment, named, reachable};
     use std::collections::BTreeMap;
 
     /// `NAME ADDRESS/PREFIX`; without a prefix the subnet has to be asked for.
-    fn networks(texts: &[&str]) -> BTreeMap<String, Endpoint> {
+    fn networks(texts: &[&str]) -> BTreeMap<String, Attachment> {
         let endpoint = |text: &&str| {
             let (name, place) = text.split_once(' ').unwrap_or((text, ""));
             let (address, prefix) = place.split_once('/').unwrap_or((place, "0"));
             let (address, prefix) = (address.to_owned(), prefix.parse().expect("a length"));
-            let endpoint = Endpoint { network_id: format!("id of {name}"), ..Endpoint::default() };
+            let attachment = Attachment { network_id: format!("id of {name}"), ..Attachment::default() };
             let endpoint = if address.contains(':') {
-                Endpoint { ipv6: address, ipv6_prefix: prefix, ..endpoint }
+                Attachment { ipv6: address, ipv6_prefix: prefix, ..attachment }
             } else {
-                Endpoint { ipv4: address, ipv4_prefix: prefix, ..endpoint }
+                Attachment { ipv4: address, ipv4_prefix: prefix, ..attachment }
             };
             (name.to_owned(), endpoint)
         };

@@ -2,7 +2,7 @@
 //! reading the file.
 
 use super::{json, kdl};
-use crate::{Fault, MEMBERS_MAX, Member};
+use crate::{ENDPOINTS_MAX, Endpoint, Fault};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, retry_on_intr};
 use std::collections::HashSet;
@@ -55,7 +55,7 @@ pub fn fault(path: &Path, message: &str) -> Fault {
 }
 
 /// The format is told by the name's end. A list without servers is one.
-pub fn parse(path: &Path, text: &str) -> Result<Vec<Member>, String> {
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Endpoint>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut list = List::default();
     match path.extension().and_then(|extension| extension.to_str()) {
@@ -63,26 +63,26 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Member>, String> {
         Some("kdl") => kdl::parse(text, &mut list)?,
         _ => return Err("its name must end in `.json` or `.kdl`".into()),
     }
-    Ok(list.members)
+    Ok(list.endpoints)
 }
 
 /// The entries so far.
 #[derive(Debug, Default)]
 pub struct List {
-    members: Vec<Member>,
+    endpoints: Vec<Endpoint>,
     seen: HashSet<UpstreamAddress>,
 }
 
 impl List {
     pub fn add(&mut self, entry: Entry) -> Result<(), String> {
-        let member = entry.member()?;
-        if self.members.len() >= MEMBERS_MAX {
-            return Err(format!("more than {MEMBERS_MAX} servers are listed"));
+        let endpoint = entry.endpoint()?;
+        if self.endpoints.len() >= ENDPOINTS_MAX {
+            return Err(format!("more than {ENDPOINTS_MAX} servers are listed"));
         }
-        if !self.seen.insert(member.server.address.clone()) {
-            return Err(format!("`{}` is listed twice", member.server.address));
+        if !self.seen.insert(endpoint.server.address.clone()) {
+            return Err(format!("`{}` is listed twice", endpoint.server.address));
         }
-        self.members.push(member);
+        self.endpoints.push(endpoint);
         Ok(())
     }
 }
@@ -104,7 +104,7 @@ impl Entry {
         Entry { address: address.into(), ..Entry::default() }
     }
 
-    fn member(self) -> Result<Member, String> {
+    fn endpoint(self) -> Result<Endpoint, String> {
         let mut server = Server::new(UpstreamAddress::parse(&self.address)?);
         if let Some(weight) = self.weight {
             let most = Server::WEIGHT_MAX;
@@ -128,28 +128,29 @@ impl Entry {
             }
             server.zone = Some(zone.into());
         }
-        Ok(Member { server, addresses: Vec::new(), is_leaving: self.leaving.unwrap_or(false) })
+        Ok(Endpoint { server, addresses: Vec::new(), is_leaving: self.leaving.unwrap_or(false) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::parse;
-    use crate::{MEMBERS_MAX, Member};
+    use crate::{ENDPOINTS_MAX, Endpoint};
     use std::path::Path;
 
-    fn describe(members: &[Member]) -> String {
-        let describe = |member: &Member| {
-            let server = &member.server;
+    fn describe(endpoints: &[Endpoint]) -> String {
+        let describe = |endpoint: &Endpoint| {
+            let server = &endpoint.server;
             let zone = server.zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
-            let leaving = if member.is_leaving { " leaving" } else { "" };
+            let leaving = if endpoint.is_leaving { " leaving" } else { "" };
             format!("{} *{} ^{}{zone}{leaving}", server.address, server.weight, server.priority)
         };
-        members.iter().map(describe).collect::<Vec<_>>().join(", ")
+        endpoints.iter().map(describe).collect::<Vec<_>>().join(", ")
     }
 
     fn check(name: &str, text: &str, expected: &str) {
-        let seen = parse(Path::new(name), text).map_or_else(|message| format!("error: {message}"), |members| describe(&members));
+        let seen =
+            parse(Path::new(name), text).map_or_else(|message| format!("error: {message}"), |endpoints| describe(&endpoints));
         assert_eq!(seen, expected, "for {text}");
     }
 
@@ -238,7 +239,7 @@ mod tests {
     #[test]
     fn a_list_has_a_bound_and_a_format() {
         check("servers.txt", "", "error: its name must end in `.json` or `.kdl`");
-        let lines: Vec<String> = (0..=MEMBERS_MAX).map(|number| format!("\"a{number}:1\"")).collect();
+        let lines: Vec<String> = (0..=ENDPOINTS_MAX).map(|number| format!("\"a{number}:1\"")).collect();
         check("a.json", &format!("[{}]", lines.join(",\n")), "error: line 10001: more than 10000 servers are listed");
     }
 
@@ -246,8 +247,8 @@ mod tests {
     fn no_text_makes_them_panic() {
         bolero::check!().with_type::<String>().for_each(|text: &String| {
             for name in ["a.json", "a.kdl"] {
-                if let Ok(members) = parse(Path::new(name), text) {
-                    assert!(members.len() <= MEMBERS_MAX);
+                if let Ok(endpoints) = parse(Path::new(name), text) {
+                    assert!(endpoints.len() <= ENDPOINTS_MAX);
                 }
             }
             let entry = format!("server \"a:1\" {text}");

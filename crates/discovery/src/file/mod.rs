@@ -29,7 +29,7 @@ pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) ->
         let looked = spawn_blocking(move || look(&path, &hasher, hash_before)).await;
         match looked.unwrap_or_else(|_| FileLooked::Fault(Fault::new("the file cannot be read"))) {
             FileLooked::Same => {}
-            FileLooked::Members(hash, answer) => {
+            FileLooked::Endpoints(hash, answer) => {
                 hash_before = Some(hash);
                 reporter.answer(answer);
             }
@@ -44,7 +44,7 @@ pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) ->
 
 enum FileLooked {
     Same,
-    Members(u64, Answer),
+    Endpoints(u64, Answer),
     Fault(Fault),
 }
 
@@ -59,7 +59,7 @@ fn look(path: &Path, hasher: &RandomState, hash_before: Option<u64>) -> FileLook
         return FileLooked::Same;
     }
     match list::parse(path, &text) {
-        Ok(members) => FileLooked::Members(hash, Answer::new(members, None)),
+        Ok(endpoints) => FileLooked::Endpoints(hash, Answer::new(endpoints, None)),
         Err(message) => FileLooked::Fault(list::fault(path, &message)),
     }
 }

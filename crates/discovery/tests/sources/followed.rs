@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tidegate_discovery::{Context, Event, Member, follow};
+use tidegate_discovery::{Context, Endpoint, Event, follow};
 use tidegate_model::Discover;
 use tidegate_testkit::tokio;
 
@@ -109,8 +109,8 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 fn describe(event: &Event) -> String {
     match event {
-        Event::Members(members) if members.is_empty() => "nobody".to_owned(),
-        Event::Members(members) => members.iter().map(member).collect::<Vec<_>>().join(", "),
+        Event::Endpoints(endpoints) if endpoints.is_empty() => "nobody".to_owned(),
+        Event::Endpoints(endpoints) => endpoints.iter().map(endpoint).collect::<Vec<_>>().join(", "),
         Event::Fault(fault) => format!("fault {fault}"),
         Event::Remark(fault) => format!("remark {fault}"),
         Event::Recovered => "recovered".to_owned(),
@@ -118,12 +118,12 @@ fn describe(event: &Event) -> String {
 }
 
 /// Without what is as it is for everybody: weight 1, priority 0.
-fn member(member: &Member) -> String {
-    let server = &member.server;
+fn endpoint(endpoint: &Endpoint) -> String {
+    let server = &endpoint.server;
     let mut text = server.address.to_string();
-    if !member.addresses.is_empty() {
-        let ips: Vec<String> = member.addresses.iter().map(|address| address.ip().to_string()).collect();
-        assert!(member.addresses.iter().all(|address| address.port() == server.address.port));
+    if !endpoint.addresses.is_empty() {
+        let ips: Vec<String> = endpoint.addresses.iter().map(|address| address.ip().to_string()).collect();
+        assert!(endpoint.addresses.iter().all(|address| address.port() == server.address.port));
         if ips != [server.address.host.as_str()] {
             text.push_str(&format!(" at {}", ips.join(" and ")));
         }
@@ -137,7 +137,7 @@ fn member(member: &Member) -> String {
     if let Some(zone) = &server.zone {
         text.push_str(&format!(" in {zone}"));
     }
-    if member.is_leaving {
+    if endpoint.is_leaving {
         text.push_str(" leaving");
     }
     text

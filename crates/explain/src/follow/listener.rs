@@ -48,7 +48,7 @@ impl<'a> Place<'a> {
             Place {
                 address: *address,
                 listening,
-                router: Router::new(hosts).passing(names_passed_on(listening), otherwise_of(listening)),
+                router: Router::new(hosts).passing(passthrough_names(listening), otherwise_of(listening)),
                 local_ip: address.ip(),
                 trusted_proxies: trusted_proxies(configuration, *address),
                 proxy_protocol_from: proxy_protocol_from(configuration, *address),
@@ -95,7 +95,7 @@ impl<'a> Place<'a> {
     }
 
     /// What passes the connection on before anybody looks at a request, and where to.
-    pub fn passed_on(&self, request: &Question) -> Option<(String, &'a TcpTarget)> {
+    pub fn passthrough(&self, request: &Question) -> Option<(String, &'a TcpTarget)> {
         let greeting = match (request.scheme, request.host_ip()) {
             (Scheme::Http, _) => Greeting::NotTls,
             (Scheme::Https, Some(_)) => Greeting::NoName,
@@ -147,7 +147,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn names_passed_on<'a>(listening: &Listening<'a>) -> impl Iterator<Item = (PassId, &'a HostPattern)> {
+fn passthrough_names<'a>(listening: &Listening<'a>) -> impl Iterator<Item = (PassId, &'a HostPattern)> {
     listening.by_name.iter().enumerate().map(|(position, (name, _))| (PassId(position as u32), *name))
 }
 

@@ -55,9 +55,9 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     let Some(place) = Place::find(configuration, &listening, request) else { return Ok(answer) };
     answer.notes.extend(place.note());
     answer.listener = Some(place.seen());
-    if let Some((by, target)) = place.passed_on(request) {
+    if let Some((by, target)) = place.passthrough(request) {
         answer.pool = configuration.pools.iter().find(|known| known.name == target.pool).map(|known| pool::seen(known));
-        answer.outcome = Outcome { by: Some(by), pool: Some(target.pool.to_string()), ..outcome(OutcomeKind::PassedOn) };
+        answer.outcome = Outcome { by: Some(by), pool: Some(target.pool.to_string()), ..outcome(OutcomeKind::Passthrough) };
         return Ok(answer);
     }
     if place.listening.protocol.scheme() != request.scheme {
@@ -225,7 +225,7 @@ fn has_route(outcome: OutcomeKind) -> bool {
         OutcomeKind::Responds
         | OutcomeKind::Redirects
         | OutcomeKind::Proxied
-        | OutcomeKind::PassedOn
+        | OutcomeKind::Passthrough
         | OutcomeKind::Split
         | OutcomeKind::Serves
         | OutcomeKind::RunsScript => true,

@@ -107,7 +107,7 @@ fn outcome(outcome: &Outcome) -> String {
         OutcomeKind::Responds => format!("answered here with {status}"),
         OutcomeKind::Redirects => format!("redirected with {status} to {to}"),
         OutcomeKind::Proxied => format!("handed to the pool {pool}"),
-        OutcomeKind::PassedOn => {
+        OutcomeKind::Passthrough => {
             format!("the connection is passed on as it is to the pool {pool}, by {}", by.unwrap_or_default())
         }
         OutcomeKind::Split => format!("split by {}: {shares}", by.unwrap_or("chance")),

@@ -5,7 +5,7 @@ use crate::context::{Context, Scratch};
 use crate::limit_key::LimitKey;
 use crate::limited::Limited;
 use std::sync::Arc;
-use tidegate_limiting::{Places, Tables};
+use tidegate_limiting::{Permits, Tables};
 use tidegate_model::ConcurrencyLimit;
 use tidegate_wire::head::RequestHead;
 
@@ -14,7 +14,7 @@ const RETRY_AFTER_SECONDS: u64 = 1;
 
 #[derive(Debug)]
 pub struct CompiledConcurrencyLimit {
-    places: Arc<Places>,
+    permits: Arc<Permits>,
     key: LimitKey,
     requests_max: u32,
     pub status: u16,
@@ -25,7 +25,7 @@ impl CompiledConcurrencyLimit {
     /// `scope` is the site or the route that the limit stands in.
     pub fn new(limit: &ConcurrencyLimit, scope: &str, tables: &Tables) -> CompiledConcurrencyLimit {
         CompiledConcurrencyLimit {
-            places: tables.places(&format!("{scope} {}", limit.identity())),
+            permits: tables.permits(&format!("{scope} {}", limit.identity())),
             key: LimitKey::new(&limit.by, limit.ipv6_prefix),
             requests_max: limit.requests_max,
             status: limit.status,
@@ -41,12 +41,12 @@ impl CompiledConcurrencyLimit {
         scratch: &mut Scratch,
         limited: &mut Limited,
     ) -> bool {
-        let key = self.key.of(&self.places.hasher, request, context, scratch);
-        let mut place = self.places.enter(key, self.requests_max);
+        let key = self.key.of(&self.permits.hasher, request, context, scratch);
+        let mut place = self.permits.enter(key, self.requests_max);
         if place.is_none() && self.dry_run {
-            limited.trial.concurrency = true;
+            limited.dry_run.concurrency = true;
             // It goes on, so it counts for those behind it.
-            place = self.places.enter(key, u32::MAX);
+            place = self.permits.enter(key, u32::MAX);
         }
         let Some(place) = place else {
             limited.come_back_in(RETRY_AFTER_SECONDS);
@@ -62,7 +62,7 @@ mod tests {
     use super::CompiledConcurrencyLimit;
     use crate::context::{Context, Scratch};
     use crate::fixtures::{context, request};
-    use crate::limited::{Limited, Trial};
+    use crate::limited::{DryRun, Limited};
     use tidegate_limiting::Tables;
     use tidegate_model::{ConcurrencyLimit, CountBy};
 
@@ -109,12 +109,12 @@ mod tests {
     #[test]
     fn what_is_tried_out_refuses_nothing_and_goes_on_counting() {
         let tables = Tables::default();
-        let trial = CompiledConcurrencyLimit::new(&limit(1, CountBy::Client, true), "site", &tables);
-        let held: Vec<_> = (0..3).map(|_| ask(&trial, [192, 0, 2, 1])).collect();
+        let dry_run = CompiledConcurrencyLimit::new(&limit(1, CountBy::Client, true), "site", &tables);
+        let held: Vec<_> = (0..3).map(|_| ask(&dry_run, [192, 0, 2, 1])).collect();
         assert!(held.iter().all(|(is_let, _)| *is_let));
-        let refused: Vec<Trial> = held.iter().map(|(_, limited)| limited.trial).collect();
-        let would_be = Trial { rate: false, concurrency: true };
-        assert_eq!(refused, [Trial::default(), would_be, would_be]);
+        let refused: Vec<DryRun> = held.iter().map(|(_, limited)| limited.dry_run).collect();
+        let would_be = DryRun { rate: false, concurrency: true };
+        assert_eq!(refused, [DryRun::default(), would_be, would_be]);
         let in_earnest = CompiledConcurrencyLimit::new(&limit(3, CountBy::Client, false), "site", &tables);
         assert!(!ask(&in_earnest, [192, 0, 2, 1]).0);
     }

@@ -75,7 +75,7 @@ impl CompiledRateLimit {
         }
         let Some(wait) = wait else { return true };
         if self.dry_run {
-            limited.trial.rate = true;
+            limited.dry_run.rate = true;
             return true;
         }
         limited.come_back_in(seconds_up(wait).max(1));
@@ -109,7 +109,7 @@ mod tests {
     use super::CompiledRateLimit;
     use crate::context::{Context, Scratch};
     use crate::fixtures::{context, lines, request};
-    use crate::limited::{Limited, Trial};
+    use crate::limited::{DryRun, Limited};
     use std::time::Duration;
     use tidegate_limiting::Tables;
     use tidegate_model::{CountBy, Rate, RateLimit};
@@ -132,13 +132,13 @@ mod tests {
 
     /// Requests of one client at one moment: whether each is let through, what its answer says, and when it may come
     /// back.
-    fn ask(limit: &CompiledRateLimit, ip: [u8; 4], at: Duration) -> (bool, Vec<String>, Option<u64>, Trial) {
+    fn ask(limit: &CompiledRateLimit, ip: [u8; 4], at: Duration) -> (bool, Vec<String>, Option<u64>, DryRun) {
         let (mut limited, mut scratch) = (Limited::default(), Scratch::default());
         let context = Context { client_ip: ip.into(), since_start: at, ..context() };
         let is_let = limit.lets_through(&request("/", "example.com", &[]), &context, &mut scratch, &mut limited);
         let mut response = ResponseHead::default();
         limit.write_fields(&mut limited.told().iter(), &mut response, &mut scratch);
-        (is_let, lines(&response.fields), limited.retry_after_seconds(), limited.trial)
+        (is_let, lines(&response.fields), limited.retry_after_seconds(), limited.dry_run)
     }
 
     #[test]
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn what_is_tried_out_refuses_nothing_and_says_nothing_to_clients() {
         let limit = CompiledRateLimit::new(&RateLimit { dry_run: true, ..limit(1, 3_600, 1) }, "site", &Tables::default());
-        let nothing = (true, Vec::new(), None, Trial::default());
+        let nothing = (true, Vec::new(), None, DryRun::default());
         assert_eq!(ask(&limit, [192, 0, 2, 1], Duration::ZERO), nothing);
         let seen = ask(&limit, [192, 0, 2, 1], Duration::ZERO);
-        assert_eq!(seen, (true, Vec::new(), None, Trial { rate: true, concurrency: false }));
+        assert_eq!(seen, (true, Vec::new(), None, DryRun { rate: true, concurrency: false }));
         let quiet =
             CompiledRateLimit::new(&RateLimit { headers: false, ..self::limit(1, 3_600, 1) }, "quiet", &Tables::default());
         assert_eq!(ask(&quiet, [192, 0, 2, 1], Duration::ZERO), nothing);

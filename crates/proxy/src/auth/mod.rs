@@ -10,7 +10,7 @@ pub use verifier::{Asked, Outcome, Ticket, Verifier};
 
 use crate::failure::Failure;
 use crate::forward::unless_gone;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
@@ -36,7 +36,7 @@ impl<S: Sock> Request<'_, S> {
     /// Who the client is, when that is known without waiting; otherwise what to wait for.
     pub(crate) fn log_in(&mut self, route: &CompiledRoute) -> Result<Option<Ticket>, Refusal> {
         let Some(users) = &route.users else { return Err(Refusal::NOT_AUTHENTICATED) };
-        let mut decoded: Lease<Vec<u8>> = Lease::take();
+        let mut decoded: Pooled<Vec<u8>> = Pooled::take();
         let asked = match credentials(&self.head, &mut decoded) {
             Some(said) if said.password.len() <= PASSWORD_BYTES_MAX => {
                 let verifier = &self.connection.worker.process.verifier;

@@ -19,7 +19,7 @@ use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, StoredHead, Writer};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, Sock, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 
 /// Fields that name what an answer is purged by: for caches, not for clients.
 pub(super) const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
@@ -248,5 +248,5 @@ async fn read_or_part<S: Sock>(body: &mut BodyReader<'_, S>, writer: &Writer) ->
 
 /// Nobody gets what was fetched so far.
 fn abandoned() -> Failure {
-    Failure::upstream(UpstreamError::BodyCut, Reach::Answering)
+    Failure::upstream(UpstreamError::BodyCut, Progress::Answering)
 }

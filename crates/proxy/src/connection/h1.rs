@@ -2,7 +2,7 @@
 
 use super::Connection;
 use crate::exchange::{BodyReader, H1Responder, Responder};
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::{self, Ending, Incoming};
 use std::io;
 use std::pin::pin;
@@ -78,7 +78,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     let arrived = rt::now();
     let (snapshot, listener) = connection.current_snapshot();
     let limits = snapshot.shared.head_limits();
-    let mut head: Lease<RequestHead> = Lease::take();
+    let mut head: Pooled<RequestHead> = Pooled::take();
     // From here to the head's end the clock runs, however often a byte arrives (slowloris).
     let until = arrived + snapshot.shared.limits.header_timeout;
     if connection.tls.is_none() && data.starts_with(TLS_RECORD_START) {
@@ -131,8 +131,8 @@ pub(super) async fn refuse_head<S: Sock>(
     arrived: Instant,
 ) -> Ending {
     connection.note_refusal(refusal, connection.client.ip());
-    let mut response: Lease<ResponseHead> = Lease::take();
-    let mut buffer: Lease<Vec<u8>> = Lease::take();
+    let mut response: Pooled<ResponseHead> = Pooled::take();
+    let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
     response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
     response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));

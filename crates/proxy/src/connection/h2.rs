@@ -3,8 +3,8 @@
 
 use super::Connection;
 use crate::exchange::{BodyReader, H2Responder, Responder};
-use crate::lease::Lease;
 use crate::listening::ConnectionKind;
+use crate::pooled::Pooled;
 use crate::request::{self, Incoming};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
@@ -181,7 +181,7 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
     let started = rt::now();
     let (snapshot, listener) = connection.current_snapshot();
     let (parts, body) = request.into_parts();
-    let mut head: Lease<RequestHead> = Lease::take();
+    let mut head: Pooled<RequestHead> = Pooled::take();
     if let Err(error) = h2_head::read_request(&parts, &snapshot.shared.head_limits(), &mut head) {
         let refusal: Refusal = error.into();
         connection.note_refusal(refusal, connection.client.ip());

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use tidegate_middleware::{Refusal, Trial};
+use tidegate_middleware::{DryRun, Refusal};
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_routing::decision::TlsIdentity;
 use tidegate_telemetry::ListenerKind;
@@ -230,9 +230,9 @@ impl<S: Sock> Connection<S> {
 
     /// Counts what a limit with `dry-run` would have refused, and says it as a refusal is said.
     #[cold]
-    pub fn note_trial(&self, trial: Trial, client_ip: IpAddr, record: &mut Record) {
+    pub fn note_dry_run(&self, dry_run: DryRun, client_ip: IpAddr, record: &mut Record) {
         let refused =
-            [(trial.rate, "rate_limited", "rate-limit"), (trial.concurrency, "concurrency_limited", "concurrency-limit")];
+            [(dry_run.rate, "rate_limited", "rate-limit"), (dry_run.concurrency, "concurrency_limited", "concurrency-limit")];
         for (_, reason, setting) in refused.into_iter().filter(|(is_refused, ..)| *is_refused) {
             self.worker.metrics.refused_on_trial.increment(reason);
             record.tried(reason, setting);

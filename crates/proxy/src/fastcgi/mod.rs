@@ -20,7 +20,7 @@ use crate::exchange::BodyReader;
 use crate::failure::{ClientFault, Failure};
 use crate::files::Folder;
 use crate::forward::body::{Pace, client_fault, gone, unless_gone};
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
@@ -34,7 +34,7 @@ use tidegate_middleware::Refusal;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_telemetry::{PoolMetrics, UpstreamError};
 use tidegate_transport::{ReadLimit, Sock, Stream, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 use tidegate_wire::http1::expects_continue;
@@ -47,7 +47,7 @@ const UNSTATED_BYTES_MAX: usize = 1 << 20;
 
 /// What was taken of the request's body before its script begins.
 struct Collected {
-    bytes: Lease<Vec<u8>>,
+    bytes: Pooled<Vec<u8>>,
     /// There is no more of it.
     is_whole: bool,
     /// What scripts are told; `None` where there is no body.
@@ -69,7 +69,7 @@ impl<S: Sock> Request<'_, S> {
             }
         };
         if self.connection.worker.process.pressure.is_high() {
-            return Err(Failure::upstream(UpstreamError::Overloaded, Reach::NothingSent));
+            return Err(Failure::upstream(UpstreamError::Overloaded, Progress::NothingSent));
         }
         let collected = self.collect_body().await?;
         let params = match self.encode_params(step, &script, collected.length) {
@@ -110,7 +110,7 @@ impl<S: Sock> Request<'_, S> {
     /// To the same path with a slash at its end, by a reference that names no host, whatever the path.
     async fn redirect_to_folder(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
         let bytes = &self.head.fields.bytes;
-        let mut location: Lease<Vec<u8>> = Lease::take();
+        let mut location: Pooled<Vec<u8>> = Pooled::take();
         location.extend_from_slice(b"./");
         location.extend_from_slice(self.record.path.of(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default());
         location.push(b'/');
@@ -127,7 +127,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// Takes as much of the body as has to be there before the script begins.
     async fn collect_body(&mut self) -> Result<Collected, Failure> {
-        let mut collected = Collected { bytes: Lease::take(), is_whole: true, length: None };
+        let mut collected = Collected { bytes: Pooled::take(), is_whole: true, length: None };
         let stated = match self.framing {
             BodyFraming::None => return Ok(collected),
             BodyFraming::Length(length) => Some(length),
@@ -222,10 +222,10 @@ impl<S: Sock> Request<'_, S> {
     fn may_try_again(&self, failure: &Failure, collected: &Collected) -> bool {
         let Failure::Upstream(fault) = failure else { return false };
         let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset);
-        let is_harmless = match fault.reach {
-            Reach::NothingSent => true,
-            Reach::Sent => self.head.method.is_idempotent(),
-            Reach::Answering => false,
+        let is_harmless = match fault.progress {
+            Progress::NothingSent => true,
+            Progress::Sent => self.head.method.is_idempotent(),
+            Progress::Answering => false,
         };
         is_end && is_harmless && collected.is_whole
     }
@@ -241,7 +241,7 @@ impl<S: Sock> Request<'_, S> {
         let opened = unless_gone(&mut self.responder, &nothing_to_read, opening).await?;
         opened.map_err(|error| {
             self.record.sent_to(0, false);
-            Failure::upstream(error, Reach::NothingSent)
+            Failure::upstream(error, Progress::NothingSent)
         })
     }
 

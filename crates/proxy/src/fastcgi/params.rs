@@ -1,7 +1,7 @@
 //! What a script is told of a request. Which params there are is decided in the crate `fastcgi`; here are the facts.
 
 use super::compiled::CompiledFastCgi;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::{Request, context};
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ impl<S: Sock> Request<'_, S> {
         step: &CompiledFastCgi,
         script: &Script,
         content_length: Option<u64>,
-    ) -> Result<Lease<Vec<u8>>, Refusal> {
+    ) -> Result<Pooled<Vec<u8>>, Refusal> {
         // It was for us, and is settled before a script begins.
         self.head.fields.remove_id(HeaderId::Expect);
         self.tell_client_certificate();
@@ -35,7 +35,7 @@ impl<S: Sock> Request<'_, S> {
         let extra: Vec<(&[u8], &[u8])> = step.env.iter().map(|(name, _)| &**name).zip(values).collect();
 
         let bytes = &self.head.fields.bytes;
-        let mut target: Lease<Vec<u8>> = Lease::take();
+        let mut target: Pooled<Vec<u8>> = Pooled::take();
         target.extend_from_slice(self.record.matched_path.of(bytes));
         if let Some(query) = self.record.query {
             target.push(b'?');
@@ -69,7 +69,7 @@ impl<S: Sock> Request<'_, S> {
         let written = params.write(&mut pairs, &step.scripts, script, self.head.fields.iter());
         written.map_err(|_| Refusal::PARAMS_TOO_LARGE)?;
         let keep = if step.keep.connections > 0 { KeepConnection::Yes } else { KeepConnection::No };
-        let mut records: Lease<Vec<u8>> = Lease::take();
+        let mut records: Pooled<Vec<u8>> = Pooled::take();
         encode_begin_request(&mut records, FIRST_REQUEST, keep);
         encode_params(&mut records, FIRST_REQUEST, &pairs);
         Ok(records)

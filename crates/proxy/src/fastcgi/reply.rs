@@ -22,7 +22,7 @@ use tidegate_fastcgi::{AnswerError, AnswerHead, Kind, ProtocolStatus, RecordErro
 use tidegate_middleware::errors::begin_answer;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 use tidegate_wire::BodyFraming;
 
 /// What of a collected body goes out with the params. It is less than what sockets hold, so that it is taken although
@@ -60,8 +60,8 @@ impl<S: Sock> Request<'_, S> {
         let (first, rest) = collected.bytes.split_at(collected.bytes.len().min(FIRST_BODY_BYTES));
         let all_sent = collected.is_whole && rest.is_empty();
         stream.sock.set_write_idle(step.timeouts.idle);
-        let reach = if first.is_empty() { Reach::NothingSent } else { Reach::Sent };
-        send_first(stream, params, first, all_sent).await.map_err(|_| Failure::upstream(UpstreamError::Reset, reach))?;
+        let progress = if first.is_empty() { Progress::NothingSent } else { Progress::Sent };
+        send_first(stream, params, first, all_sent).await.map_err(|_| Failure::upstream(UpstreamError::Reset, progress))?;
         let sent_at = rt::now();
         let limit =
             if all_sent { ReadLimit::Until(sent_at + step.timeouts.first_byte) } else { ReadLimit::Idle(step.timeouts.idle) };
@@ -193,7 +193,7 @@ impl<S: Sock> Request<'_, S> {
         }
         match (head.content_length(), body.whole_length()) {
             // It is over, and the script promised more.
-            (Some(length), Some(whole)) if whole < length => Err(Failure::upstream(UpstreamError::BodyCut, Reach::Answering)),
+            (Some(length), Some(whole)) if whole < length => Err(Failure::upstream(UpstreamError::BodyCut, Progress::Answering)),
             (Some(length), _) | (None, Some(length)) => {
                 body.expect(length);
                 Ok(BodyFraming::Length(length))
@@ -232,7 +232,7 @@ async fn send_first<S: Sock>(stream: &Stream<S>, params: &[u8], body: &[u8], end
 }
 
 fn failed(fault: ReplyFault, has_begun: bool) -> Failed {
-    let reach = if has_begun { Reach::Answering } else { Reach::Sent };
+    let progress = if has_begun { Progress::Answering } else { Progress::Sent };
     let error = match &fault {
         ReplyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::FirstByteTimeout,
         ReplyFault::Io(_) => UpstreamError::Reset,
@@ -243,5 +243,5 @@ fn failed(fault: ReplyFault, has_begun: bool) -> Failed {
             UpstreamError::BadResponse
         }
     };
-    Failed { failure: Failure::upstream(error, reach), cause: Some(fault) }
+    Failed { failure: Failure::upstream(error, progress), cause: Some(fault) }
 }

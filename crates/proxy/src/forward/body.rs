@@ -13,7 +13,7 @@ use tidegate_message::body::BodyFault;
 use tidegate_middleware::BodyAllowance;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 use tidegate_wire::BodyFraming;
 
 /// A request body may be slow for so long before its rate counts, and after every byte of credit is used up.
@@ -44,7 +44,7 @@ pub(crate) fn upstream_body_fault(fault: &BodyFault) -> Failure {
         BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => UpstreamError::BodyCut,
         BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
     };
-    Failure::upstream(error, Reach::Answering)
+    Failure::upstream(error, Progress::Answering)
 }
 
 /// Why the request's body is not sent on any further.

@@ -1,9 +1,9 @@
-//! Which server a request goes to: the one its client belongs to, else by balance; and waiting in line where all that
-//! could serve it have as many requests as they may. How a server of a pool is chosen is in the crate `upstream`.
+//! Which server a request goes to: the one its client belongs to, else by balance; and waiting in the queue where all
+//! that could serve it have as many requests as they may. How a server of a pool is chosen is in the crate `upstream`.
 
 use super::body::unless_gone;
 use crate::failure::Failure;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::{Request, context};
 use std::cell::Cell;
 use std::pin::pin;
@@ -17,15 +17,15 @@ use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserve
 use tidegate_upstream::pool::{Queued, WorkerPool};
 use tidegate_wire::head::RequestHead;
 
-/// How often a request in line looks itself whether a server has come into use.
-const LINE_POLL: Duration = Duration::from_millis(100);
+/// How often a request in the queue looks itself whether a server has come into use.
+const QUEUE_POLL: Duration = Duration::from_millis(100);
 
 impl<S: Sock> Request<'_, S> {
-    /// Without waiting. A place that somebody in line was called to is theirs. One that is free with nobody called is
-    /// of no use to those in line: they belong to other servers, have tried that one, or live in workers that may not
-    /// send it more.
+    /// Without waiting. A permit that somebody in the queue was called to is theirs. One that is free with nobody
+    /// called is of no use to those in the queue: they belong to other servers, have tried that one, or live in workers
+    /// that may not send it more.
     pub(super) fn choose_server(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
-        if pool.compiled.model.bounds.counts_requests() && pool.compiled.shared.line.is_called() {
+        if pool.compiled.model.bounds.counts_requests() && pool.compiled.shared.queue.is_called() {
             return Err(NoChoice::Full);
         }
         let now = if tried.is_empty() { self.record.started } else { rt::now() };
@@ -49,14 +49,14 @@ impl<S: Sock> Request<'_, S> {
         key_hash(pool, &context(self.connection, self.pool.as_deref(), &self.record, self.client_ip), &self.head)
     }
 
-    /// Waits in line until a server has a place, for `queue-timeout` at most. A pool that gets other servers meanwhile
-    /// is taken for the one before, as long as none of its servers was tried.
-    pub(super) async fn wait_for_place(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
+    /// Waits in the queue until a server has a permit, for `queue-timeout` at most. A pool that gets other servers
+    /// meanwhile is taken for the one before, as long as none of its servers was tried.
+    pub(super) async fn wait_for_permit(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
         let shared = pool.compiled.shared.clone();
         let bounds = pool.compiled.model.bounds;
         let worker = self.connection.worker.index;
         let until = rt::now() + bounds.queue_timeout;
-        let Some(turn) = shared.line.join(worker, bounds.queue) else {
+        let Some(ticket) = shared.queue.join(worker, bounds.queue) else {
             pool.metrics.queue_refused.increment();
             return Err(unserved(pool, UpstreamError::PoolFull).into());
         };
@@ -70,13 +70,13 @@ impl<S: Sock> Request<'_, S> {
                 *pool = newer;
                 is_called = true;
             }
-            if is_called || turn.is_first() {
+            if is_called || ticket.is_first() {
                 match self.choose_at(pool, tried, rt::now()) {
                     Ok(choice) => return Ok(choice),
                     Err(NoChoice::NoServer) => return Err(unserved(pool, UpstreamError::NoServer).into()),
                     // What is free is of no use to this one, which belongs to another server: those behind it are
                     // asked.
-                    Err(NoChoice::Full) if is_called => turn.pass_on(),
+                    Err(NoChoice::Full) if is_called => ticket.pass_on(),
                     Err(NoChoice::Full) => {}
                 }
             }
@@ -85,7 +85,7 @@ impl<S: Sock> Request<'_, S> {
                 return Err(unserved(pool, UpstreamError::QueueTimeout).into());
             }
             // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
-            let waiting = rt::timeout(left.min(LINE_POLL), turn.wait());
+            let waiting = rt::timeout(left.min(QUEUE_POLL), ticket.wait());
             is_called = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?.is_some();
         }
     }
@@ -94,7 +94,7 @@ impl<S: Sock> Request<'_, S> {
 /// By which a request is placed, where the pool places requests.
 pub(crate) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
     let Some(hash) = &pool.compiled.hash else { return 0 };
-    let mut rendered: Lease<Vec<u8>> = Lease::take();
+    let mut rendered: Pooled<Vec<u8>> = Pooled::take();
     hash.key.render(View { context, request: head, response: None }, &mut rendered);
     hash_bytes(&rendered)
 }

@@ -1,7 +1,7 @@
 //! Making the client's head one that may go to an upstream: hop-by-hop fields out, who asked and how in.
 
 use crate::forwarded::tell_certificate;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::Request;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
@@ -68,7 +68,7 @@ impl<S: Sock> Request<'_, S> {
         let fields = &mut self.head.fields;
         let peer = connection.client_ip_text();
         if fields.has(HeaderId::XForwardedFor) {
-            let mut chain: Lease<Vec<u8>> = Lease::take();
+            let mut chain: Pooled<Vec<u8>> = Pooled::take();
             for value in fields.all(HeaderId::XForwardedFor) {
                 chain.extend_from_slice(value);
                 chain.extend_from_slice(b", ");

@@ -5,7 +5,7 @@
 use super::body::unless_gone;
 use super::head::Plan;
 use crate::failure::Failure;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
@@ -22,7 +22,7 @@ use tidegate_upstream::connect::Need;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::Was;
 use tidegate_upstream::retry::{Tries, has_another};
-use tidegate_upstream::verdict::Trial;
+use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::head::RequestHead;
 
 /// How one of the attempts did.
@@ -30,33 +30,33 @@ type Outcome<S> = Result<Begun<S>, (SendFault, Was)>;
 
 /// Who won, or how the last of them failed.
 pub(super) struct Race<S: Sock> {
-    pub trial: Trial<S>,
+    pub attempt: Attempt<S>,
     pub outcome: Outcome<S>,
     /// The other attempt, when it failed by itself.
-    pub failed: Option<(Trial<S>, Failure, Was)>,
+    pub failed: Option<(Attempt<S>, Failure, Was)>,
 }
 
 impl<S: Sock> Request<'_, S> {
     /// Whether a second server may be asked: not for `retry "off"`, which sends every request once, and not for a
     /// client that belongs to this server, whom one slow answer would move away.
-    pub(super) fn is_hedged(&self, route: &CompiledRoute, trial: &Trial<S>) -> bool {
-        let pool = trial.pool();
-        pool.compiled.retry(route.retry(self.upstream)).is_some() && self.own_server(pool) != Some(trial.position())
+    pub(super) fn is_hedged(&self, route: &CompiledRoute, attempt: &Attempt<S>) -> bool {
+        let pool = attempt.pool();
+        pool.compiled.retry(route.retry(self.upstream)).is_some() && self.own_server(pool) != Some(attempt.position())
     }
 
-    /// Sends the request to `trial`'s server, and to another one when no answer has begun after `after`.
+    /// Sends the request to `attempt`'s server, and to another one when no answer has begun after `after`.
     pub(super) async fn race(
         &mut self,
         route: &CompiledRoute,
-        trial: Trial<S>,
+        attempt: Attempt<S>,
         need: Need,
         plan: &Plan,
         after: Duration,
         tries: &mut Tries,
     ) -> Result<Race<S>, Failure> {
-        let pool = trial.pool().clone();
+        let pool = attempt.pool().clone();
         // A copy: whenever the race is ended from outside, the request still knows what it was.
-        let mut head: Lease<RequestHead> = Lease::take();
+        let mut head: Pooled<RequestHead> = Pooled::take();
         head.copy_from(&self.head);
         let whole = Whole {
             head: &head,
@@ -67,31 +67,31 @@ impl<S: Sock> Request<'_, S> {
             opener: self.opener(),
             timeouts: self.timeouts,
         };
-        self.race_of(route, &pool, trial, &whole, after, tries).await
+        self.race_of(route, &pool, attempt, &whole, after, tries).await
     }
 
     async fn race_of(
         &mut self,
         route: &CompiledRoute,
         pool: &Rc<WorkerPool<S>>,
-        trial: Trial<S>,
+        attempt: Attempt<S>,
         whole: &Whole<'_>,
         after: Duration,
         tries: &mut Tries,
     ) -> Result<Race<S>, Failure> {
         let request_done = Cell::new(true);
         let began = rt::now();
-        let mut first = Box::pin(begin(pool, trial.position(), whole, self.try_until));
+        let mut first = Box::pin(begin(pool, attempt.position(), whole, self.try_until));
         let early = {
             let waiting = pin!(rt::timeout(after, first.as_mut()));
             unless_gone(&mut self.responder, &request_done, waiting).await?
         };
         if let Some(outcome) = early {
-            return Ok(Race { trial, outcome, failed: None });
+            return Ok(Race { attempt, outcome, failed: None });
         }
         let Some(other) = self.choose_hedge(route, pool, tries) else {
             let outcome = unless_gone(&mut self.responder, &request_done, first.as_mut()).await?;
-            return Ok(Race { trial, outcome, failed: None });
+            return Ok(Race { attempt, outcome, failed: None });
         };
         pool.metrics.hedges.increment();
         let hedge_began = rt::now();
@@ -101,32 +101,32 @@ impl<S: Sock> Request<'_, S> {
             let waiting = pin!(either(first.as_mut(), second.as_mut()));
             unless_gone(&mut self.responder, &request_done, waiting).await?
         };
-        let (done, left) = if is_second { (other, trial) } else { (trial, other) };
+        let (done, left) = if is_second { (other, attempt) } else { (attempt, other) };
         let Err((failure, was)) = outcome else {
             if is_second {
                 let now = rt::now();
                 left.overtaken(now.saturating_duration_since(began), now.saturating_duration_since(hedge_began));
             }
-            return Ok(Race { trial: done, outcome, failed: None });
+            return Ok(Race { attempt: done, outcome, failed: None });
         };
         // One failed: all depends on the one that is left.
         let left_over: Pin<&mut dyn Future<Output = Outcome<S>>> = if is_second { first.as_mut() } else { second.as_mut() };
         let outcome = unless_gone(&mut self.responder, &request_done, pin!(left_over)).await?;
-        Ok(Race { trial: left, outcome, failed: Some((done, failure.into(), was)) })
+        Ok(Race { attempt: left, outcome, failed: Some((done, failure.into(), was)) })
     }
 
     /// Another server that could take it at once and is not believed to be down, if the budget allows.
-    fn choose_hedge(&self, route: &CompiledRoute, pool: &Rc<WorkerPool<S>>, tries: &mut Tries) -> Option<Trial<S>> {
+    fn choose_hedge(&self, route: &CompiledRoute, pool: &Rc<WorkerPool<S>>, tries: &mut Tries) -> Option<Attempt<S>> {
         if !has_another(pool, tries.tried()) {
             return None;
         }
-        // A trial from here on: one that comes to nothing says so, where it was to find out how the server is.
-        let trial = Trial::new(pool.clone(), self.choose_server(pool, tries.tried()).ok()?);
+        // A attempt from here on: one that comes to nothing says so, where it was to find out how the server is.
+        let attempt = Attempt::new(pool.clone(), self.choose_server(pool, tries.tried()).ok()?);
         if !pool.take_from_budget(pool.compiled.retry(route.retry(self.upstream))?.budget_percent, self.since_start(rt::now())) {
             return None;
         }
-        tries.begin(trial.position());
-        Some(trial)
+        tries.begin(attempt.position());
+        Some(attempt)
     }
 }
 

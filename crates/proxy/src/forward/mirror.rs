@@ -1,12 +1,12 @@
 //! `mirror`: a copy of a request to another pool, whose answer goes to nobody. It begins when the whole request is
 //! there, in a task of its own, so nothing that happens to it reaches the request; what is held of it and how many
-//! there are is bounded. One attempt, no waiting in line.
+//! there are is bounded. One attempt, no waiting in a queue.
 
 use super::body::{TURN_BYTES, upstream_body_fault};
 use super::choose::key_hash;
 use crate::exchange::BodyReader;
 use crate::failure::Failure;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::{Request, context};
 use crate::snapshot::{CompiledMirror, CompiledRoute};
 use crate::worker::{Worker, WorkerSnapshot};
@@ -21,10 +21,10 @@ use tidegate_upstream::call::HeadKind;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
 use tidegate_upstream::connect::{Need, Opener};
 use tidegate_upstream::errand::{self, Errand, Failed};
-use tidegate_upstream::fault::{Reach, UpstreamFault};
+use tidegate_upstream::fault::{Progress, UpstreamFault};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, Was};
-use tidegate_upstream::verdict::Trial;
+use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, HeadLimits};
 
@@ -42,7 +42,7 @@ pub struct Copies<S: Sock> {
     body: Vec<u8>,
     /// The largest body that some target takes.
     body_max: u64,
-    head: Option<Lease<RequestHead>>,
+    head: Option<Pooled<RequestHead>>,
     facts: Option<Facts>,
 }
 
@@ -162,7 +162,7 @@ impl<S: Sock> Request<'_, S> {
     /// goes at once.
     pub(super) fn copy_head(&mut self, trailers_wanted: bool, is_grpc: bool) {
         let Some(copies) = &mut self.copies else { return };
-        let mut head: Lease<RequestHead> = Lease::take();
+        let mut head: Pooled<RequestHead> = Pooled::take();
         head.copy_from(&self.head);
         // What is sent is all there: nobody waits for leave to send it.
         head.fields.remove(b"expect");
@@ -233,7 +233,7 @@ impl<S: Sock> Drop for Copies<S> {
     }
 }
 
-async fn send<S: Sock>(target: Target<S>, head: Rc<Lease<RequestHead>>, body: Rc<Vec<u8>>, facts: Facts) {
+async fn send<S: Sock>(target: Target<S>, head: Rc<Pooled<RequestHead>>, body: Rc<Vec<u8>>, facts: Facts) {
     let pool = &target.place.pool;
     let mut copying = Copying { target: &target, head: &head, body: &body, facts };
     let sending = Box::pin(errand::carry_out(&mut copying, pool.clone()));
@@ -268,9 +268,9 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
         Err(unserved(pool, UpstreamError::NoServer).into())
     }
 
-    async fn attempt(&mut self, trial: Trial<S>, _: &mut Tries) -> Result<(), Failed<Failure>> {
+    async fn attempt(&mut self, attempt: Attempt<S>, _: &mut Tries) -> Result<(), Failed<Failure>> {
         let Copying { target, head, body, facts } = *self;
-        let pool = trial.pool();
+        let pool = attempt.pool();
         let whole = Whole {
             head,
             body,
@@ -280,16 +280,16 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
             opener: target.opener.clone(),
             timeouts: pool.compiled.model.timeouts,
         };
-        let outcome = match begin(pool, trial.position(), &whole, None).await {
-            Ok(begun) => discard(target, &trial, begun, head.method, facts.limits).await,
+        let outcome = match begin(pool, attempt.position(), &whole, None).await {
+            Ok(begun) => discard(target, &attempt, begun, head.method, facts.limits).await,
             Err((fault, _)) => Err(fault.into()),
         };
         outcome.map_err(|failure| {
             let was = Was::Fresh;
             if let Failure::Upstream(fault) = failure {
-                trial.note(fault, was);
+                attempt.note(fault, was);
             }
-            Failed { failure, was, position: trial.position(), room: None }
+            Failed { failure, was, position: attempt.position(), permit: None }
         })
     }
 
@@ -306,27 +306,27 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
 /// Reads the answer to its end, or to what is read of one, and keeps its connection where that is safe.
 async fn discard<S: Sock>(
     target: &Target<S>,
-    trial: &Trial<S>,
+    attempt: &Attempt<S>,
     begun: Begun<S>,
     method: Method,
     limits: HeadLimits,
 ) -> Result<(), Failure> {
     let Begun { call, sent_at } = begun;
-    let mut response: Lease<ResponseHead> = Lease::take();
+    let mut response: Pooled<ResponseHead> = Pooled::take();
     while call.read_head(&limits, &mut response).await? == HeadKind::Interim {}
     // A switch of protocols was not asked for.
     if response.status == 101 {
         return Err(bad_response());
     }
-    trial.answered(response.status, sent_at.elapsed(), None);
-    let pool = trial.pool();
+    attempt.answered(response.status, sent_at.elapsed(), None);
+    let pool = attempt.pool();
     let answer = call.answer(&response, method, pool.compiled.model.timeouts.idle)?;
     let is_whole = throw_away(&mut BodyReader::from(answer.body)).await?;
     let keeping = answer.keeping.only_if(is_whole);
     if let Some(stream) = call.stream() {
         target.account(stream);
     }
-    call.give_back(&pool.servers[trial.position()], keeping);
+    call.give_back(&pool.servers[attempt.position()], keeping);
     Ok(())
 }
 
@@ -353,5 +353,5 @@ impl<S: Sock> Target<S> {
 }
 
 fn bad_response() -> Failure {
-    Failure::upstream(UpstreamError::BadResponse, Reach::Answering)
+    Failure::upstream(UpstreamError::BadResponse, Progress::Answering)
 }

@@ -16,11 +16,11 @@ use self::head::Plan;
 pub use self::mirror::Copies;
 use self::reply::Replied;
 pub(crate) use self::reply::settle_content_length;
-pub use self::retry::Attempt;
+pub use self::retry::EarlyEnd;
 use crate::exchange::{BodyReader, RequestWriter};
 use crate::failure::{ClientFault, Failure};
-use crate::lease::Lease;
 use crate::listening::{ConnectionFacts, ConnectionKind};
+use crate::pooled::Pooled;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use crate::tunnel::{self, Farewell, Parting, TunnelBytes};
@@ -39,7 +39,7 @@ use tidegate_upstream::errand::{Errand, Failed, carry_out};
 use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, Was, first_byte_until, open_until};
-use tidegate_upstream::verdict::Trial;
+use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::http1::expects_continue;
 
 /// What is kept of a request's body while it may have to be sent again.
@@ -51,7 +51,7 @@ enum Replay {
     Unkept,
     /// Nothing of the body was taken yet.
     Untouched,
-    Kept(Lease<Vec<u8>>),
+    Kept(Pooled<Vec<u8>>),
     /// More was taken than is kept.
     Lost,
 }
@@ -63,8 +63,8 @@ impl Replay {
 
     /// A piece is taken from the client.
     fn note(&mut self, piece: &[u8]) {
-        let mut kept: Lease<Vec<u8>> = match std::mem::replace(self, Replay::Lost) {
-            Replay::Untouched => Lease::take(),
+        let mut kept: Pooled<Vec<u8>> = match std::mem::replace(self, Replay::Lost) {
+            Replay::Untouched => Pooled::take(),
             Replay::Kept(kept) => kept,
             Replay::Unkept | Replay::Lost => return,
         };
@@ -126,17 +126,17 @@ impl<S: Sock> Errand<S> for Forwarding<'_, '_, S> {
     }
 
     async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
-        self.request.wait_for_place(pool, tried).await
+        self.request.wait_for_permit(pool, tried).await
     }
 
-    async fn attempt(&mut self, trial: Trial<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
+    async fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
         let Forwarding { request, route, plan, replay } = self;
-        let model = &trial.pool().compiled.model;
+        let model = &attempt.pool().compiled.model;
         let need = Need {
             certain: !plan.idempotent,
             http1_only: plan.upgrade,
             prefers_h2: plan.grpc,
-            fresh: tries.needs_fresh(trial.position()),
+            fresh: tries.needs_fresh(attempt.position()),
             connect: route.timeouts.over(&model.timeouts).connect,
             head_bytes_max: request.settings.head_limits.head_bytes_max,
             client: model.send_proxy_protocol.map(|_| request.client()),
@@ -144,15 +144,15 @@ impl<S: Sock> Errand<S> for Forwarding<'_, '_, S> {
         if tries.tried().len() > 1 {
             request.record.retries += 1;
         }
-        request.begin_attempt(trial.pool(), route, plan, tries);
+        request.begin_attempt(attempt.pool(), route, plan, tries);
         // A body that was taken for an attempt before is finished as well, and would not be sent.
         let has_no_body = request.body.is_finished() && replay.is_untouched();
         let may_hedge = plan.idempotent && !plan.upgrade && has_no_body;
-        if let Some(hedge) = model.hedge.filter(|_| may_hedge && request.is_hedged(route, &trial)) {
-            return Box::pin(request.attempt_hedged(route, trial, need, plan, hedge.after, tries)).await;
+        if let Some(hedge) = model.hedge.filter(|_| may_hedge && request.is_hedged(route, &attempt)) {
+            return Box::pin(request.attempt_hedged(route, attempt, need, plan, hedge.after, tries)).await;
         }
-        let outcome = pin!(request.attempt(route, &trial, need, plan, replay)).await;
-        outcome.map_err(|failed| request.note_failed(trial, failed))
+        let outcome = pin!(request.attempt(route, &attempt, need, plan, replay)).await;
+        outcome.map_err(|failed| request.note_failed(attempt, failed))
     }
 
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
@@ -188,46 +188,51 @@ impl<S: Sock> Request<'_, S> {
     async fn attempt_hedged(
         &mut self,
         route: &CompiledRoute,
-        trial: Trial<S>,
+        attempt: Attempt<S>,
         need: Need,
         plan: &Plan,
         after: Duration,
         tries: &mut Tries,
     ) -> Result<(), Failed<Failure>> {
-        self.record.sent_to(trial.position(), false);
+        self.record.sent_to(attempt.position(), false);
         // The client has gone: nothing is tried again.
-        let position = trial.position();
-        let race = self.race(route, trial, need, plan, after, tries).await;
-        let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position, room: None })?;
+        let position = attempt.position();
+        let race = self.race(route, attempt, need, plan, after, tries).await;
+        let race = race.map_err(|failure| Failed { failure, was: Was::Fresh, position, permit: None })?;
         if let Some((other, failure, was)) = race.failed {
             self.note_failure(&other, failure, was);
         }
-        let trial = race.trial;
+        let attempt = race.attempt;
         let outcome = match race.outcome {
-            Ok(begun) => self.exchange_begun(route, &trial, begun).await,
+            Ok(begun) => self.exchange_begun(route, &attempt, begun).await,
             Err((fault, was)) => Err((fault.into(), was)),
         };
-        outcome.map_err(|failed| Failed { room: None, ..self.note_failed(trial, failed) })
+        outcome.map_err(|failed| Failed { permit: None, ..self.note_failed(attempt, failed) })
     }
 
-    async fn exchange_begun(&mut self, route: &CompiledRoute, trial: &Trial<S>, begun: Begun<S>) -> Result<(), (Failure, Was)> {
+    async fn exchange_begun(
+        &mut self,
+        route: &CompiledRoute,
+        attempt: &Attempt<S>,
+        begun: Begun<S>,
+    ) -> Result<(), (Failure, Was)> {
         let Begun { call, sent_at } = begun;
         let was = call.was();
-        self.record.sent_to(trial.position(), was != Was::Fresh);
-        let outcome = self.stream_reply(route, trial, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
+        self.record.sent_to(attempt.position(), was != Was::Fresh);
+        let outcome = self.stream_reply(route, attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
-        self.finish_call(trial, call, outcome).map(drop).map_err(|failure| (failure, was))
+        self.finish_call(attempt, call, outcome).map(drop).map_err(|failure| (failure, was))
     }
 
-    fn note_failed(&self, trial: Trial<S>, (failure, was): (Failure, Was)) -> Failed<Failure> {
-        self.note_failure(&trial, failure, was);
-        Failed { failure, was, position: trial.position(), room: trial.into_room() }
+    fn note_failed(&self, attempt: Attempt<S>, (failure, was): (Failure, Was)) -> Failed<Failure> {
+        self.note_failure(&attempt, failure, was);
+        Failed { failure, was, position: attempt.position(), permit: attempt.into_permit() }
     }
 
-    fn note_failure(&self, trial: &Trial<S>, failure: Failure, was: Was) {
+    fn note_failure(&self, attempt: &Attempt<S>, failure: Failure, was: Was) {
         let Failure::Upstream(fault) = failure else { return };
-        trial.note(fault, was);
-        let pool = trial.pool();
+        attempt.note(fault, was);
+        let pool = attempt.pool();
         // Logged with its cause where the connection was opened; a status stands in the access log.
         let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
         let is_of_server = !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout);
@@ -235,7 +240,7 @@ impl<S: Sock> Request<'_, S> {
             return;
         }
         if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
-            let server = &pool.compiled.servers[trial.position()].authority;
+            let server = &pool.compiled.servers[attempt.position()].authority;
             tracing::warn!(pool = %pool.compiled.name, %server, reason = fault.error.reason(), suppressed, "an upstream server failed");
         }
     }
@@ -244,12 +249,12 @@ impl<S: Sock> Request<'_, S> {
     async fn attempt(
         &mut self,
         route: &CompiledRoute,
-        trial: &Trial<S>,
+        attempt: &Attempt<S>,
         need: Need,
         plan: &Plan,
         replay: &mut Replay,
     ) -> Result<(), (Failure, Was)> {
-        let (pool, position) = (trial.pool(), trial.position());
+        let (pool, position) = (attempt.pool(), attempt.position());
         self.record.sent_to(position, false);
         let connection = match connect::take(pool, position, need) {
             Some(connection) => connection,
@@ -259,8 +264,8 @@ impl<S: Sock> Request<'_, S> {
         let call = Call::new(pool, connection);
         let was = call.was();
         self.record.sent_to(position, was != Was::Fresh);
-        let outcome = pin!(self.exchange(route, trial, &call, plan, replay)).await;
-        match self.finish_call(trial, call, outcome).map_err(|failure| (failure, was))? {
+        let outcome = pin!(self.exchange(route, attempt, &call, plan, replay)).await;
+        match self.finish_call(attempt, call, outcome).map_err(|failure| (failure, was))? {
             None => {}
             Some((call, rest)) => Box::pin(self.tunnel(&call, rest)).await,
         }
@@ -316,7 +321,7 @@ impl<S: Sock> Request<'_, S> {
     async fn exchange(
         &mut self,
         route: &CompiledRoute,
-        trial: &Trial<S>,
+        attempt: &Attempt<S>,
         call: &Call<S>,
         plan: &Plan,
         replay: &mut Replay,
@@ -344,9 +349,9 @@ impl<S: Sock> Request<'_, S> {
         }
         let pump_done = Cell::new(all_sent);
         let replied = if all_sent {
-            pin!(self.stream_reply(route, trial, call, sent_at, &pump_done, &Abreast::of(replay))).await?
+            pin!(self.stream_reply(route, attempt, call, sent_at, &pump_done, &Abreast::of(replay))).await?
         } else {
-            Box::pin(self.stream_both(route, trial, call, sent_at, &pump_done, replay)).await?
+            Box::pin(self.stream_both(route, attempt, call, sent_at, &pump_done, replay)).await?
         };
         Ok(if pump_done.get() { replied } else { replied.and_ends() })
     }
@@ -354,7 +359,7 @@ impl<S: Sock> Request<'_, S> {
     /// After the answer: the connection is given back or ends, or it becomes a tunnel, with what came behind the head.
     fn finish_call(
         &mut self,
-        trial: &Trial<S>,
+        attempt: &Attempt<S>,
         call: Call<S>,
         outcome: Result<Replied, Failure>,
     ) -> Result<Option<(Call<S>, Buf)>, Failure> {
@@ -364,7 +369,7 @@ impl<S: Sock> Request<'_, S> {
         match outcome {
             Ok(Replied::Switched(rest)) => return Ok(Some((call, rest))),
             Ok(Replied::Whole(keeping)) => {
-                if let Some(ended) = call.give_back(&trial.pool().servers[trial.position()], keeping) {
+                if let Some(ended) = call.give_back(&attempt.pool().servers[attempt.position()], keeping) {
                     self.record.ended = Some(ended);
                 }
             }
@@ -382,7 +387,7 @@ impl<S: Sock> Request<'_, S> {
     async fn stream_both(
         &mut self,
         route: &CompiledRoute,
-        trial: &Trial<S>,
+        attempt: &Attempt<S>,
         call: &Call<S>,
         sent_at: Instant,
         pump_done: &Cell<bool>,
@@ -432,7 +437,7 @@ impl<S: Sock> Request<'_, S> {
                 }
                 outcome
             };
-            let reply = self.stream_reply(route, trial, call, sent_at, pump_done, &abreast);
+            let reply = self.stream_reply(route, attempt, call, sent_at, pump_done, &abreast);
             both(reply, pump, pump_done).await
         };
         self.body = body;
@@ -454,7 +459,7 @@ impl<S: Sock> Request<'_, S> {
             listener: &self.connection.listener,
             random: self.connection.worker.random(),
             parting: if is_websocket { Parting::CloseFrame } else { Parting::WhenCut },
-            passed_on: None,
+            passthrough: None,
         };
         let bytes = TunnelBytes::default();
         let cut_by = tunnel::run(&self.connection.stream, stream, rest, idle, farewell, &bytes).await;

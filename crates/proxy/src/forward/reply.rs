@@ -5,7 +5,7 @@ use super::body::{TURN_BYTES, gone, unless_gone, upstream_body_fault};
 use crate::cached::Kept;
 use crate::exchange::{BodyLength, BodyReader, Responder};
 use crate::failure::Failure;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
@@ -15,9 +15,9 @@ use tidegate_model::Scheme;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::call::{Answer, Call, HeadKind, Keeping};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 use tidegate_upstream::retry::retry_after;
-use tidegate_upstream::verdict::Trial;
+use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, ResponseHead};
 
@@ -43,16 +43,16 @@ impl<S: Sock> Request<'_, S> {
     pub(super) async fn stream_reply(
         &mut self,
         route: &CompiledRoute,
-        trial: &Trial<S>,
+        attempt: &Attempt<S>,
         call: &Call<S>,
         sent_at: Instant,
         request_done: &Cell<bool>,
         abreast: &Abreast,
     ) -> Result<Replied, Failure> {
-        let Answer { framing, body, keeping, switched } = pin!(self.receive_head(trial, call, sent_at, request_done)).await?;
+        let Answer { framing, body, keeping, switched } = pin!(self.receive_head(attempt, call, sent_at, request_done)).await?;
         let mut body = BodyReader::from(body);
-        if self.leaves_status(trial.pool(), route, request_done.get() && !abreast.is_lost.get()) {
-            return Err(Failure::upstream(UpstreamError::BadStatus, Reach::Sent));
+        if self.leaves_status(attempt.pool(), route, request_done.get() && !abreast.is_lost.get()) {
+            return Err(Failure::upstream(UpstreamError::BadStatus, Progress::Sent));
         }
         abreast.is_answering.set(true);
         if let Some(rest) = switched {
@@ -71,7 +71,7 @@ impl<S: Sock> Request<'_, S> {
         {
             return Ok(Replied::Whole(keeping.only_if(is_read)));
         }
-        self.name_server(trial);
+        self.name_server(attempt);
         if let Some(page) = self.page_for_upstream(route) {
             let is_drained = Box::pin(self.replace_reply(route, page, &mut body)).await?;
             return Ok(Replied::Whole(keeping.only_if(is_drained)));
@@ -146,7 +146,7 @@ impl<S: Sock> Request<'_, S> {
     /// The head of the final answer; interim answers are passed on as they come.
     async fn receive_head<'c>(
         &mut self,
-        trial: &Trial<S>,
+        attempt: &Attempt<S>,
         call: &'c Call<S>,
         sent_at: Instant,
         request_done: &Cell<bool>,
@@ -164,7 +164,7 @@ impl<S: Sock> Request<'_, S> {
                 call.set_read_limit(ReadLimit::Until(self.first_byte_until(rt::now())));
             }
         }
-        self.note_first_byte(trial, sent_at);
+        self.note_first_byte(attempt, sent_at);
         let answer = call.answer(&self.response, self.head.method, self.timeouts.idle)?;
         if answer.switched.is_some() && !self.head.fields.has(HeaderId::Upgrade) {
             return Err(bad_response());
@@ -181,26 +181,26 @@ impl<S: Sock> Request<'_, S> {
         self.responder.send_interim(&self.response).await.map_err(gone)
     }
 
-    fn note_first_byte(&mut self, trial: &Trial<S>, sent_at: Instant) {
+    fn note_first_byte(&mut self, attempt: &Attempt<S>, sent_at: Instant) {
         let waited = sent_at.elapsed();
-        trial.pool().metrics.record_first_byte(waited);
+        attempt.pool().metrics.record_first_byte(waited);
         if let Some(upstream) = &mut self.record.upstream {
             upstream.first_byte = Some(waited);
         }
         let status = self.response.status;
         let rest = if status == 503 { retry_after(self.response.fields.all_named(b"retry-after").next()) } else { None };
-        trial.answered(status, waited, rest);
+        attempt.answered(status, waited, rest);
     }
 
     /// Tells a client that belongs to no server yet, or to another one, where it belongs from now on.
-    fn name_server(&mut self, trial: &Trial<S>) {
-        let compiled = &trial.pool().compiled;
+    fn name_server(&mut self, attempt: &Attempt<S>) {
+        let compiled = &attempt.pool().compiled;
         let Some(sticky) = &compiled.sticky else { return };
-        let Some(value) = &compiled.servers[trial.position()].cookie_value else { return };
-        if self.own_server(trial.pool()) == Some(trial.position()) {
+        let Some(value) = &compiled.servers[attempt.position()].cookie_value else { return };
+        if self.own_server(attempt.pool()) == Some(attempt.position()) {
             return;
         }
-        let mut cookie: Lease<Vec<u8>> = Lease::take();
+        let mut cookie: Pooled<Vec<u8>> = Pooled::take();
         let secure: &[u8] = if self.scheme() == Scheme::Https { b"; Secure" } else { b"" };
         for part in [sticky.cookie.as_bytes(), b"=", value.as_bytes(), sticky.attributes.as_bytes(), secure] {
             cookie.extend_from_slice(part);
@@ -237,7 +237,7 @@ pub(crate) fn settle_content_length(head: &mut ResponseHead, framing: BodyFramin
 }
 
 fn bad_response() -> Failure {
-    Failure::upstream(UpstreamError::BadResponse, Reach::Answering)
+    Failure::upstream(UpstreamError::BadResponse, Progress::Answering)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tidegate_upstream::retry::{Tries, first_byte_until, has_another};
 
 /// What `Request` remembers of an attempt: what may end it early.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Attempt {
+pub struct EarlyEnd {
     /// An answer with a status that is tried again goes to nobody.
     pub may_leave_status: bool,
 }

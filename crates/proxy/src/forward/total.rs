@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
-use tidegate_upstream::fault::Reach;
+use tidegate_upstream::fault::Progress;
 
 impl<S: Sock> Request<'_, S> {
     /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A
@@ -47,7 +47,7 @@ impl<S: Sock> Request<'_, S> {
             if let Some(pool) = &self.pool {
                 pool.metrics.error(UpstreamError::TotalTimeout);
             }
-            Err(Failure::upstream(UpstreamError::TotalTimeout, Reach::Sent))
+            Err(Failure::upstream(UpstreamError::TotalTimeout, Progress::Sent))
         })
     }
 

@@ -31,7 +31,7 @@ use tidegate_upstream::errand::{Errand, Failed, carry_out};
 use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::{H1Connection, WorkerPool};
 use tidegate_upstream::retry::{Terms, Tries, Was};
-use tidegate_upstream::verdict::Trial;
+use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, Sniffed, sniff};
 use tidegate_wire::head::{RequestHead, Span};
 
@@ -112,7 +112,7 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: Way<S>) {
     connection.facts.begin(mark.generation);
     connection.facts.at_site(&name);
     let mut record = PassRecord::new(connection, name, pool.clone());
-    let (trial, upstream) = match connect(connection, &pool, &retry, &mut record).await {
+    let (attempt, upstream) = match connect(connection, &pool, &retry, &mut record).await {
         Ok(connected) => connected,
         Err(failure) => {
             record.failed(failure);
@@ -126,7 +126,7 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: Way<S>) {
         listener: &connection.listener,
         random: connection.worker.random(),
         parting: Parting::AtMoment,
-        passed_on: Some(&registered.passed_on),
+        passthrough: Some(&registered.passthrough),
     };
     let idle = pool.compiled.model.timeouts.idle;
     let cut_by = tunnel::run(&connection.stream, &upstream.stream, Buf::empty(), idle, farewell, &record.bytes).await;
@@ -136,7 +136,7 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: Way<S>) {
     }
     connection.account_upstream_bytes(&upstream.stream);
     record.ended(cut_by);
-    drop(trial);
+    drop(attempt);
 }
 
 /// A connection to a server of the pool; to another one when one cannot be reached, as `retry` allows. Nothing was
@@ -146,7 +146,7 @@ async fn connect<S: Sock>(
     pool: &Rc<WorkerPool<S>>,
     retry: &RouteRetry,
     record: &mut PassRecord<'_, S>,
-) -> Result<(Trial<S>, H1Connection<S>), Failure> {
+) -> Result<(Attempt<S>, H1Connection<S>), Failure> {
     if connection.worker.process.pressure.is_high() {
         return Err(unserved(pool, UpstreamError::Overloaded).into());
     }
@@ -164,7 +164,7 @@ struct Passing<'a, 'c, S: Sock> {
 }
 
 impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
-    type Done = (Trial<S>, H1Connection<S>);
+    type Done = (Attempt<S>, H1Connection<S>);
     type Failure = Failure;
 
     fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
@@ -176,22 +176,22 @@ impl<S: Sock> Errand<S> for Passing<'_, '_, S> {
         Err(unserved(pool, UpstreamError::PoolFull).into())
     }
 
-    async fn attempt(&mut self, trial: Trial<S>, _: &mut Tries) -> Result<Self::Done, Failed<Failure>> {
-        let position = trial.position();
+    async fn attempt(&mut self, attempt: Attempt<S>, _: &mut Tries) -> Result<Self::Done, Failed<Failure>> {
+        let position = attempt.position();
         self.record.sent_to(position);
-        trial.pool().count_request(position);
+        attempt.pool().count_request(position);
         let asked_at = rt::now();
-        match open(self.connection, trial.pool(), position).await {
+        match open(self.connection, attempt.pool(), position).await {
             Ok(opened) => {
-                trial.connected(rt::now().saturating_duration_since(asked_at));
-                Ok((trial, opened))
+                attempt.connected(rt::now().saturating_duration_since(asked_at));
+                Ok((attempt, opened))
             }
             Err(failure) => {
                 let was = Was::Fresh;
                 if let Failure::Upstream(fault) = failure {
-                    trial.note(fault, was);
+                    attempt.note(fault, was);
                 }
-                Err(Failed { failure, was, position, room: None })
+                Err(Failed { failure, was, position, permit: None })
             }
         }
     }

@@ -120,7 +120,7 @@ impl<S: Sock> Drop for PassRecord<'_, S> {
     fn drop(&mut self) {
         self.connection.facts.end();
         self.connection.account_bytes();
-        self.connection.worker.metrics.passed_on.increment(self.reason);
+        self.connection.worker.metrics.passthrough.increment(self.reason);
         self.write_log_line();
     }
 }

@@ -4,11 +4,11 @@
 use super::{Request, context};
 use crate::auth::Standing;
 use crate::failure::Failure;
-use crate::lease::Lease;
+use crate::pooled::Pooled;
 use crate::snapshot::CompiledRoute;
 use std::borrow::Cow;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{After, Halt, Limited, Refusal, Trial, Walk, apply_request, apply_response, compiled_basic_auth_of};
+use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, apply_response, compiled_basic_auth_of};
 use tidegate_transport::Sock;
 use tidegate_wire::BodyFraming;
 
@@ -32,12 +32,12 @@ impl<S: Sock> Request<'_, S> {
             let mut scratch = self.connection.worker.scratch.borrow_mut();
             let mut without_limits = Limited::default();
             let limited =
-                if route.has_limits { &mut **self.limited.get_or_insert_with(Lease::take) } else { &mut without_limits };
+                if route.has_limits { &mut **self.limited.get_or_insert_with(Pooled::take) } else { &mut without_limits };
             let halt = apply_request(&route.steps, &mut walk, &mut self.head, &context, &mut scratch, limited);
             drop(scratch);
-            let trial = std::mem::take(&mut limited.trial);
-            if trial != Trial::default() {
-                self.connection.note_trial(trial, self.client_ip, &mut self.record);
+            let dry_run = std::mem::take(&mut limited.dry_run);
+            if dry_run != DryRun::default() {
+                self.connection.note_dry_run(dry_run, self.client_ip, &mut self.record);
             }
             let halt = halt.map_err(|refusal| Refusal {
                 status: refusal.status(),

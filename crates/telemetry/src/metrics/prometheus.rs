@@ -108,7 +108,7 @@ fn render_clients(text: &mut Text, workers: &[Workers]) {
     text.family("tidegate_client_connections_refused_total", "counter", "Client connections closed before a request, by reason.");
     text.reasons(workers.iter().flat_map(|worker| worker.connections_refused.iter()));
     text.family("tidegate_tcp_connections_total", "counter", "Connections passed on as they are, by why they ended.");
-    text.reasons(workers.iter().flat_map(|worker| worker.passed_on.iter()));
+    text.reasons(workers.iter().flat_map(|worker| worker.passthrough.iter()));
     text.family("tidegate_client_bytes_total", "counter", "Bytes from (received) and to (sent) clients, as on the wire.");
     text.sample(&[("direction", "received")], sum(workers, |worker| worker.client_bytes_received.value()));
     text.sample(&[("direction", "sent")], sum(workers, |worker| worker.client_bytes_sent.value()));

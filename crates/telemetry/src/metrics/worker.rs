@@ -164,7 +164,7 @@ pub struct WorkerMetrics {
     /// Connections that were closed before a request: over `connections-per-ip`, out of file descriptors.
     pub connections_refused: ReasonCounters,
     /// Connections that were passed on as they are, by why they ended.
-    pub passed_on: ReasonCounters,
+    pub passthrough: ReasonCounters,
     /// HTTP/2 connections closed because of a flood, by which.
     pub h2_floods: ReasonCounters,
     /// Panics caught at a connection's edge. Any is a bug worth reporting.

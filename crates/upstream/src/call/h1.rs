@@ -1,7 +1,7 @@
 //! A call over HTTP/1.1: the connection is the request's alone, and is kept after it where that is safe.
 
 use super::{ActiveConnection, Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
-use crate::fault::{Reach, UpstreamFault, upstream_read_error};
+use crate::fault::{Progress, UpstreamFault, upstream_read_error};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use std::cell::Cell;
 use std::io;
@@ -37,13 +37,13 @@ impl<S: Sock> H1Call<S> {
         let Start { head, first, is_chunked, is_whole, .. } = start;
         // The kernel did not take all of it, so no server has a whole request; with part of a body it may have begun to
         // act all the same.
-        let reach = if first.is_some() || !is_whole { Reach::Sent } else { Reach::NothingSent };
+        let progress = if first.is_some() || !is_whole { Progress::Sent } else { Progress::NothingSent };
         let message = encode_request(head, first, is_chunked, is_whole);
         let message = message.map_err(|_| SendFault::Unsendable(BodyError::TrailersTooLarge))?;
         self.is_chunked.set(is_chunked);
         let stream = &self.connection.stream;
         stream.sock.set_write_idle(timeouts.idle);
-        stream.write(message).await.map_err(|_| UpstreamFault::new(UpstreamError::Reset, reach).into())
+        stream.write(message).await.map_err(|_| UpstreamFault::new(UpstreamError::Reset, progress).into())
     }
 
     pub(super) async fn send_body(&self, piece: Buf, is_last: bool) -> io::Result<()> {
@@ -118,9 +118,9 @@ impl<S: Sock> H1Call<S> {
 /// The first piece of an answer, or why there is none.
 fn first_of_head(read: io::Result<Buf>) -> Result<Buf, UpstreamFault> {
     match read {
-        Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Reach::Sent)),
+        Ok(data) if data.is_empty() => Err(UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent)),
         Ok(data) => Ok(data),
-        Err(error) => Err(UpstreamFault::new(upstream_read_error(&error), Reach::Sent)),
+        Err(error) => Err(UpstreamFault::new(upstream_read_error(&error), Progress::Sent)),
     }
 }
 
@@ -131,5 +131,5 @@ fn head_fault(fault: HeadFault) -> UpstreamFault {
         HeadFault::Bad(HeadError::HeadTooLarge | HeadError::TooManyFields) => UpstreamError::HeadTooLarge,
         HeadFault::Bad(_) => UpstreamError::BadResponse,
     };
-    UpstreamFault::new(error, Reach::Answering)
+    UpstreamFault::new(error, Progress::Answering)
 }

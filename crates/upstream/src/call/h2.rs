@@ -3,7 +3,7 @@
 
 use super::{Answer, AnswerBody, HeadKind, INTERIM_MAX, Keeping, SendFault, Start, bad_response};
 use crate::connect::h2::Lease;
-use crate::fault::{Reach, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault};
 use ::h2::client::ResponseFuture;
 use ::h2::{RecvStream, SendStream};
 use bytes::Bytes;
@@ -82,7 +82,7 @@ impl H2Call {
         *self.answer.borrow_mut() = AnswerState::Awaited(response);
         if let Some(piece) = first {
             let sent = self.send_body(piece, is_whole).await;
-            sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Reach::Sent))?;
+            sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Progress::Sent))?;
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl H2Call {
             }
             let Some(by) = self.answer_by.get() else { return Poll::Pending };
             let left = || Box::pin(rt::sleep(by.saturating_duration_since(rt::now())));
-            let late = Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Reach::Sent));
+            let late = Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Progress::Sent));
             clock.get_or_insert_with(|| left()).as_mut().poll(cx).map(|()| late)
         })
         .await
@@ -147,7 +147,7 @@ impl H2Call {
         if h2_head::read_response(&parts, limits, head) {
             Ok(kind)
         } else {
-            Err(UpstreamFault::new(UpstreamError::HeadTooLarge, Reach::Answering))
+            Err(UpstreamFault::new(UpstreamError::HeadTooLarge, Progress::Answering))
         }
     }
 
@@ -208,6 +208,6 @@ fn h2_error(error: &::h2::Error) -> UpstreamError {
 }
 
 /// RFC 9113 section 8.7: a refused stream was not processed.
-fn h2_reach(error: &::h2::Error) -> Reach {
-    if error.reason() == Some(::h2::Reason::REFUSED_STREAM) { Reach::NothingSent } else { Reach::Sent }
+fn h2_reach(error: &::h2::Error) -> Progress {
+    if error.reason() == Some(::h2::Reason::REFUSED_STREAM) { Progress::NothingSent } else { Progress::Sent }
 }

@@ -11,7 +11,7 @@ pub use self::h1::H1Call;
 pub use self::h2::H2Call;
 
 use crate::connect::Connection;
-use crate::fault::{Reach, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault};
 use crate::pool::{Server, WorkerPool};
 use crate::retry::Was;
 use std::io;
@@ -221,5 +221,5 @@ impl<S: Sock> Drop for ActiveConnection<S> {
 }
 
 fn bad_response() -> UpstreamFault {
-    UpstreamFault::new(UpstreamError::BadResponse, Reach::Answering)
+    UpstreamFault::new(UpstreamError::BadResponse, Progress::Answering)
 }

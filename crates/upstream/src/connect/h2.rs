@@ -36,7 +36,7 @@ pub const DATA_FRAME_BUDGET: usize = 16 << 20;
 pub struct H2Connections {
     open: RefCell<Vec<Shared>>,
     /// At most one for all requests, or one for each client where connections are not shared by clients.
-    opening: RefCell<Vec<Attempt>>,
+    opening: RefCell<Vec<OpeningConnection>>,
     /// ALPN has settled on HTTP/1.1 before: nobody waits for a shared connection then.
     speaks_http1: Cell<bool>,
 }
@@ -97,8 +97,8 @@ impl Drop for Lease {
             self.state.metrics.connections_active.decrement();
         }
         // Who waits for a connection in this worker can have the stream; another worker's needs the connection's place.
-        match self.state.shared.line.next_worker() {
-            Some(worker) if worker == self.state.worker => self.state.shared.line.call_next(),
+        match self.state.shared.queue.next_worker() {
+            Some(worker) if worker == self.state.worker => self.state.shared.queue.call_next(),
             Some(_) if self.state.streams.get() == 0 => self.retire(),
             Some(_) | None => {}
         }
@@ -108,11 +108,11 @@ impl Drop for Lease {
 /// An attempt to open a connection. Those who wait for it learn that it is over, and why it failed if it did.
 pub struct Opening<'a> {
     connections: &'a H2Connections,
-    attempt: Attempt,
+    attempt: OpeningConnection,
 }
 
 #[derive(Clone, Default)]
-pub struct Attempt {
+pub struct OpeningConnection {
     over: Signal,
     failure: Rc<Cell<Option<UpstreamError>>>,
     client: Option<Client>,
@@ -131,7 +131,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-impl Attempt {
+impl OpeningConnection {
     /// Waits for somebody else's attempt; why it failed, if it did.
     pub async fn wait(self) -> Option<UpstreamError> {
         let waiter = self.over.waiter();
@@ -164,12 +164,12 @@ impl H2Connections {
     }
 
     /// An attempt to open a connection that the client's requests may use.
-    pub fn opening(&self, client: Option<&Client>) -> Option<Attempt> {
+    pub fn opening(&self, client: Option<&Client>) -> Option<OpeningConnection> {
         self.opening.borrow().iter().find(|attempt| attempt.client.as_ref() == client).cloned()
     }
 
     pub fn begin_opening(&self, client: Option<Client>) -> Opening<'_> {
-        let attempt = Attempt { client, ..Attempt::default() };
+        let attempt = OpeningConnection { client, ..OpeningConnection::default() };
         self.opening.borrow_mut().push(attempt.clone());
         Opening { connections: self, attempt }
     }

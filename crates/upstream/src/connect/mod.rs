@@ -25,9 +25,9 @@ use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::proxy_protocol;
 
-/// How often a request in line for a connection looks for a free stream of its worker's. Only pools with
+/// How often a request in the queue for a connection looks for a free stream of its worker's. Only pools with
 /// `max-connections` ever wait.
-const LINE_POLL: Duration = Duration::from_millis(25);
+const QUEUE_POLL: Duration = Duration::from_millis(25);
 
 /// What the request needs of its connection.
 #[derive(Debug, Clone, Copy)]
@@ -180,7 +180,7 @@ fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
 }
 
 /// Opens a connection that may turn out to be HTTP/2. Requests that arrive meanwhile wait for it instead of opening one
-/// each, and share its failure: a server that hangs must not hang for everybody in turn.
+/// each, and share its failure: a server that hangs must not hang for everybody in ticket.
 async fn open_shared<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -262,21 +262,21 @@ async fn wait_for_slot<S: Sock>(
     client: Option<&Client>,
 ) -> Result<Slot<S>, UpstreamFault> {
     let bounds = &pool.compiled.model.bounds;
-    let line = &compiled.shared.line;
-    if line.is_empty()
+    let queue = &compiled.shared.queue;
+    if queue.is_empty()
         && let Some(slot) = free_slot(pool, server, compiled, want, client)
     {
         return Ok(Slot::Free(slot));
     }
     let until = rt::now() + bounds.queue_timeout;
-    let Some(turn) = line.join(server.worker(), bounds.queue) else {
+    let Some(ticket) = queue.join(server.worker(), bounds.queue) else {
         pool.metrics.queue_refused.increment();
         return Err(UpstreamFault::unsent(UpstreamError::PoolFull));
     };
     let _queued = Queued::new(&pool.metrics);
     let mut is_called = false;
     loop {
-        if (is_called || turn.is_first())
+        if (is_called || ticket.is_first())
             && let Some(slot) = free_slot(pool, server, compiled, want, client)
         {
             return Ok(Slot::Free(slot));
@@ -287,7 +287,7 @@ async fn wait_for_slot<S: Sock>(
             return Ok(Slot::Connection(Connection::H2(lease)));
         }
         if matches!(want, Wanted::H1 | Wanted::Either)
-            && (is_called || turn.is_first())
+            && (is_called || ticket.is_first())
             && let Some(connection) = server.take_idle(rt::now(), true, client, &pool.metrics)
         {
             return Ok(Slot::Connection(Connection::H1(connection)));
@@ -297,7 +297,7 @@ async fn wait_for_slot<S: Sock>(
             return Err(UpstreamFault::unsent(UpstreamError::QueueTimeout));
         }
         // Streams of HTTP/2 connections that others of this worker opened are looked for.
-        is_called = rt::timeout(left.min(LINE_POLL), turn.wait()).await.is_some();
+        is_called = rt::timeout(left.min(QUEUE_POLL), ticket.wait()).await.is_some();
     }
 }
 

@@ -78,7 +78,7 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usi
     }
     for (position, server) in pool.servers.iter().enumerate() {
         let compiled = &pool.compiled.servers[position];
-        if compiled.shared.health.is_closed() || !compiled.shared.line.is_empty() {
+        if compiled.shared.health.is_closed() || !compiled.shared.queue.is_empty() {
             continue;
         }
         let connect = pool.compiled.model.timeouts.connect;

@@ -24,10 +24,10 @@ fn what_is_known_of_a_server_decides_whether_it_is_chosen() {
     check(|health, _| health.set_leaving(true), Tier::Closed, Some(Why::Leaving));
     check(|health, now| health.set_checked(Checked::Unknown, now), Tier::Unknown, Some(Why::Unknown));
     check(|health, now| health.set_checked(Checked::Up, now), Tier::Serving, None);
-    check(|health, now| health.set_checked(Checked::Down, now), Tier::Shunned, Some(Why::Down));
-    check(|health, now| health.back_off(now, SECOND), Tier::Shunned, Some(Why::Unreachable(SECOND)));
-    check(|health, now| health.pause(now, SECOND), Tier::Shunned, Some(Why::Paused(SECOND)));
-    check(|health, _| health.eject(SECOND * 10, WHY), Tier::Shunned, Some(Why::Ejected(SECOND * 10)));
+    check(|health, now| health.set_checked(Checked::Down, now), Tier::Unhealthy, Some(Why::Down));
+    check(|health, now| health.back_off(now, SECOND), Tier::Unhealthy, Some(Why::Unreachable(SECOND)));
+    check(|health, now| health.pause(now, SECOND), Tier::Unhealthy, Some(Why::Paused(SECOND)));
+    check(|health, _| health.eject(SECOND * 10, WHY), Tier::Unhealthy, Some(Why::Ejected(SECOND * 10)));
     // Who is drained and down is drained.
     let both = |health: &Health, now| {
         health.set_checked(Checked::Down, now);
@@ -44,7 +44,7 @@ fn one_request_finds_out_whether_a_server_is_well_again() {
     let later = began + SECOND * 10;
     assert_eq!((health.tier(later), health.why(SECOND, later)), (Tier::Serving, Some(Why::Probed)));
     assert_eq!(health.begin_probe(later), Probing::This);
-    assert_eq!((health.begin_probe(later), health.tier(later)), (Probing::Another, Tier::Shunned));
+    assert_eq!((health.begin_probe(later), health.tier(later)), (Probing::Another, Tier::Unhealthy));
     health.found_nothing_out();
     assert_eq!((health.tier(later), health.begin_probe(later)), (Tier::Serving, Probing::This));
     // What was on its way when it was ejected says nothing of how it is now.
@@ -98,7 +98,7 @@ fn checks_bring_back_who_was_down_and_not_who_was_up() {
     health.set_checked(Checked::Up, began);
     health.eject(SECOND * 10, WHY);
     health.set_checked(Checked::Up, began);
-    assert_eq!(health.tier(began), Tier::Shunned, "its requests fail, whatever its checks say");
+    assert_eq!(health.tier(began), Tier::Unhealthy, "its requests fail, whatever its checks say");
     health.set_checked(Checked::Down, began);
     assert_eq!(health.checked(), Checked::Down);
     health.set_checked(Checked::Up, began);
@@ -136,12 +136,12 @@ fn one_request_finds_out_and_another_one_when_it_takes_too_long() {
     let health = Health::new(began);
     assert_eq!(health.begin_probe(at(0)), Probing::NotNeeded);
     health.back_off(at(0), Duration::from_secs(5));
-    assert_eq!((health.tier(at(4)), health.tier(at(5))), (Tier::Shunned, Tier::Serving));
+    assert_eq!((health.tier(at(4)), health.tier(at(5))), (Tier::Unhealthy, Tier::Serving));
     assert_eq!(health.begin_probe(at(5)), Probing::This);
-    assert_eq!((health.tier(at(6)), health.begin_probe(at(6))), (Tier::Shunned, Probing::Another));
+    assert_eq!((health.tier(at(6)), health.begin_probe(at(6))), (Tier::Unhealthy, Probing::Another));
     let late = at(6) + PROBE_MOST;
     assert_eq!((health.tier(late), health.begin_probe(late)), (Tier::Serving, Probing::This));
-    assert_eq!(health.tier(late), Tier::Shunned);
+    assert_eq!(health.tier(late), Tier::Unhealthy);
     health.found_nothing_out();
     assert_eq!(health.begin_probe(late), Probing::This);
     assert!(!health.come_back(late), "it was not ejected");

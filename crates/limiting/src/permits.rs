@@ -13,7 +13,7 @@ const KEPT_KEYS_MAX: usize = 1024;
 
 /// All keys of one limit.
 #[derive(Debug)]
-pub struct Places {
+pub struct Permits {
     shards: Box<[PermitShard]>,
     pub hasher: KeyHasher,
 }
@@ -24,15 +24,15 @@ type Counts = HashMap<u64, u32, BuildHasherDefault<Hashed>>;
 #[repr(align(64))]
 struct PermitShard(Mutex<Counts>);
 
-impl Default for Places {
+impl Default for Permits {
     fn default() -> Self {
-        Places { shards: (0..SHARDS).map(|_| PermitShard::default()).collect(), hasher: KeyHasher::default() }
+        Permits { shards: (0..SHARDS).map(|_| PermitShard::default()).collect(), hasher: KeyHasher::default() }
     }
 }
 
-impl Places {
-    /// A place for one more request; none when the key has `max` already.
-    pub fn enter(self: &Arc<Self>, key: u64, max: u32) -> Option<Place> {
+impl Permits {
+    /// A permit for one more request; none when the key has `max` already.
+    pub fn enter(self: &Arc<Self>, key: u64, max: u32) -> Option<Permit> {
         let mut counts = self.shard(key);
         let count = counts.entry(key).or_insert(0);
         if *count >= max {
@@ -43,7 +43,7 @@ impl Places {
             return None;
         }
         *count = count.saturating_add(1);
-        Some(Place { places: self.clone(), key })
+        Some(Permit { permits: self.clone(), key })
     }
 
     /// Keys with a request on its way.
@@ -74,16 +74,16 @@ fn lock(shard: &PermitShard) -> MutexGuard<'_, Counts> {
     shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One request's place, until it is dropped.
+/// One request's permit, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct Permit {
+    permits: Arc<Permits>,
     key: u64,
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.places.leave(self.key);
+        self.permits.leave(self.key);
     }
 }
 
@@ -109,71 +109,71 @@ impl Hasher for Hashed {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_KEYS_MAX, Places};
+    use super::{KEPT_KEYS_MAX, Permits};
     use proptest::prelude::*;
     use std::collections::HashMap;
     use std::sync::Arc;
 
     #[test]
     fn places_are_bounded_by_key_and_given_back_once() {
-        let places = Arc::new(Places::default());
-        let first = places.enter(1, 2);
-        let second = places.enter(1, 2);
-        assert!(first.is_some() && second.is_some() && places.enter(1, 2).is_none());
-        assert!(places.enter(2, 2).is_some(), "another key");
+        let permits = Arc::new(Permits::default());
+        let first = permits.enter(1, 2);
+        let second = permits.enter(1, 2);
+        assert!(first.is_some() && second.is_some() && permits.enter(1, 2).is_none());
+        assert!(permits.enter(2, 2).is_some(), "another key");
         drop(first);
-        let third = places.enter(1, 2);
-        assert!(third.is_some() && places.enter(1, 2).is_none());
-        assert!(places.enter(1, 3).is_some(), "the bound was raised");
-        assert!(places.enter(1, 1).is_none(), "the bound was lowered below what is on its way");
+        let third = permits.enter(1, 2);
+        assert!(third.is_some() && permits.enter(1, 2).is_none());
+        assert!(permits.enter(1, 3).is_some(), "the bound was raised");
+        assert!(permits.enter(1, 1).is_none(), "the bound was lowered below what is on its way");
         drop((second, third));
-        assert_eq!(places.keys(), 0);
-        assert!(places.enter(3, 0).is_none());
-        assert_eq!(places.keys(), 0);
+        assert_eq!(permits.keys(), 0);
+        assert!(permits.enter(3, 0).is_none());
+        assert_eq!(permits.keys(), 0);
     }
 
     #[test]
     fn memory_of_a_rush_is_given_back() {
-        let places = Arc::new(Places::default());
-        let held: Vec<_> = (0..10 * KEPT_KEYS_MAX as u64).map(|key| places.enter(key, 1)).collect();
-        assert_eq!(places.keys(), held.len());
+        let permits = Arc::new(Permits::default());
+        let held: Vec<_> = (0..10 * KEPT_KEYS_MAX as u64).map(|key| permits.enter(key, 1)).collect();
+        assert_eq!(permits.keys(), held.len());
         drop(held);
-        assert!(places.shards.iter().all(|shard| super::lock(shard).capacity() <= KEPT_KEYS_MAX));
+        assert!(permits.shards.iter().all(|shard| super::lock(shard).capacity() <= KEPT_KEYS_MAX));
     }
 
     #[test]
     fn threads_count_together() {
-        let places = Arc::new(Places::default());
+        let permits = Arc::new(Permits::default());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..5_000 {
-                        let held: Vec<_> = (0..4).map(|_| places.enter(7, 8)).collect();
-                        assert!(places.shards.iter().all(|shard| super::lock(shard).values().all(|count| *count <= 8)));
+                        let held: Vec<_> = (0..4).map(|_| permits.enter(7, 8)).collect();
+                        assert!(permits.shards.iter().all(|shard| super::lock(shard).values().all(|count| *count <= 8)));
                         drop(held);
                     }
                 });
             }
         });
-        assert_eq!(places.keys(), 0);
+        assert_eq!(permits.keys(), 0);
     }
 
     proptest! {
         #[test]
         fn it_counts_as_a_plain_map_does(steps in proptest::collection::vec((0..5u64, 0..4u32, any::<bool>()), 1..200)) {
-            let places = Arc::new(Places::default());
-            let mut held: HashMap<u64, Vec<super::Place>> = HashMap::new();
+            let permits = Arc::new(Permits::default());
+            let mut held: HashMap<u64, Vec<super::Permit>> = HashMap::new();
             for (key, max, leaves) in steps {
                 let held = held.entry(key).or_default();
                 if leaves {
                     held.pop();
                 } else {
-                    let place = places.enter(key, max);
-                    prop_assert_eq!(place.is_some(), held.len() < max as usize);
-                    held.extend(place);
+                    let permit = permits.enter(key, max);
+                    prop_assert_eq!(permit.is_some(), held.len() < max as usize);
+                    held.extend(permit);
                 }
             }
-            prop_assert_eq!(places.keys(), held.values().filter(|held| !held.is_empty()).count());
+            prop_assert_eq!(permits.keys(), held.values().filter(|held| !held.is_empty()).count());
         }
     }
 }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub struct TlsSurvivors {
+pub struct TlsProcessState {
     pub tickets: Arc<TicketKeys>,
     pub(crate) sessions: Arc<SessionCache>,
     /// Of sites with early data; a table of their own, so that neither pushes the others out.
@@ -29,11 +29,11 @@ pub struct TlsSurvivors {
     internal_ca: Mutex<Option<Arc<InternalCa>>>,
 }
 
-impl TlsSurvivors {
+impl TlsProcessState {
     /// `state_dir` is where the internal CA is kept, see [`crate::default_state_dir`]. Touches no file yet.
-    pub fn new(state_dir: PathBuf) -> Result<TlsSurvivors, CertError> {
+    pub fn new(state_dir: PathBuf) -> Result<TlsProcessState, CertError> {
         let staples = Arc::<Staples>::default();
-        Ok(TlsSurvivors {
+        Ok(TlsProcessState {
             tickets: TicketKeys::new()?,
             sessions: Arc::default(),
             early_data_sessions: Arc::new(SessionCache::for_early_data()),
@@ -61,8 +61,8 @@ impl TlsSurvivors {
     }
 }
 
-impl fmt::Debug for TlsSurvivors {
+impl fmt::Debug for TlsProcessState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSurvivors").field("state_dir", &self.state_dir).finish_non_exhaustive()
+        f.debug_struct("TlsProcessState").field("state_dir", &self.state_dir).finish_non_exhaustive()
     }
 }

@@ -11,18 +11,18 @@ const FREE_MAX: usize = 256;
 /// A head that had to grow beyond this is not kept: one client with huge heads must not pin memory.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
-pub trait Leasable: Default + 'static {
+pub trait Poolable: Default + 'static {
     fn free_list() -> &'static std::thread::LocalKey<RefCell<Vec<Box<Self>>>>;
     fn clear(&mut self);
     fn capacity_bytes(&self) -> usize;
 }
 
-macro_rules! leasable {
+macro_rules! poolable {
     ($kind:ty, $list:ident, |$value:ident| $capacity:expr) => {
         thread_local! {
             static $list: RefCell<Vec<Box<$kind>>> = const { RefCell::new(Vec::new()) };
         }
-        impl Leasable for $kind {
+        impl Poolable for $kind {
             fn free_list() -> &'static std::thread::LocalKey<RefCell<Vec<Box<Self>>>> {
                 &$list
             }
@@ -37,23 +37,23 @@ macro_rules! leasable {
     };
 }
 
-leasable!(RequestHead, REQUEST_HEADS, |head| head.fields.bytes.capacity());
-leasable!(ResponseHead, RESPONSE_HEADS, |head| head.fields.bytes.capacity());
-leasable!(Vec<u8>, SCRATCH, |scratch| scratch.capacity());
-leasable!(Limited, LIMITED, |limited| limited.capacity_bytes());
+poolable!(RequestHead, REQUEST_HEADS, |head| head.fields.bytes.capacity());
+poolable!(ResponseHead, RESPONSE_HEADS, |head| head.fields.bytes.capacity());
+poolable!(Vec<u8>, SCRATCH, |scratch| scratch.capacity());
+poolable!(Limited, LIMITED, |limited| limited.capacity_bytes());
 
-pub struct Lease<T: Leasable>(Option<Box<T>>);
+pub struct Pooled<T: Poolable>(Option<Box<T>>);
 
-impl<T: Leasable> Lease<T> {
+impl<T: Poolable> Pooled<T> {
     /// A cleared one.
     #[inline]
-    pub fn take() -> Lease<T> {
+    pub fn take() -> Pooled<T> {
         let value = T::free_list().with_borrow_mut(Vec::pop).unwrap_or_default();
-        Lease(Some(value))
+        Pooled(Some(value))
     }
 }
 
-impl<T: Leasable> Deref for Lease<T> {
+impl<T: Poolable> Deref for Pooled<T> {
     type Target = T;
 
     #[inline]
@@ -62,14 +62,14 @@ impl<T: Leasable> Deref for Lease<T> {
     }
 }
 
-impl<T: Leasable> DerefMut for Lease<T> {
+impl<T: Poolable> DerefMut for Pooled<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.0.as_mut().expect("taken out only on drop")
     }
 }
 
-impl<T: Leasable> Drop for Lease<T> {
+impl<T: Poolable> Drop for Pooled<T> {
     fn drop(&mut self) {
         let Some(mut value) = self.0.take() else { return };
         if value.capacity_bytes() > KEPT_BYTES_MAX {

@@ -2,7 +2,7 @@
 //! connections a client has, and what limits have counted (the tables are those of `limiting`). What is known of a pool
 //! and its servers is in the crate `upstream`. A worker's pools with their open connections go from one of its
 //! snapshots to the next in `worker`; counters live on in `telemetry::Registry`, tickets and the internal CA in
-//! `certs::TlsSurvivors`.
+//! `certs::TlsProcessState`.
 
 use crate::auth::{UserFiles, Verifier};
 use crate::cached::CacheTier;
@@ -19,7 +19,7 @@ use tidegate_telemetry::Registry;
 use tidegate_upstream::shared::{Kept, PoolShared};
 
 /// What all workers and all generations of a process share.
-pub struct ProcessSurvivors {
+pub struct ProcessState {
     pub registry: Arc<Registry>,
     pub pressure: Pressure,
     pub cache: Arc<CacheTier>,
@@ -38,10 +38,10 @@ pub struct ProcessSurvivors {
     clients: ClientCounts,
 }
 
-impl ProcessSurvivors {
-    pub fn new(registry: Arc<Registry>) -> Arc<ProcessSurvivors> {
+impl ProcessState {
+    pub fn new(registry: Arc<Registry>) -> Arc<ProcessState> {
         let began = Instant::now();
-        Arc::new(ProcessSurvivors {
+        Arc::new(ProcessState {
             registry,
             pressure: Pressure::default(),
             user_files: UserFiles::default(),
@@ -151,7 +151,7 @@ impl HandshakeRates {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClientCounts, HandshakeRates, ProcessSurvivors};
+    use super::{ClientCounts, HandshakeRates, ProcessState};
     use std::sync::Arc;
     use std::time::Duration;
     use tidegate_model::{PoolName, Rate};
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_server_is_the_same_for_every_generation_that_has_it() {
-        let process = ProcessSurvivors::new(Arc::new(Registry::new("test")));
+        let process = ProcessState::new(Arc::new(Registry::new("test")));
         let (pool, other) = (process.pool(&PoolName("p".into())), process.pool(&PoolName("q".into())));
         assert!(Arc::ptr_eq(&pool, &process.pool(&PoolName("p".into()))));
         let first = pool.server(&"a:1".into());

@@ -10,7 +10,7 @@ use tidegate_model::{
 
 /// A name goes to a site or is passed on; both would depend on who reads the file.
 pub fn names_of_sites(lowering: &mut Lowering<'_>) {
-    if lowering.spans.passed_on.is_empty() {
+    if lowering.spans.passthrough.is_empty() {
         return;
     }
     let mut of_sites: HashMap<(u16, &HostPattern), &Location> = HashMap::new();
@@ -18,7 +18,7 @@ pub fn names_of_sites(lowering: &mut Lowering<'_>) {
         of_sites.entry((address.port, &address.host)).or_insert(at);
     }
     let mut found = Vec::new();
-    for (port, name, at) in &lowering.spans.passed_on {
+    for (port, name, at) in &lowering.spans.passthrough {
         let Some(site) = of_sites.get(&(*port, name)) else { continue };
         let shown = lowering.shown(&name.to_string(), at);
         let message = format!("the name `{shown}` is passed on and has a site on port {port}");
