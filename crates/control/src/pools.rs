@@ -337,7 +337,7 @@ fn reporter(
                 let now = Instant::now();
                 shared.health.set_checked(Checked::Up, now);
                 pool_shared.returned(identity, shared.health.elapsed(now));
-                // Whoever waits in line may go to it.
+                // Whoever waits in the queue may go to it.
                 pool_shared.queue.call_next();
                 tracing::info!(%pool, %server, "a server is up: its health checks are passed");
             }
