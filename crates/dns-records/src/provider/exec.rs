@@ -6,11 +6,14 @@ use crate::fault::{DnsProblem, line_of};
 use crate::name::Domain;
 use crate::publisher::TTL_SECS;
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// Some programs wait for their provider themselves.
@@ -39,9 +42,11 @@ impl Exec {
             self.start(action, name, value).map_err(|error| problem(format!("{shown} cannot be started: {error}")))?;
         let mut group = Some(Group(child.id()));
         // Both are read all the time: a program that nobody listens to stops.
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr) = (child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from));
         let outputs = tokio::spawn(async move { tokio::join!(tail(stdout), tail(stderr)) });
-        let ended = timeout(self.time_limit, child.wait()).await;
+        // In a thread, and not by tokio: as a feature of that, ends of processes are looked for whenever a worker has
+        // nothing to do. Whatever ends this wait kills the program, and with it the thread's.
+        let ended = timeout(self.time_limit, spawn_blocking(move || child.wait())).await;
         if ended.is_err() {
             group = None;
         }
@@ -49,7 +54,7 @@ impl Exec {
         drop(group);
         let (_, stderr) = outputs.ok().and_then(Result::ok).unwrap_or_default();
         let last_line = last_line(&stderr).map(|line| format!(": {line}")).unwrap_or_default();
-        match ended {
+        match ended.map(|waited| waited.unwrap_or_else(|panic| Err(std::io::Error::other(panic)))) {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(Ok(status)) => Err(problem(format!("{shown} {}{last_line}", ending(status)))),
             Ok(Err(error)) => Err(problem(format!("{shown} cannot be waited for: {error}"))),
@@ -70,27 +75,25 @@ impl Exec {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            .kill_on_drop(true)
             .spawn()
     }
 }
 
 /// The program and whatever it started; killed when this goes, also with a future that is dropped. As long as one of
 /// them is there, nobody else gets the number.
-struct Group(Option<u32>);
+struct Group(u32);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let pid = self.0.and_then(|id| Pid::from_raw(id.cast_signed()));
-        if let Some(pid) = pid {
+        if let Some(pid) = Pid::from_raw(self.0.cast_signed()) {
             // Nobody left is the usual case.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
 }
 
-async fn tail<R: AsyncRead + Unpin>(output: Option<R>) -> Vec<u8> {
-    let Some(mut output) = output else { return Vec::new() };
+async fn tail(output: Option<OwnedFd>) -> Vec<u8> {
+    let Some(Ok(mut output)) = output.map(Receiver::from_owned_fd) else { return Vec::new() };
     let mut kept = Vec::new();
     let mut buffer = [0; 4096];
     while let Ok(length) = output.read(&mut buffer).await {
