@@ -3,18 +3,18 @@
 use crate::buffer::Buf;
 use crate::deadline::{Deadlines, Direction, ticks};
 use crate::sock::{FilePart, ReadLimit, Sock};
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::coop;
 
 /// Until somebody sets another: nothing waits for ever.
 const DEFAULT_IDLE: Duration = Duration::from_secs(75);
@@ -32,7 +32,7 @@ fn keep_alive() -> TcpKeepalive {
 }
 
 pub struct TokioSock {
-    stream: RefCell<TcpStream>,
+    stream: TcpStream,
     deadlines: Rc<Deadlines>,
     read_limit: Cell<Limit>,
     write_idle_ticks: Cell<u32>,
@@ -41,10 +41,59 @@ pub struct TokioSock {
 impl TokioSock {
     fn new(stream: TcpStream) -> TokioSock {
         TokioSock {
-            stream: RefCell::new(stream),
+            stream,
             deadlines: Deadlines::new(),
             read_limit: Cell::new(Limit::IdleTicks(ticks(DEFAULT_IDLE))),
             write_idle_ticks: Cell::new(ticks(DEFAULT_IDLE)),
+        }
+    }
+
+    /// Does what the socket is ready for, or waits until it is. The operation says besides whether it has left the
+    /// socket without more: then the next wait costs no call that only says EAGAIN. The `poll_read` and `poll_write` of
+    /// tokio do the same for three times the instructions, and want a buffer before they know whether there is
+    /// something to read.
+    #[inline]
+    fn poll_io<T>(
+        &self,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        mut operation: impl FnMut() -> rustix::io::Result<(T, bool)>,
+    ) -> Poll<io::Result<T>> {
+        let interest = match direction {
+            Direction::Read => Interest::READABLE,
+            Direction::Write => Interest::WRITABLE,
+        };
+        loop {
+            let (mut done, mut has_share) = (None, true);
+            let outcome = self.stream.try_io(interest, || {
+                // A task that has had its share lets others run, whatever its sockets have for it.
+                has_share = coop::poll_proceed(cx).map(|share| share.made_progress()).is_ready();
+                if !has_share {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                let (value, is_exhausted) = operation()?;
+                done = Some(value);
+                if is_exhausted { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            });
+            if let Some(value) = done {
+                self.deadlines.disarm(direction);
+                return Poll::Ready(Ok(value));
+            }
+            match outcome {
+                _ if !has_share => return self.wait(direction, cx),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    self.deadlines.disarm(direction);
+                    return Poll::Ready(Err(error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+            let ready = match direction {
+                Direction::Read => self.stream.poll_read_ready(cx),
+                Direction::Write => self.stream.poll_write_ready(cx),
+            };
+            if ready?.is_pending() {
+                return self.wait(direction, cx);
+            }
         }
     }
 
@@ -83,21 +132,14 @@ enum Limit {
 impl Sock for TokioSock {
     #[inline]
     fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<io::Result<Buf>> {
-        let mut buf = Buf::take();
-        let mut space = ReadBuf::new(buf.spare_for_read());
-        // tokio forgets readiness after a short read, so the next wait costs no read that only says EAGAIN.
-        match Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut space) {
-            Poll::Ready(outcome) => {
-                let count = space.filled().len();
-                buf.grow(count);
-                self.deadlines.disarm(Direction::Read);
-                Poll::Ready(outcome.map(|()| buf))
-            }
-            Poll::Pending => {
-                drop(buf);
-                self.wait(Direction::Read, cx)
-            }
-        }
+        self.poll_io(Direction::Read, cx, || {
+            let mut buf = Buf::take();
+            let space = buf.spare_for_read();
+            let capacity = space.len();
+            let (count, _) = recv(&self.stream, space, RecvFlags::empty())?;
+            buf.grow(count);
+            Ok((buf, 0 < count && count < capacity))
+        })
     }
 
     #[inline]
@@ -107,20 +149,17 @@ impl Sock for TokioSock {
                 *pending = None;
                 break;
             }
-            match Pin::new(&mut *self.stream.borrow_mut()).poll_write(cx, buf) {
-                Poll::Ready(Ok(count)) => {
-                    self.deadlines.disarm(Direction::Write);
-                    buf.advance(count);
-                }
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return self.wait(Direction::Write, cx),
-            }
+            let count = ready!(self.poll_io(Direction::Write, cx, || {
+                let count = send(&self.stream, buf, SendFlags::NOSIGNAL)?;
+                Ok((count, 0 < count && count < buf.len()))
+            }))?;
+            buf.advance(count);
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_send_file(&self, cx: &mut Context<'_>, before: &mut Option<Buf>, part: FilePart<'_>) -> Poll<io::Result<usize>> {
-        let stream = self.stream.borrow();
+        let stream = &self.stream;
         loop {
             if stream.poll_write_ready(cx)?.is_pending() {
                 return self.wait(Direction::Write, cx);
@@ -129,15 +168,15 @@ impl Sock for TokioSock {
             let sent = match before.as_mut().filter(|head| !head.is_empty()) {
                 Some(head) => {
                     let flags = SendFlags::MORE | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                    let sent = stream.try_io(Interest::WRITABLE, || Ok(rustix::net::send(&*stream, head, flags)?));
+                    let sent = stream.try_io(Interest::WRITABLE, || Ok(send(stream, head, flags)?));
                     sent.map(|count| {
                         head.advance(count);
                         None
                     })
                 }
                 None => {
-                    let send = || Ok(rustix::fs::sendfile(&*stream, part.file, Some(&mut from), part.length)?);
-                    stream.try_io(Interest::WRITABLE, send).map(Some)
+                    let send_part = || Ok(rustix::fs::sendfile(stream, part.file, Some(&mut from), part.length)?);
+                    stream.try_io(Interest::WRITABLE, send_part).map(Some)
                 }
             };
             match sent {
@@ -180,28 +219,23 @@ impl Sock for TokioSock {
     }
 
     fn stale(&self) -> bool {
-        let stream = self.stream.borrow();
-        match stream.poll_read_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Pending => false,
-            // Readiness may be left over from a read that filled its buffer exactly; only the kernel knows.
-            Poll::Ready(_) => !matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock),
-        }
+        // Asks the kernel only where something is believed to be there. That may be left over from a read that filled
+        // its buffer exactly.
+        !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     fn stale_now(&self) -> bool {
-        use rustix::net::{RecvFlags, recv};
-        let stream = self.stream.borrow();
-        let peeked = recv(&*stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        let peeked = recv(&self.stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         !matches!(peeked, Err(rustix::io::Errno::AGAIN))
     }
 
     fn shutdown(&self) {
-        let _ = SockRef::from(&*self.stream.borrow()).shutdown(std::net::Shutdown::Write);
+        let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write);
     }
 
     fn reset_when_closed(&self) {
         // A connection that has ended already needs nothing.
-        let _ = SockRef::from(&*self.stream.borrow()).set_linger(Some(Duration::ZERO));
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
     fn set_read_limit(&self, limit: ReadLimit) {
@@ -241,7 +275,7 @@ impl Sock for TokioSock {
     }
 
     fn local_ip(&self) -> Option<IpAddr> {
-        self.stream.borrow().local_addr().ok().map(|address| address.ip())
+        self.stream.local_addr().ok().map(|address| address.ip())
     }
 }
 
