@@ -3,6 +3,8 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme as UriScheme};
 use http::{Request, Response, StatusCode, Uri};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead, Version};
 use tidegate_wire::{HeadError, HeadLimits, http1, parse_authority};
 
@@ -45,23 +47,23 @@ fn settle_authority(authority: Option<&str>, head: &mut RequestHead) -> Result<(
         return Err(HeadError::HostRepeated);
     }
     let host = head.fields.get(HeaderId::Host);
-    let text = match (authority, host) {
-        (Some(authority), None) => authority.as_bytes().to_vec(),
+    let text: Cow<'_, [u8]> = match (authority, host) {
+        (Some(authority), None) => authority.as_bytes().into(),
         (Some(authority), Some(host)) => {
             let (named, meant) = (parse_authority(host)?, parse_authority(authority.as_bytes())?);
             if !named.is_same(&meant, 443) && !named.is_same(&meant, 80) {
                 return Err(HeadError::TargetDisagreesWithHost);
             }
-            authority.as_bytes().to_vec()
+            authority.as_bytes().into()
         }
-        (None, Some(host)) => host.to_vec(),
+        (None, Some(host)) => host.to_vec().into(),
         (None, None) => return Err(HeadError::HostMissing),
     };
     let parsed = parse_authority(&text)?;
     let span = head.fields.append(&[&text]);
     head.set_authority(span, &parsed);
     if !head.fields.has(HeaderId::Host) {
-        head.fields.push(b"host", &text);
+        head.fields.push_id(HeaderId::Host, &text);
     }
     Ok(())
 }
@@ -126,19 +128,35 @@ pub fn response(head: &ResponseHead) -> Option<Response<()>> {
 /// parser has refused.
 pub fn header_map(fields: &Fields) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.list.len());
-    for (name, value) in fields.iter() {
-        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) else { continue };
-        if !is_forbidden(&name) {
+    for field in fields.list.iter().filter(|field| field.id != HeaderId::Removed && !is_forbidden(field.id)) {
+        let name = match field.id {
+            HeaderId::Other => HeaderName::from_bytes(field.name.of(&fields.bytes)),
+            id => Ok(NAMES[id as usize].clone()),
+        };
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(field.value.of(&fields.bytes))) {
             map.append(name, value);
         }
     }
     map
 }
 
-fn is_forbidden(name: &HeaderName) -> bool {
+/// The names of well-known fields, by their ids. The first two ids have none, and another name stands in their places.
+static NAMES: LazyLock<Vec<HeaderName>> = LazyLock::new(|| {
+    let nameless = [http::header::HOST, http::header::HOST];
+    let named = HeaderId::NAMES.iter().map(|(name, _)| HeaderName::from_static(name));
+    nameless.into_iter().chain(named).collect()
+});
+
+fn is_forbidden(id: HeaderId) -> bool {
     matches!(
-        name.as_str(),
-        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" | "te" | "http2-settings"
+        id,
+        HeaderId::Connection
+            | HeaderId::KeepAlive
+            | HeaderId::ProxyConnection
+            | HeaderId::TransferEncoding
+            | HeaderId::Upgrade
+            | HeaderId::Te
+            | HeaderId::Http2Settings
     )
 }
 

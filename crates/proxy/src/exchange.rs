@@ -24,7 +24,7 @@ use tidegate_transport::stream::{Gone, Write};
 use tidegate_transport::{Buf, FilePart, Sock, Stream, rt};
 use tidegate_upstream::call::{AnswerBody, Call};
 use tidegate_wire::body::LAST_CHUNK;
-use tidegate_wire::head::{Fields, ResponseHead, Version};
+use tidegate_wire::head::{Fields, HeaderId, ResponseHead, Version};
 
 /// A message body being read, of a request or of an answer.
 pub enum BodyReader<'s, S> {
@@ -357,14 +357,14 @@ impl<'s, S: Sock> H1Responder<'s, S> {
                 Version::Http10 => self.keep_alive = false,
                 Version::Http11 | Version::Http2 => {
                     self.chunked = true;
-                    head.fields.push(b"transfer-encoding", b"chunked");
+                    head.fields.push_id(HeaderId::TransferEncoding, b"chunked");
                 }
             }
         }
         if !self.keep_alive {
-            head.fields.push(b"connection", b"close");
+            head.fields.push_id(HeaderId::Connection, b"close");
         } else if self.version == Version::Http10 {
-            head.fields.push(b"connection", b"keep-alive");
+            head.fields.push_id(HeaderId::Connection, b"keep-alive");
         }
         let body = match first {
             Some(piece) if self.chunked => Some(chunk(piece, finished)),

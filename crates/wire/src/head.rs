@@ -32,19 +32,15 @@ pub struct Field {
     pub name: Span,
     pub value: Span,
     pub id: HeaderId,
+    /// Whether the buffer has the field's line as it is sent: `Name: value`, CR LF.
+    is_line: bool,
 }
 
 impl Field {
-    /// Where the field's line is in the buffer, if it is there as it is sent: `Name: value`, CR LF.
     #[inline]
-    fn line(&self, bytes: &[u8]) -> Option<std::ops::Range<usize>> {
-        let start = self.name.start as usize;
-        let name_end = start + self.name.len as usize;
-        let value_end = (self.value.start + self.value.len) as usize;
-        let is_line = self.value.start as usize == name_end + 2
-            && bytes.get(name_end..name_end + 2) == Some(b": ")
-            && bytes.get(value_end..value_end + 2) == Some(b"\r\n");
-        is_line.then_some(start..value_end + 2)
+    fn line(&self) -> Option<std::ops::Range<usize>> {
+        let line = self.name.start as usize..(self.value.start + self.value.len) as usize + 2;
+        self.is_line.then_some(line)
     }
 }
 
@@ -111,11 +107,12 @@ impl Fields {
             .map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
-    /// Registers a field whose bytes are in the buffer already.
+    /// Registers a field whose bytes are in the buffer already. `is_line`: as the line that is sent, `Name: value`, CR
+    /// LF.
     #[inline]
-    pub fn index(&mut self, name: Span, value: Span, id: HeaderId) {
+    pub fn index(&mut self, name: Span, value: Span, id: HeaderId, is_line: bool) {
         self.present |= id.bit();
-        self.list.push(Field { name, value, id });
+        self.list.push(Field { name, value, id, is_line });
     }
 
     /// Adds a field at the end. The caller answers for the bytes: a token as name, no control bytes in the value.
@@ -126,22 +123,39 @@ impl Fields {
     /// As [`push`](Self::push), with a value made of pieces.
     pub fn push_parts(&mut self, name: &[u8], value: &[&[u8]]) {
         let id = HeaderId::of(name);
-        let name = self.append(&[name]);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
         self.bytes.extend_from_slice(b": ");
         let value = self.append(value);
-        // As a line on the wire: encoding then copies runs of lines and not fields one by one.
-        self.bytes.extend_from_slice(b"\r\n");
-        self.index(name, value, id);
+        self.end_line(start, value, id);
     }
 
-    /// As [`push`](Self::push), with a value that is in the buffer already.
-    pub fn push_copy(&mut self, name: &[u8], value: Span) {
-        let id = HeaderId::of(name);
-        let name = self.append(&[name]);
-        self.index(name, value, id);
+    /// As [`push`](Self::push), for a well-known name.
+    pub fn push_id(&mut self, id: HeaderId, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(id.line_start());
+        let value = self.append(&[value]);
+        self.end_line(start, value, id);
+    }
+
+    /// As [`push_id`](Self::push_id), with a value that is in the buffer already.
+    pub fn push_copy(&mut self, id: HeaderId, value: Span) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(id.line_start());
+        let value_start = self.bytes.len();
+        self.bytes.extend_from_within(value.start as usize..(value.start + value.len) as usize);
+        self.end_line(start, Span::new(value_start, self.bytes.len()), id);
+    }
+
+    /// As a line on the wire: encoding then copies runs of lines and not fields one by one.
+    #[inline]
+    fn end_line(&mut self, start: usize, value: Span, id: HeaderId) {
+        self.bytes.extend_from_slice(b"\r\n");
+        self.index(Span::new(start, value.start as usize - ": ".len()), value, id, true);
     }
 
     /// Copies pieces to the end of the buffer and says where they are.
+    #[inline]
     pub fn append(&mut self, pieces: &[&[u8]]) -> Span {
         let start = self.bytes.len();
         for piece in pieces {
@@ -473,7 +487,7 @@ impl Writer<'_> {
         let bytes = &fields.bytes;
         let mut run = 0..0;
         for field in fields.list.iter().filter(|field| field.id != HeaderId::Removed) {
-            match field.line(bytes) {
+            match field.line() {
                 Some(line) if line.start == run.end => run.end = line.end,
                 Some(line) => {
                     self.put(&bytes[run]);
@@ -527,21 +541,22 @@ mod tests {
         let mut head = super::ResponseHead { status: 200, ..super::ResponseHead::default() };
         head.reason = head.fields.append(&[b"OK"]);
         let raw = head.fields.append(&[b"A: 1\r\nB:2\r\nC:  3 \r\nD: 4\r\n"]).start as usize;
-        for (name, value) in [(0..1, 3..4), (6..7, 8..9), (11..12, 15..16), (19..20, 22..23)] {
+        for (name, value, is_line) in [(0..1, 3..4, true), (6..7, 8..9, false), (11..12, 15..16, false), (19..20, 22..23, true)] {
             let span = |range: std::ops::Range<usize>| super::Span::new(raw + range.start, raw + range.end);
-            head.fields.index(span(name), span(value), HeaderId::Other);
+            head.fields.index(span(name), span(value), HeaderId::Other, is_line);
         }
         head.fields.push(b"E", b"5");
         head.fields.push(b"F", b"6");
         head.fields.push(b"G", b"");
         let copied = head.fields.list[0].value;
-        head.fields.push_copy(b"H", copied);
+        head.fields.push_copy(HeaderId::Host, copied);
+        head.fields.push_id(HeaderId::Date, b"now");
         head.fields.remove(b"F");
         let mut out = vec![0; head.encoded_len()];
         head.encode(&mut out);
         assert_eq!(
             String::from_utf8_lossy(&out),
-            "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\nG: \r\nH: 1\r\n\r\n"
+            "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\nG: \r\nhost: 1\r\ndate: now\r\n\r\n"
         );
     }
 

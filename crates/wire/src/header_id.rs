@@ -16,6 +16,9 @@ macro_rules! header_ids {
         impl HeaderId {
             /// Every well-known name with its id, in lower case.
             pub const NAMES: &'static [(&'static str, HeaderId)] = &[$(($name, HeaderId::$id),)*];
+
+            /// What a line with each of them begins with, in the same order.
+            const LINE_STARTS: &'static [&'static str] = &[$(concat!($name, ": "),)*];
         }
     };
 }
@@ -144,6 +147,15 @@ impl HeaderId {
         }
     }
 
+    /// The name, a colon and a space; empty for `Other` and `Removed`.
+    #[inline]
+    pub(crate) fn line_start(self) -> &'static [u8] {
+        match (self as usize).checked_sub(2) {
+            Some(position) => HeaderId::LINE_STARTS[position].as_bytes(),
+            None => b"",
+        }
+    }
+
     /// Lower case; empty for `Other` and `Removed`.
     pub fn name(self) -> &'static str {
         match (self as usize).checked_sub(2) {
@@ -174,7 +186,7 @@ mod tests {
         for (name, id) in HeaderId::NAMES {
             assert_eq!(HeaderId::of(name.as_bytes()), *id, "{name}");
             assert_eq!(HeaderId::of(name.to_ascii_uppercase().as_bytes()), *id, "{name}");
-            assert_eq!(id.name(), *name);
+            assert_eq!((id.name(), id.line_start()), (*name, format!("{name}: ").as_bytes()));
             assert!((*id as u8) < 64, "the presence bits are a u64");
         }
         assert_eq!(HeaderId::of(b"x-other"), HeaderId::Other);

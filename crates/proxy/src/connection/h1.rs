@@ -79,8 +79,6 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     let (snapshot, listener) = connection.current_snapshot();
     let limits = snapshot.shared.head_limits();
     let mut head: Pooled<RequestHead> = Pooled::take();
-    // From here to the head's end the clock runs, however often a byte arrives (slowloris).
-    let until = arrived + snapshot.shared.limits.header_timeout;
     if connection.tls.is_none() && data.starts_with(TLS_RECORD_START) {
         return Box::pin(refuse_head(connection, &head, Refusal::TLS_TO_PLAIN_HTTP, arrived)).await;
     }
@@ -91,6 +89,8 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
             Ok(data)
         }
         Ok(Parsed::Partial) => {
+            // From the first byte to the head's end the clock runs, however often a byte arrives (slowloris).
+            let until = arrived + snapshot.shared.limits.header_timeout;
             let parse = |data: &[u8]| parse_request(data, &limits, &mut head);
             Box::pin(read_rest_of_head(&connection.stream, data, limits.head_bytes_max, Some(until), parse)).await
         }

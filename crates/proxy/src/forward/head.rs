@@ -33,11 +33,11 @@ impl<S: Sock> Request<'_, S> {
             chunked: self.framing == BodyFraming::Chunked,
         };
         if plan.chunked {
-            fields.push(b"transfer-encoding", b"chunked");
+            fields.push_id(HeaderId::TransferEncoding, b"chunked");
         }
         if let Some(protocol) = upgrade {
-            fields.push(b"connection", b"Upgrade");
-            fields.push_copy(b"upgrade", protocol);
+            fields.push_id(HeaderId::Connection, b"Upgrade");
+            fields.push_copy(HeaderId::Upgrade, protocol);
         }
         self.set_forwarded_fields();
         self.tell_client_certificate();
@@ -45,7 +45,7 @@ impl<S: Sock> Request<'_, S> {
             // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their
             // own name is the only one that is surely theirs.
             let host = pool.compiled.servers.first().map_or(&b""[..], |server| server.authority.as_bytes());
-            self.head.fields.push(b"host", host);
+            self.head.fields.push_id(HeaderId::Host, host);
         }
         plan
     }
@@ -76,16 +76,16 @@ impl<S: Sock> Request<'_, S> {
             chain.extend_from_slice(peer);
             fields.set(b"x-forwarded-for", &chain);
         } else {
-            fields.push(b"x-forwarded-for", peer);
+            fields.push_id(HeaderId::XForwardedFor, peer);
         }
         if !fields.has(HeaderId::XForwardedProto) {
-            fields.push(b"x-forwarded-proto", scheme.as_str().as_bytes());
+            fields.push_id(HeaderId::XForwardedProto, scheme.as_str().as_bytes());
         }
         if !fields.has(HeaderId::XForwardedHost) && authority.len > 0 {
-            fields.push_copy(b"x-forwarded-host", authority);
+            fields.push_copy(HeaderId::XForwardedHost, authority);
         }
         if !fields.has(HeaderId::XForwardedPort) {
-            fields.push(b"x-forwarded-port", itoa::Buffer::new().format(port).as_bytes());
+            fields.push_id(HeaderId::XForwardedPort, itoa::Buffer::new().format(port).as_bytes());
         }
     }
 }

@@ -34,7 +34,8 @@ pub(crate) fn parse_fields(window: &[u8], mut at: usize, fields_max: usize, fiel
             value_end -= 1;
         }
         let id = HeaderId::of(&window[at..name_end]);
-        fields.index(Span::new(at, name_end), Span::new(value_start, value_end), id);
+        let is_line = value_start == name_end + 2 && window[name_end + 1] == b' ' && value_end == stop;
+        fields.index(Span::new(at, name_end), Span::new(value_start, value_end), id, is_line);
         at = stop + 2;
     }
 }
