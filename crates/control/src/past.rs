@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::source::{Proposal, read};
 use jiff::Timestamp;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_api::{Explanation, PastRequest, Word};
 use tidegate_explain::{Question, explain};
 use tidegate_model::Configuration;
@@ -32,7 +32,7 @@ impl Control {
         }
         let number = u128::from_str_radix(id, 16).map_err(|_| bad())?;
         let look = move |worker: &Worker<TokioSock>| {
-            worker.recent.find(RequestId(number), |request| read_back(&request.id.to_hex(), request))
+            worker.recent.find(RequestId(number), |request| read_back(&request.ended.id.to_hex(), request))
         };
         let found = self.workers.ask(look).into_iter().flatten().next();
         let mut found = found.ok_or_else(|| {
@@ -77,35 +77,37 @@ fn with_port(host: &str, port: u16) -> String {
 
 fn read_back<S: Sock>(id: &[u8], request: &RecentRequest<S>) -> PastRequest {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (name, server) = match (&request.pool, &request.past_pool) {
+    let RecentRequest { ended, asked } = request;
+    let (name, server) = match (&ended.pool, &ended.past_pool) {
         (Some(pool), _) => {
-            let server = request.server.and_then(|server| pool.compiled.servers.get(server));
+            let server = ended.server.and_then(|server| pool.compiled.servers.get(server));
             (Some(&pool.compiled.name), server.map(|server| &server.authority))
         }
         (None, Some(past)) => (Some(&past.0), past.1.as_ref()),
         (None, None) => (None, None),
     };
-    let is_cut = request.host.is_cut() || request.target.is_cut();
+    let answered = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(ended.at.elapsed());
+    let is_cut = asked.host.is_cut() || asked.target.is_cut();
     PastRequest {
         id: text(id),
-        answered: Timestamp::from_second(request.answered_unix_seconds.cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH),
+        answered: Timestamp::from_second(answered.as_secs().cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH),
         text: String::new(),
-        duration_us: request.duration_us,
-        status: request.status,
-        retries: request.retries,
-        client_ip: request.client_ip,
-        scheme: request.scheme.as_str().into(),
-        port: request.listen_port,
-        method: text(request.method.bytes()),
-        host: text(request.host.bytes()),
-        path_and_query: text(request.target.bytes()),
-        generation: request.generation,
-        site: request.site.as_ref().map(|site| site.compiled.name.to_string()),
-        route: request.route.map(|route| route.0 as usize + 1),
+        duration_us: ended.duration_us,
+        status: ended.status,
+        retries: ended.retries,
+        client_ip: ended.client_ip,
+        scheme: ended.scheme.as_str().into(),
+        port: ended.listen_port,
+        method: text(asked.method.bytes()),
+        host: text(asked.host.bytes()),
+        path_and_query: text(asked.target.bytes()),
+        generation: ended.generation,
+        site: ended.site.as_ref().map(|site| site.compiled.name.to_string()),
+        route: ended.route.map(|route| route.0 as usize + 1),
         pool: name.map(ToString::to_string),
         server: server.map(ToString::to_string),
-        reason: request.reason.map(Word::from),
-        setting: request.setting.map(Word::from),
+        reason: ended.reason.map(Word::from),
+        setting: ended.setting.map(Word::from),
         explanation: None,
         unexplained: is_cut.then(|| "its host or path is longer than what is kept of it".to_owned()),
     }

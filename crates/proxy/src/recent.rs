@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 pub use tidegate_middleware::RequestId;
 use tidegate_model::{PoolName, Scheme};
 use tidegate_routing::RouteId;
@@ -21,9 +22,24 @@ const TARGET_BYTES_MAX: usize = 160;
 
 /// What is kept of a request that has ended.
 pub struct RecentRequest<S: Sock> {
+    pub ended: EndedRequest<S>,
+    pub asked: Asked,
+}
+
+/// What was asked for. Written where it is kept: most of it is room.
+#[derive(Debug, Default)]
+pub struct Asked {
+    pub method: Short<METHOD_BYTES_MAX>,
+    pub host: Short<HOST_BYTES_MAX>,
+    /// Path and query as the client sent them.
+    pub target: Short<TARGET_BYTES_MAX>,
+}
+
+/// What became of a request.
+pub struct EndedRequest<S: Sock> {
     pub id: RequestId,
-    /// When its answer ended, in seconds since 1970.
-    pub answered_unix_seconds: u64,
+    /// When its answer ended.
+    pub at: Instant,
     pub duration_us: u64,
     pub status: u16,
     pub retries: u32,
@@ -41,10 +57,6 @@ pub struct RecentRequest<S: Sock> {
     pub past_pool: Option<Box<(PoolName, Option<Arc<str>>)>>,
     /// Position in the pool.
     pub server: Option<usize>,
-    pub method: Short<METHOD_BYTES_MAX>,
-    pub host: Short<HOST_BYTES_MAX>,
-    /// Path and query as the client sent them.
-    pub target: Short<TARGET_BYTES_MAX>,
 }
 
 /// The beginning of a text.
@@ -55,12 +67,18 @@ pub struct Short<const MAX: usize> {
     is_cut: bool,
 }
 
+impl<const MAX: usize> Default for Short<MAX> {
+    fn default() -> Self {
+        Short { bytes: [0; MAX], len: 0, is_cut: false }
+    }
+}
+
 impl<const MAX: usize> Short<MAX> {
+    /// Takes another text instead.
     #[inline]
-    pub fn new(text: &[u8]) -> Short<MAX> {
-        let mut short = Short { bytes: [0; MAX], len: 0, is_cut: false };
-        short.push(text);
-        short
+    pub fn set(&mut self, text: &[u8]) {
+        (self.len, self.is_cut) = (0, false);
+        self.push(text);
     }
 
     #[inline]
@@ -102,18 +120,19 @@ impl<S: Sock> Default for RecentRequests<S> {
 
 impl<S: Sock> RecentRequests<S> {
     #[inline]
-    pub fn add(&self, request: RecentRequest<S>) {
-        let ring = if request.status >= 400 || request.reason.is_some() { &self.failed } else { &self.all };
-        ring.borrow_mut().add(request);
+    pub fn add(&self, ended: EndedRequest<S>, write: impl FnOnce(&mut Asked)) {
+        let ring = if ended.status >= 400 || ended.reason.is_some() { &self.failed } else { &self.all };
+        write(&mut ring.borrow_mut().add(ended).asked);
     }
 
     /// Keeps of pools that are not in use any more their names only.
     pub fn let_go(&self, is_in_use: impl Fn(&Rc<WorkerPool<S>>) -> bool) {
         for ring in [&self.all, &self.failed] {
             for request in &mut ring.borrow_mut().entries {
-                let Some(pool) = request.pool.take_if(|pool| !is_in_use(pool)) else { continue };
-                let server = request.server.and_then(|server| pool.compiled.servers.get(server));
-                request.past_pool = Some(Box::new((pool.compiled.name.clone(), server.map(|server| server.authority.clone()))));
+                let ended = &mut request.ended;
+                let Some(pool) = ended.pool.take_if(|pool| !is_in_use(pool)) else { continue };
+                let server = ended.server.and_then(|server| pool.compiled.servers.get(server));
+                ended.past_pool = Some(Box::new((pool.compiled.name.clone(), server.map(|server| server.authority.clone()))));
             }
         }
     }
@@ -121,37 +140,40 @@ impl<S: Sock> RecentRequests<S> {
     /// Looks for a request, the newest first.
     pub fn find<T>(&self, id: RequestId, see: impl FnOnce(&RecentRequest<S>) -> T) -> Option<T> {
         let (failed, all) = (self.failed.borrow(), self.all.borrow());
-        failed.entries.iter().chain(&all.entries).find(|request| request.id == id).map(see)
+        failed.entries.iter().chain(&all.entries).find(|request| request.ended.id == id).map(see)
     }
 }
 
 impl<S: Sock> Ring<S> {
+    /// In the place of the oldest, with what that one asked for.
     #[inline]
-    fn add(&mut self, request: RecentRequest<S>) {
-        match self.entries.get_mut(self.next) {
-            Some(oldest) => *oldest = request,
-            None => {
-                // All at once, so that no request after the first pays for growth.
-                self.entries.reserve_exact(RECENT_MAX - self.entries.len());
-                self.entries.push(request);
-            }
+    fn add(&mut self, ended: EndedRequest<S>) -> &mut RecentRequest<S> {
+        let place = self.next;
+        self.next = (place + 1) % RECENT_MAX;
+        if place < self.entries.len() {
+            self.entries[place].ended = ended;
+        } else {
+            // All at once, so that no request after the first pays for growth.
+            self.entries.reserve_exact(RECENT_MAX - self.entries.len());
+            self.entries.push(RecentRequest { ended, asked: Asked::default() });
         }
-        self.next = (self.next + 1) % RECENT_MAX;
+        &mut self.entries[place]
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{RECENT_MAX, RecentRequest, RecentRequests, Short};
+    use super::{EndedRequest, RECENT_MAX, RecentRequests, Short};
     use std::net::IpAddr;
+    use std::time::Instant;
     use tidegate_middleware::RequestId;
     use tidegate_model::Scheme;
     use tidegate_transport::TokioSock;
 
-    fn request(id: u128, status: u16) -> RecentRequest<TokioSock> {
-        RecentRequest {
+    fn request(id: u128, status: u16) -> EndedRequest<TokioSock> {
+        EndedRequest {
             id: RequestId(id),
-            answered_unix_seconds: 0,
+            at: Instant::now(),
             duration_us: 0,
             status,
             retries: 0,
@@ -166,34 +188,37 @@ mod tests {
             pool: None,
             past_pool: None,
             server: None,
-            method: Short::new(b"GET"),
-            host: Short::new(b"example.com"),
-            target: Short::new(b"/"),
         }
     }
 
     #[test]
     fn the_newest_are_found_and_failed_ones_are_not_pushed_out_by_others() {
         let recent = RecentRequests::default();
-        recent.add(request(1, 502));
+        recent.add(request(1, 502), |asked| asked.host.set(b"failed.example"));
         for id in 2..=(RECENT_MAX as u128 + 2) {
-            recent.add(request(id, 200));
+            recent.add(request(id, 200), |asked| asked.host.set(id.to_string().as_bytes()));
         }
-        let check = |id: u128, expected: Option<u16>| {
-            assert_eq!(recent.find(RequestId(id), |request| request.status), expected, "{id}");
+        let check = |id: u128, expected: Option<(u16, &str)>| {
+            let found = recent.find(RequestId(id), |request| {
+                (request.ended.status, String::from_utf8_lossy(request.asked.host.bytes()).into_owned())
+            });
+            assert_eq!(found, expected.map(|(status, host)| (status, host.to_owned())), "{id}");
         };
-        check(1, Some(502));
+        check(1, Some((502, "failed.example")));
         check(2, None);
-        check(3, Some(200));
-        check(RECENT_MAX as u128 + 2, Some(200));
+        check(3, Some((200, "3")));
+        check(RECENT_MAX as u128 + 2, Some((200, "514")));
         check(9_999, None);
     }
 
     #[test]
     fn a_text_that_is_too_long_is_cut_and_says_so() {
-        let mut short: Short<4> = Short::new(b"ab");
+        let mut short: Short<4> = Short::default();
+        short.set(b"ab");
         assert!((short.bytes(), short.is_cut()) == (b"ab", false));
         short.push(b"cde");
         assert!((short.bytes(), short.is_cut()) == (b"abcd", true));
+        short.set(b"e");
+        assert!((short.bytes(), short.is_cut()) == (b"e", false));
     }
 }

@@ -15,7 +15,7 @@ use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
 use crate::forward::{Copies, EarlyEnd};
 use crate::forwarded::{first_untrusted, remove_claims};
 use crate::pooled::Pooled;
-use crate::recent::{RecentRequest, Short};
+use crate::recent::EndedRequest;
 use crate::record::Record;
 use crate::snapshot::CompiledRoute;
 use crate::terminal::{CompiledSplit, CompiledTerminal, FixedAnswer};
@@ -442,7 +442,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let bodiless = matches!(status, 100..=199 | 204 | 304);
         if !bodiless && !self.response.fields.has(HeaderId::ContentLength) {
             let mut digits = itoa::Buffer::new();
-            self.response.fields.push(b"content-length", digits.format(body.len()).as_bytes());
+            self.response.fields.push_id(HeaderId::ContentLength, digits.format(body.len()).as_bytes());
         }
         self.complete_response();
         self.consume_small_body();
@@ -473,7 +473,7 @@ impl<'c, S: Sock> Request<'c, S> {
     pub fn complete_response(&mut self) {
         if !self.response.fields.has(HeaderId::Date) {
             let date = self.connection.worker.date.text(SystemTime::now());
-            self.response.fields.push(b"date", &date);
+            self.response.fields.push_id(HeaderId::Date, &date);
         }
     }
 
@@ -535,7 +535,8 @@ impl<'c, S: Sock> Request<'c, S> {
         if self.is_in_background() {
             return;
         }
-        let duration = self.record.ended.unwrap_or_else(rt::now).saturating_duration_since(self.record.started);
+        let ended = self.record.ended.unwrap_or_else(rt::now);
+        let duration = ended.saturating_duration_since(self.record.started);
         let sent = self.responder.bytes_sent();
         if let Some(site) = &self.site {
             site.metrics.record(self.record.status, duration, sent);
@@ -550,20 +551,14 @@ impl<'c, S: Sock> Request<'c, S> {
         if self.settings.access_log && self.has_log_line() {
             self.write_log_line(duration.as_micros() as u64, sent);
         }
-        self.remember(duration.as_micros() as u64);
+        self.remember(ended, duration.as_micros() as u64);
     }
 
     /// For who asks about it by its id.
-    fn remember(&mut self, duration_us: u64) {
-        let bytes = &self.head.fields.bytes;
-        let mut target = Short::new(self.record.path.of(bytes));
-        if let Some(query) = self.record.query {
-            target.push(b"?");
-            target.push(query.of(bytes));
-        }
-        self.connection.worker.recent.add(RecentRequest {
+    fn remember(&mut self, at: Instant, duration_us: u64) {
+        let ended = EndedRequest {
             id: self.record.request_id,
-            answered_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            at,
             duration_us,
             status: self.record.status,
             retries: self.record.retries,
@@ -578,9 +573,16 @@ impl<'c, S: Sock> Request<'c, S> {
             pool: self.pool.take(),
             past_pool: self.record.fastcgi.take().map(|server| Box::new((PoolName(server.clone()), Some(server)))),
             server: self.record.upstream.as_ref().map(|upstream| upstream.server),
-            method: Short::new(self.head.method_name()),
-            host: Short::new(self.head.authority()),
-            target,
+        };
+        self.connection.worker.recent.add(ended, |asked| {
+            let bytes = &self.head.fields.bytes;
+            asked.method.set(self.head.method_name());
+            asked.host.set(self.head.authority());
+            asked.target.set(self.record.path.of(bytes));
+            if let Some(query) = self.record.query {
+                asked.target.push(b"?");
+                asked.target.push(query.of(bytes));
+            }
         });
     }
 
