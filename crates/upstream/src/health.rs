@@ -2,7 +2,7 @@
 //! something happens to it (a check, a failure, a command), and read with one load per choice. Which server is chosen
 //! is decided in `balancing`; what counts as a failure, in `verdict`.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tidegate_balancing::{HealthStatus as Tier, outlier, slow_start};
 
@@ -19,22 +19,22 @@ pub enum Checked {
 
 /// What a request may take to find out. One whose body comes slowly, or never ends, must not keep a server out for as
 /// long.
-const PROBE_MOST: Duration = Duration::from_secs(10);
+pub(crate) const PROBE_MOST: Duration = Duration::from_secs(10);
 
 /// All that decides about a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+pub(crate) struct State {
     /// Somebody took it out of use (`tidegate drain`).
-    is_drained: bool,
+    pub(crate) is_drained: bool,
     /// Whoever named it says that it is going away.
-    is_leaving: bool,
-    checked: Checked,
-    usage: Usage,
+    pub(crate) is_leaving: bool,
+    pub(crate) checked: Checked,
+    pub(crate) usage: Usage,
 }
 
 /// What requests have found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Usage {
+pub(crate) enum Usage {
     InUse,
     /// The server gets no requests until then; the first one after that finds out how it is.
     Out {
@@ -51,7 +51,7 @@ enum Usage {
 
 /// Why a server is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
+pub(crate) enum Cause {
     Unreachable,
     /// The server asked for a pause.
     Paused,
@@ -61,7 +61,7 @@ enum Cause {
 
 /// Time since the process began, in steps of 8 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ticks(u64);
+pub(crate) struct Ticks(pub(crate) u64);
 
 impl Ticks {
     const MILLISECONDS: u64 = 8;
@@ -104,7 +104,7 @@ const UNTIL_SHIFT: u32 = 7;
 const SINCE_SHIFT: u32 = UNTIL_SHIFT + Ticks::UNTIL_BITS;
 
 impl State {
-    fn of(word: u64) -> State {
+    pub(crate) fn of(word: u64) -> State {
         let has = |bit: u64| word & bit != 0;
         let until = Ticks(word >> UNTIL_SHIFT & mask(Ticks::UNTIL_BITS));
         let cause = match word >> CAUSE_SHIFT & 3 {
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    fn word(self) -> u64 {
+    pub(crate) fn word(self) -> u64 {
         let flag = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
         let checked = match self.checked {
             Checked::Unasked => 0,
@@ -411,7 +411,8 @@ impl Health {
 
     /// From now on it gets its share little by little, where its pool says so.
     pub fn begin_slowly(&self, now: Instant) {
-        self.starting_since.store(self.elapsed(now).as_millis() as u64 + 1, Ordering::Relaxed);
+        // Exchanged, which gives it a place in the order of what `share` exchanges.
+        self.starting_since.swap(self.elapsed(now).as_millis() as u64 + 1, Ordering::Relaxed);
     }
 
     /// What is unusual about it, for who looks; the most serious first.
@@ -481,6 +482,3 @@ pub enum Probing {
     This,
     Another,
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,8 +10,15 @@ pub mod connect;
 pub mod errand;
 pub mod fault;
 pub mod health;
+#[cfg(test)]
+mod health_tests;
 pub mod pool;
 pub mod queue;
+#[cfg(test)]
+mod queue_tests;
 pub mod retry;
 pub mod shared;
+#[cfg(test)]
+mod shared_tests;
+mod sync;
 pub mod verdict;

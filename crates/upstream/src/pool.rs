@@ -390,7 +390,10 @@ impl<S: Sock> Server<S> {
         self.metrics.connections_idle.increment();
         idle.push_back(Idle { connection, since: now, is_unused: false });
         drop(idle);
-        self.shared.queue.call_next();
+        // Only those of this worker can use it, and who of them waits is seen without a fence.
+        if !self.shared.queue.is_empty() {
+            self.shared.queue.call_next();
+        }
     }
 
     /// Whether the next request that waits for a connection cannot use one of this worker's.

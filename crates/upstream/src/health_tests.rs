@@ -1,8 +1,9 @@
 //! What becomes of a server by what is said of it. Time is given, so nothing here depends on the speed of the machine.
+//! Not beside the code, for the reason in `queue_tests`.
 
-use super::{Cause, Checked, Health, PROBE_MOST, Probing, State, Ticks, Tier, Usage, Why};
+use crate::health::{Cause, Checked, Health, PROBE_MOST, Probing, State, Ticks, Usage, Why};
 use std::time::{Duration, Instant};
-use tidegate_balancing::outlier;
+use tidegate_balancing::{HealthStatus as Tier, outlier};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WHY: outlier::Why = outlier::Why::ConsecutiveFailures(5);
