@@ -5,7 +5,7 @@
 use crate::compiled::{CompiledPool, CompiledServer, UpstreamTlsConfigs};
 use crate::connect::h2::H2Connections;
 use crate::connect::lifespan::Lifespan;
-use crate::connect::warm::{self, Warming};
+use crate::connect::{AGE_LEAST, Warming};
 use crate::connect::{Client, Fresh, Owner, log_given_up, serves};
 use crate::shared::{OpenSlot, PoolShared, ServerShared};
 use std::cell::{Cell, RefCell};
@@ -470,7 +470,7 @@ impl<S: Sock> Server<S> {
                 closed_after = Some(age);
             }
             let stays = !stale && !is_long_idle;
-            let is_young = *is_unused && age < warm::AGE_LEAST;
+            let is_young = *is_unused && age < AGE_LEAST;
             match (stays, is_young) {
                 (false, true) => self.warming.failed(now),
                 (true, false) => self.warming.succeeded(),
@@ -502,7 +502,7 @@ impl<S: Sock> WorkerPool<S> {
         for (server, compiled) in self.servers.iter().zip(&self.compiled.servers) {
             server.sweep(now, &self.metrics);
             if server.h2.sweep(now, &self.compiled.model.keep_alive, worker) > 0 {
-                log_given_up(self, compiled);
+                log_given_up(&self.compiled, compiled);
             }
         }
     }

@@ -3,9 +3,10 @@
 
 use crate::connect::lifespan::Lifespan;
 use crate::connect::vitals::{Verdict, Vitals};
-use crate::connect::{Client, Fresh, H2Sender, Owner, serves};
+use crate::connect::{Client, Fresh, Owner, serves};
 use crate::shared::ServerShared;
 use bytes::Bytes;
+use h2::client::SendRequest;
 use h2::{Ping, PingPong};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -30,6 +31,9 @@ const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
 /// 65,000 of them. Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost
 /// memory many times its size.
 pub const DATA_FRAME_BUDGET: usize = 16 << 20;
+
+/// A request's handle on an HTTP/2 connection.
+pub type H2Sender = SendRequest<Bytes>;
 
 /// All HTTP/2 connections of one server.
 #[derive(Default)]

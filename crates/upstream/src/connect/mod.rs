@@ -1,27 +1,32 @@
 //! Getting a connection to a server: the one used last, or a fresh one, over TLS where the server speaks it.
 //! HTTP/2 connections, which many requests share, are in `h2`.
 
+mod causes;
 pub mod eyeballs;
 pub mod h2;
 pub mod lifespan;
+mod owner;
 mod vitals;
 pub mod warm;
+mod warming;
+
+use self::causes::log_cause;
+pub use self::causes::log_given_up;
+pub use self::owner::{Client, Fresh, Owner, serves};
+pub use self::warming::{AGE_LEAST, Warming};
 
 use crate::compiled::{CompiledServer, UpstreamTlsConfigs};
 use crate::connect::lifespan::Lifespan;
 use crate::fault::UpstreamFault;
 use crate::pool::{H1Connection, Queued, Server, WorkerPool};
 use crate::shared::OpenSlot;
-use ::h2::client::SendRequest;
-use bytes::Bytes;
 use std::any::Any;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_model::{Protocol, ProxyProtocol};
-use tidegate_telemetry::{EventGate, UpstreamError};
+use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::proxy_protocol;
 
@@ -48,14 +53,6 @@ pub struct Need {
     pub client: Option<Client>,
 }
 
-/// The two ends of a client's connection, as `send-proxy-protocol` says them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Client {
-    pub source: SocketAddr,
-    /// Where the client connected to.
-    pub destination: SocketAddr,
-}
-
 /// Who has a connection opened.
 #[derive(Debug, Clone)]
 pub struct Opener {
@@ -63,39 +60,6 @@ pub struct Opener {
     pub random: u64,
     /// Alive for as long as the client's connection.
     pub client: Weak<dyn Any>,
-}
-
-/// Whose a connection is that is not shared by clients.
-#[derive(Debug)]
-pub struct Owner {
-    client: Client,
-    /// Alive for as long as the client's connection.
-    connection: Weak<dyn Any>,
-}
-
-impl Owner {
-    /// Whether the owner's requests came over a connection that has ended: there will be no more.
-    pub fn is_gone(&self) -> bool {
-        self.connection.strong_count() == 0
-    }
-}
-
-/// Whether a connection may have that client's requests. Pools have an owner for each connection and a client for each
-/// request, or neither.
-pub fn serves(owner: Option<&Owner>, client: Option<&Client>) -> bool {
-    match (owner, client) {
-        (None, None) => true,
-        (Some(owner), Some(client)) => owner.client == *client,
-        (Some(_), None) | (None, Some(_)) => false,
-    }
-}
-
-/// A connection that was just opened.
-pub struct Fresh<S: Sock> {
-    pub stream: Stream<S>,
-    pub slot: OpenSlot,
-    pub lifespan: Lifespan,
-    pub owner: Option<Box<Owner>>,
 }
 
 pub enum Connection<S: Sock> {
@@ -345,7 +309,7 @@ async fn establish<S: Sock>(
     stream.sock.set_write_idle(pool.compiled.model.timeouts.first_byte);
     if let (Some(protocol), Some(client)) = (pool.compiled.model.send_proxy_protocol, &need.client) {
         introduce(&stream, protocol, client).await.map_err(|error| {
-            log_cause(pool, compiled, UpstreamError::ConnectFailed, &error);
+            log_cause(&pool.compiled, compiled, UpstreamError::ConnectFailed, &error);
             UpstreamError::ConnectFailed
         })?;
     }
@@ -358,7 +322,7 @@ async fn establish<S: Sock>(
         stream.handshake().await
     };
     let facts = outcome.await.map_err(|error| {
-        log_cause(pool, compiled, UpstreamError::TlsFailed, &error);
+        log_cause(&pool.compiled, compiled, UpstreamError::TlsFailed, &error);
         UpstreamError::TlsFailed
     })?;
     match want {
@@ -393,29 +357,9 @@ async fn connect<S: Sock>(
     compiled: &CompiledServer,
     limit: Duration,
 ) -> Result<S, UpstreamError> {
-    let failed = |fault: &io::Error| log_cause(pool, compiled, connect_error(fault), fault);
+    let failed = |fault: &io::Error| log_cause(&pool.compiled, compiled, connect_error(fault), fault);
     let connected = eyeballs::connect(&compiled.addresses, &server.address_turn, limit, S::connect, failed).await;
     connected.map_err(|fault| fault.as_ref().map_or(UpstreamError::ResolveFailed, connect_error))
-}
-
-/// Refusals and handshake faults a process logs per second, whatever the load.
-static CAUSES: EventGate = EventGate::new(5);
-
-/// Why a server cannot be reached, in the words of the system or of TLS: the reason code alone does not say what to
-/// mend.
-fn log_cause<S: Sock>(pool: &WorkerPool<S>, compiled: &CompiledServer, error: UpstreamError, cause: &io::Error) {
-    if let Some(suppressed) = CAUSES.allow(rt::now()) {
-        let (pool, server) = (&pool.compiled.name, &compiled.authority);
-        tracing::warn!(%pool, %server, reason = error.reason(), %cause, suppressed, "an upstream server cannot be reached");
-    }
-}
-
-/// Why requests on it fail: nobody else would say.
-pub fn log_given_up<S: Sock>(pool: &WorkerPool<S>, compiled: &CompiledServer) {
-    if let Some(suppressed) = CAUSES.allow(rt::now()) {
-        let (pool, server) = (&pool.compiled.name, &compiled.authority);
-        tracing::warn!(%pool, %server, suppressed, "an HTTP/2 connection gave no sign of life and was given up");
-    }
 }
 
 fn connect_error(error: &io::Error) -> UpstreamError {
@@ -424,9 +368,6 @@ fn connect_error(error: &io::Error) -> UpstreamError {
         _ => UpstreamError::ConnectFailed,
     }
 }
-
-/// A request's handle on an HTTP/2 connection.
-pub type H2Sender = SendRequest<Bytes>;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,0 +1,27 @@
+//! What is logged of servers that cannot be reached or say nothing any more. What becomes of them is decided in
+//! `verdict`.
+
+use crate::compiled::{CompiledPool, CompiledServer};
+use std::io;
+use tidegate_telemetry::{EventGate, UpstreamError};
+use tidegate_transport::rt;
+
+/// Refusals and handshake faults a process logs per second, whatever the load.
+static CAUSES: EventGate = EventGate::new(5);
+
+/// Why a server cannot be reached, in the words of the system or of TLS: the reason code alone does not say what to
+/// mend.
+pub fn log_cause(pool: &CompiledPool, server: &CompiledServer, error: UpstreamError, cause: &io::Error) {
+    if let Some(suppressed) = CAUSES.allow(rt::now()) {
+        let (pool, server) = (&pool.name, &server.authority);
+        tracing::warn!(%pool, %server, reason = error.reason(), %cause, suppressed, "an upstream server cannot be reached");
+    }
+}
+
+/// Why requests on it fail: nobody else would say.
+pub fn log_given_up(pool: &CompiledPool, server: &CompiledServer) {
+    if let Some(suppressed) = CAUSES.allow(rt::now()) {
+        let (pool, server) = (&pool.name, &server.authority);
+        tracing::warn!(%pool, %server, suppressed, "an HTTP/2 connection gave no sign of life and was given up");
+    }
+}
