@@ -45,4 +45,4 @@ pub use step::{
     After, CompiledStep, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response, compile_steps,
     has_limits,
 };
-pub use template::{CompiledTemplate, Target};
+pub use template::{CompiledTemplate, Target, render_text};

@@ -54,7 +54,7 @@ pub fn choose_at<S: Sock>(pool: &WorkerPool<S>, own: Option<usize>, draw: Draw<'
     {
         return take_place(pool, position, false, now).ok_or(NoChoice::Full);
     }
-    let table = pool.compiled.hash.as_ref().map(|hash| &hash.table);
+    let table = pool.compiled.hash.as_ref();
     // Another worker may take the last place, or the first request to a server that was out, while this one decides.
     for _ in 0..=pool.servers.len() {
         let Some(chosen) = choose(&pool.compiled.model.balance, table, &pool.servers, draw) else { break };

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_middleware::{CompiledTemplate, Target};
 use tidegate_model::{Balance, Pool, PoolName, Retry, RouteRetry, Server, Sticky};
 
 /// A pool as it is compiled for one configuration.
@@ -19,8 +18,8 @@ pub struct CompiledPool {
     pub model: Arc<Pool>,
     /// Servers that are written, and behind them those that were found.
     pub servers: Vec<CompiledServer>,
-    /// For `balance "hash"`.
-    pub hash: Option<CompiledHash>,
+    /// Which server a key belongs to, for `balance "hash"`. What the key of a request is, is the caller's.
+    pub hash: Option<maglev::Table>,
     pub sticky: Option<CompiledSticky>,
     pub tls: Option<UpstreamTlsConfigs>,
     pub shared: Arc<PoolShared>,
@@ -45,9 +44,9 @@ impl CompiledPool {
         };
         let servers: Vec<CompiledServer> = servers.into_iter().map(compile).collect();
         let hash = match &pool.balance {
-            Balance::Hash { key, .. } => {
+            Balance::Hash { .. } => {
                 let members: Vec<_> = servers.iter().map(|server| (server.identity, server.model.weight)).collect();
-                Some(CompiledHash { key: CompiledTemplate::new(key, Target::Text), table: maglev::Table::new(&members) })
+                Some(maglev::Table::new(&members))
             }
             Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => None,
         };
@@ -63,11 +62,6 @@ impl CompiledPool {
             RouteRetry::Own(retry) => Some(retry),
         }
     }
-}
-
-pub struct CompiledHash {
-    pub key: CompiledTemplate,
-    pub table: maglev::Table,
 }
 
 /// Which server a cookie names: a table of all that would be right, so that a request costs a look-up and no

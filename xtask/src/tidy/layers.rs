@@ -29,7 +29,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
     Layer { name: "middleware", may_use: &["model", "wire", "routing", "limiting", "telemetry"] },
     Layer { name: "message", may_use: &["wire", "transport"] },
-    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "middleware", "message"] },
+    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "message"] },
     Layer {
         name: "proxy",
         may_use: &[

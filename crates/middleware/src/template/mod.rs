@@ -135,6 +135,18 @@ impl CompiledTemplate {
     }
 }
 
+/// Appends the text of a template as plain text, for which nothing has to be compiled.
+pub fn render_text(template: &Template, view: View<'_>, out: &mut Vec<u8>) {
+    for part in &template.parts {
+        match part {
+            TemplatePart::Literal(text) => out.extend_from_slice(text.as_bytes()),
+            TemplatePart::Placeholder(placeholder) => render_placeholder(placeholder, Target::Text, view, out),
+            // Of the pattern of a `rewrite`, and of nothing else.
+            TemplatePart::Capture(_) => {}
+        }
+    }
+}
+
 fn render_placeholder(placeholder: &Placeholder, target: Target, view: View<'_>, out: &mut Vec<u8>) {
     let (request, context) = (view.request, view.context);
     match placeholder {

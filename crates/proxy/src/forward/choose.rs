@@ -10,7 +10,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::{Draw, hash_bytes};
-use tidegate_middleware::{Context, View};
+use tidegate_middleware::{Context, View, render_text};
+use tidegate_model::Balance;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
@@ -93,8 +94,8 @@ impl<S: Sock> Request<'_, S> {
 
 /// By which a request is placed, where the pool places requests.
 pub(crate) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
-    let Some(hash) = &pool.compiled.hash else { return 0 };
+    let Balance::Hash { key, .. } = &pool.compiled.model.balance else { return 0 };
     let mut rendered: Pooled<Vec<u8>> = Pooled::take();
-    hash.key.render(View { context, request: head, response: None }, &mut rendered);
+    render_text(key, View { context, request: head, response: None }, &mut rendered);
     hash_bytes(&rendered)
 }
