@@ -51,7 +51,7 @@ pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use fastcgi::{FastCgi, FastCgiAddress, FastCgiKeepAlive};
 pub use files::{Files, Symlinks};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
-pub use matching::{Condition, ConditionKind, Field, MatchLine, TextPattern};
+pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
 pub use path_policy::{EncodedSlashes, PathCase, PathPolicy, Slashes};
 pub use placeholder::{LogField, Placeholder, Template, TemplatePart};
 pub use pool::{Adaptive, Bounds, KeepAlive, Pool, PoolName, Protocol, ProxyProtocol, Server, Timeouts, UpstreamTls};
@@ -60,9 +60,9 @@ pub use process::{
     TicketKeySource,
 };
 pub use request_log::{RouteLog, RouteLogField};
-pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, StatusRange};
-pub use site::{Certificate, CipherName, PathPattern, Route, Site, Tls, TlsSource, TlsVersion};
-pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, RouteRetry, Step, Terminal};
+pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
+pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
+pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};
 pub use tcp::{SniRoute, Tcp, TcpTarget};
 pub use traffic::{Mirror, RouteTimeouts, Sample, Split, SplitArm};

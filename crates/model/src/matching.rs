@@ -1,8 +1,7 @@
-//! Conditions of a route beyond its path. All conditions of one line must hold; several lines are alternatives.
+//! Patterns of paths and values, and conditions of a route beyond its path. All conditions of one line must hold; several lines are alternatives.
 
 use crate::address::{HostPattern, Scheme};
 use crate::client_auth::ClientCertificatePart;
-use crate::site::PathPattern;
 use ipnet::IpNet;
 
 /// One `match` line.
@@ -35,6 +34,17 @@ pub enum ConditionKind {
         part: ClientCertificatePart,
         value: TextPattern,
     },
+}
+
+/// A path as routes and `match path=` write it. Compared with the decoded, normalised path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PathPattern {
+    /// `/a`
+    Exact(String),
+    /// `/a/*`, kept as `/a/`; also matches `/a` itself.
+    Prefix(String),
+    /// `~^/v[0-9]+/`, kept without the `~`; known to compile.
+    Regex(String),
 }
 
 /// A named field and what its value must be. Several fields of one name: one of them must fit.

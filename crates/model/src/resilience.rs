@@ -135,6 +135,16 @@ impl Default for Retry {
     }
 }
 
+/// What a route says of sending its requests again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum RouteRetry {
+    /// What the pool says.
+    #[default]
+    OfPool,
+    Off,
+    Own(Retry),
+}
+
 /// What a request is sent again for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOn {

@@ -3,7 +3,7 @@
 use crate::acme::{AcmeChanges, OnDemand};
 use crate::address::SiteAddress;
 use crate::client_auth::ClientAuth;
-use crate::matching::MatchLine;
+use crate::matching::{MatchLine, PathPattern};
 use crate::step::{Step, Terminal};
 use std::path::PathBuf;
 
@@ -27,17 +27,6 @@ pub struct Route {
     pub matches: Vec<MatchLine>,
     pub steps: Vec<Step>,
     pub terminal: Terminal,
-}
-
-/// A path as routes and `match path=` write it. Compared with the decoded, normalised path.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum PathPattern {
-    /// `/a`
-    Exact(String),
-    /// `/a/*`, kept as `/a/`; also matches `/a` itself.
-    Prefix(String),
-    /// `~^/v[0-9]+/`, kept without the `~`; known to compile.
-    Regex(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

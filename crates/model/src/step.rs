@@ -15,7 +15,7 @@ use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::request_log::RouteLog;
-use crate::resilience::{Retry, StatusRange};
+use crate::resilience::{RouteRetry, StatusRange};
 use crate::traffic::{Mirror, RouteTimeouts, Split};
 use ipnet::IpNet;
 
@@ -77,16 +77,6 @@ pub enum Terminal {
     Files(Box<Files>),
     FastCgi(Box<FastCgi>),
     Split(Split),
-}
-
-/// What a route says of sending its requests again.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum RouteRetry {
-    /// What the pool says.
-    #[default]
-    OfPool,
-    Off,
-    Own(Retry),
 }
 
 /// One line of `header` or its kind.

@@ -3,7 +3,7 @@
 
 use crate::address::HostPattern;
 use crate::pool::PoolName;
-use crate::step::RouteRetry;
+use crate::resilience::RouteRetry;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// One block.

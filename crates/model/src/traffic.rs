@@ -3,7 +3,7 @@
 
 use crate::placeholder::Template;
 use crate::pool::{PoolName, Timeouts};
-use crate::step::RouteRetry;
+use crate::resilience::RouteRetry;
 use std::fmt;
 use std::time::Duration;
 
