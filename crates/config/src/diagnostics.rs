@@ -281,6 +281,36 @@ fn arguments_of(line: &str) -> Vec<Range<usize>> {
     arguments
 }
 
+/// The error for a word that the language has, and this version does not.
+pub fn not_available(at: Location, word: &str) -> Diagnostic {
+    Diagnostic::error("not-available", at, format!("`{word}` is not available in this version"))
+        .note("it is part of the language, and a later version brings it")
+}
+
+/// Choices, and what else may stand there.
+pub fn choice_or(names: &[&str], form: &str) -> String {
+    if form.is_empty() { quoted_list(names) } else { format!("{}, or {form}", quoted_list(names)) }
+}
+
+/// `"a"`, `"b"` or `"c"`, each in code quotes.
+pub fn quoted_list(names: &[&str]) -> String {
+    const NAMES_SHOWN_MAX: usize = 6;
+    if names.len() > NAMES_SHOWN_MAX {
+        return format!("one of {} names such as `\"{}\"`", names.len(), names[0]);
+    }
+    let quoted: Vec<String> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
+    listed(&quoted.iter().map(String::as_str).collect::<Vec<_>>(), "or")
+}
+
+/// `a, b or c`
+pub fn listed(names: &[&str], conjunction: &str) -> String {
+    match names.split_last() {
+        None => String::new(),
+        Some((last, [])) => (*last).to_string(),
+        Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
+    }
+}
+
 /// A word for a message: a line that was pasted by mistake must not fill the screen.
 pub fn shortened(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(SHOWN_CHARS_MAX) {

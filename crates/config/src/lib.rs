@@ -7,6 +7,8 @@ mod diagnostics;
 mod directives;
 mod document;
 mod format;
+mod forms;
+mod language;
 mod load;
 mod log_in;
 mod lowering;
@@ -21,6 +23,7 @@ mod regular;
 mod remembered;
 mod schema;
 mod slips;
+mod spans;
 mod syntax;
 mod table;
 mod units;
@@ -31,12 +34,14 @@ pub use diagnostics::{Diagnostic, FileId, Label, Location, Severity, SourceFile,
 pub use document::{ChangedFile, Edit, EditError, EditFault, List, Target, apply_edits, read_target, to_json, to_kdl};
 pub use format::format_text;
 pub use load::{
-    Environment, Loaded, MainFile, Spans, Texts, include_matches, load_instead, load_path, load_path_again, load_text,
-    load_text_again, load_with, load_with_again,
+    Loaded, MainFile, Texts, include_matches, load_instead, load_path, load_path_again, load_text, load_text_again, load_with,
+    load_with_again,
 };
+pub use lowering::Environment;
 pub use pieces::LoadMemory;
 pub use reference::reference;
 pub use regular::{open_regular, read_opened, read_regular};
 pub use schema::schema;
 pub use serde_json::Value as Json;
+pub use spans::Spans;
 pub use units::{parse_duration, parse_size};

@@ -3,22 +3,23 @@
 
 use crate::checks;
 use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sources};
+use crate::directives::LANGUAGE;
 use crate::directives::include::INCLUDE;
-use crate::directives::pool;
-use crate::directives::{self, edition};
-use crate::lowering::{self, Line, Lowering, Read, Seen};
+use crate::directives::{edition, pool};
+use crate::language::{Line, Lower, Seen};
+use crate::lowering::{Environment, Lowering};
 use crate::pieces::{LoadMemory, Recall, TopNode};
 use crate::placeholders::Text;
-use crate::regular::{read_bounded, read_regular};
+use crate::reading::Read;
+use crate::regular::{read_bounded, read_regular, reason};
 use crate::remembered::Lowered;
+use crate::spans::Spans;
 use crate::syntax::{Entry, Literal, Node};
-use crate::table::{Lower, Place};
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
-use std::ops::Range;
+use crate::table::Place;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use tidegate_model::{Configuration, Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
+use std::sync::Arc;
+use tidegate_model::Configuration;
 use tidegate_parallel::in_parallel;
 
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -59,119 +60,6 @@ pub struct Written {
 impl Loaded {
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
-    }
-}
-
-/// Where things were written that are checked again when the configuration is put to work.
-#[derive(Debug, Clone, Default)]
-pub struct Spans {
-    /// Every address of every site, in file order.
-    pub addresses: Vec<(SiteAddress, Location)>,
-    /// Certificate and key files, by their full path, as often as they are named.
-    pub files: Vec<(PathBuf, Location)>,
-    pub admin: Option<Location>,
-    /// The path of the access log, when it is a file.
-    pub access_log: Option<Location>,
-    /// The place that `storage` names.
-    pub storage: Option<Location>,
-    /// Of a template only.
-    pub(crate) access_log_format: Option<Location>,
-    /// Of `ticket-keys`, where it shares them.
-    pub(crate) shared_ticket_keys: Option<Location>,
-    /// In the order of [`Configuration::listeners`].
-    pub listeners: Vec<Location>,
-    /// In the order of [`Configuration::tcp`].
-    pub tcp: Vec<Location>,
-    /// Every name of every `sni`, with its port.
-    pub(crate) passthrough: Vec<(u16, HostPattern, Location)>,
-    /// Every pool that a `tcp` hands connections to, as often as it does, and whether those are TLS for sure.
-    pub(crate) tcp_pools: Vec<(PoolName, Location, bool)>,
-    /// Every server of every pool, named or written in place, as often as it is named.
-    pub servers: Vec<(UpstreamAddress, Location)>,
-    /// Every `discover` of every pool.
-    pub sources: Vec<(Discover, Location)>,
-    /// The addresses of each site that names files, and which of `files` those are.
-    pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
-    /// Made when something is looked up first. What is looked up is looked up for thousands of sites.
-    index: OnceLock<SpanIndex>,
-}
-
-/// The first positions in the lists of the same names.
-#[derive(Debug, Clone, Default)]
-struct SpanIndex {
-    addresses: HashMap<SiteAddress, usize>,
-    files: HashMap<PathBuf, usize>,
-    servers: HashMap<UpstreamAddress, usize>,
-    files_of_sites: HashMap<SiteAddress, usize>,
-}
-
-impl Spans {
-    fn index(&self) -> &SpanIndex {
-        fn first<'l, T: Clone + Eq + Hash + 'l>(list: impl Iterator<Item = (usize, &'l T)>) -> HashMap<T, usize> {
-            let mut positions = HashMap::new();
-            for (position, one) in list {
-                positions.entry(one.clone()).or_insert(position);
-            }
-            positions
-        }
-        fn keys<T, U>(list: &[(T, U)]) -> impl Iterator<Item = (usize, &T)> {
-            list.iter().map(|(key, _)| key).enumerate()
-        }
-        self.index.get_or_init(|| SpanIndex {
-            addresses: first(keys(&self.addresses)),
-            files: first(keys(&self.files)),
-            servers: first(keys(&self.servers)),
-            files_of_sites: first(
-                keys(&self.files_of_sites).flat_map(|(at, addresses)| addresses.iter().map(move |one| (at, one))),
-            ),
-        })
-    }
-
-    pub fn of_address(&self, address: &SiteAddress) -> Option<&Location> {
-        let position = self.index().addresses.get(address)?;
-        self.addresses.get(*position).map(|(_, at)| at)
-    }
-
-    /// The first place that names the certificate or key file.
-    pub fn of_file(&self, path: &Path) -> Option<&Location> {
-        let position = self.index().files.get(path)?;
-        self.files.get(*position).map(|(_, at)| at)
-    }
-
-    /// Where the site of that address names the certificate or key file; the first place of all when it does not.
-    pub fn of_file_in_site(&self, path: &Path, address: &SiteAddress) -> Option<&Location> {
-        let site = self.index().files_of_sites.get(address).and_then(|position| self.files_of_sites.get(*position));
-        let in_site = site.and_then(|(_, files)| self.files.get(files.clone())?.iter().find(|(known, _)| known == path));
-        in_site.map(|(_, at)| at).or_else(|| self.of_file(path))
-    }
-
-    /// The first place that names the source.
-    pub fn of_source(&self, source: &Discover) -> Option<&Location> {
-        self.sources.iter().find(|(known, _)| known == source).map(|(_, at)| at)
-    }
-
-    /// The first place that names the server.
-    pub fn of_server(&self, address: &UpstreamAddress) -> Option<&Location> {
-        let position = self.index().servers.get(address)?;
-        self.servers.get(*position).map(|(_, at)| at)
-    }
-}
-
-/// Where `{env.X}` is looked up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Environment {
-    /// The variables of this process.
-    Process,
-    Given(BTreeMap<String, String>),
-}
-
-impl Environment {
-    pub fn variable(&self, name: &str) -> Option<String> {
-        match self {
-            // A name with `=` or NUL cannot exist, and std panics on neither.
-            Environment::Process => std::env::var(name).ok(),
-            Environment::Given(variables) => variables.get(name).cloned(),
-        }
     }
 }
 
@@ -243,17 +131,6 @@ pub fn load_instead(name: &str, text: &str, base_dir: &Path, texts: &Texts, memo
     loader.finish(nodes)
 }
 
-/// An error of the system in the words of this language.
-pub fn reason(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
-        std::io::ErrorKind::IsADirectory => "it is a directory".into(),
-        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".into(),
-        _ => error.to_string(),
-    }
-}
-
 /// The files that match one of [`Loaded::include_patterns`] now, in the order in which they are read. At most 4,096.
 pub fn include_matches(pattern: &Path) -> Vec<PathBuf> {
     pattern.to_str().and_then(|pattern| matches(pattern).ok()).unwrap_or_default()
@@ -286,7 +163,7 @@ struct Loader<'e> {
 impl<'e> Loader<'e> {
     fn new(environment: &'e Environment, memory: &'e mut LoadMemory) -> Loader<'e> {
         let mut sources = Sources::default();
-        sources.hide(directives::secret_properties(), directives::with_secret_arguments());
+        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments());
         Loader {
             sources,
             environment,
@@ -364,7 +241,7 @@ impl<'e> Loader<'e> {
 
     fn include(&mut self, node: &Node) -> Vec<TopNode> {
         let mut lowering = Lowering::new(&self.sources, self.environment);
-        let line = Line { node, directive: &INCLUDE };
+        let line = Line { node, directive: &INCLUDE, language: &LANGUAGE };
         line.check_shape(&mut lowering);
         let patterns: Vec<Text> = line.read_arguments(&mut lowering).into_iter().map(Read::text).collect();
         let (diagnostics, read_files) = (lowering.diagnostics, lowering.read_files);
@@ -582,23 +459,11 @@ fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: Box<Lowered>, is
 }
 
 fn lower_node(lowering: &mut Lowering<'_>, node: &Node, seen: &mut Seen) {
-    if let Some(line) = lowering::line(lowering, node, Place::Top, seen) {
-        match line.directive.lower {
-            Lower::Top(lower) => lower(lowering, &line),
-            Lower::Reading => {}
-            Lower::Site(_) | Lower::Route(_) | Lower::Step(_) | Lower::Terminal(_) => {
-                unreachable!("the table has no such directive at the top level")
-            }
-            Lower::Pool(_)
-            | Lower::FastCgi(_)
-            | Lower::Tls(_)
-            | Lower::Listener(_)
-            | Lower::Limits(_)
-            | Lower::User(_)
-            | Lower::Inside => {
-                unreachable!("the table has no such directive at the top level")
-            }
-        }
+    // An `include` has been replaced by now.
+    if let Some(line) = LANGUAGE.line(lowering, node, Place::Top, seen)
+        && let Lower::Top(lower) = line.directive.lower
+    {
+        lower(lowering, &line);
     }
 }
 

@@ -2,12 +2,12 @@
 //! preflight does not get past it. Warnings only; which step runs when is decided in `middleware`.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::lowering::{Line, Lowering};
+use crate::lowering::Lowering;
 use crate::syntax::{Literal, Node};
 
 /// What matters of one line of a site or a route.
 #[derive(Debug)]
-pub struct Mark {
+struct Mark {
     what: What,
     at: Location,
 }
@@ -24,25 +24,29 @@ enum What {
     Cors,
 }
 
-/// Notes what the line has to do with who has logged in.
-pub fn note(marks: &mut Vec<Mark>, line: &Line<'_>) {
-    let is_off = || line.arguments().any(|value| matches!(&value.literal, Literal::Text(word) if word == "off"));
-    let what = match line.directive.name {
-        "basic-auth" => Some(if is_off() { What::NoLogIn } else { What::LogIn }),
-        "cors" => Some(What::Cors),
-        _ => None,
-    };
-    marks.extend(what.map(|what| Mark { what, at: line.location() }));
-    // Routes are lines of a site too, and have marks of their own.
-    if line.directive.name != "route"
-        && let Some(at) = place_of_name(line.node)
-    {
-        let in_turn = matches!(
-            line.directive.name,
-            "request-header" | "rewrite" | "strip-prefix" | "add-prefix" | "rate-limit" | "concurrency-limit"
-        );
-        marks.push(Mark { what: if in_turn { What::NameInTurn } else { What::NameAfterwards }, at });
+/// What the lines of a block have to do with who has logged in.
+fn marks(nodes: &[Node]) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    for node in nodes {
+        let is_off =
+            || node.entries.iter().any(|entry| entry.name.is_none() && entry.value.literal == Literal::Text("off".into()));
+        let what = match node.name.text.as_str() {
+            // A route has marks of its own.
+            "route" => continue,
+            "basic-auth" => Some(if is_off() { What::NoLogIn } else { What::LogIn }),
+            "cors" => Some(What::Cors),
+            _ => None,
+        };
+        marks.extend(what.map(|what| Mark { what, at: node.location.clone() }));
+        if let Some(at) = place_of_name(node) {
+            let in_turn = matches!(
+                node.name.text.as_str(),
+                "request-header" | "rewrite" | "strip-prefix" | "add-prefix" | "rate-limit" | "concurrency-limit"
+            );
+            marks.push(Mark { what: if in_turn { What::NameInTurn } else { What::NameAfterwards }, at });
+        }
     }
+    marks
 }
 
 /// Where `{auth.user}` stands first in a line or in its block.
@@ -55,12 +59,15 @@ fn place_of_name(node: &Node) -> Option<Location> {
     of_entry.or_else(|| node.children.iter().flatten().find_map(place_of_name))
 }
 
-/// Warns of what is in front of `basic-auth` and should be behind it, or the other way round.
-pub fn check<'m>(lowering: &mut Lowering<'_>, of_site: &'m [Mark], of_routes: impl Iterator<Item = &'m [Mark]> + Clone) {
+/// Warns, of the lines of a site, of what is in front of `basic-auth` and should be behind it, or the other way round.
+pub fn check(lowering: &mut Lowering<'_>, nodes: &[Node]) {
+    let of_site = &*marks(nodes);
+    let routes = nodes.iter().filter(|node| node.name.text == "route");
+    let of_routes: Vec<Vec<Mark>> = routes.map(|route| marks(route.children.as_deref().unwrap_or_default())).collect();
     let is_about = |mark: &&Mark| matches!(mark.what, What::LogIn | What::NoLogIn);
-    let somewhere = of_site.iter().chain(of_routes.clone().flatten()).any(|mark| mark.what == What::LogIn);
+    let somewhere = of_site.iter().chain(of_routes.iter().flatten()).any(|mark| mark.what == What::LogIn);
     judge(lowering, of_site, of_site.iter().rposition(|mark| mark.what == What::LogIn), somewhere);
-    for of_route in of_routes {
+    for of_route in &of_routes {
         // The last one that is written counts, and those of the site stand in front of all of the route.
         let own = of_route.iter().rposition(|mark| is_about(&mark));
         match own {

@@ -2,14 +2,15 @@
 //! on.
 
 use crate::diagnostics::Diagnostic;
-use crate::lowering::{self, Lowering};
+use crate::lowering::Lowering;
 use crate::placeholders::{self, Text};
+use crate::reading::expect_text;
 use crate::syntax::Value;
 use tidegate_model::{PathPattern, TextPattern};
 
 /// A pattern as `route` and `match path=` take it.
 pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<PathPattern> {
-    let value = lowering::expect_text(lowering, value, owner, "a path pattern, as in `\"/api/*\"`")?;
+    let value = expect_text(lowering, value, owner, "a path pattern, as in `\"/api/*\"`")?;
     let text = placeholders::resolve_pattern(lowering, value)?;
     if let Some(regex) = text.value.strip_prefix('~') {
         check_regex(lowering, &text, regex)?;

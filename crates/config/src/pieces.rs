@@ -3,7 +3,7 @@
 //! remembered in `remembered`; who asks for nodes is `load`.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
-use crate::remembered::Lowered;
+use crate::remembered::{Lowered, Placement};
 use crate::slips;
 use crate::syntax::{self, Node};
 use std::collections::HashMap;
@@ -36,30 +36,6 @@ struct Piece {
 pub struct Remembered {
     pub node: Node,
     pub lowered: OnceLock<Lowered>,
-}
-
-/// Where a piece stands in this load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placement {
-    pub file: FileId,
-    pub offset: usize,
-    pub length: usize,
-}
-
-impl Placement {
-    pub fn location(&self, relative: &Location) -> Location {
-        Location { file: self.file, span: relative.span.start + self.offset..relative.span.end + self.offset }
-    }
-
-    /// The other way round; `None` for a place outside of the piece.
-    pub fn relative(&self, location: &Location) -> Option<Location> {
-        let is_inside = location.file == self.file
-            && location.span.start >= self.offset
-            && location.span.end <= self.offset + self.length
-            && location.span.start <= location.span.end;
-        is_inside
-            .then(|| Location { file: location.file, span: location.span.start - self.offset..location.span.end - self.offset })
-    }
 }
 
 /// A node at the top level of a load, wherever it was written.

@@ -2,7 +2,9 @@
 //! template. What a filled-in value was is never shown again: messages about such a text quote what was written.
 
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
+use crate::forms::{Fault, is_token};
 use crate::lowering::Lowering;
+use crate::regular::{open_regular, reason};
 use crate::syntax::{Literal, Value};
 use crate::table::Stage;
 use std::io::Read;
@@ -49,6 +51,12 @@ impl Text {
         if self.verbatim { self.source.part(part) } else { self.location.clone() }
     }
 
+    /// What the text was parsed to. Otherwise what is wrong with it is reported, with what to write instead.
+    pub fn parsed<T>(&self, lowering: &mut Lowering<'_>, code: &'static str, parsed: Result<T, Fault>) -> Option<T> {
+        let report = |(reason, help): Fault| lowering.report(self.error(code, reason).help(help));
+        parsed.map_err(report).ok()
+    }
+
     /// An error about this text. The reason may quote the value, so it is kept back when that came from elsewhere.
     pub fn error(&self, code: &'static str, reason: impl Into<String>) -> Diagnostic {
         if self.secret {
@@ -71,7 +79,7 @@ pub fn page_template(text: &str) -> Template {
         let placeholder = from_brace.find('}').and_then(|end| {
             let placeholder = Placeholder::from_name(&from_brace[1..end])?;
             let is_named = match &placeholder {
-                Placeholder::RequestHeader(name) | Placeholder::ResponseHeader(name) => crate::directives::header::is_token(name),
+                Placeholder::RequestHeader(name) | Placeholder::ResponseHeader(name) => is_token(name),
                 Placeholder::Log(_) | Placeholder::LogOwn(_) => placeholder.is_of_error(),
                 _ => true,
             };
@@ -269,9 +277,9 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
 fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
     let path = lowering.path(path, &at);
     lowering.read_files.push(path.clone());
-    let file = crate::regular::open_regular(&path).map_err(|error| crate::load::reason(&error))?;
+    let file = open_regular(&path).map_err(|error| reason(&error))?;
     let mut text = String::new();
-    file.take(FILE_VALUE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| crate::load::reason(&error))?;
+    file.take(FILE_VALUE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| reason(&error))?;
     if text.len() as u64 > FILE_VALUE_BYTES_MAX {
         return Err("it is larger than 1 MiB".into());
     }
@@ -311,13 +319,13 @@ fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
         return None;
     }
     if let Placeholder::RequestHeader(header) | Placeholder::ResponseHeader(header) = &placeholder
-        && !crate::directives::header::is_token(header)
+        && !is_token(header)
     {
         lowering.report(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
         return None;
     }
     if let Placeholder::RequestCookie(cookie) = &placeholder
-        && !crate::directives::header::is_token(cookie)
+        && !is_token(cookie)
     {
         let message = format!("`{}` is not the name of a cookie", shortened(cookie));
         lowering.report(Diagnostic::error("bad-placeholder", at, message));

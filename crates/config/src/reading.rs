@@ -1,8 +1,8 @@
 //! One value, read as the kind that its table entry names; what does not fit is reported. Which values a line has is in
 //! `lowering`, what they mean in `directives`.
 
-use crate::diagnostics::{Diagnostic, Location, nearest};
-use crate::lowering::{Lowering, choice_or, quoted_list};
+use crate::diagnostics::{Diagnostic, Location, choice_or, nearest, quoted_list};
+use crate::lowering::Lowering;
 use crate::placeholders::{self, Text};
 use crate::syntax::{Literal, Value};
 use crate::table::{Kind, Stage};

@@ -1,9 +1,10 @@
 //! The reference of the configuration language in Markdown, made from the directive table; kept as
 //! `docs/configuration.md`.
 
-use crate::directives;
-use crate::lowering::quoted_list;
-use crate::table::{Argument, Block, Count, Directive, Kind, Place, Property, Repeat, Stage};
+use crate::diagnostics::quoted_list;
+use crate::directives::LANGUAGE;
+use crate::language::Directive;
+use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat, Stage};
 use crate::units::{show_duration, show_size};
 use std::fmt::Write;
 use tidegate_model::{ClientCertificateField, LogField, Placeholder};
@@ -35,7 +36,7 @@ pub fn reference() -> String {
         if !introduction.is_empty() {
             let _ = write!(out, "\n{introduction}\n");
         }
-        for directive in directives::ALL.iter().filter(|directive| directive.places.contains(&place)) {
+        for directive in LANGUAGE.at(place) {
             let is_elsewhere = directive.places[0] != place && described.contains(&directive.name);
             if !is_elsewhere {
                 described.push(directive.name);
@@ -242,7 +243,7 @@ fn describe_kind(kind: Kind) -> String {
 
 fn not_available(out: &mut String) {
     out.push_str("\n## Not in this version\n\nThese words are reserved for later versions, and are an error that says so:\n\n");
-    for (place, names) in directives::not_available() {
+    for (place, names) in LANGUAGE.reserved {
         // What a route takes is what a site takes.
         if *place != Place::Route && !names.is_empty() {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();

@@ -1,6 +1,6 @@
 //! Opens a file only when it is a regular one. A pipe in the place of a file would hold up whoever reads it until
 //! somebody writes, which for the running process means for ever; a device may never end. What the text means is
-//! `load`'s work.
+//! `load`'s work. What is wrong with a file is told in the words of this language (`reason`).
 
 use crate::syntax::FILE_BYTES_MAX;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
@@ -53,10 +53,20 @@ fn not_regular() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
+/// An error of the system in the words of this language.
+pub fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::IsADirectory => "it is a directory".into(),
+        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".into(),
+        _ => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::open_regular;
-    use crate::load::reason;
+    use super::{open_regular, reason};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;

@@ -2,14 +2,15 @@
 //! be repeated is a list. What runs in order, the lines of a site or a route, is a list `steps` of objects with one key
 //! each.
 
-use crate::directives;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::directives::LANGUAGE;
+use crate::language::{Directive, Lower};
+use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use crate::units::{show_duration, show_size};
 use serde_json::{Map, Value, json};
 
 pub fn schema() -> Value {
     let mut definitions = Map::new();
-    for directive in directives::ALL.iter().filter(|directive| is_in_json(directive)) {
+    for directive in LANGUAGE.directives.iter().filter(|directive| is_in_json(directive)) {
         for place in directive.places {
             definitions.insert(definition_name(directive, *place), definition(directive));
         }
@@ -57,7 +58,7 @@ fn reference_to(directive: &Directive, place: Place) -> Value {
 /// The directives of a block as members of an object.
 fn members(place: Place) -> Map<String, Value> {
     let mut members = Map::new();
-    for directive in directives::ALL.iter().filter(|directive| directive.places.contains(&place) && is_in_json(directive)) {
+    for directive in LANGUAGE.at(place).filter(|directive| is_in_json(directive)) {
         let one = reference_to(directive, place);
         let member = match directive.repeat {
             Repeat::Once => one,
@@ -70,9 +71,9 @@ fn members(place: Place) -> Map<String, Value> {
 
 /// The lines of a site or a route, in order.
 fn steps(place: Place) -> Value {
-    let alternatives: Vec<Value> = directives::ALL
-        .iter()
-        .filter(|directive| directive.places.contains(&place) && is_in_json(directive))
+    let alternatives: Vec<Value> = LANGUAGE
+        .at(place)
+        .filter(|directive| is_in_json(directive))
         .map(|directive| {
             json!({
                 "type": "object",

@@ -1,17 +1,7 @@
-//! The types of the directive table. One entry says what a directive is called, where it stands, what it takes and what
-//! it means; the checks, the reference, the JSON Schema and the suggestions are all made from it. The entries are in
-//! `directives`.
+//! What the directive table is made of: places, arguments, properties, kinds of values. What one entry is and how a
+//! line of it is read is in `language`; the entries are in `directives`.
 
-use crate::directives::fastcgi::FastCgiDraft;
-use crate::directives::listener::ListenerDraft;
-use crate::directives::pool::PoolDraft;
-use crate::directives::route::RouteDraft;
-use crate::directives::site::SiteDraft;
-use crate::directives::tls::TlsDraft;
-use crate::lowering::{Line, Lowering};
-use crate::placeholders::Text;
 use std::time::Duration;
-use tidegate_model::{Limits, Step, Terminal};
 
 /// A block in which directives stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,25 +74,6 @@ impl Place {
     }
 }
 
-#[derive(Debug)]
-pub struct Directive {
-    pub name: &'static str,
-    pub places: &'static [Place],
-    pub repeat: Repeat,
-    pub arguments: &'static [Argument],
-    pub properties: &'static [Property],
-    pub block: Block,
-    /// One sentence.
-    pub summary: &'static str,
-    /// The manual page beyond the summary; Markdown.
-    pub details: &'static str,
-    /// What holds when the directive is not written; empty where there is nothing to say.
-    pub default: &'static str,
-    /// KDL that loads as it stands, inside its place.
-    pub example: &'static str,
-    pub lower: Lower,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     /// A second one in the same block is an error.
@@ -117,6 +88,24 @@ pub struct Argument {
     pub kind: Kind,
     pub count: Count,
     pub summary: &'static str,
+}
+
+impl Argument {
+    pub const fn one(name: &'static str, kind: Kind, summary: &'static str) -> Argument {
+        Argument { name, kind, count: Count::One, summary }
+    }
+
+    pub const fn optional(name: &'static str, kind: Kind, summary: &'static str) -> Argument {
+        Argument { name, kind, count: Count::Optional, summary }
+    }
+
+    pub const fn one_or_more(name: &'static str, kind: Kind, summary: &'static str) -> Argument {
+        Argument { name, kind, count: Count::OneOrMore, summary }
+    }
+
+    pub const fn any(name: &'static str, kind: Kind, summary: &'static str) -> Argument {
+        Argument { name, kind, count: Count::Any, summary }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +128,11 @@ impl Property {
     /// A property that may be given once.
     pub const fn once(name: &'static str, kind: Kind, summary: &'static str) -> Property {
         Property { name, kind, repeat: Repeat::Once, summary }
+    }
+
+    /// A property that may be given several times.
+    pub const fn many(name: &'static str, kind: Kind, summary: &'static str) -> Property {
+        Property { name, kind, repeat: Repeat::Many, summary }
     }
 }
 
@@ -209,25 +203,4 @@ pub enum Stage {
     Error,
     /// When the request is over: the access log.
     Log,
-}
-
-/// Turns a line into its part of the model. The place decides which of these can occur.
-#[derive(Debug, Clone, Copy)]
-pub enum Lower {
-    Top(fn(&mut Lowering<'_>, &Line<'_>)),
-    Site(fn(&mut Lowering<'_>, &mut SiteDraft, &Line<'_>)),
-    Route(fn(&mut Lowering<'_>, &mut RouteDraft, &Line<'_>)),
-    Step(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Step>),
-    Terminal(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Terminal>),
-    Pool(fn(&mut Lowering<'_>, &mut PoolDraft, &Line<'_>)),
-    FastCgi(fn(&mut Lowering<'_>, &mut FastCgiDraft, &Line<'_>)),
-    Tls(fn(&mut Lowering<'_>, &mut TlsDraft, &Line<'_>)),
-    Listener(fn(&mut Lowering<'_>, &mut ListenerDraft, &Line<'_>)),
-    Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),
-    /// A name and the hash of its password.
-    User(fn(&mut Lowering<'_>, &Line<'_>) -> Option<(Text, Text)>),
-    /// Read by the directive in whose block it stands.
-    Inside,
-    /// Gone before lowering: `include` is replaced by what it includes.
-    Reading,
 }

@@ -8,9 +8,8 @@ use crate::directives::{
 };
 use tidegate_model::{Condition, Discover, MatchLine, PoolName, RouteRetry, Step, Terminal};
 
-pub use crate::directives::header::show_status_range;
-pub use crate::directives::listener::show_network;
 pub use crate::directives::pool::retry::show_retry_on;
+pub use crate::forms::{show_network, show_status_range};
 pub use crate::patterns::{show_path, show_text};
 pub use crate::units::{show_duration, show_size};
 pub use crate::written_line::{Form, HIDDEN, Writer, is_secret, joined, name_of, quoted, shortened};
@@ -95,11 +94,13 @@ pub fn condition(condition: &Condition) -> String {
 mod tests {
     use super::{Form, match_line, step, terminal};
     use crate::diagnostics::{Location, SourceFile, Sources};
-    use crate::directives::{matching, tests::loaded_examples};
-    use crate::load::{Environment, load_path};
-    use crate::lowering::{Lowering, Seen, line};
+    use crate::directives::tests::loaded_examples;
+    use crate::directives::{LANGUAGE, matching};
+    use crate::language::{Lower, Seen};
+    use crate::load::load_path;
+    use crate::lowering::{Environment, Lowering};
     use crate::syntax;
-    use crate::table::{Lower, Place};
+    use crate::table::Place;
     use std::path::Path;
     use std::sync::Arc;
     use tidegate_model::{Configuration, MatchLine, PoolName, Route, Step, Terminal};
@@ -120,7 +121,7 @@ mod tests {
         let mut lowering = Lowering::new(&sources, &environment);
         let somewhere = |pool: &Arc<tidegate_model::Pool>| (pool.name.to_string(), Location { file, span: 0..0 });
         lowering.pools_written = Arc::new(configuration.pools.iter().map(somewhere).collect());
-        let line = line(&mut lowering, &nodes[0], Place::Route, &mut Seen::new());
+        let line = LANGUAGE.line(&mut lowering, &nodes[0], Place::Route, &mut Seen::new());
         let part = line.and_then(|line| match line.directive.lower {
             Lower::Step(lower) => lower(&mut lowering, &line).map(Part::Step),
             Lower::Terminal(lower) => lower(&mut lowering, &line).map(Part::Terminal),

@@ -79,11 +79,11 @@ pub struct SiteRules {
 impl SiteRules {
     /// Fails only on a regular expression that does not compile, which `config` refuses before.
     pub fn new(site: &Site) -> Result<SiteRules, regex::Error> {
-        let own: Box<[_]> = site.routes.iter().map(|route| path_policy_of(&route.steps)).collect();
+        let own: Box<[_]> = site.routes.iter().map(|route| path_policy_of(route.steps.iter())).collect();
         Ok(SiteRules {
             tls: Arc::new(TlsIdentity { site: site_name(site).into(), policy: TlsPolicy::new(site) }),
             routes: Routes::new(&site.routes)?,
-            path_policy: path_policy_of(&site.steps).unwrap_or_default(),
+            path_policy: path_policy_of(site.steps.iter()).unwrap_or_default(),
             route_policies: if own.iter().all(Option::is_none) { Box::default() } else { own },
         })
     }

@@ -40,8 +40,8 @@ impl PathRefusal {
 }
 
 /// The last one that is written among these steps.
-pub fn path_policy_of(steps: &[Step]) -> Option<PathPolicy> {
-    steps.iter().rev().find_map(|step| match step {
+pub fn path_policy_of<'s>(steps: impl DoubleEndedIterator<Item = &'s Step>) -> Option<PathPolicy> {
+    steps.rev().find_map(|step| match step {
         Step::PathPolicy(policy) => Some(*policy),
         _ => None,
     })

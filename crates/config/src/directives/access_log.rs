@@ -1,10 +1,12 @@
 //! `access-log "stdout" format="json"`: one line for each request.
 
 use crate::diagnostics::{Diagnostic, nearest};
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders;
+use crate::reading::{Read, expect_text};
 use crate::syntax::Literal;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::table::{Argument, Kind, Place, Property, Stage};
 use tidegate_model::{AccessLogFormat, LogTarget, Rotation};
 
 const KEEP_DEFAULT: u32 = 7;
@@ -12,39 +14,34 @@ const KEEP_DEFAULT: u32 = 7;
 pub static ACCESS_LOG: Directive = Directive {
     name: "access-log",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "target",
-        kind: Kind::ChoiceOr(&["stdout", "stderr", "off"], "a path"),
-        count: Count::One,
-        summary: "`stdout`, `stderr`, `off`, or the path of a file.",
-    }],
+    arguments: &[Argument::one(
+        "target",
+        Kind::ChoiceOr(&["stdout", "stderr", "off"], "a path"),
+        "`stdout`, `stderr`, `off`, or the path of a file.",
+    )],
     properties: &[
-        Property {
-            name: "format",
-            kind: Kind::ChoiceOr(&["json", "common"], "a template with placeholders"),
-            repeat: Repeat::Once,
-            summary: "`json`, `common` (with referer and user agent), or a template such as `{time} {client.ip} {method} {uri} {status}`.",
-        },
-        Property {
-            name: "rotate",
-            kind: Kind::Size { min: 1 << 10, max: 1 << 40 },
-            repeat: Repeat::Once,
-            summary: "For a file: its size when it is renamed and a new one begins.",
-        },
-        Property {
-            name: "keep",
-            kind: Kind::Integer { min: 1, max: 1000 },
-            repeat: Repeat::Once,
-            summary: "For a file with `rotate`: how many old ones stay; 7 when left out.",
-        },
+        Property::once(
+            "format",
+            Kind::ChoiceOr(&["json", "common"], "a template with placeholders"),
+            "`json`, `common` (with referer and user agent), or a template such as `{time} {client.ip} {method} {uri} {status}`.",
+        ),
+        Property::once(
+            "rotate",
+            Kind::Size { min: 1 << 10, max: 1 << 40 },
+            "For a file: its size when it is renamed and a new one begins.",
+        ),
+        Property::once(
+            "keep",
+            Kind::Integer { min: 1, max: 1000 },
+            "For a file with `rotate`: how many old ones stay; 7 when left out.",
+        ),
     ],
-    block: Block::None,
     summary: "Where the log of requests goes, and what a line looks like.",
     details: "It is written beside the requests and never in their way: when the target is too slow, lines are dropped and counted.",
     default: "`\"stdout\" format=\"json\"`",
     example: "access-log \"/var/log/tidegate/access.log\" rotate=\"100MB\" keep=7",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
@@ -96,7 +93,7 @@ fn warn_of_misspelt_target(lowering: &mut Lowering<'_>, text: &placeholders::Tex
 }
 
 fn read_format(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessLogFormat> {
-    let value = lowering::expect_text(lowering, line.property("format")?, "`format=`", "`\"json\"`, `\"common\"` or a template")?;
+    let value = expect_text(lowering, line.property("format")?, "`format=`", "`\"json\"`, `\"common\"` or a template")?;
     let Literal::Text(raw) = &value.literal else { return None };
     match raw.as_str() {
         "json" => return Some(AccessLogFormat::Json),

@@ -3,11 +3,13 @@
 //! `acme_dns`.
 
 use super::acme_dns::{self, DNS_EXAMPLE};
-use super::tls::TlsDraft;
 use crate::diagnostics::{Diagnostic, Location, nearest, shortened};
-use crate::lowering::{self, Line, Lowering, Read, Seen};
+use crate::forms::check_url;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use std::time::Duration;
 use tidegate_model::{
     AcmeAuthority, AcmeChallenge, AcmeChanges, AcmeExternalAccount, AcmeKeyType, HostPattern, OnDemand, Secret, address,
@@ -16,13 +18,11 @@ use tidegate_model::{
 pub static ACME: Directive = Directive {
     name: "acme",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "off",
-        kind: Kind::Choice(&["off"]),
-        count: Count::Optional,
-        summary: "`off`: no certificate is obtained; sites without one of their own get that of the internal CA.",
-    }],
+    arguments: &[Argument::optional(
+        "off",
+        Kind::Choice(&["off"]),
+        "`off`: no certificate is obtained; sites without one of their own get that of the internal CA.",
+    )],
     properties: PROPERTIES,
     block: Block::Optional(Place::Acme),
     summary: "Who issues certificates for public names, and how names are shown to be ours.",
@@ -35,27 +35,26 @@ pub static ACME: Directive = Directive {
     default: "Let's Encrypt, without an address for its mails",
     example: "acme email=\"ops@example.com\"",
     lower: Lower::Top(lower_top),
+    ..Directive::PLAIN
 };
 
 pub static SITE_ACME: Directive = Directive {
     name: "acme",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: PROPERTIES,
     block: Block::Optional(Place::Acme),
     summary: "The same for one site: what is written here goes before what the process says.",
     details: "With it all names of the site are obtained, those too that are not public, as from a CA of your own network.",
     default: "as `acme` at the top level says",
     example: "acme profile=\"shortlived\"",
-    lower: Lower::Tls(lower_of_site),
+    ..Directive::PLAIN
 };
 
 pub static CA: Directive = Directive {
     name: "ca",
     places: &[Place::Acme],
     repeat: Repeat::Many,
-    arguments: &[Argument { name: "ca", kind: Kind::ChoiceOr(CA_NAMES, CA_FORM), count: Count::One, summary: CA_SUMMARY }],
+    arguments: &[Argument::one("ca", Kind::ChoiceOr(CA_NAMES, CA_FORM), CA_SUMMARY)],
     properties: &[
         Property::once(
             "eab-key-id",
@@ -74,31 +73,26 @@ pub static CA: Directive = Directive {
             "The directory where orders that may fail are tried; those that are known have it already.",
         ),
     ],
-    block: Block::None,
     summary: "A certificate authority. Several are asked one after the other, when one cannot help.",
     details: "ZeroSSL, Google, SSL.com and Actalis want an account there, and give `eab-key-id=` and `eab-hmac=`.",
     default: "`letsencrypt`",
     example: "ca \"zerossl\" eab-key-id=\"kid-1\" eab-hmac=\"c2VjcmV0LWZyb20tdGhlLWNh\"",
-    lower: Lower::Inside,
+    ..Directive::PLAIN
 };
 
 pub static CHALLENGES: Directive = Directive {
     name: "challenges",
     places: &[Place::Acme],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "kinds",
-        kind: Kind::Choice(&["tls-alpn-01", "http-01", "dns-01"]),
-        count: Count::OneOrMore,
-        summary: "`tls-alpn-01` on port 443, `http-01` on port 80, `dns-01` by a record.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one_or_more(
+        "kinds",
+        Kind::Choice(&["tls-alpn-01", "http-01", "dns-01"]),
+        "`tls-alpn-01` on port 443, `http-01` on port 80, `dns-01` by a record.",
+    )],
     summary: "How names are shown to be ours, in order of preference; others are not used.",
     details: "Wildcards can be shown by `dns-01` only, which needs a `dns` line.",
     default: "`dns-01` where there is a `dns` line, then `tls-alpn-01` and `http-01` where the site listens on their ports",
     example: "challenges \"http-01\"",
-    lower: Lower::Inside,
+    ..Directive::PLAIN
 };
 
 const PROPERTIES: &[Property] = &[
@@ -134,8 +128,6 @@ const PROPERTIES: &[Property] = &[
 pub static ON_DEMAND: Directive = Directive {
     name: "on-demand",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once(
             "ask",
@@ -153,13 +145,12 @@ pub static ON_DEMAND: Directive = Directive {
             "How long the first handshake for a name waits for its certificate; `20s` when left out. After it the client has to come again.",
         ),
     ],
-    block: Block::None,
     summary: "Certificates for names that nobody wrote: each is obtained when the first client asks for it.",
     details: "For sites whose names are your customers': `site \"https://:443\"` or `site \"*.example.com\"`. A name that `ask` refuses, and one that cannot be a host's, \
               is refused in the handshake with `unrecognized_name`.",
     default: "names are those of the site's addresses",
     example: "on-demand ask=\"http://127.0.0.1:9000/allowed\"",
-    lower: Lower::Tls(lower_on_demand),
+    ..Directive::PLAIN
 };
 
 const CA_NAMES: &[&str] = &["letsencrypt", "letsencrypt-staging", "zerossl", "google", "sslcom", "actalis"];
@@ -183,14 +174,8 @@ fn lower_top(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     }
 }
 
-fn lower_of_site(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
-    if let Some(changes) = read_changes(lowering, line) {
-        draft.tls.acme = Some(Box::new(changes));
-    }
-}
-
-/// `None` when something in it was wrong.
-fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AcmeChanges> {
+/// What the process or a site says. `None` when something in it was wrong.
+pub fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AcmeChanges> {
     let errors_before = lowering.diagnostics.len();
     let email = line.text(lowering, "email").and_then(|text| check_email(lowering, text));
     let of_property = line.read(lowering, "ca").and_then(|read| authority_named(lowering, read));
@@ -205,10 +190,8 @@ fn read_changes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AcmeChan
         preflight: line.switch(lowering, "preflight"),
         ..AcmeChanges::default()
     };
-    let mut seen = Seen::new();
     let mut challenges_at = None;
-    for node in line.children() {
-        let Some(child) = lowering::line(lowering, node, Place::Acme, &mut seen) else { continue };
+    for child in line.lines(lowering) {
         match child.directive.name {
             "ca" => changes.authorities.extend(read_authority(lowering, &child)),
             "challenges" => {
@@ -278,7 +261,7 @@ fn read_authority(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AcmeAu
         authority.root = Some(path);
     }
     if let Some(text) = line.text(lowering, "staging") {
-        authority.staging = Some(check_url(lowering, &text, "staging=", &["https"])?);
+        authority.staging = Some(text.parsed(lowering, "bad-url", check_url(&text.value, "staging=", &["https"]))?);
     }
     Some(authority)
 }
@@ -344,7 +327,7 @@ fn read_challenges(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<AcmeChal
     challenges
 }
 
-fn lower_on_demand(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+pub fn read_on_demand(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<OnDemand> {
     let names_per_hour = line.number(lowering, "names-per-hour").map_or(OnDemand::NAMES_PER_HOUR, |count| count as u32);
     let wait = line.duration(lowering, "wait").unwrap_or(OnDemand::WAIT);
     let Some(text) = line.text(lowering, "ask") else {
@@ -355,11 +338,10 @@ fn lower_on_demand(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Lin
                     .help(format!("for example `{}`", ON_DEMAND.example)),
             );
         }
-        return;
+        return None;
     };
-    if let Some(ask) = check_url(lowering, &text, "ask=", &["http", "https"]) {
-        draft.tls.on_demand = Some(OnDemand { ask, names_per_hour, wait });
-    }
+    let ask = text.parsed(lowering, "bad-url", check_url(&text.value, "ask=", &["http", "https"]))?;
+    Some(OnDemand { ask, names_per_hour, wait })
 }
 
 fn check_ca_url(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
@@ -368,21 +350,5 @@ fn check_ca_url(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
         lowering.report(text.error("bad-url", message).help(format!("did you mean `\"{meant}\"`?")));
         return None;
     }
-    check_url(lowering, text, "the CA", &["https"])
-}
-
-/// An absolute URL with a host, with one of these schemes.
-pub(super) fn check_url(lowering: &mut Lowering<'_>, text: &Text, owner: &str, schemes: &[&str]) -> Option<String> {
-    let url = &text.value;
-    let rest = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)).map(|(_, rest)| rest);
-    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
-    let is_url = url.len() <= TEXT_CHARS_MAX
-        && url.bytes().all(|byte| byte.is_ascii_graphic())
-        && host.is_some_and(|host| !host.is_empty() && !host.contains('@'));
-    if is_url {
-        return Some(url.clone());
-    }
-    let message = format!("{owner} is not a URL with `{}://`", schemes.join("://` or `"));
-    lowering.report(text.error("bad-url", message).help(format!("for example `{}://host.example.com/path`", schemes[0])));
-    None
+    text.parsed(lowering, "bad-url", check_url(&text.value, "the CA", &["https"]))
 }

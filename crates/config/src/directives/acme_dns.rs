@@ -1,11 +1,13 @@
 //! `dns "cloudflare" token="…"` in an `acme`: who publishes the records of `dns-01`. Nobody is asked here.
 
-use super::acme::check_url;
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::load::reason;
-use crate::lowering::{Line, Lowering, Read};
+use crate::forms::check_url;
+use crate::language::{Directive, Line};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::regular::reason;
+use crate::table::{Argument, Kind, Place, Property};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -16,13 +18,11 @@ pub(super) const DNS_EXAMPLE: &str = "dns \"cloudflare\" token=\"{env.CLOUDFLARE
 pub static DNS: Directive = Directive {
     name: "dns",
     places: &[Place::Acme],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "provider",
-        kind: Kind::Choice(&["cloudflare", "route53", "digitalocean", "hetzner", "rfc2136", "exec", "webhook"]),
-        count: Count::One,
-        summary: "Who holds the zone; `rfc2136` is any name server with dynamic updates, `exec` a program and `webhook` a service of yours.",
-    }],
+    arguments: &[Argument::one(
+        "provider",
+        Kind::Choice(&["cloudflare", "route53", "digitalocean", "hetzner", "rfc2136", "exec", "webhook"]),
+        "Who holds the zone; `rfc2136` is any name server with dynamic updates, `exec` a program and `webhook` a service of yours.",
+    )],
     properties: &[
         Property::once(
             "token",
@@ -67,13 +67,11 @@ pub static DNS: Directive = Directive {
             "Who is asked for the zone of a name and its servers, instead of those of `/etc/resolv.conf`.",
         ),
     ],
-    block: Block::None,
     summary: "Who publishes the records of `dns-01`, which wildcards need.",
     details: "The record is `_acme-challenge.` and the name. Where that is a CNAME, the record is published at the name it leads to, so that a zone apart can be used \
               for it. Records are removed when the order is over.",
-    default: "",
     example: "dns \"rfc2136\" server=\"10.0.0.53\" key-name=\"acme-key\" key-secret=\"MDEyMzQ1Njc4OWFiY2RlZg==\"",
-    lower: Lower::Inside,
+    ..Directive::PLAIN
 };
 
 /// Which providers each property belongs to.
@@ -158,7 +156,7 @@ fn with_token(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(Secret, O
 
 fn api(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
     let text = line.text(lowering, "api")?;
-    check_url(lowering, &text, "api=", &["https", "http"])
+    text.parsed(lowering, "bad-url", check_url(&text.value, "api=", &["https", "http"]))
 }
 
 fn command(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsProvider> {
@@ -183,7 +181,8 @@ fn webhook(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsProvider> 
         None => None,
     };
     let text = needed(lowering, line, "url", "https://dns.internal/acme")?;
-    Some(DnsProvider::Webhook { url: check_url(lowering, &text, "url=", &["https", "http"])?, token })
+    let url = text.parsed(lowering, "bad-url", check_url(&text.value, "url=", &["https", "http"]))?;
+    Some(DnsProvider::Webhook { url, token })
 }
 
 fn route53(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsProvider> {

@@ -2,29 +2,27 @@
 //! may use it.
 
 use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property};
 use std::net::SocketAddr;
 use tidegate_model::{Admin, Secret};
 
 pub static ADMIN: Directive = Directive {
     name: "admin",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "address",
-        kind: Kind::ChoiceOr(&["off"], "an address, as in `\"127.0.0.1:9180\"` or `\"unix:/run/tidegate.sock\"`"),
-        count: Count::One,
-        summary: "An IP address and a port; `unix:` and a path; or `off`.",
-    }],
-    properties: &[Property {
-        name: "token",
-        kind: Kind::Secret("at least 16 characters"),
-        repeat: Repeat::Once,
-        summary: "What clients of the API present. Best from a file or the environment.",
-    }],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "address",
+        Kind::ChoiceOr(&["off"], "an address, as in `\"127.0.0.1:9180\"` or `\"unix:/run/tidegate.sock\"`"),
+        "An IP address and a port; `unix:` and a path; or `off`.",
+    )],
+    properties: &[Property::once(
+        "token",
+        Kind::Secret("at least 16 characters"),
+        "What clients of the API present. Best from a file or the environment.",
+    )],
     summary: "Where `/metrics`, `/healthz`, `/readyz` and the API under `/v1` are served.",
     details: "The first three need no login, so an address that others can reach is a warning. The API needs `Authorization: Bearer TOKEN`, \
               on a socket only where a `token` is set: there the permissions of its file decide. Without `token` the process makes one and keeps it as \
@@ -32,6 +30,7 @@ pub static ADMIN: Directive = Directive {
     default: "`127.0.0.1:9180`",
     example: "admin \"unix:/run/tidegate.sock\"",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 /// Shorter ones can be tried out.

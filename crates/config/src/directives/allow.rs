@@ -1,20 +1,21 @@
 //! `allow` and `deny`: which clients are answered.
 
-use super::listener::parse_network;
 use crate::diagnostics::Diagnostic;
-use crate::directives::listener::show_network;
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::forms::parse_network;
+use crate::forms::show_network;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use ipnet::IpNet;
 use tidegate_model::Step;
 
-const ARGUMENTS: &[Argument] = &[Argument {
-    name: "network",
-    kind: Kind::Text("a network, as in `\"10.0.0.0/8\"`, an address, or `all`"),
-    count: Count::OneOrMore,
-    summary: "Networks and addresses; `all` is everybody.",
-}];
+const ARGUMENTS: &[Argument] = &[Argument::one_or_more(
+    "network",
+    Kind::Text("a network, as in `\"10.0.0.0/8\"`, an address, or `all`"),
+    "Networks and addresses; `all` is everybody.",
+)];
 
 const DETAILS: &str = "The first `allow` or `deny` of a site and its route, in the order written, that has the client's address decides. Who is named by none is refused \
                        where there is an `allow`, and let through where there are only `deny` lines. The refusal is 403, `client_denied` in the log.\n\n\
@@ -25,13 +26,12 @@ pub static ALLOW: Directive = Directive {
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
     arguments: ARGUMENTS,
-    properties: &[],
-    block: Block::None,
     summary: "Clients that may, and nobody else.",
     details: DETAILS,
     default: "everybody",
     example: "allow \"10.0.0.0/8\" \"2001:db8::/32\"",
     lower: Lower::Step(lower_allow),
+    ..Directive::PLAIN
 };
 
 pub static DENY: Directive = Directive {
@@ -39,13 +39,12 @@ pub static DENY: Directive = Directive {
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
     arguments: ARGUMENTS,
-    properties: &[],
-    block: Block::None,
     summary: "Clients that may not.",
     details: DETAILS,
     default: "nobody",
     example: "deny \"192.0.2.0/24\"",
     lower: Lower::Step(lower_deny),
+    ..Directive::PLAIN
 };
 
 /// Of one line: the list is gone through for each request.

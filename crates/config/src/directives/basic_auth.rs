@@ -1,9 +1,11 @@
 //! `basic-auth`: who may ask, by name and password.
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use tidegate_model::{AuthUsers, BasicAuth, Secret, Step};
 use tidegate_passwords::{UserFault, Users};
@@ -11,13 +13,11 @@ use tidegate_passwords::{UserFault, Users};
 pub static BASIC_AUTH: Directive = Directive {
     name: "basic-auth",
     places: &[Place::Site, Place::Route],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "off",
-        kind: Kind::ChoiceOr(&["off"], ""),
-        count: Count::Optional,
-        summary: "`off`: nobody is asked, in a route of a site that asks.",
-    }],
+    arguments: &[Argument::optional(
+        "off",
+        Kind::ChoiceOr(&["off"], ""),
+        "`off`: nobody is asked, in a route of a site that asks.",
+    )],
     properties: &[
         Property::once(
             "file",
@@ -43,6 +43,7 @@ pub static BASIC_AUTH: Directive = Directive {
     default: "nobody is asked",
     example: "basic-auth realm=\"Staff\" {\n    user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"\n}",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 pub static USER: Directive = Directive {
@@ -50,21 +51,16 @@ pub static USER: Directive = Directive {
     places: &[Place::BasicAuth],
     repeat: Repeat::Many,
     arguments: &[
-        Argument { name: "name", kind: Kind::Text("a name"), count: Count::One, summary: "Without `:`." },
-        Argument {
-            name: "hash",
-            kind: Kind::Secret("the hash of a password"),
-            count: Count::One,
-            summary: "As `tidegate hash-password` or `htpasswd -nB` prints it, the part behind `:`.",
-        },
+        Argument::one("name", Kind::Text("a name"), "Without `:`."),
+        Argument::one(
+            "hash",
+            Kind::Secret("the hash of a password"),
+            "As `tidegate hash-password` or `htpasswd -nB` prints it, the part behind `:`.",
+        ),
     ],
-    properties: &[],
-    block: Block::None,
     summary: "A name and the hash of its password.",
-    details: "",
-    default: "",
     example: "user \"alice\" \"$2y$12$GhvMmNVjRW29ulnudl.LbuAnUtN/LRfe1JsBm1Xu6LE3059z5Tr8m\"",
-    lower: Lower::User(lower_user),
+    ..Directive::PLAIN
 };
 
 /// The longest realm: it stands in each refusal.
@@ -132,9 +128,10 @@ fn realm(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
 /// The users of the block, with the places of their names. Faults are reported.
 fn users(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<((String, Secret), Location)> {
     let mut written: Vec<(Text, Text)> = Vec::new();
-    for child in lowering::lines(lowering, line.children(), Place::BasicAuth) {
-        let Lower::User(lower) = child.directive.lower else { unreachable!("the table has only users here") };
-        written.extend(lower(lowering, &child));
+    for child in line.lines(lowering) {
+        let name = child.read_argument(lowering, 0).map(Read::text);
+        let hash = child.read_argument(lowering, 1).map(Read::text);
+        written.extend(name.zip(hash));
     }
     // One after the other, so that all that is wrong is told at once.
     let mut good: Vec<(Text, Text)> = Vec::new();
@@ -155,12 +152,6 @@ fn users(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<((String, Secret),
         }
     }
     good.into_iter().map(|(name, hash)| ((name.value, Secret::new(hash.value)), name.location)).collect()
-}
-
-fn lower_user(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(Text, Text)> {
-    let name = line.read_argument(lowering, 0).map(Read::text);
-    let hash = line.read_argument(lowering, 1).map(Read::text);
-    name.zip(hash)
 }
 
 /// Names of users, and not their hashes: whoever has those can guess at passwords undisturbed.

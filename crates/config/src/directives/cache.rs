@@ -1,10 +1,12 @@
 //! `cache`: answers are kept and given again. In a site or route it says what is kept, at the top level where.
 
-use super::listener::parse_network;
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::directives::listener::show_network;
-use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::forms::parse_network;
+use crate::forms::show_network;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::{Read, read};
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::units::parse_duration;
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
@@ -14,19 +16,17 @@ pub static CACHE: Directive = Directive {
     name: "cache",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "off",
-        kind: Kind::Text("`off`, or nothing"),
-        count: Count::Optional,
-        summary: "`off`: nothing is kept; for a route of a site that caches.",
-    }],
+    arguments: &[Argument::optional(
+        "off",
+        Kind::Text("`off`, or nothing"),
+        "`off`: nothing is kept; for a route of a site that caches.",
+    )],
     properties: &[
-        Property {
-            name: "fresh",
-            kind: Kind::Text("`status time`, as in `\"404 30s\"`"),
-            repeat: Repeat::Many,
-            summary: "How long answers of a status are fresh when they do not say it themselves, as in `fresh=\"200 5m\" fresh=\"404 30s\"`.",
-        },
+        Property::many(
+            "fresh",
+            Kind::Text("`status time`, as in `\"404 30s\"`"),
+            "How long answers of a status are fresh when they do not say it themselves, as in `fresh=\"200 5m\" fresh=\"404 30s\"`.",
+        ),
         Property::once(
             "heuristic",
             Kind::Percent { min: 0, max: 100 },
@@ -74,7 +74,6 @@ pub static CACHE: Directive = Directive {
             "What a client sends as `Authorization: Bearer …` to be allowed to `PURGE`.",
         ),
     ],
-    block: Block::None,
     summary: "Keeps answers, and gives them again without asking the upstream.",
     details: "What may be kept is what RFC 9111 says of shared caches: answers to GET that say how long they are fresh (`Cache-Control`, `Expires`), and none that \
               are `private`, `no-store`, set a cookie, or answer a request with `Authorization` without being `public`. They are found by scheme, host, path, query and what \
@@ -89,13 +88,12 @@ pub static CACHE: Directive = Directive {
     default: "nothing is kept",
     example: "cache stale-if-error=\"1h\" fresh=\"404 30s\"",
     lower: Lower::Step(lower_step),
+    ..Directive::PLAIN
 };
 
 pub static CACHE_STORE: Directive = Directive {
     name: "cache",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once(
             "memory",
@@ -118,7 +116,6 @@ pub static CACHE_STORE: Directive = Directive {
             "What the files in it may take together; `10GiB` when left out.",
         ),
     ],
-    block: Block::None,
     summary: "Where `cache` keeps answers.",
     details: "All routes share it. What is asked for once passes through without pushing out what is asked for again. Sizes can change while it runs.\n\n\
               The folder is made when it is not there. A file in it is whole or it is thrown away: checksums are looked at before a byte is given out. When its disk is full \
@@ -126,6 +123,7 @@ pub static CACHE_STORE: Directive = Directive {
     default: "256 MiB of memory, and no disk",
     example: "cache memory=\"512MiB\" disk=\"/var/cache/tidegate\" disk-size=\"20GiB\"",
     lower: Lower::Top(lower_store),
+    ..Directive::PLAIN
 };
 
 const STALE: Kind = Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(365 * 86_400) };
@@ -167,7 +165,7 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 fn fresh(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(u16, Duration)> {
     let mut fresh: Vec<(u16, Duration)> = Vec::new();
     for entry in line.properties("fresh") {
-        let read = lowering::read(lowering, &entry.value, Kind::Text("`status time`"), "`fresh=`");
+        let read = read(lowering, &entry.value, Kind::Text("`status time`"), "`fresh=`");
         let Some(text) = read.map(Read::text) else { continue };
         let status = |text: &str| text.parse().ok().filter(|status| (200..=599).contains(status) && !matches!(status, 206 | 304));
         let parts =

@@ -4,33 +4,29 @@
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::pem::{Holds, read_pem, read_revocation_list};
-use crate::directives::site::WrittenAddress;
-use crate::directives::tls::TlsDraft;
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::spans::WrittenAddress;
+use crate::syntax::{Name, Node};
+use crate::table::{Argument, Kind, Place, Property};
 use crate::written_line::Writer;
 use std::path::PathBuf;
-use tidegate_model::{ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, Scheme, Step, TlsSource};
+use tidegate_model::{
+    ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, ClientCertificatePart, Scheme, Step, Tls, TlsSource,
+};
 
 pub static TLS_CLIENT_AUTH: Directive = Directive {
     name: "client-auth",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
-        Property {
-            name: "ca",
-            kind: Kind::Path,
-            repeat: Repeat::Many,
-            summary: "PEM file with the authorities that sign for clients. May be given several times.",
-        },
-        Property {
-            name: "crl",
-            kind: Kind::Path,
-            repeat: Repeat::Many,
-            summary: "Revocation lists, PEM or DER. May be given several times; with one, every authority needs one.",
-        },
+        Property::many("ca", Kind::Path, "PEM file with the authorities that sign for clients. May be given several times."),
+        Property::many(
+            "crl",
+            Kind::Path,
+            "Revocation lists, PEM or DER. May be given several times; with one, every authority needs one.",
+        ),
         Property::once(
             "mode",
             Kind::Choice(&["require", "request"]),
@@ -42,7 +38,6 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
             "How upstreams are told of the certificate: `rfc9440` in `Client-Cert` and `Client-Cert-Chain`, `xfcc` in `X-Forwarded-Client-Cert`. Not at all when left out.",
         ),
     ],
-    block: Block::None,
     summary: "Asks clients for a certificate in the handshake.",
     details: "A certificate has to be signed by one of the authorities, over at most six between, be in its time, and be for clients where it says what it is for (extended key usage). \
               A bad one is refused whatever the mode, with the alert that says why. All authorities in `ca=` are trusted for any name: name those of your own, never a list of public ones.\n\n\
@@ -54,21 +49,17 @@ pub static TLS_CLIENT_AUTH: Directive = Directive {
               A connection that was made for another site, or without a certificate, is answered with 421 when it asks for this one.",
     default: "clients are not asked",
     example: "client-auth ca=\"clients-ca.pem\" crl=\"revoked.pem\" mode=\"require\"",
-    lower: Lower::Tls(lower_tls),
+    ..Directive::PLAIN
 };
 
 pub static CLIENT_AUTH: Directive = Directive {
     name: "client-auth",
     places: &[Place::Site, Place::Route],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "demand",
-        kind: Kind::Choice(&["require", "off"]),
-        count: Count::One,
-        summary: "`require`: who has shown no certificate is refused. `off`: nobody is, in a route of a site that requires one.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "demand",
+        Kind::Choice(&["require", "off"]),
+        "`require`: who has shown no certificate is refused. `off`: nobody is, in a route of a site that requires one.",
+    )],
     summary: "Demands a certificate of the client for some routes of a site.",
     details: "The site has to ask for it in the handshake, with `client-auth ca=\"…\" mode=\"request\"` in its `tls`: TLS 1.3 has no renegotiation, HTTP/2 forbids it, and the path of a request is known only \
               when the handshake is over. Who has shown none is answered with 403, `client_certificate_required`, and has to connect again to show one.\n\n\
@@ -77,6 +68,7 @@ pub static CLIENT_AUTH: Directive = Directive {
     default: "nobody is refused",
     example: "client-auth \"require\"",
     lower: Lower::Step(lower_step),
+    ..Directive::PLAIN
 };
 
 fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
@@ -84,13 +76,11 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         "off" => ClientAuthDemand::Off,
         _ => ClientAuthDemand::Require,
     };
-    if demand == ClientAuthDemand::Require {
-        lowering.client_auth_uses.push(Use { at: line.location(), what: Wants::Certificate });
-    }
     Some(Step::ClientAuth(demand))
 }
 
-fn lower_tls(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+/// What a site's `tls` says of it.
+pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ClientAuth> {
     let errors_before = lowering.diagnostics.len();
     let written = line.texts(lowering, "ca");
     if written.is_empty() && line.property("ca").is_none() {
@@ -106,10 +96,7 @@ fn lower_tls(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>)
     };
     let form = line.read(lowering, "forward").map(Read::choice);
     let forward = ClientCertificateForm::NAMES.iter().find(|(name, _)| form == Some(*name)).map(|(_, form)| *form);
-    draft.client_auth_at = Some(line.location());
-    if lowering.diagnostics.len() == errors_before {
-        draft.tls.client_auth = Some(ClientAuth { ca, crls, mode, forward });
-    }
+    (lowering.diagnostics.len() == errors_before).then_some(ClientAuth { ca, crls, mode, forward })
 }
 
 /// The paths of files that could be read. One that is given twice is reported.
@@ -152,53 +139,44 @@ fn authority_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
     None
 }
 
-/// Something in a site that is about certificates of its clients.
-#[derive(Debug)]
-pub struct Use {
-    pub at: Location,
-    pub what: Wants,
+/// What a site asks for has to be what its lines are about: `nodes` are those of its block, `steps` all that were read.
+pub fn check_uses<'s>(lowering: &mut Lowering<'_>, nodes: &[Node], steps: impl Iterator<Item = &'s (Step, Location)>) {
+    let help = "ask for one with `tls { client-auth ca=\"clients-ca.pem\" mode=\"request\"; }`";
+    for (_, at) in steps.filter(|(step, _)| *step == Step::ClientAuth(ClientAuthDemand::Require)) {
+        let message = "a certificate is required here, and clients of this site are not asked for one";
+        lowering.report(Diagnostic::error("no-client-auth", at.clone(), message).help(help));
+    }
+    warn_of_conditions(lowering, nodes, help);
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wants {
-    /// A condition of `match`: without certificates it never holds, and turned round it always does.
-    Condition,
-    /// A step that nobody would get past.
-    Certificate,
-}
-
-/// What the site asks for has to be what its routes are about.
-pub fn check_uses(lowering: &mut Lowering<'_>, is_asked: bool) {
-    for Use { at, what } in std::mem::take(&mut lowering.client_auth_uses) {
-        if is_asked {
-            continue;
+/// A condition that without certificates never holds, and turned round always does.
+fn warn_of_conditions(lowering: &mut Lowering<'_>, nodes: &[Node], help: &str) {
+    let is_about = |name: &Name| ClientCertificatePart::NAMES.iter().any(|(known, _)| name.text == *known);
+    for node in nodes {
+        for entry in node.entries.iter().filter(|_| node.name.text == "match") {
+            if entry.name.as_ref().is_some_and(is_about) {
+                let message = "clients of this site are not asked for a certificate";
+                lowering.report(Diagnostic::warning("no-client-auth", entry.value.location.clone(), message).help(help));
+            }
         }
-        let diagnostic = match what {
-            Wants::Certificate => Diagnostic::error(
-                "no-client-auth",
-                at,
-                "a certificate is required here, and clients of this site are not asked for one",
-            ),
-            Wants::Condition => Diagnostic::warning("no-client-auth", at, "clients of this site are not asked for a certificate"),
-        };
-        lowering.report(diagnostic.help("ask for one with `tls { client-auth ca=\"clients-ca.pem\" mode=\"request\"; }`"));
+        warn_of_conditions(lowering, node.children.as_deref().unwrap_or_default(), help);
     }
 }
 
 /// What only the whole site shows: that clients can show a certificate at all.
-pub fn check_addresses(lowering: &mut Lowering<'_>, draft: &TlsDraft, addresses: &[WrittenAddress]) {
-    let Some(at) = draft.client_auth_at.clone() else { return };
-    if draft.tls.source == TlsSource::Off {
-        let diagnostic = Diagnostic::error("conflicting-tls", at, "clients cannot be asked for a certificate, for TLS is off");
+pub fn check_addresses(lowering: &mut Lowering<'_>, at: &Location, tls: &Tls, addresses: &[WrittenAddress]) {
+    if tls.source == TlsSource::Off {
+        let diagnostic =
+            Diagnostic::error("conflicting-tls", at.clone(), "clients cannot be asked for a certificate, for TLS is off");
         lowering.report(diagnostic.help("remove `client-auth` or `tls \"off\"`"));
         return;
     }
     let plain = |written: &&WrittenAddress| written.address.scheme == Scheme::Http;
-    let requires = draft.tls.client_auth.as_ref().is_some_and(|auth| auth.mode == ClientAuthMode::Require);
+    let requires = tls.client_auth.as_ref().is_some_and(|auth| auth.mode == ClientAuthMode::Require);
     if let Some(written) = addresses.iter().find(plain)
         && requires
     {
-        lowering.report(open_door(at, written));
+        lowering.report(open_door(at.clone(), written));
     }
 }
 

@@ -1,9 +1,11 @@
 //! `compress`: answers are compressed as their clients like it.
 
-use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering, Read, quoted_list};
+use crate::diagnostics::{Diagnostic, quoted_list};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, size};
 use tidegate_model::{Coding, Compress, CompressLevel, Step};
 
@@ -11,12 +13,11 @@ pub static COMPRESS: Directive = Directive {
     name: "compress",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "coding",
-        kind: Kind::Text("`zstd`, `br` or `gzip`, or `off`"),
-        count: Count::Any,
-        summary: "`zstd`, `br`, `gzip`: those that are offered, the first one preferred; all three when left out. `off`: nothing is compressed.",
-    }],
+    arguments: &[Argument::any(
+        "coding",
+        Kind::Text("`zstd`, `br` or `gzip`, or `off`"),
+        "`zstd`, `br`, `gzip`: those that are offered, the first one preferred; all three when left out. `off`: nothing is compressed.",
+    )],
     properties: &[
         Property::once(
             "level",
@@ -39,7 +40,6 @@ pub static COMPRESS: Directive = Directive {
             "Whether answers are compressed for requests that another site caused and that carry a cookie or credentials; `#false` when left out.",
         ),
     ],
-    block: Block::None,
     summary: "Compresses answers: zstd, br or gzip, as the client likes it.",
     details: "Left alone are answers that are compressed already, marked `no-transform`, partial, empty, short, or of another type. Events and other streams are sent \
               on as they come. `Vary` says what the answer depends on, and a strong `ETag` becomes a weak one. Of several `compress` lines the last one counts, \
@@ -51,6 +51,7 @@ pub static COMPRESS: Directive = Directive {
     default: "nothing is compressed",
     example: "compress \"zstd\" \"br\" \"gzip\" level=\"auto\" min-size=\"1KiB\"",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 const OFF: &str = "off";

@@ -1,9 +1,11 @@
 //! `concurrency-limit`: how many requests of a client, or of everybody together, may be on their way at once. What it
 //! has in common with `rate-limit` is in `count_by`.
 
-use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, STATUS};
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, SAID_OTHERWISE, STATUS};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use tidegate_model::{ConcurrencyLimit, Step};
 
@@ -11,12 +13,11 @@ pub static CONCURRENCY_LIMIT: Directive = Directive {
     name: "concurrency-limit",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "requests",
-        kind: Kind::Integer { min: 1, max: 1_000_000 },
-        count: Count::One,
-        summary: "How many requests may be on their way at once.",
-    }],
+    arguments: &[Argument::one(
+        "requests",
+        Kind::Integer { min: 1, max: 1_000_000 },
+        "How many requests may be on their way at once.",
+    )],
     properties: &[
         BY,
         IPV6_PREFIX,
@@ -24,7 +25,6 @@ pub static CONCURRENCY_LIMIT: Directive = Directive {
         Property::once("status", STATUS, "Of refusals; 429 when left out, and 503 with `by=\"all\"`."),
         DRY_RUN,
     ],
-    block: Block::None,
     summary: "How many requests of a client, or of everybody together, may be on their way at once.",
     details: "A request has its place from this step to the end of its answer, however it ends; a WebSocket or another tunnel, until it is closed. All threads count together. \
               **Refused** at once with 429 and `Retry-After: 1`, `concurrency_limited` in the log. With `by=\"all\"` it is 503: the client has done nothing wrong.\n\n\
@@ -33,6 +33,8 @@ pub static CONCURRENCY_LIMIT: Directive = Directive {
     default: "no limit",
     example: "concurrency-limit 10 by=\"client-ip\"",
     lower: Lower::Step(lower),
+    said_otherwise: SAID_OTHERWISE,
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {

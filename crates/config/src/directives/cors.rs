@@ -1,10 +1,11 @@
 //! `cors`: which pages of other origins may read answers.
 
-use super::header::is_token;
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::lowering::{Line, Lowering};
+use crate::forms::is_token;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::table::{Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, joined};
 use std::time::Duration;
 use tidegate_model::{Cors, OriginPattern, Origins, Step};
@@ -13,7 +14,6 @@ pub static CORS: Directive = Directive {
     name: "cors",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[],
     properties: &[
         Property::once(
             "origins",
@@ -47,7 +47,6 @@ pub static CORS: Directive = Directive {
             "Whether pages of public networks may ask servers of private ones; `#false` when left out.",
         ),
     ],
-    block: Block::None,
     summary: "Lets pages of other origins read answers.",
     details: "The question that browsers ask beforehand (an `OPTIONS` with `Access-Control-Request-Method`) is answered here, with 204; steps behind this one do not see it, \
               nor does the upstream. What the upstream says of other origins itself is replaced. `Vary: Origin` is set where the answer depends on it.\n\n\
@@ -55,6 +54,7 @@ pub static CORS: Directive = Directive {
     default: "answers say nothing, and browsers keep other origins' pages from reading them",
     example: "cors origins=\"https://app.example.com\" methods=\"GET,POST\" credentials=#true max-age=\"10m\"",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 /// Each is compared with the origin of every request.

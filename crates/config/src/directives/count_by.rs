@@ -2,10 +2,11 @@
 //! only shows with all limits of a site.
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
-use crate::lowering::{Line, Lowering};
+use crate::language::{Line, Said};
+use crate::lowering::Lowering;
 use crate::table::{Kind, Property, Stage};
 use crate::written_line::Writer;
-use tidegate_model::{ConcurrencyLimit, CountBy, RateLimit, Step, Template, TemplatePart};
+use tidegate_model::{CountBy, Step, Template, TemplatePart};
 
 pub const NAME: Property = Property::once(
     "name",
@@ -27,6 +28,21 @@ pub const DRY_RUN: Property = Property::once(
     Kind::Switch,
     "Counts and says what would be refused, and refuses nothing; `#false` when left out.",
 );
+
+/// Properties of limits elsewhere.
+pub const SAID_OTHERWISE: &[Said] = &[
+    (
+        &["zone", "key", "source", "per", "sourceCriterion"],
+        "what is counted as one is said with `by=`; limits that count together have one `name=`",
+    ),
+    (
+        &["rate", "average", "period", "window", "max_events", "events", "max_tokens", "tokens_per_fill", "fill_interval"],
+        "number and time stand behind the word, as in `rate-limit \"10/s\"`, and what may come at once in `burst=`",
+    ),
+    (&["nodelay", "delay"], "requests are let through or refused at once, and never held back: leave it out"),
+    (&["dry_run", "dryrun", "shadow"], "did you mean `dry-run=#true`?"),
+    (&["amount", "max", "limit"], "the number stands behind the word, as in `concurrency-limit 10`"),
+];
 
 const NAME_CHARS_MAX: usize = 64;
 pub const STATUS: Kind = Kind::Integer { min: 400, max: 599 };
@@ -87,90 +103,61 @@ fn count_by(lowering: &mut Lowering<'_>, template: Template, at: Location) -> Op
     Some(CountBy::Text(template))
 }
 
-/// A limit and where it was written, for what only shows with all of a site's.
-#[derive(Debug)]
-pub struct WrittenLimit {
-    limit: Limit,
-    at: Location,
+/// Whether both would count in one table, if they stood in one block.
+fn are_one(a: &Step, b: &Step) -> bool {
+    match (a, b) {
+        (Step::RateLimit(a), Step::RateLimit(b)) => a.identity() == b.identity(),
+        (Step::ConcurrencyLimit(a), Step::ConcurrencyLimit(b)) => a.identity() == b.identity(),
+        _ => false,
+    }
 }
 
-#[derive(Debug)]
-enum Limit {
-    Rate(RateLimit),
-    Concurrency(ConcurrencyLimit),
+fn count_alike(a: &Step, b: &Step) -> bool {
+    match (a, b) {
+        (Step::RateLimit(a), Step::RateLimit(b)) => {
+            (a.rate, a.burst, &a.by, a.ipv6_prefix, a.keys_max) == (b.rate, b.burst, &b.by, b.ipv6_prefix, b.keys_max)
+        }
+        (Step::ConcurrencyLimit(a), Step::ConcurrencyLimit(b)) => (&a.by, a.ipv6_prefix) == (&b.by, b.ipv6_prefix),
+        _ => true,
+    }
 }
 
-impl WrittenLimit {
-    /// `None` when the step is no limit.
-    pub fn of(step: &Step, at: Location) -> Option<WrittenLimit> {
-        let limit = if let Step::RateLimit(limit) = step {
-            Limit::Rate((**limit).clone())
-        } else if let Step::ConcurrencyLimit(limit) = step {
-            Limit::Concurrency((**limit).clone())
-        } else {
-            return None;
-        };
-        Some(WrittenLimit { limit, at })
-    }
-
-    fn is_named(&self) -> bool {
-        match &self.limit {
-            Limit::Rate(limit) => limit.name.is_some(),
-            Limit::Concurrency(limit) => limit.name.is_some(),
-        }
-    }
-
-    /// Whether both would count in one table, if they stood in one block.
-    fn is_one_with(&self, other: &WrittenLimit) -> bool {
-        match (&self.limit, &other.limit) {
-            (Limit::Rate(a), Limit::Rate(b)) => a.identity() == b.identity(),
-            (Limit::Concurrency(a), Limit::Concurrency(b)) => a.identity() == b.identity(),
-            (Limit::Rate(_), Limit::Concurrency(_)) | (Limit::Concurrency(_), Limit::Rate(_)) => false,
-        }
-    }
-
-    fn counts_like(&self, other: &WrittenLimit) -> bool {
-        match (&self.limit, &other.limit) {
-            (Limit::Rate(a), Limit::Rate(b)) => {
-                (a.rate, a.burst, &a.by, a.ipv6_prefix, a.keys_max) == (b.rate, b.burst, &b.by, b.ipv6_prefix, b.keys_max)
-            }
-            (Limit::Concurrency(a), Limit::Concurrency(b)) => (&a.by, a.ipv6_prefix) == (&b.by, b.ipv6_prefix),
-            (Limit::Rate(_), Limit::Concurrency(_)) | (Limit::Concurrency(_), Limit::Rate(_)) => true,
-        }
+/// The name of a limit; nothing of any other step.
+fn name_of_limit(step: &Step) -> Option<&String> {
+    match step {
+        Step::RateLimit(limit) => limit.name.as_ref(),
+        Step::ConcurrencyLimit(limit) => limit.name.as_ref(),
+        _ => None,
     }
 }
 
 /// The limits of a site, block by block: two that could not be told apart, and two of one name that say different
 /// things.
-pub fn check_limits<'a>(lowering: &mut Lowering<'_>, blocks: impl Iterator<Item = &'a [WrittenLimit]>) {
-    let mut named: Vec<&WrittenLimit> = Vec::new();
+pub fn check_limits<'a>(lowering: &mut Lowering<'_>, blocks: impl Iterator<Item = &'a [(Step, Location)]>) {
+    let mut named: Vec<&(Step, Location)> = Vec::new();
     for block in blocks {
         for (position, written) in block.iter().enumerate() {
-            if let Some(first) = block[..position].iter().find(|first| first.is_one_with(written)) {
-                lowering.report(same_twice(first, written));
-            } else if let Some(first) = named.iter().find(|first| first.is_one_with(written)) {
-                if !first.counts_like(written) {
+            let (step, at) = written;
+            if let Some((_, first)) = block[..position].iter().find(|(first, _)| are_one(first, step)) {
+                let message = match step {
+                    Step::RateLimit(limit) if limit.name.is_none() => "two limits count the same requests in the same time",
+                    _ => "two limits count the same requests",
+                };
+                let diagnostic = Diagnostic::error("duplicate-limit", at.clone(), message).label(first.clone(), "the first one");
+                lowering.report(diagnostic.help("remove one of them, or tell them apart with `name=`"));
+            } else if let Some((first, first_at)) = named.iter().find(|(first, _)| are_one(first, step)) {
+                if !count_alike(first, step) {
                     let message = "limits of one name count together, and these two count differently";
-                    let diagnostic = Diagnostic::error("conflicting-limits", written.at.clone(), message)
-                        .label(first.at.clone(), "the first of that name")
+                    let diagnostic = Diagnostic::error("conflicting-limits", at.clone(), message)
+                        .label(first_at.clone(), "the first of that name")
                         .help("give them the same rate, `burst=`, `by=`, `ipv6-prefix=` and `keys=`, or another name");
                     lowering.report(diagnostic);
                 }
-            } else if written.is_named() {
+            } else if name_of_limit(step).is_some() {
                 named.push(written);
             }
         }
     }
-}
-
-fn same_twice(first: &WrittenLimit, second: &WrittenLimit) -> Diagnostic {
-    let message = match &second.limit {
-        Limit::Rate(limit) if limit.name.is_none() => "two limits count the same requests in the same time",
-        Limit::Rate(_) | Limit::Concurrency(_) => "two limits count the same requests",
-    };
-    Diagnostic::error("duplicate-limit", second.at.clone(), message)
-        .label(first.at.clone(), "the first one")
-        .help("remove one of them, or tell them apart with `name=`")
 }
 
 pub fn write(line: &mut Writer, by: &CountBy, ipv6_prefix: u8, name: Option<&str>) {

@@ -1,8 +1,10 @@
 //! `decompress`: bodies of requests are decoded before they go on.
 
 use crate::diagnostics::shortened;
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use tidegate_model::{Decompress, Step};
 
@@ -10,18 +12,16 @@ pub static DECOMPRESS: Directive = Directive {
     name: "decompress",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "off",
-        kind: Kind::Text("`off`, or nothing"),
-        count: Count::Optional,
-        summary: "`off`: bodies go on as they are; for a route of a site that decodes.",
-    }],
+    arguments: &[Argument::optional(
+        "off",
+        Kind::Text("`off`, or nothing"),
+        "`off`: bodies go on as they are; for a route of a site that decodes.",
+    )],
     properties: &[Property::once(
         "ratio",
         Kind::Integer { min: 1, max: 100_000 },
         "How many times as long as what was sent a body may become, from its first megabyte on; 100 when left out.",
     )],
-    block: Block::None,
     summary: "Decodes the bodies of requests that clients have compressed.",
     details: "For upstreams that do not, and for limits: `body-limit` counts what comes out. `Content-Encoding` of `gzip`, `br`, `zstd` and `deflate` is undone and the field removed; with another \
               coding, or several, the body goes on as it is.\n\n\
@@ -30,6 +30,7 @@ pub static DECOMPRESS: Directive = Directive {
     default: "bodies go on as they are",
     example: "decompress",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {

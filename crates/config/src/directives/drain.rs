@@ -1,26 +1,24 @@
 //! `drain "30s"`: how long a stop waits for requests in flight.
 
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place};
 use std::time::Duration;
 
 pub static DRAIN: Directive = Directive {
     name: "drain",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "time",
-        kind: Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(86_400) },
-        count: Count::One,
-        summary: "How long; `0s` stops at once.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "time",
+        Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(86_400) },
+        "How long; `0s` stops at once.",
+    )],
     summary: "How long requests in flight may go on after a stop was asked for.",
-    details: "",
     default: "`30s`",
     example: "drain \"30s\"",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {

@@ -1,28 +1,22 @@
 //! `edition "2026"`: which defaults a configuration was written for.
 
-use crate::diagnostics::{Diagnostic, nearest};
-use crate::lowering::{Line, Lowering};
+use crate::diagnostics::{Diagnostic, nearest, quoted_list};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::pieces::TopNode;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::table::{Argument, Kind, Place};
 use tidegate_model::Edition;
 
 pub static EDITION: Directive = Directive {
     name: "edition",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "year",
-        kind: Kind::Text("an edition, as in `\"2026\"`"),
-        count: Count::One,
-        summary: "The edition.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("year", Kind::Text("an edition, as in `\"2026\"`"), "The edition.")],
     summary: "Pins the behaviour of defaults: one that matters for security changes with an edition, never inside one.",
     details: "It stands before everything else. Known editions: `2026`.",
     default: "the newest edition that the program knows",
     example: "edition \"2026\"",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
@@ -35,7 +29,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             let diagnostic = year.error("unknown-edition", format!("there is no edition `{}`", year.value));
             lowering.report(match nearest(&year.value, known.iter().copied()) {
                 Some(name) => diagnostic.help(format!("did you mean `\"{name}\"`?")),
-                None => diagnostic.help(format!("this version knows {}", crate::lowering::quoted_list(&known))),
+                None => diagnostic.help(format!("this version knows {}", quoted_list(&known))),
             });
         }
     }

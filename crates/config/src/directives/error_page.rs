@@ -2,10 +2,12 @@
 
 use super::respond;
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::directives::header::show_status_range;
-use crate::lowering::{Line, Lowering, Read};
+use crate::forms::show_status_range;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::{Text, page_template};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use std::io::Read as _;
 use std::path::Path;
@@ -15,12 +17,11 @@ pub static ERROR_PAGE: Directive = Directive {
     name: "error-page",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "statuses",
-        kind: Kind::Statuses,
-        count: Count::OneOrMore,
-        summary: "`404`, a range as `\"400-499\"`, or `\"5xx\"`; from 400 to 599.",
-    }],
+    arguments: &[Argument::one_or_more(
+        "statuses",
+        Kind::Statuses,
+        "`404`, a range as `\"400-499\"`, or `\"5xx\"`; from 400 to 599.",
+    )],
     properties: &[
         Property::once("file", Kind::Path, "A file of at most 1 MiB, read with the configuration."),
         Property::once("body", Kind::Template(Stage::Error), "The body itself."),
@@ -46,7 +47,6 @@ pub static ERROR_PAGE: Directive = Directive {
             "Whether placeholders in the file are filled in; `#false` when left out: it goes out byte by byte. Other braces in it stay what they are.",
         ),
     ],
-    block: Block::None,
     summary: "What errors look like to clients.",
     details: "The first line whose statuses fit counts, the route's lines before the site's. Those of a site also answer where no route of it matches.\n\n\
               Fields of the error stay, such as `WWW-Authenticate`, `Retry-After`, `Allow` and cookies; those that describe a body that is replaced go (`Content-…`, `ETag`, `Last-Modified` and the like). \
@@ -56,6 +56,7 @@ pub static ERROR_PAGE: Directive = Directive {
     default: "one sentence as plain text for errors of the proxy; those of upstreams as they are",
     example: "error-page 502 503 504 body=\"<h1>{status} {status_text}</h1>\" content-type=\"text/html; charset=utf-8\"",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 /// Each is compared with the status of an error.
@@ -196,9 +197,9 @@ fn file(lowering: &mut Lowering<'_>, line: &Line<'_>, content_type: Option<Text>
 }
 
 fn read_page(path: &Path) -> Result<Vec<u8>, String> {
-    let file = crate::regular::open_regular(path).map_err(|error| crate::load::reason(&error))?;
+    let file = crate::regular::open_regular(path).map_err(|error| crate::regular::reason(&error))?;
     let mut bytes = Vec::new();
-    file.take(ErrorPage::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| crate::load::reason(&error))?;
+    file.take(ErrorPage::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| crate::regular::reason(&error))?;
     if bytes.len() as u64 > ErrorPage::BYTES_MAX {
         return Err(format!("it is larger than {} MiB", ErrorPage::BYTES_MAX >> 20));
     }

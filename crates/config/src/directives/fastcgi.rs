@@ -3,9 +3,11 @@
 
 use crate::diagnostics::{Diagnostic, Location, shortened};
 use crate::directives::pool::connection::{read_timeouts, timeout};
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::{Writer, duration};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,12 +18,11 @@ pub static FASTCGI: Directive = Directive {
     name: "fastcgi",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "address",
-        kind: Kind::Text("the address of a FastCGI server, `unix:PATH` or `host:port`"),
-        count: Count::One,
-        summary: "Where the FastCGI server listens: `unix:` and the path of its socket, or `host:port`.",
-    }],
+    arguments: &[Argument::one(
+        "address",
+        Kind::Text("the address of a FastCGI server, `unix:PATH` or `host:port`"),
+        "Where the FastCGI server listens: `unix:` and the path of its socket, or `host:port`.",
+    )],
     properties: &[
         Property::once("root", Kind::Path, "The folder of the scripts, as the FastCGI server sees it."),
         Property::once(
@@ -54,9 +55,9 @@ pub static FASTCGI: Directive = Directive {
               fields as `HTTP_…`. A field `Proxy`, and names with `_` or `.` in them, are not passed on, since a script could take them for others.\n\n\
               A request body of up to 256 KiB is collected before the script begins. A longer one is streamed when its length is stated; without `Content-Length` it is collected up \
               to 1 MiB, and refused with 411 beyond.",
-    default: "",
     example: "fastcgi \"unix:/run/php/php8.2-fpm.sock\" root=\"/srv/www\" fallback=\"/index.php\" {\n    env \"APP_ENV\" \"production\"\n}",
     lower: Lower::Terminal(lower),
+    ..Directive::PLAIN
 };
 
 pub static ENV: Directive = Directive {
@@ -64,28 +65,18 @@ pub static ENV: Directive = Directive {
     places: &[Place::FastCgi],
     repeat: Repeat::Many,
     arguments: &[
-        Argument {
-            name: "name",
-            kind: Kind::Text("a name, as in `\"APP_ENV\"`"),
-            count: Count::One,
-            summary: "The param's name.",
-        },
-        Argument { name: "value", kind: Kind::Template(Stage::Request), count: Count::One, summary: "Its value." },
+        Argument::one("name", Kind::Text("a name, as in `\"APP_ENV\"`"), "The param's name."),
+        Argument::one("value", Kind::Template(Stage::Request), "Its value."),
     ],
-    properties: &[],
-    block: Block::None,
     summary: "A param that scripts get beside the usual ones, or in the place of one of them.",
     details: "PHP has it in `$_SERVER`.",
-    default: "",
     example: "env \"APP_REQUEST\" \"{request.id}\"",
-    lower: Lower::FastCgi(lower_env),
+    ..Directive::PLAIN
 };
 
 pub static TIMEOUT: Directive = Directive {
     name: "timeout",
     places: &[Place::FastCgi],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         timeout(
             "connect",
@@ -99,19 +90,16 @@ pub static TIMEOUT: Directive = Directive {
         ),
         timeout("idle", Duration::from_secs(7 * 86_400), "Between two bytes of a body; `1h` when left out."),
     ],
-    block: Block::None,
     summary: "How long to wait for the FastCGI server and its scripts.",
     details: "There is no limit on the whole of a request: a script may go on as long as it writes something.",
     default: "`connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`",
     example: "timeout first-byte=\"5m\"",
-    lower: Lower::FastCgi(lower_timeout),
+    ..Directive::PLAIN
 };
 
 pub static KEEP_ALIVE: Directive = Directive {
     name: "keep-alive",
     places: &[Place::FastCgi],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once(
             "connections",
@@ -124,13 +112,12 @@ pub static KEEP_ALIVE: Directive = Directive {
             "How long one is kept without a request; `10s` when left out.",
         ),
     ],
-    block: Block::None,
     summary: "Keeps connections to the FastCGI server for the next request.",
     details: "Each connection has a process of PHP-FPM to itself, also while it is idle: with as many kept as there are processes, nobody else gets one. Keep fewer than \
               `pm.max_children` over all threads, or none: a connection over a unix socket costs microseconds.",
     default: "none are kept",
     example: "keep-alive connections=2 idle=\"5s\"",
-    lower: Lower::FastCgi(lower_keep_alive),
+    ..Directive::PLAIN
 };
 
 /// Idle connections of each thread.
@@ -140,7 +127,7 @@ const ENV_MAX: usize = 200;
 
 /// The block of a `fastcgi` while its lines are read.
 #[derive(Debug, Default)]
-pub struct FastCgiDraft {
+struct FastCgiDraft {
     env: Vec<(String, Template)>,
     /// Where each of them was written.
     env_at: BTreeMap<String, Location>,
@@ -157,21 +144,11 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     let split = line.text(lowering, "split");
     let serves_files = line.switch(lowering, "static").unwrap_or(false);
     let mut draft = FastCgiDraft::default();
-    for child in lowering::lines(lowering, line.children(), Place::FastCgi) {
-        match child.directive.lower {
-            Lower::FastCgi(lower) => lower(lowering, &mut draft, &child),
-            Lower::Reading => {}
-            Lower::Top(_)
-            | Lower::Site(_)
-            | Lower::Route(_)
-            | Lower::Step(_)
-            | Lower::Terminal(_)
-            | Lower::Pool(_)
-            | Lower::Tls(_)
-            | Lower::Listener(_)
-            | Lower::Limits(_)
-            | Lower::User(_)
-            | Lower::Inside => unreachable!("the table has no such directive in a `fastcgi`"),
+    for child in line.lines(lowering) {
+        match child.directive.name {
+            "env" => lower_env(lowering, &mut draft, &child),
+            "timeout" => draft.timeouts = read_timeouts(lowering, &child),
+            _ => draft.keep = read_keep_alive(lowering, &child),
         }
     }
     check_index(lowering, index.as_ref());
@@ -284,20 +261,16 @@ fn lower_env(lowering: &mut Lowering<'_>, draft: &mut FastCgiDraft, line: &Line<
     draft.env.push((name.value, value));
 }
 
-fn lower_timeout(lowering: &mut Lowering<'_>, draft: &mut FastCgiDraft, line: &Line<'_>) {
-    draft.timeouts = read_timeouts(lowering, line);
-}
-
-fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut FastCgiDraft, line: &Line<'_>) {
+fn read_keep_alive(lowering: &mut Lowering<'_>, line: &Line<'_>) -> FastCgiKeepAlive {
     if line.node.entries.is_empty() {
         let diagnostic = Diagnostic::error("missing-argument", line.location(), "`keep-alive` sets nothing");
         lowering.report(diagnostic.help(format!("for example `{}`", KEEP_ALIVE.example)));
     }
     let defaults = FastCgiKeepAlive::default();
-    draft.keep = FastCgiKeepAlive {
+    FastCgiKeepAlive {
         connections: line.number(lowering, "connections").map_or(defaults.connections, |count| count as u32),
         idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
-    };
+    }
 }
 
 pub fn write(line: &mut Writer, fastcgi: &FastCgi) {

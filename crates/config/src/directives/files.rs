@@ -1,9 +1,11 @@
 //! `files "/srv/www"`: answers are files.
 
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::{Read, read};
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
 use tidegate_model::{Files, Symlinks, Terminal};
 
@@ -11,7 +13,7 @@ pub static FILES: Directive = Directive {
     name: "files",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument { name: "folder", kind: Kind::Path, count: Count::One, summary: "The folder whose files are served." }],
+    arguments: &[Argument::one("folder", Kind::Path, "The folder whose files are served.")],
     properties: &[
         Property::once(
             "index",
@@ -43,14 +45,12 @@ pub static FILES: Directive = Directive {
             Kind::Switch,
             "Whether names that begin with a dot are served; `#false` when left out. `.well-known` always is.",
         ),
-        Property {
-            name: "mime",
-            kind: Kind::Text("`extension type`, as in `\"glb model/gltf-binary\"`"),
-            repeat: Repeat::Many,
-            summary: "The media type of an extension, before those that are known; as it is written, a charset included.",
-        },
+        Property::many(
+            "mime",
+            Kind::Text("`extension type`, as in `\"glb model/gltf-binary\"`"),
+            "The media type of an extension, before those that are known; as it is written, a charset included.",
+        ),
     ],
-    block: Block::None,
     summary: "Answers with files of a folder.",
     details: "The path of the request is the path below the folder, after `strip-prefix` and `rewrite`: in `route \"/static/*\"`, `files \"/srv/www\"` serves \
               `/static/a.css` from `/srv/www/static/a.css`, and with `strip-prefix \"/static\"` from `/srv/www/a.css`.\n\n\
@@ -58,9 +58,9 @@ pub static FILES: Directive = Directive {
               Nothing outside of the folder is ever opened, whatever the path and the links in it; a path with an encoded slash, a `.` segment or a NUL is 400, a hidden name, \
               a device or a link that leaves the folder is 404. Without `listing=` a folder that has no index file is 404.\n\n\
               A folder that is replaced, or a link to it that is switched to another release, is noticed within a second.",
-    default: "",
     example: "files \"/srv/www\" index=\"index.html\" fallback=\"/index.html\"",
     lower: Lower::Terminal(lower),
+    ..Directive::PLAIN
 };
 
 /// Each is looked for, for every request of a folder.
@@ -114,7 +114,7 @@ fn fallback(lowering: &mut Lowering<'_>, text: Text) -> String {
 fn mime(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)> {
     let mut types = Vec::new();
     for entry in line.properties("mime") {
-        let read = crate::lowering::read(lowering, &entry.value, Kind::Text("`extension type`"), "`mime=`");
+        let read = read(lowering, &entry.value, Kind::Text("`extension type`"), "`mime=`");
         let Some(text) = read.map(Read::text) else { continue };
         let parts =
             text.value.split_once(' ').map(|(extension, media_type)| (extension.trim_start_matches('.'), media_type.trim()));

@@ -3,13 +3,15 @@
 use crate::diagnostics::{Diagnostic, Location, nearest};
 use crate::directives::compress::types_of;
 use crate::directives::matching;
-use crate::directives::pool::health::status_ranges;
-use crate::lowering::{self, Line, Lowering};
+use crate::forms::{has_control_character, is_token, show_status_range, status_ranges};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders;
+use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal, Value};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
-use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, StatusRange, Step, Template, TemplatePart};
+use tidegate_model::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Template, TemplatePart};
 
 const PLACES: &[Place] = &[Place::Site, Place::Route];
 
@@ -20,14 +22,14 @@ static REQUEST_PROPERTIES: &[Property] = &properties(Stage::Request);
 
 const fn arguments(stage: Stage) -> [Argument; 2] {
     [
-        Argument { name: "name", kind: Kind::Text("a header name"), count: Count::Optional, summary: "A field to set." },
-        Argument { name: "value", kind: Kind::Template(stage), count: Count::Optional, summary: "What it is set to." },
+        Argument::optional("name", Kind::Text("a header name"), "A field to set."),
+        Argument::optional("value", Kind::Template(stage), "What it is set to."),
     ]
 }
 
 const fn properties(stage: Stage) -> [Property; 4] {
     const fn change(name: &'static str, kind: Kind, summary: &'static str) -> Property {
-        Property { name, kind, repeat: Repeat::Many, summary }
+        Property::many(name, kind, summary)
     }
     let kind = Kind::Template(stage);
     [
@@ -77,9 +79,9 @@ pub static HEADER: Directive = Directive {
     block: Block::Optional(Place::Header),
     summary: "Changes the header fields of the response; the short form of `response-header`.",
     details: DETAILS,
-    default: "",
     example: "header \"Strict-Transport-Security\" \"max-age=31536000\" remove=\"Server\"",
     lower: Lower::Step(lower_response),
+    ..Directive::PLAIN
 };
 
 pub static RESPONSE_HEADER: Directive = Directive {
@@ -91,9 +93,9 @@ pub static RESPONSE_HEADER: Directive = Directive {
     block: Block::Optional(Place::Header),
     summary: "Changes the header fields that the client sees.",
     details: DETAILS,
-    default: "",
     example: "response-header \"Cache-Control\" \"max-age=600\" status=\"200-299\" type=\"text/css,image/*\" {\n    match method=\"GET\" not cookie=\"session\"\n}",
     lower: Lower::Step(lower_response),
+    ..Directive::PLAIN
 };
 
 pub static REQUEST_HEADER: Directive = Directive {
@@ -107,9 +109,10 @@ pub static REQUEST_HEADER: Directive = Directive {
     details: "`\"Name\" \"value\"` is short for `set=\"Name: value\"`. Properties may be repeated, and work in the order written. `Host` can \
               be set, but not removed or added. Fields that frame messages cannot be changed. `match` lines in the block are conditions, \
               with the words of a route's.",
-    default: "",
     example: "request-header \"Host\" \"internal.example.com\" add=\"X-Request-Id: {request.id}\"",
     lower: Lower::Step(lower_request),
+    said_otherwise: &[(&["status", "type"], "the request is changed before there is an answer; `response-header` has it")],
+    ..Directive::PLAIN
 };
 
 /// RFC 9110 section 7.6.1 and RFC 9112 section 6: these say how a message is framed and how far it travels on one
@@ -146,13 +149,13 @@ fn step(lowering: &mut Lowering<'_>, line: &Line<'_>, direction: Direction) -> O
     let mut when = HeaderConditions::default();
     if direction == Direction::Response {
         if let Some(text) = line.text(lowering, STATUS) {
-            when.statuses = status_ranges(lowering, &text).unwrap_or_default();
+            when.statuses = text.parsed(lowering, "bad-value", status_ranges(&text.value)).unwrap_or_default();
         }
         if let Some(text) = line.text(lowering, TYPE) {
             when.types = types_of(lowering, &text);
         }
     }
-    for child in lowering::lines(lowering, line.children(), Place::Header) {
+    for child in line.lines(lowering) {
         when.matches.extend(matching::read_line(lowering, &child));
     }
     // A condition that was not understood must not become one that always holds.
@@ -213,9 +216,9 @@ fn value_missing(name: &Value, line: &Line<'_>) -> Diagnostic {
 
 /// `"Name" "value"`
 fn pair(lowering: &mut Lowering<'_>, name: &Value, value: &Value, direction: Direction) -> Option<HeaderChange> {
-    let name_value = lowering::expect_text(lowering, name, "the name", "a header name")?;
+    let name_value = expect_text(lowering, name, "the name", "a header name")?;
     let text = placeholders::resolve_text(lowering, name_value);
-    let value = lowering::expect_text(lowering, value, "the value", "a text")?;
+    let value = expect_text(lowering, value, "the value", "a text")?;
     let template = placeholders::resolve_template(lowering, value, stage(direction), None);
     let text = text?;
     let template = template?;
@@ -239,12 +242,12 @@ fn property(lowering: &mut Lowering<'_>, entry: &Entry, direction: Direction) ->
     };
     let at = entry.value.location.clone();
     if operation == HeaderOperation::Remove {
-        let value = lowering::expect_text(lowering, &entry.value, "`remove=`", "a header name")?;
+        let value = expect_text(lowering, &entry.value, "`remove=`", "a header name")?;
         let text = placeholders::resolve_text(lowering, value)?;
         return checked(lowering, operation, &text.value, at, direction, Template::default());
     }
     let owner = format!("`{word}=`");
-    let value = lowering::expect_text(lowering, &entry.value, &owner, "a text of the form `Name: value`")?;
+    let value = expect_text(lowering, &entry.value, &owner, "a text of the form `Name: value`")?;
     let mut template = placeholders::resolve_template(lowering, value, stage(direction), None)?;
     let Some(TemplatePart::Literal(first)) = template.parts.first_mut() else {
         lowering.report(no_colon(at, &owner));
@@ -343,19 +346,6 @@ fn misspelt(lower: &str) -> Option<&'static str> {
     nearest(lower, SECURITY).filter(|name| name.len().abs_diff(lower.len()) <= 2)
 }
 
-/// RFC 9110 section 5.6.2.
-pub fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
-}
-
-/// A line break in a value would start a header field of its own.
-pub fn has_control_character(template: &Template) -> bool {
-    template.parts.iter().any(|part| match part {
-        TemplatePart::Literal(text) => text.chars().any(|c| c != '\t' && c.is_control()),
-        TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => false,
-    })
-}
-
 pub fn write(line: &mut Writer, step: &HeaderStep) {
     let HeaderStep { changes, when: HeaderConditions { statuses, types, matches } } = step;
     for (position, HeaderChange { operation, name, value }) in changes.iter().enumerate() {
@@ -372,11 +362,6 @@ pub fn write(line: &mut Writer, step: &HeaderStep) {
     line.list("status", statuses, show_status_range).list("type", types, String::clone).block(matches, matching::write);
 }
 
-/// `200-299`, `404`
-pub fn show_status_range(range: &StatusRange) -> String {
-    if range.first == range.last { range.first.to_string() } else { format!("{}-{}", range.first, range.last) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,15 +375,5 @@ mod tests {
         check("content-security-policy-report-only", None);
         check("x-request-id", None);
         check("server", None);
-    }
-
-    #[test]
-    fn tokens() {
-        let check = |text: &str, expected: bool| assert_eq!(is_token(text), expected, "for {text}");
-        check("X-A_b.1", true);
-        check("", false);
-        check("a b", false);
-        check(":path", false);
-        check("ä", false);
     }
 }

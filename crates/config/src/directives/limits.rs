@@ -1,23 +1,22 @@
 //! `limits { … }`: bounds on what a client may send and hold.
 
 use crate::directives::rate_limit::read_rate;
-use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place};
 use std::time::Duration;
 use tidegate_model::Limits;
 
 pub static LIMITS: Directive = Directive {
     name: "limits",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[],
-    properties: &[],
     block: Block::Required(Place::Limits),
     summary: "Bounds on what a client may send and hold.",
     details: "A request that is refused for one of these names it in the log.",
-    default: "",
     example: "limits {\n    header-bytes \"64KiB\"\n    connections-per-ip 10000\n}",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 /// One bound: an entry of the table with one argument.
@@ -26,12 +25,8 @@ macro_rules! limit {
         pub static $constant: Directive = Directive {
             name: $name,
             places: &[Place::Limits],
-            repeat: Repeat::Once,
-            arguments: &[Argument { name: "bound", kind: $kind, count: Count::One, summary: $summary }],
-            properties: &[],
-            block: Block::None,
+            arguments: &[Argument::one("bound", $kind, $summary)],
             summary: $summary,
-            details: "",
             default: $default,
             example: $example,
             lower: Lower::Limits(|lowering, limits, line| {
@@ -40,6 +35,7 @@ macro_rules! limit {
                     set(limits, read);
                 }
             }),
+            ..Directive::PLAIN
         };
     };
 }
@@ -120,15 +116,11 @@ limit!(
 pub static HANDSHAKES_PER_NETWORK: Directive = Directive {
     name: "handshakes-per-network",
     places: &[Place::Limits],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "rate",
-        kind: Kind::Text("a rate, as in `\"100/s\"`"),
-        count: Count::One,
-        summary: "How many in which time, as in `100/s` or `3000/m`; the whole count may come at once.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "rate",
+        Kind::Text("a rate, as in `\"100/s\"`"),
+        "How many in which time, as in `100/s` or `3000/m`; the whole count may come at once.",
+    )],
     summary: "How many TLS handshakes one client network may begin: an IPv4 address, or the /64 of an IPv6 address.",
     details: "A handshake costs its client little and this process a signature, so it is a way to keep a processor busy. Beyond the rate \
               connections are closed before anything is computed, `rate_limited` in the metric of failed handshakes. Resumed handshakes \
@@ -143,12 +135,13 @@ pub static HANDSHAKES_PER_NETWORK: Directive = Directive {
             limits.handshakes_per_network = read_rate(lowering, &text);
         }
     }),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut limits = lowering.configuration.limits;
     let reports_before = lowering.diagnostics.len();
-    for child in lowering::lines(lowering, line.children(), Place::Limits) {
+    for child in line.lines(lowering) {
         let Lower::Limits(lower) = child.directive.lower else { unreachable!("the table has only limits here") };
         lower(lowering, &mut limits, &child);
     }

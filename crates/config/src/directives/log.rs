@@ -2,8 +2,10 @@
 //! requests are in the access log.
 
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use tidegate_model::request_log::LINE_KEYS;
 use tidegate_model::{LogLevel, RouteLog, RouteLogField, Sample, Step};
@@ -11,32 +13,28 @@ use tidegate_model::{LogLevel, RouteLog, RouteLogField, Sample, Step};
 pub static LOG: Directive = Directive {
     name: "log",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[],
-    properties: &[Property {
-        name: "level",
-        kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
-        repeat: Repeat::Once,
-        summary: "`error`, `warn`, `info`, `debug` or `trace`.",
-    }],
-    block: Block::None,
+    properties: &[Property::once(
+        "level",
+        Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
+        "`error`, `warn`, `info`, `debug` or `trace`.",
+    )],
     summary: "How much the process says about itself on stderr.",
     details: "Requests are logged by `access-log`; which of a site or a route, by `log` there.",
     default: "`level=\"info\"`",
     example: "log level=\"warn\"",
     lower: Lower::Top(lower),
+    meant: "here `log level=\"info\"` is what the process says of itself; requests are logged by `access-log`, and of a site or a route by `log` in its block",
+    ..Directive::PLAIN
 };
 
 pub static ROUTE_LOG: Directive = Directive {
     name: "log",
     places: &[Place::Site, Place::Route],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "switch",
-        kind: Kind::Switch,
-        count: Count::Optional,
-        summary: "`off`: requests have no line; `on`: each has one, whatever the site says.",
-    }],
+    arguments: &[Argument::optional(
+        "switch",
+        Kind::Switch,
+        "`off`: requests have no line; `on`: each has one, whatever the site says.",
+    )],
     properties: &[Property::once(
         "sample",
         Kind::Sample,
@@ -49,6 +47,8 @@ pub static ROUTE_LOG: Directive = Directive {
     default: "every request has a line",
     example: "log sample=\"1%\" {\n    field \"tenant\" \"{request.header.X-Tenant}\"\n}",
     lower: Lower::Step(lower_of_route),
+    said_otherwise: &[(&["level"], "`log level=` is of the whole process, and stands at the top level")],
+    ..Directive::PLAIN
 };
 
 pub static FIELD: Directive = Directive {
@@ -56,22 +56,18 @@ pub static FIELD: Directive = Directive {
     places: &[Place::Log],
     repeat: Repeat::Many,
     arguments: &[
-        Argument {
-            name: "name",
-            kind: Kind::Text("a name, as in `\"tenant\"`"),
-            count: Count::One,
-            summary: "Its key: letters, digits, `_`, `-` and `.`, and none that lines have anyway.",
-        },
-        Argument { name: "value", kind: Kind::Template(Stage::Response), count: Count::One, summary: "Its text." },
+        Argument::one(
+            "name",
+            Kind::Text("a name, as in `\"tenant\"`"),
+            "Its key: letters, digits, `_`, `-` and `.`, and none that lines have anyway.",
+        ),
+        Argument::one("value", Kind::Template(Stage::Response), "Its text."),
     ],
-    properties: &[],
-    block: Block::None,
     summary: "One more field of a line.",
     details: "In the JSON form it stands at the end of the line, and is left out when its text is empty; at most 1 KiB of the text is shown. A template shows it with \
               `{log.NAME}`; the common form has no place for it. Fields of the request are seen as the steps have left them.",
-    default: "",
     example: "field \"tenant\" \"{request.header.X-Tenant}\"",
-    lower: Lower::Inside,
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
@@ -119,7 +115,7 @@ fn lower_of_route(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> 
 
 fn fields(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteLogField> {
     let mut fields: Vec<RouteLogField> = Vec::new();
-    let lines = lowering::lines(lowering, line.children(), Place::Log);
+    let lines = line.lines(lowering);
     if lines.len() > RouteLog::FIELDS_MAX {
         let message = format!("there are more than {} fields in this `log`", RouteLog::FIELDS_MAX);
         lowering.report(Diagnostic::error("too-many-fields", line.location(), message));

@@ -1,15 +1,14 @@
 //! `match method="GET" header="X-Channel: beta*"`: conditions of a route beyond its path.
 
 use crate::diagnostics::Diagnostic;
-use crate::directives::client_auth::{Use, Wants};
-use crate::directives::header::is_token;
-use crate::directives::listener::{parse_network, show_network};
-use crate::directives::route::RouteDraft;
-use crate::lowering::{self, Line, Lowering};
+use crate::forms::{is_token, parse_network, show_network};
+use crate::language::{Directive, Line};
+use crate::lowering::Lowering;
 use crate::patterns;
 use crate::placeholders::{self, Text};
+use crate::reading::expect_text;
 use crate::syntax::{Entry, Literal};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, joined};
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{ClientCertificatePart, Condition, ConditionKind, Field, HostPattern, MatchLine, Scheme, TextPattern};
@@ -18,12 +17,7 @@ pub static MATCH: Directive = Directive {
     name: "match",
     places: &[Place::Route, Place::Header],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "not",
-        kind: Kind::Choice(&["not"]),
-        count: Count::Any,
-        summary: "Turns the condition that follows it round.",
-    }],
+    arguments: &[Argument::any("not", Kind::Choice(&["not"]), "Turns the condition that follows it round.")],
     properties: &[
         condition("method", "methods, separated by commas", "Any of these methods, as in `GET,POST`."),
         condition("path", "a path pattern", "A pattern as in `route`."),
@@ -37,24 +31,17 @@ pub static MATCH: Directive = Directive {
         condition("client-san", "a pattern", "One of the names in it: DNS, IP, mail or URI."),
         condition("client-fingerprint", "a pattern", "Its SHA-256; colons and case do not matter."),
     ],
-    block: Block::None,
     summary: "Conditions of a route beyond its path, and of a change of header fields.",
     details: "All conditions of one line have to hold; several lines are alternatives. A condition given twice on a line is required twice. \
               The bare word `not` turns round the condition behind it.\n\n\
               Patterns of values: `beta` exactly, `beta*` from the start, `*beta` at the end, `~b.ta` a regular expression anywhere.",
-    default: "",
     example: "match method=\"GET,POST\" header=\"X-Channel: beta*\" not client=\"10.0.0.0/8\"",
-    lower: Lower::Route(lower),
+    reserved: &["country"],
+    ..Directive::PLAIN
 };
 
 const fn condition(name: &'static str, form: &'static str, summary: &'static str) -> Property {
-    Property { name, kind: Kind::Text(form), repeat: Repeat::Many, summary }
-}
-
-fn lower(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
-    let read = read_line(lowering, line);
-    draft.faulty |= read.is_none();
-    draft.matches.extend(read);
+    Property::many(name, Kind::Text(form), summary)
 }
 
 /// `None`: some condition could not be read, which was reported.
@@ -103,7 +90,7 @@ fn lower_condition(lowering: &mut Lowering<'_>, name: &str, entry: &Entry) -> Op
     }
     let property = MATCH.properties.iter().find(|property| property.name == name)?;
     let Kind::Text(form) = property.kind else { return None };
-    let value = lowering::expect_text(lowering, value, &format!("`{name}=`"), form)?;
+    let value = expect_text(lowering, value, &format!("`{name}=`"), form)?;
     let text = match name {
         "header" | "query" | "cookie" | "client-subject" | "client-san" | "client-fingerprint" => {
             placeholders::resolve_pattern(lowering, value)?
@@ -179,7 +166,6 @@ fn text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: Option<&str>)
 
 fn client_certificate(lowering: &mut Lowering<'_>, name: &str, text: &Text) -> Option<ConditionKind> {
     let (_, part) = ClientCertificatePart::NAMES.iter().find(|(known, _)| *known == name)?;
-    lowering.client_auth_uses.push(Use { at: text.location.clone(), what: Wants::Condition });
     let value = match part {
         ClientCertificatePart::Fingerprint if !text.value.starts_with('~') => fingerprint(lowering, text)?,
         ClientCertificatePart::Fingerprint | ClientCertificatePart::Subject | ClientCertificatePart::San => {

@@ -1,27 +1,26 @@
 //! `memory "auto"`: what the process may use of the machine's memory.
 
-use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::{Read, read_choice_or};
+use crate::table::{Argument, Kind, Place};
 use tidegate_model::Memory;
 
 pub static MEMORY: Directive = Directive {
     name: "memory",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "budget",
-        kind: Kind::ChoiceOr(NAMES, "a size from 64MiB on, as in `\"512MiB\"`"),
-        count: Count::One,
-        summary: "`auto`, a size of at least `64MiB`, or `off`.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "budget",
+        Kind::ChoiceOr(NAMES, "a size from 64MiB on, as in `\"512MiB\"`"),
+        "`auto`, a size of at least `64MiB`, or `off`.",
+    )],
     summary: "How much memory the process may use.",
     details: "Near the budget new requests are refused with 503 and those on their way are finished, so that the machine does not end the whole \
               process. `auto` takes what the container may use, or what the machine has. `off` refuses no request for want of memory.",
     default: "`auto`",
     example: "memory \"512MiB\"",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 const NAMES: &[&str] = &["auto", "off"];
@@ -32,7 +31,7 @@ const BYTES_MAX: u64 = 1 << 50;
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let Some(value) = line.argument(0) else { return };
     let size = Kind::Size { min: BYTES_MIN, max: BYTES_MAX };
-    match lowering::read_choice_or(lowering, value, NAMES, size, "`memory`") {
+    match read_choice_or(lowering, value, NAMES, size, "`memory`") {
         Some(Read::Choice("off", _)) => lowering.configuration.memory = Memory::Off,
         Some(Read::Number(bytes, _)) => lowering.configuration.memory = Memory::Bytes(bytes),
         _ => {}

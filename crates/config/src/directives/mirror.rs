@@ -1,11 +1,12 @@
 //! `mirror "shadow" sample="10%"`: a copy of requests to another pool, whose answers go to nobody.
 
 use crate::diagnostics::Diagnostic;
-use crate::directives::header::is_token;
 use crate::directives::proxy;
-use crate::lowering::{Line, Lowering};
+use crate::forms::is_token;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::syntax::Literal;
-use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::table::{Block, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
 use tidegate_model::{Mirror, Sample, Step};
@@ -49,6 +50,7 @@ pub static MIRROR: Directive = Directive {
     default: "no copies",
     example: "mirror \"10.0.0.9:8080\" sample=\"10%\" methods=\"GET,HEAD\"",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {

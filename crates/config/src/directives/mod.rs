@@ -1,5 +1,5 @@
 //! Every directive, one file each (or one small family): its table entry, its lowering and its tests.
-//! [`ALL`] is the whole language of this version; `NOT_AVAILABLE` are the words that later versions bring.
+//! [`LANGUAGE`] is all of this version, with the words that later versions bring and those of other proxies.
 
 pub mod access_log;
 pub mod acme;
@@ -46,10 +46,14 @@ pub mod ticket_keys;
 pub mod timeout;
 pub mod tls;
 
-use crate::table::{Directive, Kind, Place};
+use crate::language::{Directive, Language, Said};
+use crate::table::Place;
+
+/// The whole language.
+pub static LANGUAGE: Language = Language { directives: ALL, reserved: RESERVED, said_otherwise: SAID_OTHERWISE };
 
 /// In the order of the reference.
-pub static ALL: &[&Directive] = &[
+static ALL: &[&Directive] = &[
     &edition::EDITION,
     &include::INCLUDE,
     &site::SITE,
@@ -150,31 +154,17 @@ pub static ALL: &[&Directive] = &[
 ];
 
 /// Words of the language that this version does not have, and where they will stand.
-static NOT_AVAILABLE: &[(Place, &[&str])] = &[
+static RESERVED: &[(Place, &[&str])] = &[
     (Place::Top, &["udp", "telemetry"]),
-    (Place::Site, STEPS_NOT_AVAILABLE),
-    (Place::Route, STEPS_NOT_AVAILABLE),
-    (Place::Header, &[]),
-    (Place::Log, &[]),
-    (Place::Split, &[]),
-    (Place::Tcp, &[]),
-    (Place::Sni, &[]),
-    (Place::Pool, &[]),
-    (Place::FastCgi, &[]),
-    (Place::Tls, &[]),
-    (Place::Acme, &[]),
+    (Place::Site, RESERVED_STEPS),
+    (Place::Route, RESERVED_STEPS),
     (Place::Listener, &["http3"]),
-    (Place::Limits, &[]),
-    (Place::BasicAuth, &[]),
 ];
 
-static STEPS_NOT_AVAILABLE: &[&str] = &["forward-auth", "jwt", "oidc", "trace", "wasm"];
-
-/// Properties of directives that exist, which this version does not have.
-static PROPERTIES_NOT_AVAILABLE: &[(&str, &[&str])] = &[("match", &["country"]), ("discover", &["kubernetes"])];
+static RESERVED_STEPS: &[&str] = &["forward-auth", "jwt", "oidc", "trace", "wasm"];
 
 /// Words of other proxies, and how the same is said here.
-static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
+static SAID_OTHERWISE: &[Said] = &[
     (&["proxy_pass", "reverse_proxy"], "requests are handed on with `proxy`, as in `proxy \"127.0.0.1:9000\"`"),
     (
         &["fastcgi_pass", "php_fastcgi", "php"],
@@ -272,123 +262,13 @@ static WORDS_OF_OTHERS: &[(&[&str], &str)] = &[
     (&["add_header", "proxy_set_header"], "header fields are changed with `header`, `response-header` and `request-header`"),
 ];
 
-/// Properties and the like of servers elsewhere.
-static PROPERTIES_OF_OTHERS: &[(&[&str], &str)] = &[
-    (
-        &["max_fails", "max-fails", "fail_timeout", "fail-timeout", "observe", "error-limit"],
-        "servers that fail are left alone without a word; how soon and for how long is said for the pool, with `outlier`",
-    ),
-    (
-        &["max_conns", "max-conns", "maxconn"],
-        "how much each server gets is said for the pool, with `max-connections` or `max-requests`",
-    ),
-    (&["slow_start", "slowstart"], "`slow-start` is a line of the pool"),
-    (
-        &["check", "inter", "rise", "fall"],
-        "servers are asked with a line of the pool, `health \"/healthz\" interval=\"2s\" rise=2 fall=3`",
-    ),
-    (&["down", "disabled"], "leave the line out, or write `/-` in front of it; a running process is told with `tidegate drain`"),
-    (&["send-proxy", "send-proxy-v2", "send_proxy"], "`send-proxy-protocol \"v2\"` is a line of the pool"),
-    (&["ssl", "verify"], "write `https://` in front of the address; what it is spoken to with is said in the pool's `tls`"),
-];
-
-/// Properties of limits elsewhere.
-static LIMIT_PROPERTIES_OF_OTHERS: &[(&[&str], &str)] = &[
-    (
-        &["zone", "key", "source", "per", "sourceCriterion"],
-        "what is counted as one is said with `by=`; limits that count together have one `name=`",
-    ),
-    (
-        &["rate", "average", "period", "window", "max_events", "events", "max_tokens", "tokens_per_fill", "fill_interval"],
-        "number and time stand behind the word, as in `rate-limit \"10/s\"`, and what may come at once in `burst=`",
-    ),
-    (&["nodelay", "delay"], "requests are let through or refused at once, and never held back: leave it out"),
-    (&["dry_run", "dryrun", "shadow"], "did you mean `dry-run=#true`?"),
-    (&["amount", "max", "limit"], "the number stands behind the word, as in `concurrency-limit 10`"),
-];
-
-/// How a property of another proxy is said here, or one that belongs to another directive of the same name.
-pub fn property_said_here(directive: &Directive, name: &str) -> Option<&'static str> {
-    let is = |known: &Directive| std::ptr::eq(directive, known);
-    if is(&log::LOG) && name != "level" {
-        return log_said_here(directive);
-    }
-    if is(&log::ROUTE_LOG) && name == "level" {
-        return Some("`log level=` is of the whole process, and stands at the top level");
-    }
-    if is(&header::REQUEST_HEADER) && matches!(name, "status" | "type") {
-        return Some("the request is changed before there is an answer; `response-header` has it");
-    }
-    let known = match directive.name {
-        of_a_server if of_a_server == pool::server::SERVER.name => PROPERTIES_OF_OTHERS,
-        limit if limit == rate_limit::RATE_LIMIT.name || limit == concurrency_limit::CONCURRENCY_LIMIT.name => {
-            LIMIT_PROPERTIES_OF_OTHERS
-        }
-        _ => &[],
-    };
-    known.iter().find(|(names, _)| names.contains(&name)).map(|(_, help)| *help)
-}
-
-/// What is meant where the process-wide `log` gets something that it does not take.
-pub fn log_said_here(directive: &Directive) -> Option<&'static str> {
-    let process_wide: &Directive = &log::LOG;
-    std::ptr::eq(directive, process_wide)
-        .then_some("here `log level=\"info\"` is what the process says of itself; requests are logged by `access-log`, and of a site or a route by `log` in its block")
-}
-
-/// How a word of another proxy is said here.
-pub fn said_here(word: &str) -> Option<&'static str> {
-    WORDS_OF_OTHERS.iter().find(|(words, _)| words.contains(&word)).map(|(_, help)| *help)
-}
-
-/// The directive of that name in that place.
-pub fn find(name: &str, place: Place) -> Option<&'static Directive> {
-    ALL.iter().copied().find(|directive| directive.name == name && directive.places.contains(&place))
-}
-
-pub fn names_at(place: Place) -> Vec<&'static str> {
-    ALL.iter().filter(|directive| directive.places.contains(&place)).map(|directive| directive.name).collect()
-}
-
-/// Where a word may stand, of those that this version has.
-pub fn places_of(name: &str) -> Vec<Place> {
-    Place::ALL.into_iter().filter(|place| find(name, *place).is_some()).collect()
-}
-
-/// Whether the word is reserved for a later version, in that place or, when this version has it nowhere, in any.
-pub fn is_not_available(name: &str, place: Place) -> bool {
-    let reserved_at = |wanted: &dyn Fn(Place) -> bool| {
-        NOT_AVAILABLE.iter().any(|(reserved_place, names)| wanted(*reserved_place) && names.contains(&name))
-    };
-    reserved_at(&|reserved| reserved == place) || (places_of(name).is_empty() && reserved_at(&|_| true))
-}
-
-pub fn is_not_available_property(directive: &str, name: &str) -> bool {
-    PROPERTIES_NOT_AVAILABLE.iter().any(|(owner, names)| *owner == directive && names.contains(&name))
-}
-
-/// Names of properties whose values are never shown.
-pub fn secret_properties() -> impl Iterator<Item = &'static str> {
-    let properties = ALL.iter().flat_map(|directive| directive.properties);
-    properties.filter(|property| matches!(property.kind, Kind::Secret(_))).map(|property| property.name)
-}
-
-/// Names of directives that have an argument which is never shown, as their second or a later one.
-pub fn with_secret_arguments() -> impl Iterator<Item = &'static str> {
-    let has_secret = |directive: &&Directive| directive.arguments.iter().any(|argument| matches!(argument.kind, Kind::Secret(_)));
-    ALL.iter().copied().filter(has_secret).map(|directive| directive.name)
-}
-
-/// The reserved words, for the reference.
-pub fn not_available() -> &'static [(Place, &'static [&'static str])] {
-    NOT_AVAILABLE
-}
-
 #[cfg(test)]
 pub mod tests {
-    use super::{ALL, find, is_not_available, not_available, places_of};
-    use crate::load::{Environment, load_with};
-    use crate::table::{Count, Directive, Lower, Place};
+    use super::{ALL, LANGUAGE};
+    use crate::language::{Directive, Lower};
+    use crate::load::load_with;
+    use crate::lowering::Environment;
+    use crate::table::{Count, Place};
     use std::path::Path;
 
     /// The example inside what has to be around it.
@@ -461,22 +341,22 @@ pub mod tests {
     #[test]
     fn names_are_unique_in_a_place_and_reserved_words_are_not_taken() {
         for place in Place::ALL {
-            let names = super::names_at(place);
+            let names = LANGUAGE.names_at(place);
             let unique: std::collections::BTreeSet<_> = names.iter().collect();
             assert_eq!(names.len(), unique.len(), "{place:?}");
         }
-        for (place, words) in not_available() {
+        for (place, words) in LANGUAGE.reserved {
             for word in *words {
-                assert!(find(word, *place).is_none(), "{word} is both reserved and there");
-                assert!(is_not_available(word, *place));
+                assert!(LANGUAGE.find(word, *place).is_none(), "{word} is both reserved and there");
+                assert!(LANGUAGE.is_reserved(word, *place));
             }
         }
-        for (words, _) in super::WORDS_OF_OTHERS {
+        for (words, _) in LANGUAGE.said_otherwise {
             for word in *words {
-                assert!(places_of(word).is_empty(), "{word} is a word of this language too");
+                assert!(LANGUAGE.places_of(word).is_empty(), "{word} is a word of this language too");
             }
         }
-        assert!(places_of("proxy").contains(&Place::Route));
+        assert!(LANGUAGE.places_of("proxy").contains(&Place::Route));
     }
 
     /// Reading by position relies on it: only the last argument may be left out or repeated.

@@ -1,15 +1,15 @@
 //! `path-policy`: what is made of spellings of a path that servers disagree about.
 
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Kind, Place, Property};
 use crate::written_line::{Writer, name_of};
 use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes, Step};
 
 pub static PATH_POLICY: Directive = Directive {
     name: "path-policy",
     places: &[Place::Site, Place::Route],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once(
             "slashes",
@@ -27,7 +27,6 @@ pub static PATH_POLICY: Directive = Directive {
             "Letters stay as they are, which is meant when it is left out, or are made small ones.",
         ),
     ],
-    block: Block::None,
     summary: "Which spellings of a path are the same.",
     details: "It is applied before a route is looked for, and what comes out is what routes match **and** what the upstream gets. Whatever it says, `%41` is `A` and `%2e` is `.`, percent codes \
               have capital digits, `.` and `..` are resolved, and a path that leads above the root is 400: for every path, before it.\n\n\
@@ -38,6 +37,7 @@ pub static PATH_POLICY: Directive = Directive {
     default: "`slashes=\"merge\" encoded-slashes=\"keep\" case=\"keep\"`",
     example: "path-policy encoded-slashes=\"refuse\"",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {

@@ -3,10 +3,9 @@
 //! (`certs`).
 
 use crate::diagnostics::Diagnostic;
-use crate::load::reason;
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::regular::open_regular;
+use crate::regular::{open_regular, reason};
 use memchr::memmem;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

@@ -4,27 +4,27 @@ use crate::diagnostics::{Diagnostic, nearest, shortened};
 use crate::directives::pool::retry::{self, RETRY, read_retry};
 use crate::directives::pool::server::{add_server, parse_upstream};
 use crate::directives::pool::{self, PoolDraft};
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
 use std::sync::Arc;
 use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
 
-pub const ARGUMENTS: &[Argument] = &[Argument {
-    name: "upstreams",
-    kind: Kind::Text("the name of a pool, or upstream addresses"),
-    count: Count::Any,
-    summary: "The name of a pool; or one or more addresses `[scheme://]host:port`, which are a pool written in place.",
-}];
+pub const ARGUMENTS: &[Argument] = &[Argument::any(
+    "upstreams",
+    Kind::Text("the name of a pool, or upstream addresses"),
+    "The name of a pool; or one or more addresses `[scheme://]host:port`, which are a pool written in place.",
+)];
 
 pub static PROXY: Directive = Directive {
     name: "proxy",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
     arguments: ARGUMENTS,
-    properties: &[],
     block: Block::Optional(Place::Pool),
     summary: "Hands the request to an upstream.",
     details: "A text with a `:` is an address, any other is the name of a pool. Behind addresses the block takes everything that a `pool` takes; \
@@ -32,9 +32,9 @@ pub static PROXY: Directive = Directive {
               pool.\n\n\
               In metrics and logs, a pool written in place is named by its addresses, as in `10.0.0.4:8080,10.0.0.5:8080`. When anything \
               in it is not as by default, a digest of its settings follows: `10.0.0.4:8080,10.0.0.5:8080#6a5f0b2c9d3e4178`.",
-    default: "",
     example: "proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" {\n    balance \"least-conn\"\n}",
     lower: Lower::Terminal(lower),
+    ..Directive::PLAIN
 };
 
 /// Also the lines of a `split`.
@@ -58,8 +58,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool
     if let Some(name) = names.first() {
         return named(lowering, line, name, &names, takes_retry);
     }
-    let mut draft = PoolDraft::default();
-    draft.faulty = !all_read;
+    let mut draft = PoolDraft { faulty: !all_read, ..PoolDraft::default() };
     for text in addresses {
         match parse_upstream(&text.value) {
             Ok(address) => add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
@@ -69,7 +68,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool
             }
         }
     }
-    pool::lower_children(lowering, &mut draft, line.children());
+    pool::lower_children(lowering, &mut draft, line);
     if line.arguments().next().is_none() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
         let word = line.directive.name;
         let diagnostic = Diagnostic::error(
@@ -98,7 +97,7 @@ fn named(
         lowering.report(diagnostic);
     }
     let mut retry = RouteRetry::OfPool;
-    for setting in lowering::lines(lowering, line.children(), Place::Pool) {
+    for setting in line.lines(lowering) {
         if takes_retry && setting.directive.name == RETRY.name {
             retry = read_retry(lowering, &setting).map_or(RouteRetry::Off, RouteRetry::Own);
             continue;

@@ -1,11 +1,13 @@
 //! `rate-limit`: how often a client, or everybody together, may ask. What it has in common with `concurrency-limit` is
 //! in `count_by`.
 
-use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, STATUS};
+use super::count_by::{self, BY, DRY_RUN, IPV6_PREFIX, NAME, SAID_OTHERWISE, STATUS};
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::units;
 use crate::written_line::Writer;
 use std::time::Duration;
@@ -18,12 +20,11 @@ pub static RATE_LIMIT: Directive = Directive {
     name: "rate-limit",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "rate",
-        kind: Kind::Text("a rate, as in `\"100/s\"`"),
-        count: Count::One,
-        summary: "How many requests in which time: `100/s`, `10/m`, `5/h`, `1/d`, or of several, as `30/10s`.",
-    }],
+    arguments: &[Argument::one(
+        "rate",
+        Kind::Text("a rate, as in `\"100/s\"`"),
+        "How many requests in which time: `100/s`, `10/m`, `5/h`, `1/d`, or of several, as `30/10s`.",
+    )],
     properties: &[
         Property::once(
             "burst",
@@ -51,7 +52,6 @@ pub static RATE_LIMIT: Directive = Directive {
         ),
         DRY_RUN,
     ],
-    block: Block::None,
     summary: "How often a client, or everybody together, may ask.",
     details: "A client may send `burst` requests at once, and gets one more each time a part of the period has passed: with `10/m`, ten and then one each 6 s. All threads count \
               together. **Refused** with 429 and `Retry-After`, `rate_limited` in the log; a refusal does not count. Answers have `RateLimit-Policy` and `RateLimit` (IETF \
@@ -68,6 +68,8 @@ pub static RATE_LIMIT: Directive = Directive {
     default: "no limit",
     example: "rate-limit \"100/s\" burst=200 by=\"client-ip\"",
     lower: Lower::Step(lower),
+    said_otherwise: SAID_OTHERWISE,
+    ..Directive::PLAIN
 };
 
 /// Units come at least a microsecond apart, so that rounding them to nanoseconds changes nothing that could be
@@ -105,13 +107,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
 
 /// Reported when it is none.
 pub fn read_rate(lowering: &mut Lowering<'_>, text: &Text) -> Option<Rate> {
-    match parse_rate(&text.value) {
-        Ok(rate) => Some(rate),
-        Err((message, help)) => {
-            lowering.report(text.error("bad-value", message).help(help));
-            None
-        }
-    }
+    text.parsed(lowering, "bad-value", parse_rate(&text.value))
 }
 
 /// `100/s`, `30/10s`; otherwise what is wrong with it and what to write.

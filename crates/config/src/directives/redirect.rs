@@ -1,9 +1,11 @@
 //! `redirect "https://new.example.com{path}"`: sends the client elsewhere.
 
 use crate::diagnostics::Diagnostic;
-use crate::directives::header::has_control_character;
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::forms::has_control_character;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use tidegate_model::{Template, TemplatePart, Terminal};
 
@@ -11,25 +13,18 @@ pub static REDIRECT: Directive = Directive {
     name: "redirect",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "to",
-        kind: Kind::Template(Stage::Request),
-        count: Count::One,
-        summary: "Where to: a URL, or a path that starts with `/`.",
-    }],
-    properties: &[Property {
-        name: "status",
-        kind: Kind::Integer { min: 301, max: 308 },
-        repeat: Repeat::Once,
-        summary: "301, 302, 303, 307 or 308. With 307 and 308 the client repeats its method and body.",
-    }],
-    block: Block::None,
+    arguments: &[Argument::one("to", Kind::Template(Stage::Request), "Where to: a URL, or a path that starts with `/`.")],
+    properties: &[Property::once(
+        "status",
+        Kind::Integer { min: 301, max: 308 },
+        "301, 302, 303, 307 or 308. With 307 and 308 the client repeats its method and body.",
+    )],
     summary: "Sends the client elsewhere.",
     details: "`{uri}` is path and query as they are; `{path}` is the path after the rewrites before this step. The status is 302 when it is \
               left out.",
-    default: "",
     example: "redirect \"https://new.example.com{uri}\" status=308",
     lower: Lower::Terminal(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {

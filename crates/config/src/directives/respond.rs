@@ -1,9 +1,11 @@
 //! `respond 200 body="hello"`: an answer made here.
 
 use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use tidegate_model::{Template, Terminal};
 
@@ -11,27 +13,19 @@ pub static RESPOND: Directive = Directive {
     name: "respond",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "status",
-        kind: Kind::Integer { min: 200, max: 599 },
-        count: Count::Optional,
-        summary: "The status; 200 when it is left out.",
-    }],
+    arguments: &[Argument::optional("status", Kind::Integer { min: 200, max: 599 }, "The status; 200 when it is left out.")],
     properties: &[
-        Property { name: "body", kind: Kind::Template(Stage::Request), repeat: Repeat::Once, summary: "The body." },
-        Property {
-            name: "content-type",
-            kind: Kind::Text("a media type, as in `\"text/html\"`"),
-            repeat: Repeat::Once,
-            summary: "The media type; `text/plain; charset=utf-8` when there is a body and this is left out.",
-        },
+        Property::once("body", Kind::Template(Stage::Request), "The body."),
+        Property::once(
+            "content-type",
+            Kind::Text("a media type, as in `\"text/html\"`"),
+            "The media type; `text/plain; charset=utf-8` when there is a body and this is left out.",
+        ),
     ],
-    block: Block::None,
     summary: "Answers by itself.",
-    details: "",
-    default: "",
     example: "respond 200 body=\"hello, {client.ip}\\n\"",
     lower: Lower::Terminal(lower),
+    ..Directive::PLAIN
 };
 
 /// False, and reported, when it is no media type.

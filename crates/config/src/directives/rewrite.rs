@@ -1,11 +1,13 @@
 //! `rewrite`, `strip-prefix`, `add-prefix`: changes of the path before it goes to the upstream.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::directives::header::has_control_character;
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::forms::has_control_character;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::patterns;
 use crate::placeholders::{self, Text};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat, Stage};
+use crate::reading::{Read, expect_text};
+use crate::table::{Argument, Kind, Place, Repeat, Stage};
 use crate::written_line::Writer;
 use tidegate_model::{Step, Template, TemplatePart};
 
@@ -16,69 +18,50 @@ pub static REWRITE: Directive = Directive {
     places: PLACES,
     repeat: Repeat::Many,
     arguments: &[
-        Argument {
-            name: "path-or-pattern",
-            kind: Kind::Text("a path, or a regular expression with `~`"),
-            count: Count::One,
-            summary: "The new path; or with a second argument `~` and a regular expression.",
-        },
-        Argument {
-            name: "path",
-            kind: Kind::Template(Stage::Request),
-            count: Count::Optional,
-            summary: "The new path, where `$1` is the first group of the expression, and `$$` a dollar.",
-        },
+        Argument::one(
+            "path-or-pattern",
+            Kind::Text("a path, or a regular expression with `~`"),
+            "The new path; or with a second argument `~` and a regular expression.",
+        ),
+        Argument::optional(
+            "path",
+            Kind::Template(Stage::Request),
+            "The new path, where `$1` is the first group of the expression, and `$$` a dollar.",
+        ),
     ],
-    properties: &[],
-    block: Block::None,
     summary: "Replaces the path.",
     details: "With a regular expression, the path is replaced as a whole when the expression is found anywhere in it, and left alone \
               otherwise. The query is kept, unless the new path has a `?`. Later steps and `{path}` see the new path; the route that was taken stays.",
-    default: "",
     example: "rewrite \"~^/users/([0-9]+)$\" \"/profile/$1\"",
     lower: Lower::Step(lower_rewrite),
+    ..Directive::PLAIN
 };
 
 pub static STRIP_PREFIX: Directive = Directive {
     name: "strip-prefix",
     places: PLACES,
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "prefix",
-        kind: Kind::Text("a path, as in `\"/api\"`"),
-        count: Count::One,
-        summary: "Whole segments.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("prefix", Kind::Text("a path, as in `\"/api\"`"), "Whole segments.")],
     summary: "Takes a prefix off the path: with `/api`, `/api/users` becomes `/users`.",
     details: "A path without the prefix is left alone: `/apis` does not start with the segment `/api`.",
-    default: "",
     example: "strip-prefix \"/api\"",
     lower: Lower::Step(lower_strip_prefix),
+    ..Directive::PLAIN
 };
 
 pub static ADD_PREFIX: Directive = Directive {
     name: "add-prefix",
     places: PLACES,
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "prefix",
-        kind: Kind::Text("a path, as in `\"/v1\"`"),
-        count: Count::One,
-        summary: "Whole segments.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("prefix", Kind::Text("a path, as in `\"/v1\"`"), "Whole segments.")],
     summary: "Puts a prefix in front of the path: with `/v1`, `/users` becomes `/v1/users`.",
-    details: "",
-    default: "",
     example: "add-prefix \"/v1\"",
     lower: Lower::Step(lower_add_prefix),
+    ..Directive::PLAIN
 };
 
 fn lower_rewrite(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    let first = lowering::expect_text(lowering, line.argument(0)?, "`rewrite`", "a path, or a regular expression with `~`")?;
+    let first = expect_text(lowering, line.argument(0)?, "`rewrite`", "a path, or a regular expression with `~`")?;
     let is_regex = matches!(&first.literal, crate::syntax::Literal::Text(raw) if raw.starts_with('~'));
     let (pattern, captures, target) = match (is_regex, line.argument(1)) {
         (false, None) => (None, None, first),
@@ -104,7 +87,7 @@ fn lower_rewrite(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
             (Some(regex), Some(groups), second)
         }
     };
-    let target = lowering::expect_text(lowering, target, "`rewrite`", "a path")?;
+    let target = expect_text(lowering, target, "`rewrite`", "a path")?;
     let to = placeholders::resolve_template(lowering, target, Stage::Request, captures)?;
     check_target(lowering, &to, target.location.clone())?;
     Some(Step::Rewrite { pattern, to })

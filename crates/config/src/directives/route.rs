@@ -1,12 +1,11 @@
 //! `route "/api/*" { … }`: which requests it takes, and what is done with them.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::directives::count_by::WrittenLimit;
-use crate::directives::site::{self, SiteDraft};
-use crate::log_in;
-use crate::lowering::{self, Line, Lowering};
+use crate::directives::matching;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::patterns;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::table::{Argument, Block, Kind, Place, Repeat};
 use tidegate_model::{MatchLine, PathPattern, PathPolicy, Route, Step, Terminal};
 use tidegate_routing::path_policy::path_policy_of;
 
@@ -14,22 +13,19 @@ pub static ROUTE: Directive = Directive {
     name: "route",
     places: &[Place::Site],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "patterns",
-        kind: Kind::Text("a path pattern, as in `\"/api/*\"`"),
-        count: Count::Any,
-        summary: "Any of these. `/a` is that path exactly; `/a/*` is `/a` and everything below; `~^/v[0-9]+/` is a regular expression. \
+    arguments: &[Argument::any(
+        "patterns",
+        Kind::Text("a path pattern, as in `\"/api/*\"`"),
+        "Any of these. `/a` is that path exactly; `/a/*` is `/a` and everything below; `~^/v[0-9]+/` is a regular expression. \
                   None matches every path.",
-    }],
-    properties: &[],
+    )],
     block: Block::Required(Place::Route),
     summary: "Takes the requests that match, and says what is done with them.",
     details: "File order wins: the first route that matches is taken, and no other is looked at. A route that can never be reached is a \
               warning. Patterns are compared with the decoded and normalised path.\n\n\
               Steps run in the order written, up to the terminal step, which answers: `proxy`, `files`, `fastcgi`, `respond` or `redirect`.",
-    default: "",
     example: "route \"/api/*\" \"~^/v[0-9]+/\" {\n    match method=\"GET,POST\"\n    strip-prefix \"/api\"\n    proxy \"10.0.0.4:8080\"\n}",
-    lower: Lower::Site(lower),
+    ..Directive::PLAIN
 };
 
 /// A route while its lines are read.
@@ -37,9 +33,7 @@ pub static ROUTE: Directive = Directive {
 pub struct RouteDraft {
     pub paths: Vec<(PathPattern, Location)>,
     pub matches: Vec<MatchLine>,
-    steps: Vec<Step>,
-    pub limits: Vec<WrittenLimit>,
-    pub log_in: Vec<log_in::Mark>,
+    pub steps: Vec<(Step, Location)>,
     terminal: Option<Terminal>,
     terminal_at: Option<Location>,
     pub location: Location,
@@ -53,8 +47,6 @@ impl RouteDraft {
             paths: Vec::new(),
             matches: Vec::new(),
             steps: Vec::new(),
-            limits: Vec::new(),
-            log_in: Vec::new(),
             terminal: None,
             terminal_at: None,
             location,
@@ -68,18 +60,23 @@ impl RouteDraft {
     }
 
     pub fn path_policy(&self) -> Option<PathPolicy> {
-        path_policy_of(&self.steps)
+        path_policy_of(self.steps.iter().map(|(step, _)| step))
     }
 
     /// `None` when a fault kept it from being complete.
     pub fn finish(self) -> Option<Route> {
         let terminal = self.terminal.filter(|_| !self.faulty)?;
         let paths = self.paths.into_iter().map(|(path, _)| path).collect();
-        Some(Route { paths, matches: self.matches, steps: self.steps, terminal })
+        Some(Route { paths, matches: self.matches, steps: without_places(self.steps), terminal })
     }
 }
 
-fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
+/// Steps without the places where they were written.
+pub fn without_places(steps: Vec<(Step, Location)>) -> Vec<Step> {
+    steps.into_iter().map(|(step, _)| step).collect()
+}
+
+pub fn read(lowering: &mut Lowering<'_>, line: &Line<'_>) -> RouteDraft {
     let mut draft = RouteDraft::new(line.location());
     for value in line.arguments() {
         match patterns::read_path_pattern(lowering, value, "a `route`") {
@@ -87,7 +84,7 @@ fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
             None => draft.faulty = true,
         }
     }
-    let lines = lowering::lines(lowering, line.children(), Place::Route);
+    let lines = line.lines(lowering);
     let all_understood = lines.len() == line.children().len();
     for child in &lines {
         lower_child(lowering, &mut draft, child);
@@ -98,7 +95,7 @@ fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
             .help("add `proxy`, `respond` or `redirect`");
         lowering.report(diagnostic);
     }
-    site::add_route(site, draft);
+    draft
 }
 
 /// What happens on the way to an upstream, in a route none of whose requests go to one.
@@ -120,13 +117,10 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
 }
 
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<'_>) {
-    log_in::note(&mut draft.log_in, line);
     match line.directive.lower {
-        Lower::Route(lower) => lower(lowering, draft, line),
         Lower::Step(lower) => {
             let step = lower(lowering, line);
-            draft.limits.extend(step.as_ref().and_then(|step| WrittenLimit::of(step, line.location())));
-            draft.steps.extend(step);
+            draft.steps.extend(step.map(|step| (step, line.location())));
             if let Some(terminal_at) = &draft.terminal_at {
                 let message = format!("`{}` is never run", line.directive.name);
                 let diagnostic = Diagnostic::warning("unreachable-step", line.location(), message)
@@ -145,18 +139,13 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
                 }
             }
         }
-        Lower::Reading => {}
-        Lower::Top(_)
-        | Lower::Site(_)
-        | Lower::Pool(_)
-        | Lower::FastCgi(_)
-        | Lower::Tls(_)
-        | Lower::Listener(_)
-        | Lower::Limits(_)
-        | Lower::User(_)
-        | Lower::Inside => {
-            unreachable!("the table has no such directive in a route")
+        Lower::Inside => {
+            let read = matching::read_line(lowering, line);
+            draft.faulty |= read.is_none();
+            draft.matches.extend(read);
         }
+        Lower::Reading => {}
+        Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a route"),
     }
 }
 

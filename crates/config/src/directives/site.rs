@@ -3,11 +3,13 @@
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::client_auth;
-use crate::directives::count_by::{WrittenLimit, check_limits};
-use crate::directives::route::{self, RouteDraft};
+use crate::directives::count_by::check_limits;
+use crate::directives::route::{self, ROUTE, RouteDraft, without_places};
 use crate::directives::tls::{self, TlsDraft};
-use crate::lowering::{self, Line, Lowering};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::spans::WrittenAddress;
+use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::{log_in, reachability};
 use std::sync::Arc;
 use tidegate_model::{Route, Site, SiteAddress, Step};
@@ -17,13 +19,11 @@ pub static SITE: Directive = Directive {
     name: "site",
     places: &[Place::Top],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "addresses",
-        kind: Kind::Text("an address, as in `\"example.com\"`"),
-        count: Count::OneOrMore,
-        summary: "`[scheme://]host[:port]`. The host may be `*.example.com` or an IP address; `:8080` alone is any host.",
-    }],
-    properties: &[],
+    arguments: &[Argument::one_or_more(
+        "addresses",
+        Kind::Text("an address, as in `\"example.com\"`"),
+        "`[scheme://]host[:port]`. The host may be `*.example.com` or an IP address; `:8080` alone is any host.",
+    )],
     block: Block::Required(Place::Site),
     summary: "What is served on one or more addresses.",
     details: "Without scheme and port a site is HTTPS on port 443, and port 80 redirects to it. A scheme or a port in the address says \
@@ -33,18 +33,16 @@ pub static SITE: Directive = Directive {
               never reached.\n\n\
               A request whose host belongs to no site is answered with 421, and a TLS handshake for such a name is refused, unless \
               there is a site for any host.",
-    default: "",
     example: "site \"example.com\" \"www.example.com\" {\n    tls \"internal\"\n    proxy \"10.0.0.4:8080\"\n}",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 /// A site while its lines are read.
 #[derive(Debug, Default)]
-pub struct SiteDraft {
-    pub tls: TlsDraft,
-    steps: Vec<Step>,
-    limits: Vec<WrittenLimit>,
-    log_in: Vec<log_in::Mark>,
+struct SiteDraft {
+    tls: TlsDraft,
+    steps: Vec<(Step, Location)>,
     routes: Vec<RouteDraft>,
     /// Where a terminal step stands directly in the site.
     terminal_at: Option<Location>,
@@ -54,24 +52,26 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut addresses = read_addresses(lowering, line);
     let mut draft = SiteDraft::default();
     let first_file = lowering.spans.files.len();
-    let lines = lowering::lines(lowering, line.children(), Place::Site);
+    let lines = line.lines(lowering);
     let all_understood = lines.len() == line.children().len();
     for child in lines {
         lower_child(lowering, &mut draft, &child);
     }
-    let asks_clients = draft.tls.client_auth_at.is_some();
+    if draft.tls.client_auth_at.is_none() {
+        let steps = draft.steps.iter().chain(draft.routes.iter().flat_map(|route| &route.steps));
+        client_auth::check_uses(lowering, line.children(), steps);
+    }
     let tls = tls::finish(lowering, draft.tls, &mut addresses);
-    client_auth::check_uses(lowering, asks_clients);
     if draft.routes.is_empty() && line.node.children.is_some() && all_understood {
         let diagnostic = Diagnostic::error("nothing-answers", line.location(), "nothing answers in this site")
             .help("add `proxy`, `respond`, `redirect` or a `route`");
         lowering.report(diagnostic);
     }
-    reachability::check_paths(lowering, &draft.routes, path_policy_of(&draft.steps).unwrap_or_default());
+    let path_policy = path_policy_of(draft.steps.iter().map(|(step, _)| step)).unwrap_or_default();
+    reachability::check_paths(lowering, &draft.routes, path_policy);
     reachability::check(lowering, &draft.routes);
-    log_in::check(lowering, &draft.log_in, draft.routes.iter().map(|route| &*route.log_in));
-    let of_routes = draft.routes.iter().map(|route| &*route.limits);
-    check_limits(lowering, std::iter::once(&*draft.limits).chain(of_routes));
+    log_in::check(lowering, line.children());
+    check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
     let routes: Option<Vec<Route>> = draft.routes.into_iter().map(RouteDraft::finish).collect();
     lowering.spans.addresses.extend(addresses.iter().map(|written| (written.address.clone(), written.at.clone())));
     let addresses: Vec<SiteAddress> = addresses.into_iter().map(|written| written.address).collect();
@@ -83,18 +83,15 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         && !routes.is_empty()
         && !addresses.is_empty()
     {
-        lowering.configuration.sites.push(Arc::new(Site { addresses, tls, steps: draft.steps, routes }));
+        lowering.configuration.sites.push(Arc::new(Site { addresses, tls, steps: without_places(draft.steps), routes }));
     }
 }
 
 fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'_>) {
-    log_in::note(&mut draft.log_in, line);
     match line.directive.lower {
-        Lower::Site(lower) => lower(lowering, draft, line),
         Lower::Step(lower) => {
             let step = lower(lowering, line);
-            draft.limits.extend(step.as_ref().and_then(|step| WrittenLimit::of(step, line.location())));
-            draft.steps.extend(step);
+            draft.steps.extend(step.map(|step| (step, line.location())));
         }
         Lower::Terminal(lower) => {
             let terminal = lower(lowering, line);
@@ -105,33 +102,11 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
             draft.terminal_at = Some(line.location());
             draft.routes.push(RouteDraft::of_site(terminal, line.location()));
         }
+        Lower::Inside if line.directive.name == ROUTE.name => draft.routes.push(route::read(lowering, line)),
+        Lower::Inside => tls::lower(lowering, &mut draft.tls, line),
         Lower::Reading => {}
-        Lower::Top(_)
-        | Lower::Route(_)
-        | Lower::Pool(_)
-        | Lower::FastCgi(_)
-        | Lower::Tls(_)
-        | Lower::Listener(_)
-        | Lower::Limits(_)
-        | Lower::User(_)
-        | Lower::Inside => {
-            unreachable!("the table has no such directive in a site")
-        }
+        Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a site"),
     }
-}
-
-/// `route` inside a site.
-pub fn add_route(draft: &mut SiteDraft, route: RouteDraft) {
-    draft.routes.push(route);
-}
-
-/// An address as it was written.
-#[derive(Debug)]
-pub struct WrittenAddress {
-    pub address: SiteAddress,
-    pub at: Location,
-    /// `https://` was written, rather than meant by leaving the scheme out.
-    pub says_https: bool,
 }
 
 fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAddress> {

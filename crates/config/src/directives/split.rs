@@ -2,8 +2,9 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::directives::proxy;
-use crate::lowering::{self, Line, Lowering};
-use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::table::{Block, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use tidegate_model::{Placeholder, Split, SplitArm, Template, TemplatePart, Terminal};
 
@@ -11,7 +12,6 @@ pub static SPLIT: Directive = Directive {
     name: "split",
     places: &[Place::Site, Place::Route],
     repeat: Repeat::Many,
-    arguments: &[],
     properties: &[Property::once(
         "by",
         Kind::Template(Stage::Request),
@@ -24,9 +24,9 @@ pub static SPLIT: Directive = Directive {
               place in every `split`.\n\n\
               A cookie that the upstream sets is not there in the first request, which then goes by chance and may go elsewhere than those that follow. Balance, \
               health and retries are those of the pool that was taken: a request that fails there is not sent to another pool.",
-    default: "",
     example: "split by=\"{request.cookie.session}\" {\n    proxy \"10.0.0.4:8080\" \"10.0.0.5:8080\" weight=95\n    proxy \"10.0.0.9:8080\" weight=5\n}",
     lower: Lower::Terminal(lower),
+    ..Directive::PLAIN
 };
 
 pub static SPLIT_PROXY: Directive = Directive {
@@ -42,9 +42,9 @@ pub static SPLIT_PROXY: Directive = Directive {
     block: Block::Optional(Place::Pool),
     summary: "A pool that gets a share of the requests.",
     details: "It takes what `proxy` takes elsewhere: the name of a pool, or addresses.",
-    default: "",
     example: "proxy \"10.0.0.4:8080\" weight=95",
     lower: Lower::Terminal(proxy::lower),
+    ..Directive::PLAIN
 };
 
 /// What may stand for `{client.ip}`.
@@ -54,7 +54,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     let errors_before = lowering.diagnostics.len();
     let by = by(lowering, line);
     let mut arms: Vec<SplitArm> = Vec::new();
-    let lines = lowering::lines(lowering, line.children(), Place::Split);
+    let lines = line.lines(lowering);
     for child in &lines {
         let weight = child.number(lowering, "weight").map_or(1, |weight| weight as u32);
         if let Some(Terminal::Proxy { pool, retry }) = proxy::lower(lowering, child) {

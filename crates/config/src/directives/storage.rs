@@ -2,22 +2,22 @@
 
 use super::pem::check_certificate_file;
 use crate::diagnostics::{Diagnostic, shortened};
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property};
 use std::path::PathBuf;
 use tidegate_model::{HostPattern, KubernetesStorage, RedisAddress, RedisStorage, Secret, Storage, address};
 
 pub static STORAGE: Directive = Directive {
     name: "storage",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "where",
-        kind: Kind::ChoiceOr(&["kubernetes"], "a folder, or a URL as in `\"redis://10.0.0.5:6379/0\"`"),
-        count: Count::One,
-        summary: "A folder, which several hosts may share; Redis or Valkey by `redis://`, `rediss://` (TLS) or `redis+unix://`; or `kubernetes`: secrets of a namespace.",
-    }],
+    arguments: &[Argument::one(
+        "where",
+        Kind::ChoiceOr(&["kubernetes"], "a folder, or a URL as in `\"redis://10.0.0.5:6379/0\"`"),
+        "A folder, which several hosts may share; Redis or Valkey by `redis://`, `rediss://` (TLS) or `redis+unix://`; or `kubernetes`: secrets of a namespace.",
+    )],
     properties: &[
         Property::once("password", Kind::Secret("a password"), "For Redis. Best from a file or the environment."),
         Property::once(
@@ -32,7 +32,6 @@ pub static STORAGE: Directive = Directive {
         ),
         Property::once("namespace", Kind::Text("a namespace"), "For `kubernetes`: that of the pod when left out."),
     ],
-    block: Block::None,
     summary: "Where certificates that were obtained, their keys, and accounts of CAs are kept.",
     details: "Processes that share it share certificates: each name is ordered by one of them, and the others use what it got. What is there can be read by whoever can read the keys of your \
               sites, so it is for this program's user alone.\n\n\
@@ -40,6 +39,7 @@ pub static STORAGE: Directive = Directive {
     default: "the folder `storage` in the state folder",
     example: "storage \"redis://10.0.0.5:6379/0\" prefix=\"edge:\"",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 const REDIS_PORT: u16 = 6379;

@@ -2,11 +2,13 @@
 //! cannot stand beside it is in `checks`.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::directives::listener::parse_listen_address;
 use crate::directives::proxy;
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::forms::parse_listen_address;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Block, Kind, Place, Repeat};
 use std::net::IpAddr;
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{HostPattern, SniRoute, Tcp, TcpTarget};
@@ -15,13 +17,11 @@ pub static TCP: Directive = Directive {
     name: "tcp",
     places: &[Place::Top],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "address",
-        kind: Kind::Text("an address, as in `\":5432\"`"),
-        count: Count::One,
-        summary: "`:5432`, or with an IP address `192.0.2.1:5432`.",
-    }],
-    properties: &[],
+    arguments: &[Argument::one(
+        "address",
+        Kind::Text("an address, as in `\":5432\"`"),
+        "`:5432`, or with an IP address `192.0.2.1:5432`.",
+    )],
     block: Block::Required(Place::Tcp),
     summary: "Hands connections on as they are: databases, mail, TLS that is not ended here.",
     details: "On a port of its own, with a `proxy` alone, every connection is handed on at once, whatever is spoken on it and whoever speaks first. With `sni`, and \
@@ -30,43 +30,37 @@ pub static TCP: Directive = Directive {
               A `proxy` beside them takes what neither a site nor an `sni` takes, connections without a name and those that are not TLS among them; a site \
               without a host takes all TLS before it. Without it such connections are refused. Ports of plain HTTP sites cannot be shared.\n\n\
               The pool is one like any other; see [tcp.md](tcp.md) for what its settings mean here.",
-    default: "",
     example: "tcp \":5432\" {\n    proxy \"10.0.0.7:5432\" \"10.0.0.8:5432\"\n}",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 pub static SNI: Directive = Directive {
     name: "sni",
     places: &[Place::Tcp],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "names",
-        kind: Kind::Text("a name, as in `\"db.example.com\"`"),
-        count: Count::OneOrMore,
-        summary: "`db.example.com`; `*.example.com` is every name with one more label.",
-    }],
-    properties: &[],
+    arguments: &[Argument::one_or_more(
+        "names",
+        Kind::Text("a name, as in `\"db.example.com\"`"),
+        "`db.example.com`; `*.example.com` is every name with one more label.",
+    )],
     block: Block::Required(Place::Sni),
     summary: "TLS connections for these names, by the server name that clients ask for.",
     details: "Where a client encrypts the name (ECH), the outer name counts, which is all that anybody on the way can see.",
-    default: "",
     example: "sni \"db.example.com\" \"*.b.example.com\" {\n    proxy \"10.0.0.9:443\"\n}",
-    lower: Lower::Inside,
+    ..Directive::PLAIN
 };
 
 pub static TCP_PROXY: Directive = Directive {
     name: "proxy",
     places: &[Place::Tcp, Place::Sni],
-    repeat: Repeat::Once,
     arguments: proxy::ARGUMENTS,
-    properties: &[],
     block: Block::Optional(Place::Pool),
     summary: "Where the connections go.",
     details: "It takes what `proxy` takes in a site: the name of a pool, or addresses with a block. A server with `https://` is spoken to over TLS, which then begins \
               here: for clients that speak plain text. `retry` is about servers that cannot be reached; once a connection stands, it is that one.",
-    default: "",
     example: "proxy \"10.0.0.9:443\" {\n    send-proxy-protocol \"v2\"\n}",
-    lower: Lower::Inside,
+    ..Directive::PLAIN
 };
 
 /// One `sni` block per name: a list that nobody writes by hand is still a list.
@@ -78,7 +72,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let mut by_name: Vec<SniRoute> = Vec::new();
     let mut otherwise = None;
     let mut names: Vec<(HostPattern, Location)> = Vec::new();
-    for child in lowering::lines(lowering, line.children(), Place::Tcp) {
+    for child in line.lines(lowering) {
         if child.directive.name == SNI.name {
             by_name.extend(sni(lowering, &child, &mut names));
         } else {
@@ -135,7 +129,7 @@ fn sni(lowering: &mut Lowering<'_>, line: &Line<'_>, known: &mut Vec<(HostPatter
         lowering.report(Diagnostic::error("too-many-names", line.location(), message));
     }
     let mut to = None;
-    for child in lowering::lines(lowering, line.children(), Place::Sni) {
+    for child in line.lines(lowering) {
         to = target(lowering, &child, Place::Sni);
     }
     if to.is_none() && line.node.children.as_ref().is_some_and(Vec::is_empty) {

@@ -2,28 +2,27 @@
 //! are read here.
 
 use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property};
 use std::path::PathBuf;
 use tidegate_model::TicketKeySource;
 
 pub static TICKET_KEYS: Directive = Directive {
     name: "ticket-keys",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "files",
-        kind: Kind::Path,
-        count: Count::Any,
-        summary: "Files of 48 or 80 random bytes each, as nginx takes them. The first encrypts, all decrypt.",
-    }],
+    arguments: &[Argument::any(
+        "files",
+        Kind::Path,
+        "Files of 48 or 80 random bytes each, as nginx takes them. The first encrypts, all decrypt.",
+    )],
     properties: &[Property::once(
         "shared",
         Kind::Switch,
         "Instead of files: keys in the `storage` that hosts share, which rotate by themselves.",
     )],
-    block: Block::None,
     summary: "Keys of session tickets that hosts share, so that a client resumes whichever of them it reaches.",
     details: "With `shared=#true` all hosts that name the same `storage` use the same keys. One of them makes the next key three hours before it is used, and the others read \
               it within a minute. A key makes tickets for six hours and is accepted for six more; then it is gone. When the storage cannot be reached, hosts go on with the \
@@ -35,6 +34,7 @@ pub static TICKET_KEYS: Directive = Directive {
     default: "keys that nobody else has; a new one every six hours, accepted for another six, kept over reloads and upgrades, never on disk",
     example: "storage \"rediss://redis.internal\"\nticket-keys shared=#true",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 /// As many as are accepted at the same time.

@@ -3,8 +3,9 @@
 
 use crate::diagnostics::Diagnostic;
 use crate::directives::pool::connection::timeout;
-use crate::lowering::{Line, Lowering};
-use crate::table::{Block, Directive, Lower, Place, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::table::Place;
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{RouteTimeouts, Step};
@@ -12,8 +13,6 @@ use tidegate_model::{RouteTimeouts, Step};
 pub static ROUTE_TIMEOUT: Directive = Directive {
     name: "timeout",
     places: &[Place::Site, Place::Route],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         timeout("connect", Duration::from_secs(300), "Until a connection to a server stands, the TLS handshake included."),
         timeout("first-byte", Duration::from_secs(86_400), "From the end of the request to the first byte of the answer."),
@@ -24,7 +23,6 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
             "For the whole of a request: its body, its attempts at servers and its answer, also where that is a file or a script's. No limit when left out.",
         ),
     ],
-    block: Block::None,
     summary: "How long requests may take, and what of them.",
     details: "`connect=`, `first-byte=` and `idle=` stand for what the pool's `timeout` says; what is left out stays as it is there, and in a route as its site \
               says. When `total=` is over before the answer has begun, the client gets 504 with `total_timeout`; an answer that has begun is cut. It begins with \
@@ -33,6 +31,7 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
     default: "as the pool says",
     example: "timeout first-byte=\"5s\" idle=\"30s\" total=\"60s\"",
     lower: Lower::Step(lower),
+    ..Directive::PLAIN
 };
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {

@@ -2,11 +2,13 @@
 //! whether a key belongs to its certificate is checked where both are loaded.
 
 use crate::diagnostics::{Diagnostic, Location};
-use crate::directives::client_auth;
 use crate::directives::pem::{check_certificate_file, check_key_file};
-use crate::directives::site::{SiteDraft, WrittenAddress};
-use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::directives::{acme, client_auth};
+use crate::language::{Directive, Line};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::spans::WrittenAddress;
+use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
 use std::collections::BTreeMap;
 use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion};
 
@@ -14,25 +16,14 @@ pub static TLS: Directive = Directive {
     name: "tls",
     places: &[Place::Site],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "source",
-        kind: Kind::Choice(&["internal", "off"]),
-        count: Count::Optional,
-        summary: "`internal`: the built-in certificate authority signs. `off`: plain HTTP.",
-    }],
+    arguments: &[Argument::optional(
+        "source",
+        Kind::Choice(&["internal", "off"]),
+        "`internal`: the built-in certificate authority signs. `off`: plain HTTP.",
+    )],
     properties: &[
-        Property {
-            name: "cert",
-            kind: Kind::Path,
-            repeat: Repeat::Once,
-            summary: "Certificate chain in PEM, leaf first. It may hold the key as well.",
-        },
-        Property {
-            name: "key",
-            kind: Kind::Path,
-            repeat: Repeat::Once,
-            summary: "Private key in PEM, when it is not in `cert`.",
-        },
+        Property::once("cert", Kind::Path, "Certificate chain in PEM, leaf first. It may hold the key as well."),
+        Property::once("key", Kind::Path, "Private key in PEM, when it is not in `cert`."),
     ],
     block: Block::Optional(Place::Tls),
     summary: "Where a site's certificates come from, and how handshakes are made.",
@@ -41,97 +32,62 @@ pub static TLS: Directive = Directive {
               With `tls \"off\"` an address without a scheme is plain HTTP, on port 80 when it has no port either.",
     default: "by ACME for public names, signed by the internal CA for others",
     example: "tls \"internal\" {\n    min \"1.3\"\n}",
-    lower: Lower::Site(lower),
+    ..Directive::PLAIN
 };
 
 pub static MIN: Directive = Directive {
     name: "min",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "version",
-        kind: Kind::Choice(&["1.2", "1.3"]),
-        count: Count::One,
-        summary: "The oldest version of TLS that is spoken.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("version", Kind::Choice(&["1.2", "1.3"]), "The oldest version of TLS that is spoken.")],
     summary: "The oldest version of TLS that clients may use.",
-    details: "",
     default: "`1.2`",
     example: "min \"1.3\"",
-    lower: Lower::Tls(lower_min),
+    ..Directive::PLAIN
 };
 
 pub static CIPHERS: Directive = Directive {
     name: "ciphers",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "names",
-        kind: Kind::Choice(CIPHER_NAMES),
-        count: Count::OneOrMore,
-        summary: "Cipher suites by their IANA names, in order of preference.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one_or_more(
+        "names",
+        Kind::Choice(CIPHER_NAMES),
+        "Cipher suites by their IANA names, in order of preference.",
+    )],
     summary: "The cipher suites that are offered, in order of preference.",
     details: "All of them are strong, so there is rarely a reason to write this.",
     default: "all; AES-128-GCM first where the processor has AES instructions, ChaCha20 first elsewhere",
     example: "ciphers \"TLS_AES_256_GCM_SHA384\" \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\"",
-    lower: Lower::Tls(lower_ciphers),
+    ..Directive::PLAIN
 };
 
 pub static ALPN: Directive = Directive {
     name: "alpn",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "protocols",
-        kind: Kind::Choice(&["h2", "http/1.1"]),
-        count: Count::OneOrMore,
-        summary: "HTTP versions, in order of preference.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one_or_more("protocols", Kind::Choice(&["h2", "http/1.1"]), "HTTP versions, in order of preference.")],
     summary: "The versions of HTTP that are offered in the handshake.",
-    details: "",
     default: "`h2`, then `http/1.1`",
     example: "alpn \"http/1.1\"",
-    lower: Lower::Tls(lower_alpn),
+    ..Directive::PLAIN
 };
 
 pub static TICKETS: Directive = Directive {
     name: "tickets",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "enabled",
-        kind: Kind::Switch,
-        count: Count::One,
-        summary: "Whether clients may resume a session by ticket.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("enabled", Kind::Switch, "Whether clients may resume a session by ticket.")],
     summary: "Whether clients may resume sessions by ticket, which saves most of a handshake.",
-    details: "",
     default: "`#true`",
     example: "tickets #false",
-    lower: Lower::Tls(lower_tickets),
+    ..Directive::PLAIN
 };
 
 pub static EARLY_DATA: Directive = Directive {
     name: "early-data",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "enabled",
-        kind: Kind::Switch,
-        count: Count::One,
-        summary: "Whether clients that come back may send a request with their first bytes.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "enabled",
+        Kind::Switch,
+        "Whether clients that come back may send a request with their first bytes.",
+    )],
     summary: "Takes requests in TLS 1.3 early data (0-RTT), which saves those who come back a round trip.",
     details: "What is sent that way is not known to be fresh: somebody who has recorded it can send it again. So a ticket brings early data once, up to 48 KiB, and only to the process that gave it: \
               the sessions of such a site are kept in memory, not in tickets, and a restart, an upgrade and other hosts mean a full handshake. That does not help where a client repeats a request itself \
@@ -141,21 +97,17 @@ pub static EARLY_DATA: Directive = Directive {
               It cannot be had together with `client-auth` or `tickets #false`.",
     default: "`#false`",
     example: "early-data #true",
-    lower: Lower::Tls(lower_early_data),
+    ..Directive::PLAIN
 };
 
 pub static OCSP_STAPLING: Directive = Directive {
     name: "ocsp-stapling",
     places: &[Place::Tls],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "enabled",
-        kind: Kind::Switch,
-        count: Count::One,
-        summary: "Whether the responder of a certificate is asked, and its answer sent along in handshakes.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "enabled",
+        Kind::Switch,
+        "Whether the responder of a certificate is asked, and its answer sent along in handshakes.",
+    )],
     summary: "Whether clients are sent the responder's word that a certificate is not revoked.",
     details: "Only certificates that name a responder have one asked; for others nothing is done, and Let's Encrypt's name none since 2025. \
               The certificate of the issuer has to stand in the chain, behind the site's own. Answers are verified before they are sent, and a \
@@ -163,7 +115,7 @@ pub static OCSP_STAPLING: Directive = Directive {
               A certificate that clients accept only with such an answer (\"must-staple\") is refused by browsers when this is off.",
     default: "`#true`",
     example: "ocsp-stapling #false",
-    lower: Lower::Tls(lower_ocsp_stapling),
+    ..Directive::PLAIN
 };
 
 static CIPHER_NAMES: &[&str] = &names_of_ciphers();
@@ -191,11 +143,10 @@ pub struct TlsDraft {
     pub client_auth_at: Option<Location>,
 }
 
-fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
-    let draft = &mut site.tls;
+/// One `tls` line of a site.
+pub fn lower(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
     lower_source(lowering, draft, line);
-    for child in lowering::lines(lowering, line.children(), Place::Tls) {
-        let Lower::Tls(lower) = child.directive.lower else { unreachable!("the table has only settings of `tls` here") };
+    for child in line.lines(lowering) {
         if let Some(first) = draft.settings_at.get(child.directive.name) {
             let message = format!("`{}` is written twice for this site", child.directive.name);
             let diagnostic =
@@ -204,7 +155,30 @@ fn lower(lowering: &mut Lowering<'_>, site: &mut SiteDraft, line: &Line<'_>) {
             continue;
         }
         draft.settings_at.insert(child.directive.name, child.location());
-        lower(lowering, draft, &child);
+        lower_setting(lowering, draft, &child);
+    }
+}
+
+fn lower_setting(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+    let tls = &mut draft.tls;
+    let switch = |lowering: &mut Lowering<'_>| line.read_argument(lowering, 0).map(Read::switch);
+    match line.directive.name {
+        "min" => {
+            let version = line.read_argument(lowering, 0).map(Read::choice);
+            let version = version.and_then(|version| TlsVersion::NAMES.iter().find(|(name, _)| *name == version));
+            tls.min_version = version.map_or(tls.min_version, |(_, version)| *version);
+        }
+        "ciphers" => lower_ciphers(lowering, tls, line),
+        "alpn" => lower_alpn(lowering, tls, line),
+        "tickets" => tls.tickets = switch(lowering).unwrap_or(tls.tickets),
+        "early-data" => tls.early_data = switch(lowering).unwrap_or(tls.early_data),
+        "ocsp-stapling" => tls.ocsp_stapling = switch(lowering).unwrap_or(tls.ocsp_stapling),
+        "acme" => tls.acme = acme::read_changes(lowering, line).map(Box::new),
+        "on-demand" => tls.on_demand = acme::read_on_demand(lowering, line),
+        _ => {
+            draft.client_auth_at = Some(line.location());
+            tls.client_auth = client_auth::read(lowering, line);
+        }
     }
 }
 
@@ -275,51 +249,26 @@ fn read_certificate(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Cert
     Some(Certificate { cert: cert?, key })
 }
 
-fn lower_min(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
-    let Some(version) = line.read_argument(lowering, 0).map(Read::choice) else { return };
-    if let Some((_, version)) = TlsVersion::NAMES.iter().find(|(name, _)| *name == version) {
-        draft.tls.min_version = *version;
-    }
-}
-
-fn lower_ciphers(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+fn lower_ciphers(lowering: &mut Lowering<'_>, tls: &mut Tls, line: &Line<'_>) {
     for read in line.read_arguments(lowering) {
         let Read::Choice(name, at) = read else { continue };
         let Some((_, cipher)) = CipherName::NAMES.iter().find(|(known, _)| *known == name) else { continue };
-        if draft.tls.ciphers.contains(cipher) {
+        if tls.ciphers.contains(cipher) {
             lowering.report(Diagnostic::error("duplicate-value", at, format!("`{name}` is listed twice")));
             continue;
         }
-        draft.tls.ciphers.push(*cipher);
+        tls.ciphers.push(*cipher);
     }
 }
 
-fn lower_alpn(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
+fn lower_alpn(lowering: &mut Lowering<'_>, tls: &mut Tls, line: &Line<'_>) {
     for read in line.read_arguments(lowering) {
         let Read::Choice(name, at) = read else { continue };
-        if draft.tls.alpn.iter().any(|known| known == name) {
+        if tls.alpn.iter().any(|known| known == name) {
             lowering.report(Diagnostic::error("duplicate-value", at, format!("`{name}` is listed twice")));
             continue;
         }
-        draft.tls.alpn.push(name.to_string());
-    }
-}
-
-fn lower_tickets(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
-    if let Some(enabled) = line.read_argument(lowering, 0) {
-        draft.tls.tickets = enabled.switch();
-    }
-}
-
-fn lower_ocsp_stapling(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
-    if let Some(enabled) = line.read_argument(lowering, 0) {
-        draft.tls.ocsp_stapling = enabled.switch();
-    }
-}
-
-fn lower_early_data(lowering: &mut Lowering<'_>, draft: &mut TlsDraft, line: &Line<'_>) {
-    if let Some(enabled) = line.read_argument(lowering, 0) {
-        draft.tls.early_data = enabled.switch();
+        tls.alpn.push(name.to_string());
     }
 }
 
@@ -328,7 +277,9 @@ pub fn finish(lowering: &mut Lowering<'_>, draft: TlsDraft, addresses: &mut [Wri
     check_ciphers_fit(lowering, &draft);
     check_is_obtained(lowering, &draft);
     check_early_data(lowering, &draft);
-    client_auth::check_addresses(lowering, &draft, addresses);
+    if let Some(at) = &draft.client_auth_at {
+        client_auth::check_addresses(lowering, at, &draft.tls, addresses);
+    }
     let tls_at = draft.source_at.map(|(_, at)| at);
     if draft.tls.source == TlsSource::Off {
         for WrittenAddress { address, at, says_https } in addresses.iter_mut() {

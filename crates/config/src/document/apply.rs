@@ -10,10 +10,11 @@ use crate::document::targets::{self, Inner, Spellings, Spot};
 use crate::document::workspace::{Workspace, is_untouched};
 use crate::document::write::{self, Layout};
 use crate::document::{ChangedFile, Edit, EditError, EditFault, List, Target, json, nodes};
+use crate::language::{Directive, Lower};
 use crate::load::Loaded;
 use crate::pieces::TopNode;
 use crate::syntax::Node;
-use crate::table::{Directive, Lower, Place};
+use crate::table::Place;
 use serde_json::{Map, Value};
 
 /// The target's JSON as it is now. `Err` when it is not there.

@@ -3,8 +3,8 @@
 
 use crate::document::write::Layout;
 use crate::format::format_text;
-
 use crate::syntax::Node;
+
 use std::ops::Range;
 use tidegate_kdl::{Token, TokenKind, Tokens};
 

@@ -1,9 +1,10 @@
 //! Nodes as JSON, in the form that `schema` describes. Values are shown as they are written: what `{env.X}` and
 //! `{file.X}` bring in is never looked up, and a secret is `"***"`. The way back is in `nodes`.
 
-use crate::directives;
+use crate::directives::LANGUAGE;
+use crate::language::{Directive, Lower};
 use crate::syntax::{Entry, Literal, Node};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use serde_json::{Map, Number, Value};
 
 /// Stands for a secret, and in a change for one that stays as it is.
@@ -32,7 +33,7 @@ pub fn members<'n>(nodes: impl IntoIterator<Item = &'n Node>, place: Place) -> M
 
 /// The directive of that name, when it is one that JSON knows: an `include` is gone when its files are read.
 pub fn in_json(name: &str, place: Place) -> Option<&'static Directive> {
-    directives::find(name, place).filter(|directive| !matches!(directive.lower, Lower::Reading))
+    LANGUAGE.find(name, place).filter(|directive| !matches!(directive.lower, Lower::Reading))
 }
 
 /// The lines of a site or a route, in order.

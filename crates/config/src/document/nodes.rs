@@ -2,13 +2,14 @@
 //! nowhere yet. What a value means (whether an address is one, say) is not looked at: that is found when the text is
 //! loaded.
 
-use crate::diagnostics::{Location, nearest, shortened};
+use crate::diagnostics::{Location, nearest, quoted_list, shortened};
+use crate::directives::LANGUAGE;
 use crate::document::json::{self, NOT, STEPS, is_filled_in};
 use crate::document::{EditError, EditFault};
-use crate::lowering::quoted_list;
+use crate::language::Directive;
 use crate::syntax::{Entry, Literal, Name, Node, Value as NodeValue};
-use crate::table::{Block, Count, Directive, Kind, Place, Repeat};
-use crate::{directives, units};
+use crate::table::{Block, Count, Kind, Place, Repeat};
+use crate::units;
 use serde_json::{Map, Value};
 
 /// The nodes of a whole configuration, in the order of the directive table.
@@ -35,7 +36,7 @@ pub fn node(directive: &'static Directive, value: &Value) -> Result<Node, Vec<Ed
 }
 
 fn names_at(place: Place) -> Vec<&'static str> {
-    directives::names_at(place).into_iter().filter(|name| json::in_json(name, place).is_some()).collect()
+    LANGUAGE.names_at(place).into_iter().filter(|name| json::in_json(name, place).is_some()).collect()
 }
 
 #[derive(Default)]

@@ -5,8 +5,9 @@ use crate::diagnostics::{FileId, Location, Sources};
 use crate::document::extent::{Extent, layout_at};
 use crate::document::json::{self, SECRET, Slot, Written};
 use crate::document::write;
+use crate::language::Directive;
 use crate::syntax::{Literal, Node};
-use crate::table::{Block, Directive, Kind, Place};
+use crate::table::{Block, Kind, Place};
 use serde_json::Value;
 use std::ops::Range;
 

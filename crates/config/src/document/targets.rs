@@ -2,15 +2,17 @@
 //! What is not there is reported with what comes nearest.
 
 use crate::diagnostics::{Location, Sources, nearest, shortened};
+use crate::directives::LANGUAGE;
 use crate::directives::listener::LISTENER;
 use crate::directives::pool::POOL;
 use crate::directives::site::SITE;
 use crate::directives::tcp::TCP;
 use crate::document::{EditError, EditFault, Target, json, sync};
+use crate::language::Directive;
 use crate::load::Loaded;
 use crate::pieces::TopNode;
 use crate::syntax::{Literal, Node};
-use crate::table::{Directive, Place, Repeat};
+use crate::table::{Place, Repeat};
 use serde_json::Value;
 use std::collections::HashMap;
 use tidegate_model::{SiteAddress, UpstreamAddress};
@@ -114,7 +116,7 @@ fn refuse_in_place(name: &str) -> Result<(), EditError> {
 
 fn unknown_directive(word: &str) -> EditError {
     let error = EditError::new(EditFault::NotFound, format!("there is no directive `{}` at the top level", shortened(word)));
-    let names = crate::directives::names_at(Place::Top);
+    let names = LANGUAGE.names_at(Place::Top);
     match nearest(word, names.iter().copied()) {
         Some(candidate) => error.help(format!("did you mean `{candidate}`?")),
         None => error,

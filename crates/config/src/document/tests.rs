@@ -2,21 +2,17 @@
 
 use super::*;
 use crate::diagnostics::{SourceFile, Sources};
+use crate::language::{Directive, Lower};
 use crate::syntax::{self, Node};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Property, Repeat};
+use crate::table::{Argument, Kind, Property};
 
 static DOOR: Directive = Directive {
     name: "door",
     places: &[Place::Top],
-    repeat: Repeat::Once,
-    arguments: &[Argument { name: "address", kind: Kind::Text("an address"), count: Count::One, summary: "" }],
-    properties: &[Property { name: "token", kind: Kind::Secret("a token"), repeat: Repeat::Once, summary: "" }],
-    block: Block::None,
-    summary: "",
-    details: "",
-    default: "",
-    example: "",
+    arguments: &[Argument::one("address", Kind::Text("an address"), "")],
+    properties: &[Property::once("token", Kind::Secret("a token"), "")],
     lower: Lower::Reading,
+    ..Directive::PLAIN
 };
 
 fn parse(text: &str) -> (Sources, Node) {

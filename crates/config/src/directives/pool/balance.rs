@@ -2,23 +2,23 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::directives::header::is_token;
-use crate::lowering::{Line, Lowering, Read};
+use crate::forms::is_token;
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat, Stage};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Stage};
 use std::time::Duration;
 use tidegate_model::{Balance, Secret, Sticky};
 
 pub static BALANCE: Directive = Directive {
     name: "balance",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "method",
-        kind: Kind::ChoiceOr(Balance::NAMES, ""),
-        count: Count::One,
-        summary: "`p2c`, `round-robin`, `least-conn`, `ewma`, `random` or `hash`.",
-    }],
+    arguments: &[Argument::one(
+        "method",
+        Kind::ChoiceOr(Balance::NAMES, ""),
+        "`p2c`, `round-robin`, `least-conn`, `ewma`, `random` or `hash`.",
+    )],
     properties: &[
         Property::once("key", Kind::Template(Stage::Request), "For `hash`: requests with the same key go to the same server."),
         Property::once(
@@ -28,7 +28,6 @@ pub static BALANCE: Directive = Directive {
              out.",
         ),
     ],
-    block: Block::None,
     summary: "How a server is chosen.",
     details: "`p2c` draws two servers and takes the one with fewer requests in flight for its weight. `round-robin` takes them in turn. \
               `least-conn` takes the one with the fewest requests in flight. `ewma` draws two and takes the one that is expected to answer sooner: \
@@ -37,13 +36,12 @@ pub static BALANCE: Directive = Directive {
     default: "`p2c`",
     example: "balance \"hash\" key=\"{client.ip}\"",
     lower: Lower::Pool(lower_balance),
+    ..Directive::PLAIN
 };
 
 pub static STICKY: Directive = Directive {
     name: "sticky",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once("cookie", Kind::Text("the name of a cookie"), "The cookie's name; `tg_route` when left out."),
         Property::once(
@@ -57,7 +55,6 @@ pub static STICKY: Directive = Directive {
             "How long the client keeps it, in whole seconds; as long as its session when left out.",
         ),
     ],
-    block: Block::None,
     summary: "A client stays with the server that it had, by a cookie.",
     details: "The first answer sets a signed cookie that names the server without telling its address. Its requests then go to that server as long as it \
               can be used, also when it gets no others because it is drained; when it is gone, another is chosen and the cookie set anew. Other changes of the \
@@ -66,6 +63,7 @@ pub static STICKY: Directive = Directive {
     default: "clients are not bound to servers",
     example: "server \"10.0.0.5:8080\"\nserver \"10.0.0.6:8080\"\nsticky cookie=\"tg_route\" max-age=\"1h\"",
     lower: Lower::Pool(lower_sticky),
+    ..Directive::PLAIN
 };
 
 const COOKIE: &str = "tg_route";

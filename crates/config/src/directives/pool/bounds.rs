@@ -3,8 +3,9 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::table::{Argument, Kind, Place, Property};
 use std::time::Duration;
 use tidegate_model::Adaptive;
 
@@ -27,56 +28,41 @@ const QUEUE_TIMEOUT: Property = Property::once(
 pub static MAX_CONNECTIONS: Directive = Directive {
     name: "max-connections",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "count",
-        kind: COUNT,
-        count: Count::One,
-        summary: "Connections to each server, over all threads.",
-    }],
+    arguments: &[Argument::one("count", COUNT, "Connections to each server, over all threads.")],
     properties: &[QUEUE, QUEUE_TIMEOUT],
-    block: Block::None,
     summary: "How many connections each server gets at most.",
     details: "A request whose server is at its bound waits for a connection of that server, in the order in which they came, and is refused with 503 \
               when as many wait as `queue=` says or its time is over. `queue=` and `queue-timeout=` stand here or in `max-requests`, and hold for both.",
     default: "no limit",
     example: "max-connections 1000 queue=1000 queue-timeout=\"5s\"",
     lower: Lower::Pool(lower_max_connections),
+    ..Directive::PLAIN
 };
 
 pub static MAX_REQUESTS: Directive = Directive {
     name: "max-requests",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "count",
-        kind: COUNT,
-        count: Count::Optional,
-        summary: "Requests in flight at each server, over all threads.",
-    }],
+    arguments: &[Argument::optional("count", COUNT, "Requests in flight at each server, over all threads.")],
     properties: &[
         Property::once("total", COUNT, "Requests in flight in the whole pool, over all threads."),
         QUEUE,
         QUEUE_TIMEOUT,
     ],
-    block: Block::None,
     summary: "How many requests are in flight at most.",
     details: "It bounds what one connection of HTTP/2 can carry, which `max-connections` does not. Requests beyond wait as they do there.",
     default: "no limit",
     example: "max-requests 100 total=1000 queue=500 queue-timeout=\"2s\"",
     lower: Lower::Pool(lower_max_requests),
+    ..Directive::PLAIN
 };
 
 pub static ADAPTIVE_CONCURRENCY: Directive = Directive {
     name: "adaptive-concurrency",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once("min", COUNT, "What a server may always have in flight; `4` when left out."),
         Property::once("max", COUNT, "What it may have at most; `1000` when left out."),
     ],
-    block: Block::None,
     summary: "Learns from latency how many requests each server can have in flight.",
     details: "When answers take longer than they do at rest, the bound of that server goes down; when they do not, it goes up. It is for \
               servers whose capacity nobody knows; where it is known, `max-requests` says it. Requests beyond wait in the pool's queue. Each \
@@ -84,6 +70,7 @@ pub static ADAPTIVE_CONCURRENCY: Directive = Directive {
     default: "nothing is learnt",
     example: "adaptive-concurrency min=4 max=1000",
     lower: Lower::Pool(lower_adaptive),
+    ..Directive::PLAIN
 };
 
 fn lower_max_connections(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {

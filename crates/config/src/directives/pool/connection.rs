@@ -3,16 +3,16 @@
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
 use crate::directives::pem::{check_certificate_file, check_key_file};
-use crate::lowering::{self, Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::{Read, read_choice_or};
+use crate::table::{Argument, Kind, Place, Property};
 use std::time::Duration;
 use tidegate_model::{KeepAlive, Protocol, ProxyProtocol, Timeouts};
 
 pub static TIMEOUT: Directive = Directive {
     name: "timeout",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         timeout(
             "connect",
@@ -30,23 +30,21 @@ pub static TIMEOUT: Directive = Directive {
             "Between two bytes of a body, a stream or a tunnel; `1h` when left out.",
         ),
     ],
-    block: Block::None,
     summary: "How long to wait for a server.",
     details: "There is no limit on the whole of a request: long downloads and streams go on as long as bytes come.",
     default: "`connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`",
     example: "timeout connect=\"2s\" first-byte=\"30s\"",
     lower: Lower::Pool(lower_timeout),
+    ..Directive::PLAIN
 };
 
 pub const fn timeout(name: &'static str, max: Duration, summary: &'static str) -> Property {
-    Property { name, kind: Kind::Duration { min: Duration::from_millis(1), max }, repeat: Repeat::Once, summary }
+    Property::once(name, Kind::Duration { min: Duration::from_millis(1), max }, summary)
 }
 
 pub static KEEP_ALIVE: Directive = Directive {
     name: "keep-alive",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
         Property::once(
             "idle",
@@ -75,92 +73,59 @@ pub static KEEP_ALIVE: Directive = Directive {
              left out.",
         ),
     ],
-    block: Block::None,
     summary: "How long connections to servers are used.",
     details: "With `age=` or `requests=`, load spreads over servers that came later, and what a name stands for now is what is connected to.",
     default: "`idle=\"55s\" warm=0 ping=\"30s\"`",
     example: "keep-alive idle=\"30s\" age=\"10m\" warm=2",
     lower: Lower::Pool(lower_keep_alive),
+    ..Directive::PLAIN
 };
 
 pub static PROTOCOL: Directive = Directive {
     name: "protocol",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "name",
-        kind: Kind::ChoiceOr(&["auto", "http1", "h2", "h2c"], ""),
-        count: Count::One,
-        summary: "`auto`, `http1`, `h2` or `h2c`.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("name", Kind::ChoiceOr(&["auto", "http1", "h2", "h2c"], ""), "`auto`, `http1`, `h2` or `h2c`.")],
     summary: "The version of HTTP that is spoken with the servers.",
     details: "`auto` lets the TLS handshake settle it; without TLS it is HTTP/1.1, and HTTP/2 for gRPC, which nothing else can carry. `h2` is \
               HTTP/2 over TLS, `h2c` HTTP/2 without TLS.",
     default: "`auto`",
     example: "protocol \"h2c\"",
     lower: Lower::Pool(lower_protocol),
+    ..Directive::PLAIN
 };
 
 pub static UPSTREAM_TLS: Directive = Directive {
     name: "tls",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[],
     properties: &[
-        Property {
-            name: "ca",
-            kind: Kind::Path,
-            repeat: Repeat::Once,
-            summary: "PEM file with the authorities to trust, instead of the system's.",
-        },
-        Property {
-            name: "sni",
-            kind: Kind::Text("a host name"),
-            repeat: Repeat::Once,
-            summary: "The name to ask for and to verify, instead of the address's host.",
-        },
-        Property {
-            name: "cert",
-            kind: Kind::Path,
-            repeat: Repeat::Once,
-            summary: "Certificate chain to show to the server, in PEM.",
-        },
-        Property { name: "key", kind: Kind::Path, repeat: Repeat::Once, summary: "Its private key, in PEM." },
-        Property {
-            name: "verify",
-            kind: Kind::Switch,
-            repeat: Repeat::Once,
-            summary: "`#false` takes any certificate, and with it anyone in between; a warning says so.",
-        },
+        Property::once("ca", Kind::Path, "PEM file with the authorities to trust, instead of the system's."),
+        Property::once("sni", Kind::Text("a host name"), "The name to ask for and to verify, instead of the address's host."),
+        Property::once("cert", Kind::Path, "Certificate chain to show to the server, in PEM."),
+        Property::once("key", Kind::Path, "Its private key, in PEM."),
+        Property::once(
+            "verify",
+            Kind::Switch,
+            "`#false` takes any certificate, and with it anyone in between; a warning says so.",
+        ),
     ],
-    block: Block::None,
     summary: "How servers with an `https://` address are spoken to.",
-    details: "",
     default: "verified against the system's authorities and the server's own name",
     example: "tls sni=\"api.internal\"",
     lower: Lower::Pool(lower_tls),
+    ..Directive::PLAIN
 };
 
 pub static SEND_PROXY_PROTOCOL: Directive = Directive {
     name: "send-proxy-protocol",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "version",
-        kind: Kind::Choice(&["v1", "v2"]),
-        count: Count::One,
-        summary: "`v1` is text, `v2` binary.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("version", Kind::Choice(&["v1", "v2"]), "`v1` is text, `v2` binary.")],
     summary: "Begins each connection with the address of the client.",
     details: "It is the PROXY protocol, which the servers have to expect: one that does not takes it for a broken request. A connection then belongs to one \
               client, so fewer of them are shared; where a header field does, `X-Forwarded-For` is sent anyway.",
     default: "not sent",
     example: "send-proxy-protocol \"v2\"",
     lower: Lower::Pool(lower_send_proxy_protocol),
+    ..Directive::PLAIN
 };
 
 fn lower_timeout(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
@@ -240,7 +205,7 @@ fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &L
     let defaults = KeepAlive::default();
     let ping = match line.property("ping") {
         None => defaults.ping,
-        Some(value) => match lowering::read_choice_or(lowering, value, &["off"], PING, "`ping=`") {
+        Some(value) => match read_choice_or(lowering, value, &["off"], PING, "`ping=`") {
             Some(Read::Duration(ping)) => Some(ping),
             Some(Read::Choice(..)) => None,
             _ => defaults.ping,

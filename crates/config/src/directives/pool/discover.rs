@@ -3,9 +3,10 @@
 
 use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, Location};
-use crate::lowering::{Line, Lowering};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Block, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::table::{Kind, Place, Property, Repeat};
 use crate::units::show_duration;
 use crate::written_line::Writer;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +22,6 @@ pub static DISCOVER: Directive = Directive {
     name: "discover",
     places: &[Place::Pool],
     repeat: Repeat::Many,
-    arguments: &[],
     properties: &[
         Property::once(
             "dns",
@@ -58,15 +58,15 @@ pub static DISCOVER: Directive = Directive {
         Property::once("datacenter", Kind::Text("the name of a datacenter"), "For `consul`: the agent's own when left out."),
         Property::once("token", Kind::Secret("a token of Consul"), "For `consul`. Best from a file or the environment."),
     ],
-    block: Block::None,
     summary: "Where more servers come from, besides those that are written.",
     details: "One line has one of `dns=`, `file=`, `docker=` and `consul=`; a pool may have several lines, and `server` lines as well. Servers come and go \
               while requests are on their way: one that goes gets no new requests and finishes those that it has. The last good answer is kept when \
               nothing can be asked, and the process starts although there is none yet.\n\n\
               SRV records bring port, weight and priority of each server. `srv+_https._tcp.…` is spoken to with TLS, any other service in plain text.",
-    default: "",
     example: "discover dns=\"api.internal:8080\" ttl-max=\"30s\"",
     lower: Lower::Pool(lower_discover),
+    reserved: &["kubernetes"],
+    ..Directive::PLAIN
 };
 
 const KINDS: [&str; 4] = ["dns", "file", "docker", "consul"];

@@ -2,11 +2,13 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::directives::header::is_token;
-use crate::lowering::{self, Line, Lowering, Read};
+use crate::forms::{is_token, status_ranges};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::patterns;
 use crate::placeholders::{self, Text};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::{Read, expect_text};
+use crate::table::{Argument, Kind, Place, Property};
 use crate::units::show_duration;
 use std::time::Duration;
 use tidegate_model::{Health, HttpProbe, Probe, SiteAddress, StatusRange, TextPattern};
@@ -17,13 +19,11 @@ const TIMES: Kind = Kind::Integer { min: 1, max: 100 };
 pub static HEALTH: Directive = Directive {
     name: "health",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "path",
-        kind: Kind::Text("a path, as in `\"/healthz\"`"),
-        count: Count::Optional,
-        summary: "What is asked for; only for `type=\"http\"`, and needed there.",
-    }],
+    arguments: &[Argument::optional(
+        "path",
+        Kind::Text("a path, as in `\"/healthz\"`"),
+        "What is asked for; only for `type=\"http\"`, and needed there.",
+    )],
     properties: &[
         Property::once("type", Kind::Choice(Probe::NAMES), "What is asked; `http` when left out."),
         Property::once("interval", INTERVAL, "Between two questions to a server that is up; `2s` when left out."),
@@ -51,12 +51,7 @@ pub static HEALTH: Directive = Directive {
             Kind::Text("a host, as in `\"example.com\"`"),
             "For `http`: the `Host` of the request; the server's own address when left out.",
         ),
-        Property {
-            name: "header",
-            kind: Kind::Text("`Name: value`"),
-            repeat: Repeat::Many,
-            summary: "For `http`: a further field of the request.",
-        },
+        Property::many("header", Kind::Text("`Name: value`"), "For `http`: a further field of the request."),
         Property::once(
             "body",
             Kind::Text("a text, or a pattern"),
@@ -68,7 +63,6 @@ pub static HEALTH: Directive = Directive {
             "For `grpc`: the service that is asked about; the whole server when left out.",
         ),
     ],
-    block: Block::None,
     summary: "Servers are asked whether they are well, and those that are not get no requests.",
     details: "`http` asks for a path and looks at the status; a redirect is not followed, so it is as good as its status, and `200-399` takes it. \
               `tcp` is content with a connection, `tls` with a handshake. `grpc` asks by the gRPC health protocol, which answers `SERVING`.\n\n\
@@ -78,6 +72,7 @@ pub static HEALTH: Directive = Directive {
     default: "servers are not asked; see `outlier` for what happens then",
     example: "health \"/healthz\" interval=\"2s\" timeout=\"1s\" rise=2 fall=3 expect=\"200-399\"",
     lower: Lower::Pool(lower_health),
+    ..Directive::PLAIN
 };
 
 /// Properties that mean something to one type alone.
@@ -85,9 +80,6 @@ const OF_ONE_TYPE: &[(&str, &str)] =
     &[("expect", "http"), ("method", "http"), ("host", "http"), ("header", "http"), ("body", "http"), ("service", "grpc")];
 
 const EXPECTED: StatusRange = StatusRange { first: 200, last: 399 };
-/// An answer below is not the last one.
-const STATUS_MIN: u16 = 200;
-const STATUS_MAX: u16 = 599;
 /// Each goes out with every question.
 const HEADERS_MAX: usize = 32;
 
@@ -195,7 +187,8 @@ fn http(lowering: &mut Lowering<'_>, line: &Line<'_>, path: Option<Text>) -> Opt
     let path = path.and_then(|path| checked_path(lowering, path));
     let method = line.text(lowering, "method").and_then(|text| method(lowering, text));
     let host = line.text(lowering, "host").and_then(|text| host(lowering, text));
-    let expect = line.text(lowering, "expect").and_then(|text| status_ranges(lowering, &text));
+    let expect = line.text(lowering, "expect");
+    let expect = expect.and_then(|text| text.parsed(lowering, "bad-value", status_ranges(&text.value)));
     let headers = headers(lowering, line);
     let body = body(lowering, line);
     let probe = HttpProbe {
@@ -266,15 +259,11 @@ fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
 
 fn headers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)> {
     let mut headers = Vec::new();
-    for (count, entry) in line.properties("header").enumerate() {
-        if count == HEADERS_MAX {
-            let message = format!("a question has at most {HEADERS_MAX} fields of its own");
-            lowering.report(Diagnostic::error("too-many-headers", entry.location.clone(), message));
-            break;
-        }
-        let Some(Read::Text(text)) = lowering::read(lowering, &entry.value, Kind::Text("`Name: value`"), "`header=`") else {
-            continue;
-        };
+    if let Some(entry) = line.properties("header").nth(HEADERS_MAX) {
+        let message = format!("a question has at most {HEADERS_MAX} fields of its own");
+        lowering.report(Diagnostic::error("too-many-headers", entry.location.clone(), message));
+    }
+    for text in line.texts(lowering, "header").into_iter().take(HEADERS_MAX) {
         let Some((name, value)) = text.value.split_once(':').map(|(name, value)| (name.trim(), value.trim())) else {
             lowering.report(text.error("bad-header", "a `:` is missing").help("write `Name: value`"));
             continue;
@@ -294,37 +283,8 @@ fn headers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)
     headers
 }
 
-/// `200-299,404,5xx`
-pub fn status_ranges(lowering: &mut Lowering<'_>, text: &Text) -> Option<Vec<StatusRange>> {
-    let mut ranges = Vec::new();
-    for part in text.value.split(',').map(str::trim) {
-        let Some(range) = status_range(part) else {
-            let diagnostic = text.error("bad-value", format!("`{part}` is neither a status nor a range of them"));
-            let help = format!("statuses go from {STATUS_MIN} to {STATUS_MAX}, as in `200-399,401,5xx`");
-            lowering.report(diagnostic.help(help));
-            return None;
-        };
-        ranges.push(range);
-    }
-    Some(ranges)
-}
-
-fn status_range(text: &str) -> Option<StatusRange> {
-    let status = |text: &str| {
-        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse().ok().filter(|status| is_status && (STATUS_MIN..=STATUS_MAX).contains(status))
-    };
-    if let Some(class @ ("2" | "3" | "4" | "5")) = text.strip_suffix("xx") {
-        let first = class.parse::<u16>().ok()? * 100;
-        return Some(StatusRange { first, last: first + 99 });
-    }
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let range = StatusRange { first: status(first.trim())?, last: status(last.trim())? };
-    (range.first <= range.last).then_some(range)
-}
-
 fn body(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<TextPattern> {
-    let value = lowering::expect_text(lowering, line.property("body")?, "`body=`", "a text, or a pattern")?;
+    let value = expect_text(lowering, line.property("body")?, "`body=`", "a text, or a pattern")?;
     let text = placeholders::resolve_pattern(lowering, value)?;
     if text.value.is_empty() {
         lowering

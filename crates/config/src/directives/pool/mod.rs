@@ -6,79 +6,41 @@ pub mod bounds;
 mod checks;
 pub mod connection;
 pub mod discover;
+pub mod draft;
 pub mod health;
 pub mod outlier;
 pub mod retry;
 pub mod server;
 
 pub use checks::finish;
+pub use draft::PoolDraft;
 
-use crate::diagnostics::{Diagnostic, Location, nearest};
-use crate::lowering::{self, Line, Lowering, Read, quoted_list};
+use crate::diagnostics::{Diagnostic, Location, nearest, not_available, quoted_list};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::pieces::TopNode;
 use crate::placeholders::Text;
-use crate::syntax::{Literal, Node, Value};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Repeat};
-use std::collections::{BTreeMap, HashMap};
+use crate::reading::Read;
+use crate::syntax::{Entry, Literal, Value};
+use crate::table::{Argument, Block, Kind, Place, Repeat};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_model::{Discover, Pool, PoolName, Server};
+use tidegate_model::PoolName;
 
 pub static POOL: Directive = Directive {
     name: "pool",
     places: &[Place::Top],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "name",
-        kind: Kind::Text("a name, as in `\"api\"`"),
-        count: Count::One,
-        summary: "Letters, digits, `-`, `_` and `.`.",
-    }],
-    properties: &[],
+    arguments: &[Argument::one("name", Kind::Text("a name, as in `\"api\"`"), "Letters, digits, `-`, `_` and `.`.")],
     block: Block::Required(Place::Pool),
     summary: "Servers that do the same work, to be named by `proxy`.",
-    details: "",
-    default: "",
     example: "pool \"api\" {\n    server \"10.0.0.4:8080\" weight=2\n    server \"10.0.0.5:8080\"\n    server \"https://10.0.0.6:8443\" backup=#true\n}",
     lower: Lower::Top(lower),
+    ..Directive::PLAIN
 };
 
 /// The argument of a directive that can be switched off.
-const OFF: Argument = Argument {
-    name: "mode",
-    kind: Kind::Choice(&["off"]),
-    count: Count::Optional,
-    summary: "`off`, and nothing else on the line.",
-};
-
-/// A pool while its lines are read.
-#[derive(Debug)]
-pub struct PoolDraft {
-    pub servers: Vec<(Server, Location)>,
-    pub discover: Vec<(Discover, Location)>,
-    /// Everything else.
-    pool: Pool,
-    /// Where directives that may be there once were written.
-    at: BTreeMap<&'static str, Location>,
-    queue_at: Option<Location>,
-    /// A server could not be read, so what the pool lacks is not known.
-    pub faulty: bool,
-    /// Which of `servers` has the address; plain HTTP and TLS on one port are one.
-    by_authority: HashMap<String, usize>,
-}
-
-impl Default for PoolDraft {
-    fn default() -> Self {
-        PoolDraft {
-            servers: Vec::new(),
-            discover: Vec::new(),
-            pool: Pool::new(PoolName("".into()), Vec::new()),
-            at: BTreeMap::new(),
-            queue_at: None,
-            faulty: false,
-            by_authority: HashMap::new(),
-        }
-    }
-}
+const OFF: Argument = Argument::optional("mode", Kind::Choice(&["off"]), "`off`, and nothing else on the line.");
 
 /// The names of all pools that are written, before anything uses them. Reports names that are taken.
 pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap<String, Location> {
@@ -86,8 +48,8 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
     // Faults of the text itself are reported where the pool is lowered.
     let mut scratch = Lowering::new(lowering.sources, lowering.environment);
     for top in nodes.iter().filter(|node| node.name() == POOL.name) {
-        let line = Line { node: &top.remembered.node, directive: &POOL };
-        let Some(value) = line.argument(0) else { continue };
+        let mut arguments = top.remembered.node.entries.iter().filter(|entry| entry.name.is_none());
+        let Some(Entry { value, .. }) = arguments.next() else { continue };
         let value = Value { location: top.location(&value.location), ..value.clone() };
         let Some(name) = crate::placeholders::resolve_text(&mut scratch, &value) else { continue };
         if let Some(first) = names.get(&name.value) {
@@ -105,7 +67,7 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let name = line.read_argument(lowering, 0).map(Read::text);
     let mut draft = PoolDraft::default();
-    lower_children(lowering, &mut draft, line.children());
+    lower_children(lowering, &mut draft, line);
     if let Some(name) = &name
         && !is_name(&name.value)
     {
@@ -123,18 +85,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 }
 
 /// The lines of a pool's block, and of the block of a `proxy`.
-pub fn lower_children(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, children: &[Node]) {
-    for line in lowering::lines(lowering, children, Place::Pool) {
+pub fn lower_children(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, owner: &Line<'_>) {
+    for line in owner.lines(lowering) {
         draft.at.insert(line.directive.name, line.location());
-        match line.directive.lower {
-            Lower::Pool(lower) => lower(lowering, draft, &line),
-            Lower::Reading => {}
-            Lower::Top(_) | Lower::Site(_) | Lower::Route(_) | Lower::Step(_) | Lower::Terminal(_) => {
-                unreachable!("the table has no such directive in a pool")
-            }
-            Lower::FastCgi(_) | Lower::Tls(_) | Lower::Listener(_) | Lower::Limits(_) | Lower::User(_) | Lower::Inside => {
-                unreachable!("the table has no such directive in a pool")
-            }
+        // An `include` has been replaced by now.
+        if let Lower::Pool(lower) = line.directive.lower {
+            lower(lowering, draft, &line);
         }
     }
 }
@@ -180,7 +136,7 @@ fn expect_settings(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 /// An error for a word that is none of the choices, or is one that a later version brings.
 fn other_word(text: &Text, owner: &str, names: &[&str], reserved: &str) -> Diagnostic {
     if text.value == reserved {
-        return lowering::not_available(text.location.clone(), &format!("{owner} \"{reserved}\""));
+        return not_available(text.location.clone(), &format!("{owner} \"{reserved}\""));
     }
     let diagnostic = text.error("bad-value", format!("`{owner}` cannot be `{}`", text.value));
     match nearest(&text.value, names.iter().copied()) {

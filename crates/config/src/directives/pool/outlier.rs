@@ -3,8 +3,10 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::lowering::{Line, Lowering, Read};
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property};
 use std::time::Duration;
 use tidegate_model::Outlier;
 
@@ -13,7 +15,6 @@ const EJECT: Kind = Kind::Duration { min: Duration::from_millis(100), max: Durat
 pub static OUTLIER: Directive = Directive {
     name: "outlier",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
     arguments: &[super::OFF],
     properties: &[
         Property::once(
@@ -35,7 +36,6 @@ pub static OUTLIER: Directive = Directive {
              left out.",
         ),
     ],
-    block: Block::None,
     summary: "When a server that fails requests gets none for a while.",
     details: "A failure is a connection that is refused or breaks, a timeout, or an answer of 500, 502, 503 or 504. Servers beyond \
               `max-ejected=` go on in spite of their failures, so a fault that all of them have does not take the pool away. `outlier \"off\"` holds nothing \
@@ -43,26 +43,24 @@ pub static OUTLIER: Directive = Directive {
     default: "`failures=5 eject=\"10s\" eject-max=\"5m\" max-ejected=\"50%\" success-rate=#true`",
     example: "outlier failures=3 eject=\"5s\" max-ejected=\"30%\"",
     lower: Lower::Pool(lower_outlier),
+    ..Directive::PLAIN
 };
 
 pub static SLOW_START: Directive = Directive {
     name: "slow-start",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "time",
-        kind: Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3600) },
-        count: Count::One,
-        summary: "From its first request to its full share; `0s` is at once.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "time",
+        Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(3600) },
+        "From its first request to its full share; `0s` is at once.",
+    )],
     summary: "How long a server that comes into use takes to its full share of the traffic.",
     details: "It concerns servers that are added, or come back after they were out or down; those that are there at the start have their \
               full share at once.",
     default: "`0s`",
     example: "slow-start \"30s\"",
     lower: Lower::Pool(lower_slow_start),
+    ..Directive::PLAIN
 };
 
 fn lower_outlier(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {

@@ -1,11 +1,13 @@
 //! `retry` and `hedge`: requests that are sent more than once.
 
 use super::PoolDraft;
-use crate::diagnostics::{Diagnostic, nearest};
-use crate::lowering::{Line, Lowering, Read, quoted_list};
+use crate::diagnostics::{Diagnostic, nearest, quoted_list};
+use crate::language::{Directive, Line, Lower};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
+use crate::reading::Read;
 use crate::syntax::Literal;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::table::{Argument, Kind, Place, Property};
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Hedge, Retry, RetryOn};
@@ -13,7 +15,6 @@ use tidegate_model::{Hedge, Retry, RetryOn};
 pub static RETRY: Directive = Directive {
     name: "retry",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
     arguments: &[super::OFF],
     properties: &[
         Property::once(
@@ -37,7 +38,6 @@ pub static RETRY: Directive = Directive {
             "From the choice of a server to the first byte of its answer, before another one is tried; as `timeout` says when left out.",
         ),
     ],
-    block: Block::None,
     summary: "When a request that failed is sent again, to another server.",
     details: "`connect` is that no connection came about: nothing was sent, so any request may go elsewhere. `reset` is that the connection \
               broke before the first byte of the answer, `timeout` that nothing came within `timeout first-byte=` or `try-timeout=`, a number from 400 to \
@@ -49,26 +49,24 @@ pub static RETRY: Directive = Directive {
     default: "`attempts=2 on=\"connect,reset\" budget=\"20%\"`",
     example: "retry attempts=2 on=\"connect,reset,502,503,504\" budget=\"20%\"",
     lower: Lower::Pool(lower_retry),
+    ..Directive::PLAIN
 };
 
 pub static HEDGE: Directive = Directive {
     name: "hedge",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "after",
-        kind: Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
-        count: Count::One,
-        summary: "How long the first server has for its answer alone.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one(
+        "after",
+        Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(3600) },
+        "How long the first server has for its answer alone.",
+    )],
     summary: "When a request that is not answered yet is sent to a second server as well.",
     details: "Who answers first wins, and the other exchange is given up. It is for idempotent requests without a body, and counts against \
               the budget of `retry`. A good value is what 95 of 100 requests take.",
     default: "never",
     example: "hedge \"200ms\"",
     lower: Lower::Pool(lower_hedge),
+    ..Directive::PLAIN
 };
 
 /// What came too early may be sent again by the client alone, when its handshake is over (RFC 8470 section 5.2).

@@ -2,9 +2,11 @@
 
 use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, Location};
-use crate::lowering::{Line, Lowering, Read};
+use crate::language::{Directive, Line, Lower, Said};
+use crate::lowering::Lowering;
 use crate::placeholders::Text;
-use crate::table::{Argument, Block, Count, Directive, Kind, Lower, Place, Property, Repeat};
+use crate::reading::Read;
+use crate::table::{Argument, Kind, Place, Property, Repeat};
 use std::sync::Arc;
 use tidegate_model::{Server, UpstreamAddress};
 
@@ -12,12 +14,11 @@ pub static SERVER: Directive = Directive {
     name: "server",
     places: &[Place::Pool],
     repeat: Repeat::Many,
-    arguments: &[Argument {
-        name: "address",
-        kind: Kind::Text("an upstream address, as in `\"10.0.0.4:8080\"`"),
-        count: Count::One,
-        summary: "`[scheme://]host:port`; without a scheme it is plain HTTP.",
-    }],
+    arguments: &[Argument::one(
+        "address",
+        Kind::Text("an upstream address, as in `\"10.0.0.4:8080\"`"),
+        "`[scheme://]host:port`; without a scheme it is plain HTTP.",
+    )],
     properties: &[
         Property::once(
             "weight",
@@ -32,33 +33,47 @@ pub static SERVER: Directive = Directive {
         ),
         Property::once("zone", Kind::Text("a name, as in `\"eu-1\"`"), "Where it stands; see `zone`."),
     ],
-    block: Block::None,
     summary: "One server of the pool.",
     details: "A name is looked up when the configuration is applied, and again as its TTL says; of its addresses, the one that answers is used. Where \
               each address is a server of its own, use `discover dns=`.",
     default: "`weight=1`, `priority=0`",
     example: "server \"10.0.0.4:8080\" weight=2",
     lower: Lower::Pool(lower_server),
+    said_otherwise: SAID_OTHERWISE,
+    ..Directive::PLAIN
 };
+
+/// Properties and the like of servers elsewhere.
+const SAID_OTHERWISE: &[Said] = &[
+    (
+        &["max_fails", "max-fails", "fail_timeout", "fail-timeout", "observe", "error-limit"],
+        "servers that fail are left alone without a word; how soon and for how long is said for the pool, with `outlier`",
+    ),
+    (
+        &["max_conns", "max-conns", "maxconn"],
+        "how much each server gets is said for the pool, with `max-connections` or `max-requests`",
+    ),
+    (&["slow_start", "slowstart"], "`slow-start` is a line of the pool"),
+    (
+        &["check", "inter", "rise", "fall"],
+        "servers are asked with a line of the pool, `health \"/healthz\" interval=\"2s\" rise=2 fall=3`",
+    ),
+    (&["down", "disabled"], "leave the line out, or write `/-` in front of it; a running process is told with `tidegate drain`"),
+    (&["send-proxy", "send-proxy-v2", "send_proxy"], "`send-proxy-protocol \"v2\"` is a line of the pool"),
+    (&["ssl", "verify"], "write `https://` in front of the address; what it is spoken to with is said in the pool's `tls`"),
+];
 
 pub static ZONE: Directive = Directive {
     name: "zone",
     places: &[Place::Pool],
-    repeat: Repeat::Once,
-    arguments: &[Argument {
-        name: "name",
-        kind: Kind::Text("a name, as in `\"eu-1\"`"),
-        count: Count::One,
-        summary: "Letters, digits, `-`, `_` and `.`; at most 64.",
-    }],
-    properties: &[],
-    block: Block::None,
+    arguments: &[Argument::one("name", Kind::Text("a name, as in `\"eu-1\"`"), "Letters, digits, `-`, `_` and `.`; at most 64.")],
     summary: "Where this proxy stands.",
     details: "Servers with the same `zone=` are preferred as long as one of them can be used and, where `max-requests` bounds them, has a place; else the others serve. \
               Several proxies can share a file with `zone \"{env.ZONE}\"`.",
     default: "no zone: all servers are as near",
     example: "zone \"eu-1\"\nserver \"10.0.0.5:8080\" zone=\"eu-1\"\nserver \"10.1.0.5:8080\" zone=\"eu-2\"",
     lower: Lower::Pool(lower_zone),
+    ..Directive::PLAIN
 };
 
 const ZONE_CHARS_MAX: usize = 64;

@@ -1,0 +1,152 @@
+//! Forms of text that several directives take: tokens, networks, addresses to listen on, statuses, URLs.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+use tidegate_model::{StatusRange, Template, TemplatePart};
+
+/// RFC 9110 section 5.6.2.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// A line break in a value would start a header field of its own.
+pub fn has_control_character(template: &Template) -> bool {
+    template.parts.iter().any(|part| match part {
+        TemplatePart::Literal(text) => text.chars().any(|c| c != '\t' && c.is_control()),
+        TemplatePart::Placeholder(_) | TemplatePart::Capture(_) => false,
+    })
+}
+
+/// `10.0.0.0/8`, or a single address.
+pub fn parse_network(text: &str) -> Result<IpNet, String> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(IpNet::from(ip));
+    }
+    let network: IpNet = text.parse().map_err(|_| format!("`{text}` is not a network, as `10.0.0.0/8` and `192.0.2.7` are"))?;
+    if network.addr() != network.network() {
+        return Err(format!(
+            "`{text}` names an address inside a network: did you mean `{}` or `{}`?",
+            network.trunc(),
+            network.addr()
+        ));
+    }
+    Ok(network)
+}
+
+/// A single address without its prefix length, as it may be written.
+pub fn show_network(network: &IpNet) -> String {
+    if network.prefix_len() == network.max_prefix_len() { network.addr().to_string() } else { network.to_string() }
+}
+
+/// `:443`, `192.0.2.1:443`, `[2001:db8::1]:443`
+pub fn parse_listen_address(text: &str) -> Result<(Option<IpAddr>, u16), String> {
+    let port_of = |digits: &str| match digits.parse::<u16>() {
+        Ok(0) | Err(_) => Err(format!("`{digits}` is not a port")),
+        Ok(port) if digits.starts_with('+') => Err(format!("`+{port}` is not a port")),
+        Ok(port) => Ok(port),
+    };
+    if let Some(digits) = text.strip_prefix(':') {
+        return Ok((None, port_of(digits)?));
+    }
+    match text.parse::<std::net::SocketAddr>() {
+        Ok(address) if address.port() == 0 => Err("port 0 cannot be listened on".into()),
+        Ok(address) => Ok((Some(address.ip()), address.port())),
+        Err(_) if text.bytes().all(|byte| byte.is_ascii_digit()) => Err(format!("`{text}` has no `:` in front of the port")),
+        Err(_) => Err(format!("`{text}` is not an address to listen on")),
+    }
+}
+
+/// Of an answer; one below is not the last one.
+const STATUS_MIN: u16 = 200;
+const STATUS_MAX: u16 = 599;
+/// What is wrong with a text, and what to write instead.
+pub type Fault = (String, String);
+
+/// `200-299,404,5xx`
+pub fn status_ranges(text: &str) -> Result<Vec<StatusRange>, Fault> {
+    let read = |part: &str| {
+        status_range(part).ok_or_else(|| {
+            let help = format!("statuses go from {STATUS_MIN} to {STATUS_MAX}, as in `200-399,401,5xx`");
+            (format!("`{part}` is neither a status nor a range of them"), help)
+        })
+    };
+    text.split(',').map(|part| read(part.trim())).collect()
+}
+
+fn status_range(text: &str) -> Option<StatusRange> {
+    let status = |text: &str| {
+        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|status| is_status && (STATUS_MIN..=STATUS_MAX).contains(status))
+    };
+    if let Some(class @ ("2" | "3" | "4" | "5")) = text.strip_suffix("xx") {
+        let first = class.parse::<u16>().ok()? * 100;
+        return Some(StatusRange { first, last: first + 99 });
+    }
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = StatusRange { first: status(first.trim())?, last: status(last.trim())? };
+    (range.first <= range.last).then_some(range)
+}
+
+/// `200-299`, `404`
+pub fn show_status_range(range: &StatusRange) -> String {
+    if range.first == range.last { range.first.to_string() } else { format!("{}-{}", range.first, range.last) }
+}
+
+const URL_CHARS_MAX: usize = 1_000;
+
+/// An absolute URL with a host, with one of these schemes.
+pub fn check_url(text: &str, owner: &str, schemes: &[&str]) -> Result<String, Fault> {
+    let rest = text.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)).map(|(_, rest)| rest);
+    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let is_url = text.len() <= URL_CHARS_MAX
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && host.is_some_and(|host| !host.is_empty() && !host.contains('@'));
+    if is_url {
+        return Ok(text.to_owned());
+    }
+    let message = format!("{owner} is not a URL with `{}://`", schemes.join("://` or `"));
+    Err((message, format!("for example `{}://host.example.com/path`", schemes[0])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens() {
+        let check = |text: &str, expected: bool| assert_eq!(is_token(text), expected, "for {text}");
+        check("X-A_b.1", true);
+        check("", false);
+        check("a b", false);
+        check(":path", false);
+        check("ä", false);
+    }
+
+    #[test]
+    fn listen_addresses() {
+        let check = |text: &str, expected: Result<(Option<&str>, u16), &str>| {
+            let expected = expected.map(|(ip, port)| (ip.map(|ip| ip.parse().expect("an IP")), port)).map_err(str::to_string);
+            assert_eq!(parse_listen_address(text), expected, "for {text}");
+        };
+        check(":443", Ok((None, 443)));
+        check("192.0.2.1:443", Ok((Some("192.0.2.1"), 443)));
+        check("[2001:db8::1]:443", Ok((Some("2001:db8::1"), 443)));
+        check("443", Err("`443` has no `:` in front of the port"));
+        check(":0", Err("`0` is not a port"));
+        check(":https", Err("`https` is not a port"));
+        check("example.com:443", Err("`example.com:443` is not an address to listen on"));
+    }
+
+    #[test]
+    fn networks() {
+        let check = |text: &str, expected: &str| {
+            let seen = parse_network(text).map_or_else(|message| message, |network| network.to_string());
+            assert_eq!(seen, expected, "for {text}");
+        };
+        check("10.0.0.0/8", "10.0.0.0/8");
+        check("192.0.2.7", "192.0.2.7/32");
+        check("2001:db8::/32", "2001:db8::/32");
+        check("10.0.0.1/8", "`10.0.0.1/8` names an address inside a network: did you mean `10.0.0.0/8` or `10.0.0.1`?");
+        check("10.0.0.0/33", "`10.0.0.0/33` is not a network, as `10.0.0.0/8` and `192.0.2.7` are");
+    }
+}

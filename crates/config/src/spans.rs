@@ -1,0 +1,114 @@
+//! Where things were written that are looked at again once the whole is there, or is put to work. Lines of directives
+//! fill it in while they are read (`lowering` holds it); who asks is `checks`, and the process.
+
+use crate::diagnostics::Location;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tidegate_model::{Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
+
+/// Where things were written that are checked again when the configuration is put to work.
+#[derive(Debug, Clone, Default)]
+pub struct Spans {
+    /// Every address of every site, in file order.
+    pub addresses: Vec<(SiteAddress, Location)>,
+    /// Certificate and key files, by their full path, as often as they are named.
+    pub files: Vec<(PathBuf, Location)>,
+    pub admin: Option<Location>,
+    /// The path of the access log, when it is a file.
+    pub access_log: Option<Location>,
+    /// The place that `storage` names.
+    pub storage: Option<Location>,
+    /// Of a template only.
+    pub(crate) access_log_format: Option<Location>,
+    /// Of `ticket-keys`, where it shares them.
+    pub(crate) shared_ticket_keys: Option<Location>,
+    /// In the order of [`Configuration::listeners`].
+    pub listeners: Vec<Location>,
+    /// In the order of [`Configuration::tcp`].
+    pub tcp: Vec<Location>,
+    /// Every name of every `sni`, with its port.
+    pub(crate) passthrough: Vec<(u16, HostPattern, Location)>,
+    /// Every pool that a `tcp` hands connections to, as often as it does, and whether those are TLS for sure.
+    pub(crate) tcp_pools: Vec<(PoolName, Location, bool)>,
+    /// Every server of every pool, named or written in place, as often as it is named.
+    pub servers: Vec<(UpstreamAddress, Location)>,
+    /// Every `discover` of every pool.
+    pub sources: Vec<(Discover, Location)>,
+    /// The addresses of each site that names files, and which of `files` those are.
+    pub(crate) files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
+    /// Made when something is looked up first. What is looked up is looked up for thousands of sites.
+    index: OnceLock<SpanIndex>,
+}
+
+/// The first positions in the lists of the same names.
+#[derive(Debug, Clone, Default)]
+struct SpanIndex {
+    addresses: HashMap<SiteAddress, usize>,
+    files: HashMap<PathBuf, usize>,
+    servers: HashMap<UpstreamAddress, usize>,
+    files_of_sites: HashMap<SiteAddress, usize>,
+}
+
+impl Spans {
+    fn index(&self) -> &SpanIndex {
+        fn first<'l, T: Clone + Eq + Hash + 'l>(list: impl Iterator<Item = (usize, &'l T)>) -> HashMap<T, usize> {
+            let mut positions = HashMap::new();
+            for (position, one) in list {
+                positions.entry(one.clone()).or_insert(position);
+            }
+            positions
+        }
+        fn keys<T, U>(list: &[(T, U)]) -> impl Iterator<Item = (usize, &T)> {
+            list.iter().map(|(key, _)| key).enumerate()
+        }
+        self.index.get_or_init(|| SpanIndex {
+            addresses: first(keys(&self.addresses)),
+            files: first(keys(&self.files)),
+            servers: first(keys(&self.servers)),
+            files_of_sites: first(
+                keys(&self.files_of_sites).flat_map(|(at, addresses)| addresses.iter().map(move |one| (at, one))),
+            ),
+        })
+    }
+
+    pub fn of_address(&self, address: &SiteAddress) -> Option<&Location> {
+        let position = self.index().addresses.get(address)?;
+        self.addresses.get(*position).map(|(_, at)| at)
+    }
+
+    /// The first place that names the certificate or key file.
+    pub fn of_file(&self, path: &Path) -> Option<&Location> {
+        let position = self.index().files.get(path)?;
+        self.files.get(*position).map(|(_, at)| at)
+    }
+
+    /// Where the site of that address names the certificate or key file; the first place of all when it does not.
+    pub fn of_file_in_site(&self, path: &Path, address: &SiteAddress) -> Option<&Location> {
+        let site = self.index().files_of_sites.get(address).and_then(|position| self.files_of_sites.get(*position));
+        let in_site = site.and_then(|(_, files)| self.files.get(files.clone())?.iter().find(|(known, _)| known == path));
+        in_site.map(|(_, at)| at).or_else(|| self.of_file(path))
+    }
+
+    /// The first place that names the source.
+    pub fn of_source(&self, source: &Discover) -> Option<&Location> {
+        self.sources.iter().find(|(known, _)| known == source).map(|(_, at)| at)
+    }
+
+    /// The first place that names the server.
+    pub fn of_server(&self, address: &UpstreamAddress) -> Option<&Location> {
+        let position = self.index().servers.get(address)?;
+        self.servers.get(*position).map(|(_, at)| at)
+    }
+}
+
+/// An address of a site as it was written.
+#[derive(Debug)]
+pub struct WrittenAddress {
+    pub address: SiteAddress,
+    pub at: Location,
+    /// `https://` was written, rather than meant by leaving the scheme out.
+    pub says_https: bool,
+}
