@@ -1,4 +1,5 @@
-//! Patterns of paths and values, and conditions of a route beyond its path. All conditions of one line must hold; several lines are alternatives.
+//! Patterns of paths and values, and conditions of a route beyond its path. All conditions of one line must hold;
+//! several lines are alternatives.
 
 use crate::address::{HostPattern, Scheme};
 use crate::client_auth::ClientCertificatePart;
