@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn an_answer_is_in_order_and_has_each_server_once() {
         let check = |said: &str, expected: &str| {
-            assert_eq!(Answer::new(endpoints(said), None).endpoints, endpoints(expected), "for {said}")
+            assert_eq!(Answer::new(endpoints(said), None).endpoints, endpoints(expected), "for {said}");
         };
         check("10.0.0.2:80 10.0.0.1:80", "10.0.0.1:80 10.0.0.2:80");
         check("10.0.0.1:80 10.0.0.1:80 10.0.0.1:81", "10.0.0.1:80 10.0.0.1:81");
