@@ -85,8 +85,8 @@ async fn publish(shared: &Rc<Shared>, subject: &Subject, dns: &AcmeDns, value: &
 }
 
 fn provider_cause(fault: &DnsFault) -> Cause {
-    let remedy = fault.help().unwrap_or_else(|| "check the provider under `dns` in `acme`; tried again by itself".into());
-    Cause::new(Blame::Preflight, one_line(&fault.message()), remedy)
+    let remedy = fault.help.clone().unwrap_or_else(|| "check the provider under `dns` in `acme`; tried again by itself".into());
+    Cause::new(Blame::Preflight, one_line(&fault.message), remedy)
 }
 
 impl Presented {

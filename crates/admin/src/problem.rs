@@ -3,14 +3,14 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tidegate_api::schema::object;
+use tidegate_api::schema::objects;
 use tidegate_control::ChangeFault;
 use tidegate_control::succession::UpgradeFault;
 
 /// The media type of every answer that is an error.
 pub const PROBLEM_TYPE: &str = "application/problem+json";
 
-object! {
+objects! {
     /// Why a request was not done.
     pub struct Problem {
         /// `urn:tidegate:problem:` and a word that does not change between versions.

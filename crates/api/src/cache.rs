@@ -1,8 +1,8 @@
 //! What the cache holds, and what is to be removed from it.
 
-use crate::schema::object;
+use crate::schema::objects;
 
-object! {
+objects! {
     /// What the cache holds and has done since the process began.
     pub struct Cache {
         /// Answers in memory, and what they take.
@@ -18,9 +18,7 @@ object! {
         pub purged: u64,
         pub disk: Option<CacheDisk>,
     }
-}
 
-object! {
     /// The part of the cache that is on disk.
     pub struct CacheDisk {
         pub objects: u64,
@@ -33,9 +31,7 @@ object! {
         /// Times that the disk failed.
         pub errors: u64,
     }
-}
 
-object! {
     /// What is to be removed: all that any of these names.
     #[serde(deny_unknown_fields)]
     pub struct PurgeRequest {
@@ -47,9 +43,7 @@ object! {
         /// Whether what is kept becomes stale instead, and is asked about when it is wanted again.
         pub soft: Option<bool>,
     }
-}
 
-object! {
     /// How much was removed.
     pub struct Purged {
         pub purged: usize,

@@ -1,10 +1,10 @@
 //! Requests that change something, and what they answer.
 
 use crate::Plan;
-use crate::schema::object;
+use crate::schema::objects;
 use std::net::SocketAddr;
 
-object! {
+objects! {
     /// A configuration: a file, a text, or without either what the process was started with, read again.
     #[serde(deny_unknown_fields)]
     pub struct PlanRequest {
@@ -16,9 +16,7 @@ object! {
         /// Where relative paths in the text begin, an absolute path; `/` when it is left out.
         pub directory: Option<String>,
     }
-}
 
-object! {
     /// A configuration, as for a plan, and how it is to be taken on.
     #[serde(deny_unknown_fields)]
     pub struct ApplyRequest {
@@ -37,9 +35,7 @@ object! {
         /// Refused unless this generation runs; `If-Match` says the same.
         pub expected_generation: Option<u64>,
     }
-}
 
-object! {
     /// What a configuration would change.
     pub struct Planned {
         /// The generation that runs.
@@ -50,17 +46,13 @@ object! {
         /// Open connections that would be drained, by listening address.
         pub connections_drained: Vec<DrainedConnections>,
     }
-}
 
-object! {
     /// Connections of a listener that a change would end, gently.
     pub struct DrainedConnections {
         pub listener: SocketAddr,
         pub connections: usize,
     }
-}
 
-object! {
     /// What became of a change.
     pub struct Applied {
         /// The generation that runs now.
@@ -72,9 +64,7 @@ object! {
         pub warnings: String,
         pub confirm_within_seconds: Option<u64>,
     }
-}
 
-object! {
     /// A part of the configuration that was changed, runs, and is in its file or not.
     pub struct Edited {
         pub applied: Applied,
@@ -83,40 +73,30 @@ object! {
         /// Files that could not be written: a restart would lose the change.
         pub unwritten: Vec<UnwrittenFile>,
     }
-}
 
-object! {
     /// A file that lacks a change which runs.
     pub struct UnwrittenFile {
         pub name: String,
         pub reason: String,
     }
-}
 
-object! {
     /// A change that stays.
     pub struct Confirmed {
         pub generation: u64,
     }
-}
 
-object! {
     /// Nothing can be said beside the address.
     #[serde(deny_unknown_fields)]
     pub struct NoOptions {
     }
-}
 
-object! {
     /// Which program is to take over.
     #[serde(deny_unknown_fields)]
     pub struct UpgradeRequest {
         /// An absolute path; without it the file that this process was started from.
         pub binary: Option<String>,
     }
-}
 
-object! {
     /// Another process has taken over, and this one drains.
     pub struct Upgraded {
         pub process_id: u32,

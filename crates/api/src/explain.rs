@@ -2,10 +2,10 @@
 
 use crate::ServerState;
 use crate::schema::Word;
-use crate::schema::{object, words};
+use crate::schema::{objects, words};
 use std::net::{IpAddr, SocketAddr};
 
-object! {
+objects! {
     /// A request that nobody sends.
     #[serde(deny_unknown_fields)]
     pub struct ExplainRequest {
@@ -17,9 +17,7 @@ object! {
         /// The client's IP address; 127.0.0.1 when it is left out.
         pub from: Option<String>,
     }
-}
 
-object! {
     /// Where a request would go, and why not elsewhere.
     pub struct Explanation {
         /// A route answers; otherwise the request is refused or does not arrive.
@@ -40,9 +38,7 @@ object! {
         pub other_sites_left_out: usize,
         pub notes: Vec<String>,
     }
-}
 
-object! {
     /// The request as it is matched.
     pub struct ExplainedRequest {
         pub method: String,
@@ -53,9 +49,7 @@ object! {
         pub query: Option<String>,
         pub client: IpAddr,
     }
-}
 
-object! {
     pub struct Outcome {
         pub kind: OutcomeKind,
         /// Of an answer that the proxy makes itself.
@@ -76,6 +70,87 @@ object! {
         /// Of a split: each part and its pool, on one line.
         pub shares: Option<String>,
     }
+
+    pub struct ExplainedListener {
+        pub address: SocketAddr,
+        pub scheme: Word,
+        /// Nobody wrote it: it redirects to HTTPS.
+        pub implied: bool,
+        pub trusted_proxies: Vec<String>,
+        /// Peers whose connections begin with a header of the PROXY protocol.
+        pub proxy_protocol_from: Vec<String>,
+    }
+
+    pub struct ExplainedCertificate {
+        pub site: String,
+        pub internal_ca: bool,
+        /// By ACME, from a CA that verifies the name.
+        pub acme: bool,
+        pub files: Vec<String>,
+        pub min_version: String,
+        pub alpn: String,
+    }
+
+    pub struct ExplainedRoute {
+        /// The route's place in the site, from 1.
+        pub rank: usize,
+        pub title: String,
+        pub steps: Vec<ExplainedStep>,
+        pub terminal: String,
+    }
+
+    pub struct ExplainedStep {
+        pub text: String,
+        pub of_site: bool,
+    }
+
+    pub struct ExplainedPool {
+        pub name: String,
+        pub balance: String,
+        pub servers: Vec<ExplainedServer>,
+        pub settings: Vec<Setting>,
+    }
+
+    pub struct ExplainedServer {
+        pub address: String,
+        pub weight: u32,
+        /// 0 is used first; a backup is 1.
+        pub priority: u32,
+        pub zone: Option<String>,
+        pub state: Option<ServerState>,
+        /// Why it gets no requests, or fewer than its share.
+        pub why: Option<String>,
+        pub requests_in_flight: Option<u64>,
+        pub idle_connections: Option<u64>,
+    }
+
+    pub struct Setting {
+        pub name: Word,
+        pub value: String,
+    }
+
+    /// A route that is not taken.
+    pub struct PassedRoute {
+        pub rank: usize,
+        pub title: String,
+        pub why: WhyNotRoute,
+        /// The rank of the route before it that fits as well.
+        pub shadowed_by: Option<usize>,
+        pub failed: Vec<FailedLine>,
+    }
+
+    /// A `match` line, and the first of its conditions that does not hold.
+    pub struct FailedLine {
+        pub line: String,
+        pub condition: String,
+    }
+
+    /// A site on the listening address that does not answer.
+    pub struct PassedSite {
+        pub site: String,
+        pub hosts: Vec<String>,
+        pub why: WhyNotSite,
+    }
 }
 
 words! {
@@ -93,112 +168,11 @@ words! {
     }
 }
 
-object! {
-    pub struct ExplainedListener {
-        pub address: SocketAddr,
-        pub scheme: Word,
-        /// Nobody wrote it: it redirects to HTTPS.
-        pub implied: bool,
-        pub trusted_proxies: Vec<String>,
-        /// Peers whose connections begin with a header of the PROXY protocol.
-        pub proxy_protocol_from: Vec<String>,
-    }
-}
-
-object! {
-    pub struct ExplainedCertificate {
-        pub site: String,
-        pub internal_ca: bool,
-        /// By ACME, from a CA that verifies the name.
-        pub acme: bool,
-        pub files: Vec<String>,
-        pub min_version: String,
-        pub alpn: String,
-    }
-}
-
-object! {
-    pub struct ExplainedRoute {
-        /// The route's place in the site, from 1.
-        pub rank: usize,
-        pub title: String,
-        pub steps: Vec<ExplainedStep>,
-        pub terminal: String,
-    }
-}
-
-object! {
-    pub struct ExplainedStep {
-        pub text: String,
-        pub of_site: bool,
-    }
-}
-
-object! {
-    pub struct ExplainedPool {
-        pub name: String,
-        pub balance: String,
-        pub servers: Vec<ExplainedServer>,
-        pub settings: Vec<Setting>,
-    }
-}
-
-object! {
-    pub struct ExplainedServer {
-        pub address: String,
-        pub weight: u32,
-        /// 0 is used first; a backup is 1.
-        pub priority: u32,
-        pub zone: Option<String>,
-        pub state: Option<ServerState>,
-        /// Why it gets no requests, or fewer than its share.
-        pub why: Option<String>,
-        pub requests_in_flight: Option<u64>,
-        pub idle_connections: Option<u64>,
-    }
-}
-
-object! {
-    pub struct Setting {
-        pub name: Word,
-        pub value: String,
-    }
-}
-
-object! {
-    /// A route that is not taken.
-    pub struct PassedRoute {
-        pub rank: usize,
-        pub title: String,
-        pub why: WhyNotRoute,
-        /// The rank of the route before it that fits as well.
-        pub shadowed_by: Option<usize>,
-        pub failed: Vec<FailedLine>,
-    }
-}
-
 words! {
     pub enum WhyNotRoute {
         Path = "path",
         Conditions = "conditions",
         Shadowed = "shadowed",
-    }
-}
-
-object! {
-    /// A `match` line, and the first of its conditions that does not hold.
-    pub struct FailedLine {
-        pub line: String,
-        pub condition: String,
-    }
-}
-
-object! {
-    /// A site on the listening address that does not answer.
-    pub struct PassedSite {
-        pub site: String,
-        pub hosts: Vec<String>,
-        pub why: WhyNotSite,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The configurations that ran. Their texts may hold secrets and are not given out.
 
 use crate::Plan;
-use crate::schema::object;
+use crate::schema::objects;
 use jiff::Timestamp;
 
-object! {
+objects! {
     /// The configurations that ran, the newest last.
     pub struct Generations {
         /// The number of the one that runs.
@@ -14,9 +14,7 @@ object! {
         pub previous: Option<u64>,
         pub generations: Vec<Generation>,
     }
-}
 
-object! {
     /// A configuration that ran.
     pub struct Generation {
         pub number: u64,
@@ -29,17 +27,13 @@ object! {
         /// The main file first.
         pub files: Vec<GenerationFile>,
     }
-}
 
-object! {
     /// A file that a configuration was read from.
     pub struct GenerationFile {
         pub name: String,
         pub bytes: usize,
     }
-}
 
-object! {
     /// What is different between two generations.
     pub struct Difference {
         pub from: u64,

@@ -2,11 +2,11 @@
 
 use crate::Explanation;
 use crate::schema::Word;
-use crate::schema::object;
+use crate::schema::objects;
 use jiff::Timestamp;
 use std::net::IpAddr;
 
-object! {
+objects! {
     /// What was decided about a request, and what the configuration of that time says to one like it.
     pub struct PastRequest {
         pub id: String,

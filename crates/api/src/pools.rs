@@ -1,19 +1,17 @@
 //! Pools and their servers as they are now.
 
 use crate::schema::Word;
-use crate::schema::{object, words};
+use crate::schema::{objects, words};
 use std::net::SocketAddr;
 
-object! {
+objects! {
     /// Every pool.
     pub struct Pools {
         /// The generation that runs.
         pub generation: u64,
         pub pools: Vec<Pool>,
     }
-}
 
-object! {
     /// A pool, with counts since the process began.
     pub struct Pool {
         pub name: String,
@@ -34,9 +32,7 @@ object! {
         /// Now, without one.
         pub connections_idle: i64,
     }
-}
 
-object! {
     /// A source of servers, as `discover` names it.
     pub struct Source {
         pub name: String,
@@ -45,18 +41,14 @@ object! {
         /// Why it cannot be used now.
         pub fault: Option<String>,
     }
-}
 
-object! {
     /// How often upstream requests failed for a reason.
     pub struct ErrorCount {
         /// As in metrics and the access log.
         pub reason: Word,
         pub count: u64,
     }
-}
 
-object! {
     /// A server of a pool.
     pub struct Server {
         /// As configured, or as a source of servers names it.

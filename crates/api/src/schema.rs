@@ -97,14 +97,14 @@ pub fn object_schema(about: &str, is_closed: bool, members: Vec<Member>) -> Valu
 
 /// A struct with serde's derives and its schema.
 #[macro_export]
-macro_rules! object {
-    (
+macro_rules! objects {
+    ($(
         $(#[doc = $about:literal])*
         $(#[serde($($container:tt)*)])?
         pub struct $name:ident {
             $( $(#[doc = $doc:literal])* pub $field:ident: $kind:ty, )*
         }
-    ) => {
+    )+) => { $(
         $(#[doc = $about])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         $(#[serde($($container)*)])?
@@ -131,7 +131,7 @@ macro_rules! object {
                 schema::reference(NAME)
             }
         }
-    };
+    )+ };
 }
 
 /// A closed set of words. The schema of an `enum` lists them; that of a `text` is any string, so that a later version
@@ -183,14 +183,14 @@ macro_rules! words {
     };
 }
 
-pub use {object, words};
+pub use {objects, words};
 
 #[cfg(test)]
 mod tests {
     use super::{Components, Described};
     use serde_json::json;
 
-    object! {
+    objects! {
         /// A box.
         #[serde(deny_unknown_fields)]
         pub struct Crate {

@@ -1,11 +1,11 @@
 //! The state of the process, its listening addresses and open connections.
 
 use crate::schema::Word;
-use crate::schema::{object, words};
+use crate::schema::{objects, words};
 use jiff::Timestamp;
 use std::net::SocketAddr;
 
-object! {
+objects! {
     /// The state of the process.
     pub struct Status {
         pub version: String,
@@ -37,9 +37,7 @@ object! {
         /// Since the process began.
         pub traffic: Traffic,
     }
-}
 
-object! {
     /// Keys of session tickets that hosts share.
     pub struct TicketKeys {
         pub storage: String,
@@ -51,18 +49,7 @@ object! {
         /// Why the storage gives or takes no keys, and what to do.
         pub fault: Option<String>,
     }
-}
 
-words! {
-    /// Where the process is in its life.
-    pub enum Readiness {
-        Starting = "starting",
-        Ready = "ready",
-        Draining = "draining",
-    }
-}
-
-object! {
     /// A change that is taken back unless somebody confirms it.
     pub struct AwaitsConfirmation {
         pub generation: u64,
@@ -70,9 +57,7 @@ object! {
         pub back_to: u64,
         pub seconds_left: u64,
     }
-}
 
-object! {
     /// A change that was refused.
     pub struct Refused {
         pub at: Timestamp,
@@ -80,17 +65,13 @@ object! {
         pub by: String,
         pub why: String,
     }
-}
 
-object! {
     /// Requests on their way that began with a generation.
     pub struct GenerationRequests {
         pub generation: u64,
         pub requests: usize,
     }
-}
 
-object! {
     /// Counts of all workers.
     pub struct Traffic {
         pub requests: u64,
@@ -99,16 +80,12 @@ object! {
         pub handshakes: u64,
         pub handshake_failures: u64,
     }
-}
 
-object! {
     /// The addresses that the process listens on.
     pub struct Listeners {
         pub listeners: Vec<Listener>,
     }
-}
 
-object! {
     /// A listening address.
     pub struct Listener {
         pub address: SocketAddr,
@@ -120,9 +97,7 @@ object! {
         pub draining: bool,
         pub connections: ConnectionCounts,
     }
-}
 
-object! {
     /// Open connections by kind.
     pub struct ConnectionCounts {
         pub handshake: usize,
@@ -131,25 +106,14 @@ object! {
         /// After `101 Switching Protocols`.
         pub tunnel: usize,
     }
-}
 
-impl ConnectionCounts {
-    pub fn sum(&self) -> usize {
-        let ConnectionCounts { handshake, http1, http2, tunnel } = self;
-        handshake + http1 + http2 + tunnel
-    }
-}
-
-object! {
     /// Open connections of clients, the oldest first.
     pub struct Connections {
         /// All that are open, listed or not.
         pub total: usize,
         pub connections: Vec<Connection>,
     }
-}
 
-object! {
     /// An open connection of a client.
     pub struct Connection {
         pub id: u64,
@@ -167,5 +131,21 @@ object! {
         /// Of the last request.
         pub generation: u64,
         pub draining: bool,
+    }
+}
+
+words! {
+    /// Where the process is in its life.
+    pub enum Readiness {
+        Starting = "starting",
+        Ready = "ready",
+        Draining = "draining",
+    }
+}
+
+impl ConnectionCounts {
+    pub fn sum(&self) -> usize {
+        let ConnectionCounts { handshake, http1, http2, tunnel } = self;
+        handshake + http1 + http2 + tunnel
     }
 }

@@ -9,103 +9,48 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub enum CertError {
-    Read {
-        file: PathBuf,
-        error: std::io::Error,
-    },
-    Write {
-        file: PathBuf,
-        error: std::io::Error,
-    },
-    TooLarge {
-        file: PathBuf,
-        bytes_max: u64,
-    },
-    Pem {
-        file: PathBuf,
-        problem: String,
-    },
-    NoCertificate {
-        file: PathBuf,
-        holds: Contents,
-    },
+    /// The file cannot be read.
+    Read { file: PathBuf, error: std::io::Error },
+    /// The file cannot be written.
+    Write { file: PathBuf, error: std::io::Error },
+    /// The file is larger than any of its kind.
+    TooLarge { file: PathBuf, bytes_max: u64 },
+    /// The file is no PEM.
+    Pem { file: PathBuf, problem: String },
+    /// The file has another thing in it.
+    NoCertificate { file: PathBuf, holds: Contents },
     /// In a bundle of authorities of clients.
-    NoAuthority {
-        file: PathBuf,
-        holds: Contents,
-    },
+    NoAuthority { file: PathBuf, holds: Contents },
     /// `position` counts from 1.
-    NotAnAuthority {
-        file: PathBuf,
-        position: usize,
-        subject: String,
-    },
-    NoRevocationList {
-        file: PathBuf,
-        holds: Contents,
-    },
+    NotAnAuthority { file: PathBuf, position: usize, subject: String },
+    /// In a file of revocation lists.
+    NoRevocationList { file: PathBuf, holds: Contents },
     /// `position` counts from 1.
-    RevocationList {
-        file: PathBuf,
-        position: usize,
-        problem: String,
-    },
-    NoKey {
-        file: PathBuf,
-        holds: Contents,
-        /// The key was looked for in the certificate's own file, because no other was named.
-        combined: bool,
-    },
+    RevocationList { file: PathBuf, position: usize, problem: String },
+    /// `combined` says that the key was looked for in the certificate's own file, because no other was named.
+    NoKey { file: PathBuf, holds: Contents, combined: bool },
     /// `position` counts from 1.
-    Certificate {
-        file: PathBuf,
-        position: usize,
-        problem: String,
-    },
-    Key {
-        file: PathBuf,
-        problem: String,
-    },
-    KeyMismatch {
-        cert: PathBuf,
-        key: PathBuf,
-    },
+    Certificate { file: PathBuf, position: usize, problem: String },
+    /// The key is of no use.
+    Key { file: PathBuf, problem: String },
+    /// The key is that of another certificate.
+    KeyMismatch { cert: PathBuf, key: PathBuf },
     /// The key belongs to a certificate further down; `position` counts from 1.
-    LeafNotFirst {
-        file: PathBuf,
-        position: usize,
-    },
+    LeafNotFirst { file: PathBuf, position: usize },
     /// The certificate has ended, and would take the place of one that is good.
-    Expired {
-        file: PathBuf,
-        not_after: Timestamp,
-    },
+    Expired { file: PathBuf, not_after: Timestamp },
     /// The certificate's life has not begun, and it would take the place of one that is good.
-    NotYetValid {
-        file: PathBuf,
-        not_before: Timestamp,
-    },
-    InternalCa {
-        file: PathBuf,
-        problem: String,
-        help: &'static str,
-    },
+    NotYetValid { file: PathBuf, not_before: Timestamp },
+    /// A file of the internal CA.
+    InternalCa { file: PathBuf, problem: String, help: &'static str },
     /// Bytes that were found, one more than the most that is read.
-    TicketKey {
-        file: PathBuf,
-        bytes: usize,
-    },
+    TicketKey { file: PathBuf, bytes: usize },
     /// Tickets say by its name which key they were made with.
-    TicketKeyTwice {
-        file: PathBuf,
-    },
-    ServerName {
-        name: String,
-    },
+    TicketKeyTwice { file: PathBuf },
+    /// Neither a host name nor an IP address.
+    ServerName { name: String },
     /// TLS settings that cannot work together, or randomness that the system refused.
-    Tls {
-        problem: String,
-    },
+    Tls { problem: String },
 }
 
 /// What a PEM file holds instead of what was looked for. Decides which remedy is offered.
@@ -135,25 +80,19 @@ impl CertError {
     /// The file that has to change, when there is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
-            CertError::Read { file, .. }
-            | CertError::Write { file, .. }
-            | CertError::TooLarge { file, .. }
-            | CertError::Pem { file, .. }
-            | CertError::NoCertificate { file, .. }
-            | CertError::NoAuthority { file, .. }
-            | CertError::NotAnAuthority { file, .. }
-            | CertError::NoRevocationList { file, .. }
-            | CertError::RevocationList { file, .. }
-            | CertError::NoKey { file, .. }
-            | CertError::Certificate { file, .. }
-            | CertError::Key { file, .. }
-            | CertError::KeyMismatch { key: file, .. }
-            | CertError::LeafNotFirst { file, .. }
-            | CertError::Expired { file, .. }
-            | CertError::NotYetValid { file, .. }
-            | CertError::InternalCa { file, .. }
-            | CertError::TicketKey { file, .. }
-            | CertError::TicketKeyTwice { file } => Some(file),
+            CertError::Read { file, .. } | CertError::Write { file, .. } | CertError::TooLarge { file, .. } => Some(file),
+            CertError::Pem { file, .. } | CertError::NoCertificate { file, .. } | CertError::NoKey { file, .. } => Some(file),
+            CertError::NoAuthority { file, .. } | CertError::NotAnAuthority { file, .. } => Some(file),
+            CertError::NoRevocationList { file, .. } | CertError::RevocationList { file, .. } => Some(file),
+            CertError::Certificate { file, .. } | CertError::Key { file, .. } | CertError::KeyMismatch { key: file, .. } => {
+                Some(file)
+            }
+            CertError::LeafNotFirst { file, .. } | CertError::Expired { file, .. } | CertError::NotYetValid { file, .. } => {
+                Some(file)
+            }
+            CertError::InternalCa { file, .. } | CertError::TicketKey { file, .. } | CertError::TicketKeyTwice { file } => {
+                Some(file)
+            }
             CertError::ServerName { .. } | CertError::Tls { .. } => None,
         }
     }
@@ -235,21 +174,15 @@ impl CertError {
             }
             CertError::Read { error, .. } if error.kind() == std::io::ErrorKind::IsADirectory => Some("name a file in it".into()),
             CertError::Pem { .. } => Some("copy it again as a whole, from where it was made".into()),
-            CertError::NoCertificate { file, holds } => {
-                Some(holds.conversion(file).unwrap_or_else(|| holds.help_for_certificate(file)))
-            }
-            CertError::NoAuthority { file, holds } => {
-                Some(holds.conversion(file).unwrap_or_else(|| holds.help_for_authority(file)))
-            }
+            CertError::NoCertificate { file, holds } => Some(holds.help_for_certificate(file)),
+            CertError::NoAuthority { file, holds } => Some(holds.help_for_authority(file)),
             CertError::NotAnAuthority { .. } => {
                 Some("name the authority that signed it; single clients are chosen with `match client-fingerprint=`".into())
             }
             CertError::NoRevocationList { .. } => {
                 Some("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER".into())
             }
-            CertError::NoKey { file, holds, combined } => {
-                Some(holds.conversion(file).unwrap_or_else(|| holds.help_for_key(file, *combined)))
-            }
+            CertError::NoKey { file, holds, combined } => Some(holds.help_for_key(file, *combined)),
             CertError::Key { .. } => Some("keys may be RSA from 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519".into()),
             CertError::KeyMismatch { .. } => Some("give the key that the certificate was requested with".into()),
             CertError::LeafNotFirst { .. } => {
@@ -307,85 +240,59 @@ impl Contents {
         }
     }
 
-    /// What to do where a certificate is needed, and this is no other form of one.
+    /// For who looked for a certificate.
     fn help_for_certificate(self, file: &Path) -> String {
         match self {
             Contents::Key | Contents::EncryptedKey => "are `cert=` and `key=` swapped?".into(),
             Contents::Der => format!("convert it: openssl x509 -inform der -in {0} -out {0}.pem", file.display()),
             Contents::Request => "give the certificate that the CA returned for this request".into(),
-            Contents::Nothing
-            | Contents::PublicKey
-            | Contents::Certificate
-            | Contents::Pkcs7
-            | Contents::Pkcs12
-            | Contents::JavaKeyStore
-            | Contents::OpenSshKey
-            | Contents::TrustedCertificate
-            | Contents::Utf16 => "it needs a `-----BEGIN CERTIFICATE-----` block".into(),
+            other => other.conversion(file).unwrap_or_else(|| "it needs a `-----BEGIN CERTIFICATE-----` block".into()),
         }
     }
 
+    /// For who looked for the certificates of authorities.
     fn help_for_authority(self, file: &Path) -> String {
-        if self == Contents::Der {
-            return self.help_for_certificate(file);
-        }
-        "it needs the certificate of each authority that signs for clients, in PEM".into()
+        let needed = || "it needs the certificate of each authority that signs for clients, in PEM".into();
+        if self == Contents::Der { self.help_for_certificate(file) } else { self.conversion(file).unwrap_or_else(needed) }
     }
 
-    /// `combined`: the key was looked for in the certificate's own file.
+    /// For who looked for a key; `combined` is that of [`CertError::NoKey`].
     fn help_for_key(self, file: &Path, combined: bool) -> String {
+        let shown = file.display();
         match (self, combined) {
             (Contents::EncryptedKey, _) => {
-                format!(
-                    "nobody can be asked for its pass phrase; decrypt it: openssl pkey -in {0} -out {0}.plain",
-                    file.display()
-                )
+                format!("nobody can be asked for its pass phrase; decrypt it: openssl pkey -in {shown} -out {shown}.plain")
             }
-            (Contents::Der, _) => format!("convert it: openssl pkey -inform der -in {0} -out {0}.pem", file.display()),
-            (_, true) => "name the key's file with `key=`, or put the key into this file as well".into(),
+            (Contents::Der, _) => format!("convert it: openssl pkey -inform der -in {shown} -out {shown}.pem"),
             (Contents::Certificate, false) => "are `cert=` and `key=` swapped?".into(),
-            (
-                Contents::Nothing
-                | Contents::Key
-                | Contents::Request
-                | Contents::PublicKey
-                | Contents::Pkcs7
-                | Contents::Pkcs12
-                | Contents::JavaKeyStore
-                | Contents::OpenSshKey
-                | Contents::TrustedCertificate
-                | Contents::Utf16,
-                false,
-            ) => "it needs a `-----BEGIN PRIVATE KEY-----` block".into(),
+            (other, _) => other.conversion(file).unwrap_or_else(|| match combined {
+                true => "name the key's file with `key=`, or put the key into this file as well".into(),
+                false => "it needs a `-----BEGIN PRIVATE KEY-----` block".into(),
+            }),
         }
     }
 
-    /// How it becomes what is needed, where that does not hang on what is needed.
+    /// How to make PEM of it, whatever was looked for.
     fn conversion(self, file: &Path) -> Option<String> {
         let file = file.display();
-        match self {
-            Contents::Pkcs7 => Some(format!(
+        Some(match self {
+            Contents::Pkcs7 => format!(
                 "take it apart: openssl pkcs7 -print_certs -in {file} -out {file}.pem (with -inform der, if it is binary)"
-            )),
+            ),
             Contents::Pkcs12 => {
-                Some(format!("take it apart: openssl pkcs12 -nodes -in {file} -out {file}.pem, which then is `cert=` and `key=`"))
+                format!("take it apart: openssl pkcs12 -nodes -in {file} -out {file}.pem, which then is `cert=` and `key=`")
             }
-            Contents::JavaKeyStore => Some(format!(
+            Contents::JavaKeyStore => format!(
                 "convert it: keytool -importkeystore -deststoretype pkcs12 -srckeystore {file} -destkeystore {file}.p12, and that with openssl pkcs12"
-            )),
+            ),
             Contents::OpenSshKey => {
-                Some("give the key that the certificate was requested with; those of OpenSSH are for log-ins".into())
+                "give the key that the certificate was requested with; those of OpenSSH are for log-ins".into()
             }
-            Contents::TrustedCertificate => Some(format!("convert it: openssl x509 -in {file} -out {file}.pem")),
-            Contents::Utf16 => Some(format!("convert it: iconv -f utf-16 -t utf-8 {file} > {file}.pem")),
-            Contents::Nothing
-            | Contents::Der
-            | Contents::Certificate
-            | Contents::Key
-            | Contents::EncryptedKey
-            | Contents::Request
-            | Contents::PublicKey => None,
-        }
+            Contents::TrustedCertificate => format!("convert it: openssl x509 -in {file} -out {file}.pem"),
+            Contents::Utf16 => format!("convert it: iconv -f utf-16 -t utf-8 {file} > {file}.pem"),
+            Contents::Nothing | Contents::Der | Contents::Certificate | Contents::Key => return None,
+            Contents::EncryptedKey | Contents::Request | Contents::PublicKey => return None,
+        })
     }
 }
 

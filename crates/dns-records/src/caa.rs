@@ -27,29 +27,16 @@ pub struct CaaSet {
 /// `Display` is one sentence for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
+    /// The CA may issue.
     Allowed,
     /// Others may: those named; nobody when empty.
-    Others {
-        at: String,
-        tag: &'static str,
-        issuers: Vec<String>,
-    },
+    Others { at: String, tag: &'static str, issuers: Vec<String> },
     /// The CA may, for another account.
-    Account {
-        at: String,
-        issuer: String,
-    },
+    Account { at: String, issuer: String },
     /// The CA may, with other challenges.
-    Method {
-        at: String,
-        issuer: String,
-        methods: String,
-    },
+    Method { at: String, issuer: String, methods: String },
     /// A record that must be understood and is not.
-    Critical {
-        at: String,
-        tag: String,
-    },
+    Critical { at: String, tag: String },
 }
 
 impl Caa {

@@ -13,7 +13,7 @@ mod provider;
 mod publisher;
 
 pub use caa::{Caa, CaaSet, Verdict, allows};
-pub use fault::{DnsFault, DnsProblem, LookupFault};
+pub use fault::{DnsFault, LookupFault};
 pub use lookup::{AuthoritativeServer, Lookup, LookupSettings};
 pub use propagation::{Confirmation, Lacking, PropagationFault, Seen, await_published};
 pub use publisher::{Published, Publisher, TTL_SECS};

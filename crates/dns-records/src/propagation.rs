@@ -4,8 +4,8 @@
 
 use crate::fault::LookupFault;
 use crate::lookup::{AuthoritativeServer, Lookup};
-use std::fmt;
 use std::time::Duration;
+use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -35,32 +35,14 @@ pub enum Seen {
     Nobody { whom: String, why: String },
 }
 
-impl Confirmation {
-    /// What the log should say about it; a sentence without a full stop.
-    pub fn warning(&self) -> Option<String> {
-        match &self.seen {
-            Seen::Authoritative { .. } if self.unreached.is_empty() => None,
-            Seen::Authoritative { .. } => {
-                Some(format!("these name servers could not be asked for it: {}", self.unreached.join("; ")))
-            }
-            Seen::Recursive { whom, why } => Some(format!("only {whom} could be asked for it, because {why}")),
-            Seen::Nobody { whom, why } => {
-                Some(format!("it was not seen: {whom} does not have it yet, and nobody else could be asked, because {why}"))
-            }
-        }
-    }
-}
-
 /// `Display` is a sentence without a full stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PropagationFault {
+    #[error("{0}")]
     Lookup(LookupFault),
     /// The time is over.
-    Missing {
-        name: String,
-        limit: Duration,
-        servers: Vec<Lacking>,
-    },
+    #[error("{}", missing(.name, *.limit, .servers))]
+    Missing { name: String, limit: Duration, servers: Vec<Lacking> },
 }
 
 /// A server without the value, and what it has instead.
@@ -72,8 +54,7 @@ pub struct Lacking {
     pub fault: Option<LookupFault>,
 }
 
-/// `name` is that of [`Published`](crate::Published), or an alias of it. `Ok` says to go on; see
-/// [`Confirmation::warning`].
+/// `name` is that of [`Published`](crate::Published), or an alias of it. `Ok` says to go on.
 pub async fn await_published(
     lookup: &Lookup,
     name: &str,
@@ -205,24 +186,16 @@ async fn by_recursion(lookup: &Lookup, name: &str, value: &str, deadline: Instan
     }
 }
 
-impl fmt::Display for PropagationFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PropagationFault::Lookup(fault) => fault.fmt(f),
-            PropagationFault::Missing { name, limit, servers } if servers.is_empty() => {
-                write!(f, "who serves {name} was not found out within {limit:?}")
-            }
-            PropagationFault::Missing { name, limit, servers } => {
-                let say = |lacking: &Lacking| match (&lacking.fault, lacking.values.as_slice()) {
-                    (Some(fault), _) => format!("{} does not say ({fault})", lacking.server),
-                    (None, []) => format!("{} has none", lacking.server),
-                    (None, values) => format!("{} has {}", lacking.server, values.join(", ")),
-                };
-                let said = servers.iter().map(say).collect::<Vec<_>>().join("; ");
-                write!(f, "the TXT record of {name} is not there after {limit:?}: {said}")
-            }
-        }
+/// Who lacks the record, where anybody was found who should have it.
+fn missing(name: &str, limit: Duration, servers: &[Lacking]) -> String {
+    if servers.is_empty() {
+        return format!("who serves {name} was not found out within {limit:?}");
     }
+    let say = |lacking: &Lacking| match (&lacking.fault, lacking.values.as_slice()) {
+        (Some(fault), _) => format!("{} does not say ({fault})", lacking.server),
+        (None, []) => format!("{} has none", lacking.server),
+        (None, values) => format!("{} has {}", lacking.server, values.join(", ")),
+    };
+    let said = servers.iter().map(say).collect::<Vec<_>>().join("; ");
+    format!("the TXT record of {name} is not there after {limit:?}: {said}")
 }
-
-impl std::error::Error for PropagationFault {}

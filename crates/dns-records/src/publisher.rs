@@ -7,7 +7,7 @@ use crate::lookup::Lookup;
 use crate::name::Domain;
 use crate::provider::Provider;
 use tidegate_model::AcmeDns;
-use tidegate_outbound::{HttpsClient, OutboundFault, Trust};
+use tidegate_outbound::{HttpsClient, Trust};
 
 /// Of published records. They live for a minute, and the shortest that all providers take is a minute.
 pub const TTL_SECS: u32 = 60;
@@ -35,9 +35,8 @@ impl Publisher {
     /// `lookup` asks the resolver of the same setting.
     pub fn new(dns: &AcmeDns, lookup: Lookup) -> Result<Publisher, DnsFault> {
         let kind = dns.provider.kind();
-        let fault = |problem| DnsFault { provider: kind, name: String::new(), problem };
-        let client = HttpsClient::new(Trust::System).map_err(|error: OutboundFault| fault(DnsProblem::Unreachable(error)))?;
-        let provider = Provider::new(&dns.provider, client, lookup.clone()).map_err(fault)?;
+        let client = HttpsClient::new(Trust::System).map_err(|fault| DnsProblem::Unreachable(fault).at(kind, ""))?;
+        let provider = Provider::new(&dns.provider, client, lookup.clone()).map_err(|problem| problem.at(kind, ""))?;
         Ok(Publisher { provider, kind, lookup })
     }
 
@@ -49,36 +48,31 @@ impl Publisher {
         // what is wrong.
         let place = match self.lookup.behind_aliases(domain.as_str()).await {
             Ok(place) => Domain::parse(&place).unwrap_or(domain),
-            Err(fault @ LookupFault::Aliases { .. }) => return Err(self.fault(&domain, DnsProblem::Lookup(fault))),
+            Err(fault @ LookupFault::Aliases { .. }) => return Err(DnsProblem::Lookup(fault).at(self.kind, name)),
             Err(fault) => {
                 tracing::warn!(name = %domain, %fault, "whether the name is an alias is not known; the record is published at the name itself");
                 domain
             }
         };
-        self.provider.present(&place, value).await.map_err(|problem| self.fault(&place, problem))?;
+        self.provider.present(&place, value).await.map_err(|problem| problem.at(self.kind, place.as_str()))?;
         Ok(Published { name: place.to_string(), value: value.to_owned() })
     }
 
     /// Takes away that value and no other. One that is gone already is no fault.
     pub async fn withdraw(&self, published: &Published) -> Result<(), DnsFault> {
         let domain = self.checked(&published.name, &published.value)?;
-        self.provider.cleanup(&domain, &published.value).await.map_err(|problem| self.fault(&domain, problem))
+        self.provider.cleanup(&domain, &published.value).await.map_err(|problem| problem.at(self.kind, domain.as_str()))
     }
 
     fn checked(&self, name: &str, value: &str) -> Result<Domain, DnsFault> {
-        let refuse = |problem| DnsFault { provider: self.kind, name: name.to_owned(), problem };
-        let domain = Domain::parse(name).map_err(|fault| refuse(DnsProblem::Lookup(fault)))?;
+        let domain = Domain::parse(name).map_err(|fault| DnsProblem::Lookup(fault).at(self.kind, name))?;
         // Values go into JSON, XML, quoted strings and the arguments of programs.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/=+,; ".contains(&byte);
         if value.is_empty() || value.len() > VALUE_CHARACTERS_MAX || !value.bytes().all(is_plain) {
             let problem =
                 "the value cannot be published: it is empty, too long, or has characters that no challenge has".to_owned();
-            return Err(refuse(DnsProblem::Unintelligible { problem }));
+            return Err(DnsProblem::Unintelligible { problem }.at(self.kind, name));
         }
         Ok(domain)
-    }
-
-    fn fault(&self, place: &Domain, problem: DnsProblem) -> DnsFault {
-        DnsFault { provider: self.kind, name: place.to_string(), problem }
     }
 }

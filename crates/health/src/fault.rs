@@ -5,6 +5,7 @@ use crate::probe::grpc_message::{MessageFault, ServingStatus};
 use std::fmt;
 use std::io;
 use std::time::Duration;
+use thiserror::Error;
 use tidegate_model::{StatusRange, TextPattern};
 
 /// A sentence is a cell of a table and a part of a log line.
@@ -15,38 +16,24 @@ pub enum ProbeFault {
     /// The server's name led to no address.
     NoAddress,
     /// No connection, or it broke before anything else could go wrong.
-    Connect {
-        why: String,
-    },
+    Connect { why: String },
     /// The one timeout of the whole check ended in this stage.
-    Timeout {
-        stage: Stage,
-        after: Duration,
-    },
+    Timeout { stage: Stage, after: Duration },
     /// The check needs TLS, and the server's address says that it speaks none.
     NoTls,
     /// The handshake failed.
-    Tls {
-        why: String,
-    },
+    Tls { why: String },
     /// The handshake did not agree on HTTP/2, which the check needs.
     NotHttp2,
     /// The check's own settings make no request.
-    Request {
-        why: String,
-    },
+    Request { why: String },
     /// The answer is not HTTP, or it broke off.
-    Http {
-        why: String,
-    },
+    Http { why: String },
     /// `expect` is empty for the default.
-    Status {
-        status: u16,
-        expect: Vec<StatusRange>,
-    },
-    Body {
-        expect: TextPattern,
-    },
+    Status { status: u16, expect: Vec<StatusRange> },
+    /// The body has not what it should.
+    Body { expect: TextPattern },
+    /// What the health service of gRPC says.
     Grpc(GrpcFault),
 }
 
@@ -58,26 +45,27 @@ pub enum Stage {
     Answer,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GrpcFault {
     /// The service answered, and is not well.
+    #[error("{0}")]
     NotServing(ServingStatus),
     /// The server speaks gRPC without `grpc.health.v1.Health` (status 12).
+    #[error("the server has no health service (grpc.health.v1.Health); use another type of check")]
     NoHealthService,
     /// The server's health service does not know the service that was asked for (status 5).
+    #[error("the server's health service {}", unknown(.0.as_deref()))]
     UnknownService(Option<String>),
     /// Any other status but 0.
-    Status {
-        code: u32,
-        message: String,
-    },
+    #[error("answered status {code}{}", after_colon(.message))]
+    Status { code: u32, message: String },
     /// An HTTP answer that is no gRPC answer.
-    NotGrpc {
-        status: u16,
-        content_type: Option<String>,
-    },
+    #[error("{}, which is no gRPC", instead(*.status, .content_type.as_deref()))]
+    NotGrpc { status: u16, content_type: Option<String> },
     /// The answer ended without a status, or with one that is no number.
+    #[error("the answer ended without a grpc-status")]
     NoStatus,
+    #[error("{0}")]
     Message(MessageFault),
 }
 
@@ -98,31 +86,27 @@ impl ProbeFault {
             ProbeFault::Http { why } => format!("no valid HTTP answer: {why}"),
             ProbeFault::Status { status, expect } => format!("answered {status}, expected {}", ranges(expect)),
             ProbeFault::Body { expect } => missing_in_body(expect),
-            ProbeFault::Grpc(fault) => format!("grpc: {}", fault.sentence()),
+            ProbeFault::Grpc(fault) => format!("grpc: {fault}"),
         }
     }
 }
 
-impl GrpcFault {
-    fn sentence(&self) -> String {
-        match self {
-            GrpcFault::NotServing(status) => status.to_string(),
-            GrpcFault::NoHealthService => {
-                "the server has no health service (grpc.health.v1.Health); use another type of check".to_owned()
-            }
-            GrpcFault::UnknownService(Some(service)) => format!("the server's health service does not know `{service}`"),
-            GrpcFault::UnknownService(None) => {
-                "the server's health service says nothing of the server as a whole; set service=".to_owned()
-            }
-            GrpcFault::Status { code, message } if message.is_empty() => format!("answered status {code}"),
-            GrpcFault::Status { code, message } => format!("answered status {code}: {message}"),
-            GrpcFault::NotGrpc { status: 200, content_type: Some(content_type) } => {
-                format!("answered with content of type `{content_type}`, which is no gRPC")
-            }
-            GrpcFault::NotGrpc { status, content_type: _ } => format!("answered HTTP {status}, which is no gRPC"),
-            GrpcFault::NoStatus => "the answer ended without a grpc-status".to_owned(),
-            GrpcFault::Message(fault) => fault.to_string(),
-        }
+/// What a health service says that does not know what it was asked for; `None` is the server as a whole.
+fn unknown(service: Option<&str>) -> String {
+    match service {
+        Some(service) => format!("does not know `{service}`"),
+        None => "says nothing of the server as a whole; set service=".to_owned(),
+    }
+}
+
+fn after_colon(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
+}
+
+fn instead(status: u16, content_type: Option<&str>) -> String {
+    match (status, content_type) {
+        (200, Some(content_type)) => format!("answered with content of type `{content_type}`"),
+        (status, _) => format!("answered HTTP {status}"),
     }
 }
 

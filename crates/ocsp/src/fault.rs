@@ -1,46 +1,58 @@
 //! Why an answer is not stapled, each with what can be done. The words continue "the OCSP responder …".
 
 use jiff::Timestamp;
-use std::fmt;
+use thiserror::Error;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
     /// What came is no answer, by what could not be read of it.
+    #[error("sent what is no OCSP answer: {0} cannot be read")]
     Malformed(&'static str),
-    TooLarge {
-        bytes_max: usize,
-    },
+    #[error("sent an answer of more than {bytes_max} bytes")]
+    TooLarge { bytes_max: usize },
     /// The responder declined, unsigned.
+    #[error("declined to answer: {0}")]
     Declined(ResponderStatus),
     /// Good or bad, for others.
+    #[error("answered for another certificate")]
     OtherCertificate,
     /// Of a kind that is not known here or not sound, by its place.
+    #[error("signed its answer with an algorithm that is not accepted")]
     Algorithm,
     /// By nobody whom the issuer has given the right to.
+    #[error("signed its answer as somebody to whom the issuer has not delegated it")]
     Stranger,
     /// The issuer has delegated it, for another time than now.
+    #[error("signed its answer with a certificate that is not valid now")]
     DelegateOutOfDate,
+    #[error("sent an answer whose signature is wrong")]
     Signature,
     /// Something in it must be understood, and is not.
+    #[error("sent an answer with a critical extension that is not known")]
     CriticalExtension,
-    TooEarly {
-        this_update: Timestamp,
-    },
-    Expired {
-        next_update: Timestamp,
-    },
+    #[error("sent an answer that is valid from {this_update} on only")]
+    TooEarly { this_update: Timestamp },
+    #[error("sent an answer that was valid until {next_update}")]
+    Expired { next_update: Timestamp },
     /// Signed and in time: the responder does not know the certificate.
+    #[error("does not know the certificate")]
     Unknown,
 }
 
 /// What a responder says instead of an answer (RFC 6960 section 4.2.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ResponderStatus {
+    #[error("it takes the question for malformed")]
     MalformedRequest,
+    #[error("it has an internal error")]
     InternalError,
+    #[error("it asks to try later")]
     TryLater,
+    #[error("it wants signed questions")]
     SignatureRequired,
+    #[error("it has no answer for this certificate")]
     Unauthorized,
+    #[error("status {0}")]
     Other(u8),
 }
 
@@ -75,27 +87,6 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Malformed(what) => write!(f, "sent what is no OCSP answer: {what} cannot be read"),
-            Fault::TooLarge { bytes_max } => write!(f, "sent an answer of more than {bytes_max} bytes"),
-            Fault::Declined(status) => write!(f, "declined to answer: {status}"),
-            Fault::OtherCertificate => f.write_str("answered for another certificate"),
-            Fault::Algorithm => f.write_str("signed its answer with an algorithm that is not accepted"),
-            Fault::Stranger => f.write_str("signed its answer as somebody to whom the issuer has not delegated it"),
-            Fault::DelegateOutOfDate => f.write_str("signed its answer with a certificate that is not valid now"),
-            Fault::Signature => f.write_str("sent an answer whose signature is wrong"),
-            Fault::CriticalExtension => f.write_str("sent an answer with a critical extension that is not known"),
-            Fault::TooEarly { this_update } => write!(f, "sent an answer that is valid from {this_update} on only"),
-            Fault::Expired { next_update } => write!(f, "sent an answer that was valid until {next_update}"),
-            Fault::Unknown => f.write_str("does not know the certificate"),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
-
 impl ResponderStatus {
     pub(crate) fn of(code: u8) -> ResponderStatus {
         match code {
@@ -105,19 +96,6 @@ impl ResponderStatus {
             5 => ResponderStatus::SignatureRequired,
             6 => ResponderStatus::Unauthorized,
             other => ResponderStatus::Other(other),
-        }
-    }
-}
-
-impl fmt::Display for ResponderStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ResponderStatus::MalformedRequest => f.write_str("it takes the question for malformed"),
-            ResponderStatus::InternalError => f.write_str("it has an internal error"),
-            ResponderStatus::TryLater => f.write_str("it asks to try later"),
-            ResponderStatus::SignatureRequired => f.write_str("it wants signed questions"),
-            ResponderStatus::Unauthorized => f.write_str("it has no answer for this certificate"),
-            ResponderStatus::Other(code) => write!(f, "status {code}"),
         }
     }
 }

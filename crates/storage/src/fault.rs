@@ -2,12 +2,13 @@
 //! are never part of it.
 
 use crate::{KEYS_LISTED_MAX, VALUE_BYTES_MAX};
-use std::fmt;
 use std::io;
+use thiserror::Error;
 
 /// `` `certs/a` cannot be written in the folder /var/lib/tidegate/storage: no space is left; make room on its file
 /// system ``
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{what} in {place}: {problem}; {}", .problem.remedy())]
 pub struct StorageFault {
     what: String,
     place: String,
@@ -17,11 +18,6 @@ pub struct StorageFault {
 impl StorageFault {
     pub(crate) fn new(what: impl Into<String>, place: impl Into<String>, problem: Problem) -> StorageFault {
         StorageFault { what: what.into(), place: place.into(), problem }
-    }
-
-    /// What was wanted and does not go.
-    pub fn what(&self) -> &str {
-        &self.what
     }
 
     /// The store, as [`crate::Store::describe`] names it.
@@ -36,107 +32,84 @@ impl StorageFault {
     pub fn remedy(&self) -> String {
         self.problem.remedy()
     }
-
-    /// Whether the same call may succeed later without anybody doing something about it.
-    pub fn is_transient(&self) -> bool {
-        self.problem.is_transient()
-    }
 }
 
-impl fmt::Display for StorageFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {}: {}; {}", self.what, self.place, self.problem, self.remedy())
-    }
-}
-
-impl std::error::Error for StorageFault {}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A fault of ours: who made the key made no key.
-    BadKey {
-        why: &'static str,
-    },
-    ValueTooLong {
-        bytes: usize,
-    },
+    #[error("{why}")]
+    BadKey { why: &'static str },
+    #[error("the value has {bytes} bytes")]
+    ValueTooLong { bytes: usize },
+    #[error("there are more than {} keys", KEYS_LISTED_MAX)]
     TooManyKeys,
     /// A value stands where a folder is wanted, or the other way round.
-    InTheWay {
-        path: String,
-    },
+    #[error("{path} is in the way")]
+    InTheWay { path: String },
+    #[error("it is not a folder")]
     NotAFolder,
     /// The folder above the named one does not exist.
+    #[error("the folder above it does not exist")]
     NothingAbove,
     /// Others than its owner may read the folder.
-    OpenToOthers {
-        mode: u32,
-    },
+    #[error("others may read it (mode {mode:04o})")]
+    OpenToOthers { mode: u32 },
+    #[error("the file system is read-only")]
     ReadOnly,
+    #[error("no space is left")]
     Full,
+    #[error("permission was denied")]
     Denied,
     /// No answer in time.
-    Silent {
-        seconds: u64,
-    },
+    #[error("there was no answer within {seconds} seconds")]
+    Silent { seconds: u64 },
     /// The server cannot be reached, or the connection broke off.
-    Unreachable {
-        text: String,
-    },
+    #[error("it cannot be reached ({text})")]
+    Unreachable { text: String },
     /// No answer of the server in time.
-    ServerSilent {
-        seconds: u64,
-    },
+    #[error("it did not answer within {seconds} seconds")]
+    ServerSilent { seconds: u64 },
     /// The server cannot be asked as it was configured: its certificate, or the file of roots.
-    Untrusted {
-        text: String,
-    },
+    #[error("the server {text}")]
+    Untrusted { text: String },
     /// User, password, token or rights.
-    Refused {
-        text: String,
-    },
+    #[error("it refuses us ({text})")]
+    Refused { text: String },
     /// Kubernetes: the token, or the rights of its service account.
-    Forbidden {
-        text: String,
-    },
+    #[error("the API server refuses us ({text})")]
+    Forbidden { text: String },
     /// Kubernetes: there is no API server to ask.
+    #[error("this process does not run in a cluster (KUBERNETES_SERVICE_HOST is not set)")]
     NoCluster,
+    #[error("outside a cluster there is no namespace of one's own")]
     NoNamespace,
     /// Kubernetes: a token and private keys without TLS.
-    Exposed {
-        url: String,
-    },
-    BadNamespace {
-        namespace: String,
-    },
-    BadPrefix {
-        prefix: String,
-    },
+    #[error("{url} has no TLS, and private keys go there")]
+    Exposed { url: String },
+    #[error("`{}` is no name of a namespace", .namespace.escape_debug())]
+    BadNamespace { namespace: String },
+    #[error("names of secrets cannot begin with `{}`", .prefix.escape_debug())]
+    BadPrefix { prefix: String },
     /// Kubernetes: a file of the pod's service account.
-    NoAccount {
-        file: String,
-        text: String,
-    },
+    #[error("{file} cannot be read ({text})")]
+    NoAccount { file: String, text: String },
     /// For a moment.
-    Busy {
-        text: String,
-    },
-    ServerFull {
-        text: String,
-    },
+    #[error("it is busy ({text})")]
+    Busy { text: String },
+    #[error("it has no room ({text})")]
+    ServerFull { text: String },
     /// Redis: it takes no writes.
+    #[error("it is a replica, which takes no writes")]
     Replica,
     /// Redis: one of many that share the keys.
+    #[error("it is part of a cluster, whose keys are spread over many servers")]
     Cluster,
     /// Anything else that a server says.
-    Server {
-        text: String,
-    },
+    #[error("it answers: {text}")]
+    Server { text: String },
     /// Anything else that the system says of a file.
-    Io {
-        text: String,
-        is_transient: bool,
-    },
+    #[error("{text}")]
+    Io { text: String, is_transient: bool },
 }
 
 impl Problem {
@@ -159,35 +132,10 @@ impl Problem {
 
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Problem::BadKey { .. }
-            | Problem::ValueTooLong { .. }
-            | Problem::TooManyKeys
-            | Problem::InTheWay { .. }
-            | Problem::NotAFolder
-            | Problem::NothingAbove
-            | Problem::OpenToOthers { .. }
-            | Problem::ReadOnly
-            | Problem::Full
-            | Problem::Denied
-            | Problem::Untrusted { .. }
-            | Problem::Refused { .. }
-            | Problem::Forbidden { .. }
-            | Problem::NoCluster
-            | Problem::NoNamespace
-            | Problem::Exposed { .. }
-            | Problem::BadNamespace { .. }
-            | Problem::BadPrefix { .. }
-            | Problem::NoAccount { .. }
-            | Problem::ServerFull { .. }
-            | Problem::Cluster
-            | Problem::Server { .. } => false,
-            Problem::Silent { .. }
-            | Problem::Unreachable { .. }
-            | Problem::ServerSilent { .. }
-            | Problem::Busy { .. }
-            // Its primary may be elsewhere for a moment only.
-            | Problem::Replica => true,
             Problem::Io { is_transient, .. } => *is_transient,
+            Problem::Silent { .. } | Problem::Unreachable { .. } | Problem::ServerSilent { .. } => true,
+            Problem::Busy { .. } | Problem::Replica => true,
+            _ => false,
         }
     }
 
@@ -227,41 +175,6 @@ impl Problem {
             Problem::Server { .. } => "look at the server's own log".into(),
             Problem::Io { is_transient: true, .. } => "it is tried again".into(),
             Problem::Io { is_transient: false, .. } => "look at the file system and at the system's log".into(),
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::BadKey { why } => f.write_str(why),
-            Problem::ValueTooLong { bytes } => write!(f, "the value has {bytes} bytes"),
-            Problem::TooManyKeys => write!(f, "there are more than {KEYS_LISTED_MAX} keys"),
-            Problem::InTheWay { path } => write!(f, "{path} is in the way"),
-            Problem::NotAFolder => f.write_str("it is not a folder"),
-            Problem::NothingAbove => f.write_str("the folder above it does not exist"),
-            Problem::OpenToOthers { mode } => write!(f, "others may read it (mode {mode:04o})"),
-            Problem::ReadOnly => f.write_str("the file system is read-only"),
-            Problem::Full => f.write_str("no space is left"),
-            Problem::Denied => f.write_str("permission was denied"),
-            Problem::Silent { seconds } => write!(f, "there was no answer within {seconds} seconds"),
-            Problem::Unreachable { text } => write!(f, "it cannot be reached ({text})"),
-            Problem::ServerSilent { seconds } => write!(f, "it did not answer within {seconds} seconds"),
-            Problem::Untrusted { text } => write!(f, "the server {text}"),
-            Problem::Refused { text } => write!(f, "it refuses us ({text})"),
-            Problem::Forbidden { text } => write!(f, "the API server refuses us ({text})"),
-            Problem::NoCluster => f.write_str("this process does not run in a cluster (KUBERNETES_SERVICE_HOST is not set)"),
-            Problem::NoNamespace => f.write_str("outside a cluster there is no namespace of one's own"),
-            Problem::Exposed { url } => write!(f, "{url} has no TLS, and private keys go there"),
-            Problem::BadNamespace { namespace } => write!(f, "`{}` is no name of a namespace", namespace.escape_debug()),
-            Problem::BadPrefix { prefix } => write!(f, "names of secrets cannot begin with `{}`", prefix.escape_debug()),
-            Problem::NoAccount { file, text } => write!(f, "{file} cannot be read ({text})"),
-            Problem::Busy { text } => write!(f, "it is busy ({text})"),
-            Problem::ServerFull { text } => write!(f, "it has no room ({text})"),
-            Problem::Replica => f.write_str("it is a replica, which takes no writes"),
-            Problem::Cluster => f.write_str("it is part of a cluster, whose keys are spread over many servers"),
-            Problem::Server { text } => write!(f, "it answers: {text}"),
-            Problem::Io { text, .. } => f.write_str(text),
         }
     }
 }

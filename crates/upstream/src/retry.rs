@@ -206,7 +206,7 @@ mod tests {
             let retry = Retry { on: on.clone(), ..Retry::default() };
             let is_retried =
                 |error: &UpstreamError| is_retried(&retry, UpstreamFault { error: *error, progress: Progress::Sent }, is_late);
-            let retried: Vec<_> = UpstreamError::ALL.into_iter().filter(is_retried).collect();
+            let retried: Vec<_> = UpstreamError::ALL.iter().copied().filter(is_retried).collect();
             assert_eq!(retried, expected, "{on:?}");
         };
         use UpstreamError::{

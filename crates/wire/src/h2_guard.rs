@@ -6,8 +6,9 @@
 //! credit for useful work. Frames with data in them are useful work and are never counted, however small: event streams
 //! and gRPC send one small frame after the other for hours.
 
-use std::fmt;
 use std::time::Instant;
+use strum::{IntoStaticStr, VariantArray};
+use thiserror::Error;
 
 /// What a client opens an HTTP/2 connection with (RFC 9113 section 3.4). The guard is fed with what follows it.
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -40,57 +41,38 @@ const EMPTY: Budget = Budget { flood: Flood::EmptyData, burst: 200, per_second: 
 const SENT_BYTES_PER_CREDIT: u32 = 24;
 
 /// Which budget was overdrawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Flood {
+    #[error("the client sends too many PING frames")]
+    #[strum(serialize = "h2_ping_flood")]
     Ping,
+    #[error("the client sends too many SETTINGS frames")]
+    #[strum(serialize = "h2_settings_flood")]
     Settings,
+    #[error("the client cancels too many of its requests")]
+    #[strum(serialize = "h2_rapid_reset")]
     RapidReset,
+    #[error("the client sends too many frames without effect")]
+    #[strum(serialize = "h2_priority_flood")]
     Priority,
+    #[error("the client sends too many WINDOW_UPDATE frames")]
+    #[strum(serialize = "h2_window_update_flood")]
     WindowUpdate,
+    #[error("the client sends too many empty frames")]
+    #[strum(serialize = "h2_empty_data_flood")]
     EmptyData,
+    #[error("the client spreads a head over too many frames")]
+    #[strum(serialize = "h2_continuation_flood")]
     Continuation,
 }
 
 impl Flood {
-    pub const ALL: &'static [Flood] = &[
-        Flood::Ping,
-        Flood::Settings,
-        Flood::RapidReset,
-        Flood::Priority,
-        Flood::WindowUpdate,
-        Flood::EmptyData,
-        Flood::Continuation,
-    ];
-
     /// The code in logs and metrics.
     pub fn reason(self) -> &'static str {
-        match self {
-            Flood::Ping => "h2_ping_flood",
-            Flood::Settings => "h2_settings_flood",
-            Flood::RapidReset => "h2_rapid_reset",
-            Flood::Priority => "h2_priority_flood",
-            Flood::WindowUpdate => "h2_window_update_flood",
-            Flood::EmptyData => "h2_empty_data_flood",
-            Flood::Continuation => "h2_continuation_flood",
-        }
+        self.into()
     }
 }
-
-impl fmt::Display for Flood {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Flood::Ping => "the client sends too many PING frames",
-            Flood::Settings => "the client sends too many SETTINGS frames",
-            Flood::RapidReset => "the client cancels too many of its requests",
-            Flood::Priority => "the client sends too many frames without effect",
-            Flood::WindowUpdate => "the client sends too many WINDOW_UPDATE frames",
-            Flood::EmptyData => "the client sends too many empty frames",
-            Flood::Continuation => "the client spreads a head over too many frames",
-        })
-    }
-}
-
-impl std::error::Error for Flood {}
 
 /// A GOAWAY with ENHANCE_YOUR_CALM, the last thing that is sent before the connection is closed. It names the highest
 /// stream id, as only the library knows which one was really last.

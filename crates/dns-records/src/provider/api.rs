@@ -2,6 +2,7 @@
 //! same everywhere. What is asked and what a provider's own error codes mean is in each provider's file.
 
 use crate::fault::{DnsProblem, line_of, without_secrets};
+use crate::name::Domain;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
@@ -27,6 +28,8 @@ pub struct Api {
 pub struct Remedies {
     pub credentials: &'static str,
     pub permission: &'static str,
+    /// Whether an answer is about a token that is none, where its status says something else.
+    pub is_about_token: fn(&Answer) -> bool,
 }
 
 pub struct Answer {
@@ -71,28 +74,47 @@ impl Api {
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
+    /// As [`Api::call`], where anything but a success is a problem.
+    pub async fn done(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, DnsProblem> {
+        let answer = self.call(method, path, body).await?;
+        if answer.status.is_success() { Ok(answer) } else { Err(self.problem(&answer)) }
+    }
+
+    /// As [`Api::done`], with `None` where there is no such thing.
+    pub async fn found(&self, method: Method, path: &str) -> Result<Option<Answer>, DnsProblem> {
+        let answer = self.call(method, path, None).await?;
+        match answer.status {
+            status if status.is_success() => Ok(Some(answer)),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(self.problem(&answer)),
+        }
+    }
+
+    /// The nearest zone that holds the name, where each zone has a path of its own below `zones`.
+    pub async fn zone_of(&self, name: &Domain, zones: &str, remedy: &str) -> Result<Domain, DnsProblem> {
+        for candidate in name.zone_candidates() {
+            if self.found(Method::GET, &format!("{zones}/{candidate}")).await?.is_some() {
+                return Ok(candidate);
+            }
+        }
+        Err(DnsProblem::NoZone { remedy: remedy.into() })
+    }
+
     /// For an answer that is no success.
     pub fn problem(&self, answer: &Answer) -> DnsProblem {
         let status = answer.status;
         let words = without_secrets(&said(answer), &self.token);
         let answer_text = format!("{status}{}{}", if words.is_empty() { "" } else { ", " }, line_of(&words));
+        let is_about_token = (self.remedies.is_about_token)(answer);
         match status {
+            _ if is_about_token => DnsProblem::Credentials { answer: answer_text, remedy: self.remedies.credentials.into() },
             StatusCode::UNAUTHORIZED => DnsProblem::Credentials { answer: answer_text, remedy: self.remedies.credentials.into() },
             StatusCode::FORBIDDEN => DnsProblem::Permission { answer: answer_text, remedy: self.remedies.permission.into() },
             StatusCode::TOO_MANY_REQUESTS => {
                 DnsProblem::RateLimited { answer: answer_text, retry_after: retry_after(&answer.headers, now_secs()) }
             }
-            status => {
-                let is_transient = status.is_server_error()
-                    || [StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT, StatusCode::LOCKED].contains(&status);
-                DnsProblem::Refused { answer: answer_text, is_transient }
-            }
+            _ => DnsProblem::Refused { answer: answer_text },
         }
-    }
-
-    pub fn credentials(&self, answer: &Answer) -> DnsProblem {
-        let answer = format!("{}, {}", answer.status, line_of(&without_secrets(&said(answer), &self.token)));
-        DnsProblem::Credentials { answer, remedy: self.remedies.credentials.into() }
     }
 }
 

@@ -14,6 +14,7 @@ const BASE: &str = "https://api.cloudflare.com/client/v4";
 const REMEDIES: Remedies = Remedies {
     credentials: "check `token=`: it has to be an API token, not the global API key, and still be active",
     permission: "give the API token the permissions Zone / DNS / Edit and Zone / Zone / Read for this zone",
+    is_about_token,
 };
 /// A token in a form that cannot be one comes back as 400.
 const MALFORMED_TOKEN: &[i64] = &[6003, 6111];
@@ -39,16 +40,13 @@ impl Cloudflare {
         if answer.status.is_success() || codes(&answer).iter().any(|code| EXISTS.contains(code)) {
             return Ok(());
         }
-        Err(self.problem(&answer))
+        Err(self.api.problem(&answer))
     }
 
     pub async fn cleanup(&self, name: &Domain, value: &str) -> Result<(), DnsProblem> {
         let zone = self.zone_of(name).await?;
         for id in self.records(&zone, name, value).await? {
-            let answer = self.api.call(Method::DELETE, &format!("/zones/{zone}/dns_records/{id}"), None).await?;
-            if !answer.status.is_success() && answer.status.as_u16() != 404 {
-                return Err(self.problem(&answer));
-            }
+            self.api.found(Method::DELETE, &format!("/zones/{zone}/dns_records/{id}")).await?;
         }
         Ok(())
     }
@@ -84,18 +82,15 @@ impl Cloudflare {
     }
 
     async fn result(&self, path: &str) -> Result<Value, DnsProblem> {
-        let answer = self.api.call(Method::GET, path, None).await?;
-        if answer.status.is_success() { answer.json() } else { Err(self.problem(&answer)) }
+        self.api.done(Method::GET, path, None).await?.json()
     }
+}
 
-    fn problem(&self, answer: &Answer) -> DnsProblem {
-        // One code stands for a token that is none and for one that lacks a permission.
-        let is_unknown = codes(answer).contains(&9109) && String::from_utf8_lossy(&answer.body).contains("Invalid access token");
-        if is_unknown || codes(answer).iter().any(|code| MALFORMED_TOKEN.contains(code)) {
-            return self.api.credentials(answer);
-        }
-        self.api.problem(answer)
-    }
+/// One code stands for a token that is none and for one that lacks a permission.
+fn is_about_token(answer: &Answer) -> bool {
+    let codes = codes(answer);
+    let is_unknown = codes.contains(&9109) && String::from_utf8_lossy(&answer.body).contains("Invalid access token");
+    is_unknown || codes.iter().any(|code| MALFORMED_TOKEN.contains(code))
 }
 
 /// Identifiers go into paths.

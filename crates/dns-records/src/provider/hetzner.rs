@@ -5,7 +5,7 @@ use super::api::{Answer, Api, Remedies, is_value, quoted};
 use crate::fault::{DnsProblem, line_of};
 use crate::name::Domain;
 use crate::publisher::TTL_SECS;
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tidegate_model::Secret;
@@ -16,6 +16,7 @@ const BASE: &str = "https://api.hetzner.cloud/v1";
 const REMEDIES: Remedies = Remedies {
     credentials: "check `token=`: it has to be an API token of the Cloud project that has the zone; tokens of the former DNS console are void",
     permission: "make an API token with the permission Read & Write",
+    is_about_token: |_| false,
 };
 /// How long an action may run, and how often it is asked about.
 const ACTION_LIMIT: Duration = Duration::from_secs(60);
@@ -52,60 +53,43 @@ impl Hetzner {
 
     /// The path of the set of TXT records.
     async fn set_of(&self, name: &Domain) -> Result<String, DnsProblem> {
-        for candidate in name.zone_candidates() {
-            let answer = self.api.call(Method::GET, &format!("/zones/{candidate}"), None).await?;
-            match answer.status {
-                status if status.is_success() => return Ok(format!("/zones/{candidate}/rrsets/{}/TXT", name.within(&candidate))),
-                StatusCode::NOT_FOUND => {}
-                _ => return Err(self.api.problem(&answer)),
-            }
-        }
-        Err(DnsProblem::NoZone {
-            remedy: "check that the zone is in the project that the token is of; former zones have to be moved there".into(),
-        })
+        let remedy = "check that the zone is in the project that the token is of; former zones have to be moved there";
+        let zone = self.api.zone_of(name, "/zones", remedy).await?;
+        Ok(format!("/zones/{zone}/rrsets/{}/TXT", name.within(&zone)))
     }
 
     /// `None` where there is no set.
     async fn values(&self, set: &str) -> Result<Option<Vec<String>>, DnsProblem> {
-        let answer = self.api.call(Method::GET, set, None).await?;
-        if answer.status == StatusCode::NOT_FOUND {
-            return Ok(None);
-        }
-        if !answer.status.is_success() {
-            return Err(self.api.problem(&answer));
-        }
+        let Some(answer) = self.api.found(Method::GET, set).await? else { return Ok(None) };
         let json = answer.json()?;
         let records = json["rrset"]["records"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Some(records.iter().filter_map(|record| record["value"].as_str().map(str::to_owned)).collect()))
     }
 
     async fn act(&self, path: &str, body: &Value) -> Result<(), DnsProblem> {
-        let mut answer = self.api.call(Method::POST, path, Some(body)).await?;
+        let mut answer = self.api.done(Method::POST, path, Some(body)).await?;
         let deadline = Instant::now() + ACTION_LIMIT;
         loop {
-            let Some(action) = self.running(&answer)? else { return Ok(()) };
+            let Some(action) = running(&answer)? else { return Ok(()) };
             if Instant::now() >= deadline {
                 return Err(DnsProblem::Unfinished { waited: ACTION_LIMIT });
             }
             sleep(ACTION_PAUSE).await;
-            answer = self.api.call(Method::GET, &format!("/actions/{action}"), None).await?;
+            answer = self.api.done(Method::GET, &format!("/actions/{action}"), None).await?;
         }
     }
+}
 
-    /// The action to ask about again, if it is not done.
-    fn running(&self, answer: &Answer) -> Result<Option<u64>, DnsProblem> {
-        if !answer.status.is_success() {
-            return Err(self.api.problem(answer));
+/// The action to ask about again, if it is not done.
+fn running(answer: &Answer) -> Result<Option<u64>, DnsProblem> {
+    let action = &answer.json()?["action"];
+    match (action["status"].as_str(), action["id"].as_u64()) {
+        (Some("success"), _) => Ok(None),
+        (Some("running"), Some(id)) => Ok(Some(id)),
+        (Some("error"), _) => {
+            let words = action["error"]["message"].as_str().unwrap_or("the action failed");
+            Err(DnsProblem::Refused { answer: line_of(words) })
         }
-        let action = &answer.json()?["action"];
-        match (action["status"].as_str(), action["id"].as_u64()) {
-            (Some("success"), _) => Ok(None),
-            (Some("running"), Some(id)) => Ok(Some(id)),
-            (Some("error"), _) => {
-                let words = action["error"]["message"].as_str().unwrap_or("the action failed");
-                Err(DnsProblem::Refused { answer: line_of(words), is_transient: true })
-            }
-            (_, _) => Err(DnsProblem::Unintelligible { problem: "it tells of no action".into() }),
-        }
+        (_, _) => Err(DnsProblem::Unintelligible { problem: "it tells of no action".into() }),
     }
 }

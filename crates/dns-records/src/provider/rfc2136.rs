@@ -56,10 +56,9 @@ impl Updater {
         };
         let answer = match ask::over_tcp(self.server, &bytes).await {
             Ok(answer) => answer,
-            Err(error) => ask::over_udp(self.server, &bytes).await.map_err(|_| DnsProblem::Refused {
-                answer: format!("{} {}", self.server, ask::reason(&error)),
-                is_transient: true,
-            })?,
+            Err(error) => ask::over_udp(self.server, &bytes)
+                .await
+                .map_err(|_| DnsProblem::Refused { answer: format!("{} {}", self.server, ask::reason(&error)) })?,
         };
         if answer.get(..2) != Some(&id.to_be_bytes()) || answer.len() < 12 {
             return Err(DnsProblem::Unintelligible { problem: format!("{} answers something else", self.server) });
@@ -98,7 +97,7 @@ impl Updater {
             }
             (code, _) => {
                 let answer = format!("{server} says {}", spelt(code));
-                Err(DnsProblem::Refused { answer, is_transient: code == ResponseCode::ServFail })
+                Err(DnsProblem::Refused { answer })
             }
         }
     }

@@ -117,7 +117,7 @@ impl Route53 {
             answer = Some(said);
         }
         match answer {
-            Some(said) => Err(DnsProblem::Refused { answer: words(&said), is_transient: true }),
+            Some(said) => Err(DnsProblem::Refused { answer: words(&said) }),
             None => Err(DnsProblem::Unfinished { waited: Duration::ZERO }),
         }
     }
@@ -176,7 +176,7 @@ impl Route53 {
         let Some(set) = xml::all(&said.text, "ResourceRecordSet").find(is_it) else { return Ok(None) };
         if xml::first(set, "SetIdentifier").is_some() {
             let answer = "its TXT records have a routing policy, so they are not one set".to_owned();
-            return Err(DnsProblem::Refused { answer, is_transient: false });
+            return Err(DnsProblem::Refused { answer });
         }
         let values = xml::all(set, "Value").map(xml::unescaped).collect();
         let ttl = xml::first(set, "TTL").and_then(|ttl| ttl.parse().ok());
@@ -275,6 +275,6 @@ fn problem(said: &Route53Answer) -> DnsProblem {
         // The account's last change is still under way.
         "PriorRequestNotComplete" => DnsProblem::RateLimited { answer, retry_after: None },
         _ if said.status == StatusCode::TOO_MANY_REQUESTS => DnsProblem::RateLimited { answer, retry_after: None },
-        _ => DnsProblem::Refused { answer, is_transient: said.status.is_server_error() },
+        _ => DnsProblem::Refused { answer },
     }
 }

@@ -12,6 +12,7 @@ use tidegate_outbound::HttpsClient;
 const REMEDIES: Remedies = Remedies {
     credentials: "check `token=`: it is sent as `Authorization: Bearer …`",
     permission: "the service behind `url=` decides what the token may do",
+    is_about_token: |_| false,
 };
 
 pub struct Webhook {
@@ -25,7 +26,6 @@ impl Webhook {
 
     pub async fn tell(&self, action: &str, name: &Domain, value: &str) -> Result<(), DnsProblem> {
         let body = json!({ "action": action, "name": name.as_str(), "value": value, "ttl": TTL_SECS });
-        let answer = self.api.call(Method::POST, "", Some(&body)).await?;
-        if answer.status.is_success() { Ok(()) } else { Err(self.api.problem(&answer)) }
+        self.api.done(Method::POST, "", Some(&body)).await.map(drop)
     }
 }

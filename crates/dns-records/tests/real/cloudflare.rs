@@ -107,12 +107,12 @@ fn a_value_is_found_on_a_later_page() {
 
 #[test]
 fn refusals_say_what_to_do() {
-    let check = |account: Account, name: &str, is_transient: bool, expected: &str| {
+    let check = |account: Account, name: &str, expected: &str| {
         run(async {
             let api = Emulation::start(account, answer).await;
             let token = if expected.contains("9109") { "wrong" } else { "right" };
             let fault = with(&api, token).publish(name, "words").await.expect_err(expected);
-            assert_eq!((fault.to_string(), fault.is_transient()), (format!("cloudflare: {expected}"), is_transient));
+            assert_eq!(fault.to_string(), format!("cloudflare: {expected}"));
         });
     };
     let always = |status, body, retry_after| Account { always: Some((status, body, retry_after)), ..Account::default() };
@@ -120,25 +120,21 @@ fn refusals_say_what_to_do() {
     check(
         Account::default(),
         NAME,
-        false,
         &format!("for {NAME} the credentials are not accepted: 403 Forbidden, Invalid access token (9109); {token}"),
     );
     check(
         always(403, error(9109, "Invalid access token wrong"), None),
         NAME,
-        false,
         &format!("for {NAME} the credentials are not accepted: 403 Forbidden, Invalid access token *** (9109); {token}"),
     );
     check(
         always(400, error(6003, "Invalid request headers"), None),
         NAME,
-        false,
         &format!("for {NAME} the credentials are not accepted: 400 Bad Request, Invalid request headers (6003); {token}"),
     );
     check(
         Account { creating: Some((403, error(10000, "Authentication error"))), ..Account::default() },
         NAME,
-        false,
         &format!(
             "changing {NAME} is not permitted: 403 Forbidden, Authentication error (10000); give the API token the permissions Zone / DNS / Edit and Zone / Zone / Read for this zone"
         ),
@@ -146,20 +142,17 @@ fn refusals_say_what_to_do() {
     check(
         Account::default(),
         "_acme-challenge.example.net",
-        false,
         "no zone that can be seen there holds _acme-challenge.example.net; check that the zone is in this account, and that the token is for it (Zone Resources)",
     );
     check(
         always(429, error(971, "Please wait"), Some("120")),
         NAME,
-        true,
         &format!("too many requests, so {NAME} is not changed: 429 Too Many Requests, Please wait (971); try again in 120s"),
     );
-    check(always(502, json!("gateway"), None), NAME, true, &format!("{NAME} is not changed: 502 Bad Gateway"));
+    check(always(502, json!("gateway"), None), NAME, &format!("{NAME} is not changed: 502 Bad Gateway"));
     check(
         always(200, json!("words"), None),
         NAME,
-        false,
         &format!(
             "no zone that can be seen there holds {NAME}; check that the zone is in this account, and that the token is for it (Zone Resources)"
         ),

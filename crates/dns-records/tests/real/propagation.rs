@@ -105,6 +105,5 @@ fn with_all_servers_out_of_reach_the_resolver_is_asked() {
         let other = await_published(&lookup(named.address), "a.far.test", "other", Duration::from_secs(2)).await;
         let other = other.expect("nobody says that it is not there");
         assert_eq!(other.seen, Seen::Nobody { whom: format!("the resolver {}", named.address), why: other.unreached.join("; ") });
-        assert!(other.warning().is_some_and(|warning| warning.starts_with("it was not seen: ")));
     });
 }

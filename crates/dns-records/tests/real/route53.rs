@@ -224,19 +224,18 @@ fn the_zone_is_the_public_one_of_the_name_or_the_one_that_was_named() {
 
 #[test]
 fn refusals_say_what_to_do() {
-    let check = |status: u16, code: &str, message: &str, is_transient: bool, expected: &str| {
+    let check = |status: u16, code: &str, message: &str, expected: &str| {
         run(async {
             let always = Some(said(status, error(code, message)));
             let api = Emulation::start(Account { always, ..Account::default() }, answer).await;
             let fault = with(&api).publish(NAME, "words").await.expect_err(expected);
-            assert_eq!((fault.to_string(), fault.is_transient()), (format!("route53: {expected}"), is_transient));
+            assert_eq!(fault.to_string(), format!("route53: {expected}"));
         });
     };
     check(
         403,
         "InvalidClientTokenId",
         "The security token included in the request is invalid.",
-        false,
         &format!(
             "for {NAME} the credentials are not accepted: 403 Forbidden, The security token included in the request is invalid. (InvalidClientTokenId); check `access-key=`: AWS does not know it, or it is not active"
         ),
@@ -245,7 +244,6 @@ fn refusals_say_what_to_do() {
         403,
         "SignatureDoesNotMatch",
         "Signature expired",
-        false,
         &format!(
             "for {NAME} the credentials are not accepted: 403 Forbidden, Signature expired (SignatureDoesNotMatch); check `secret-key=`, and that this machine's clock is right"
         ),
@@ -254,7 +252,6 @@ fn refusals_say_what_to_do() {
         403,
         "AccessDenied",
         "User is not authorized",
-        false,
         &format!(
             "changing {NAME} is not permitted: 403 Forbidden, User is not authorized (AccessDenied); allow route53:ListHostedZonesByName, ListResourceRecordSets, ChangeResourceRecordSets and GetChange"
         ),
@@ -263,16 +260,9 @@ fn refusals_say_what_to_do() {
         400,
         "Throttling",
         "Rate exceeded",
-        true,
         &format!("too many requests, so {NAME} is not changed: 400 Bad Request, Rate exceeded (Throttling); try again later"),
     );
-    check(
-        500,
-        "InternalFailure",
-        "oops",
-        true,
-        &format!("{NAME} is not changed: 500 Internal Server Error, oops (InternalFailure)"),
-    );
+    check(500, "InternalFailure", "oops", &format!("{NAME} is not changed: 500 Internal Server Error, oops (InternalFailure)"));
 }
 
 #[test]

@@ -27,26 +27,19 @@ fn it_is_told_in_json_with_the_token() {
 
 #[test]
 fn its_refusals_are_passed_on_without_the_token() {
-    let check = |status: u16, body: &'static str, is_transient: bool, expected: &str| {
+    let check = |status: u16, body: &'static str, expected: &str| {
         run(async {
             let hook = Emulation::start((status, body), |(status, body), _| said(*status, body)).await;
             let provider = DnsProvider::Webhook { url: hook.url.clone(), token: Some(Secret::new("secret-token")) };
             let fault = publisher(provider).publish(NAME, "words").await.expect_err(expected);
             assert_eq!(fault.to_string(), format!("webhook: {expected}"));
-            assert_eq!(fault.is_transient(), is_transient);
         });
     };
-    check(404, "no zone for this", false, "_acme-challenge.example.com is not changed: 404 Not Found, no zone for this");
-    check(
-        503,
-        r#"{"message":"come back"}"#,
-        true,
-        "_acme-challenge.example.com is not changed: 503 Service Unavailable, come back",
-    );
+    check(404, "no zone for this", "_acme-challenge.example.com is not changed: 404 Not Found, no zone for this");
+    check(503, r#"{"message":"come back"}"#, "_acme-challenge.example.com is not changed: 503 Service Unavailable, come back");
     check(
         401,
         "secret-token is unknown",
-        false,
         "for _acme-challenge.example.com the credentials are not accepted: 401 Unauthorized, *** is unknown; check `token=`: it is sent as `Authorization: Bearer …`",
     );
 }

@@ -28,15 +28,20 @@ pub enum ServingStatus {
 }
 
 /// Why an answer cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageFault {
+    #[error("the answer is too long for a health check")]
     TooLong,
     /// The message ends before its own lengths say.
+    #[error("the answer's message is cut off")]
     Truncated,
     /// More than one message.
+    #[error("more than one message came")]
     Trailing,
     /// Nobody offered that.
+    #[error("the answer is compressed, which nobody offered")]
     Compressed,
+    #[error("the answer is no protobuf message")]
     NotProtobuf,
 }
 
@@ -112,18 +117,6 @@ impl fmt::Display for ServingStatus {
             ServingStatus::ServiceUnknown => f.write_str("SERVICE_UNKNOWN"),
             ServingStatus::Other(number) => write!(f, "status {number}, which the health protocol does not have"),
         }
-    }
-}
-
-impl fmt::Display for MessageFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            MessageFault::TooLong => "the answer is too long for a health check",
-            MessageFault::Truncated => "the answer's message is cut off",
-            MessageFault::Trailing => "more than one message came",
-            MessageFault::Compressed => "the answer is compressed, which nobody offered",
-            MessageFault::NotProtobuf => "the answer is no protobuf message",
-        })
     }
 }
 

@@ -116,7 +116,7 @@ fn what_is_no_folder_is_refused() {
     let check = |path: &Path, kind, expected: Problem| {
         let fault = run(Folder::open(path, kind)).expect_err("refused");
         assert_eq!(fault.problem(), &expected);
-        assert!(!fault.is_transient());
+        assert!(!fault.problem().is_transient());
     };
     check(&file, FolderKind::Named, Problem::NotAFolder);
     check(&file.join("below"), FolderKind::Named, Problem::NotAFolder);
@@ -227,7 +227,7 @@ fn a_full_file_system_keeps_the_old_value() {
         folder.write(&key("a/b"), b"old").await.expect("written");
         let fault = folder.write(&key("a/b"), &vec![b'x'; 100_000]).await.expect_err("full");
         assert_eq!(fault.problem(), &Problem::Full);
-        assert!(!fault.is_transient());
+        assert!(!fault.problem().is_transient());
         assert_eq!(folder.read(&key("a/b")).await, Ok(Some(b"old".to_vec())));
         assert_eq!(fs::read_dir(mounted.0.join("a")).expect("a folder").count(), 1, "nothing unfinished stays");
         folder.write(&key("a/b"), b"new").await.expect("fits");

@@ -147,7 +147,7 @@ fn a_server_that_is_away_is_said_to_be_and_used_again_when_it_is_back() {
         let port = server.port;
         server.stop();
         let fault = store.read("a").await.expect_err("it is away");
-        assert!(fault.is_transient());
+        assert!(fault.problem().is_transient());
         assert_eq!(
             fault.to_string(),
             format!(
@@ -228,7 +228,7 @@ fn who_may_not_is_told_so_without_the_password() {
             match (written, expected) {
                 (Ok(()), Ok(())) => {}
                 (Err(fault), Err(part)) => {
-                    assert!(matches!(fault.problem(), Problem::Refused { .. }) && !fault.is_transient(), "{fault:?}");
+                    assert!(matches!(fault.problem(), Problem::Refused { .. }) && !fault.problem().is_transient(), "{fault:?}");
                     assert!(fault.to_string().contains(part), "{fault}");
                     assert!(password.is_none_or(|password| !fault.to_string().contains(password)), "{fault}");
                 }
@@ -304,7 +304,7 @@ fn a_server_that_says_nothing_is_not_waited_for() {
         RedisStorage { address, database: 0, username: None, password: Some(Secret::new("word")), prefix: "t:".into() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     let fault = runtime.block_on(async { open(settings).await.read("a").await }).expect_err("silence");
-    assert_eq!((fault.problem(), fault.is_transient()), (&Problem::ServerSilent { seconds: 5 }, true));
+    assert_eq!((fault.problem(), fault.problem().is_transient()), (&Problem::ServerSilent { seconds: 5 }, true));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Certificates as they were looked at last: when each ends, how many are in which state, and what became of orders.
 
+use super::number::SharedNumber;
 use super::table::OTHER;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use strum::{IntoStaticStr, VariantArray};
 
 /// Certificates with a series of their own, those that end first; the soonest end of the others is that of `other`.
 pub const CERTIFICATE_SERIES_MAX: usize = 1_000;
@@ -39,37 +40,23 @@ pub struct StapleNumbers {
 }
 
 /// What became of a name that a handshake asked for and nobody had written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum OnDemandResult {
     Obtained,
     NotAName,
     /// Who is asked said no.
     NotAllowed,
     /// `names-per-hour` is reached.
+    #[strum(serialize = "names_per_hour")]
     TooMany,
     Busy,
     Failed,
 }
 
 impl OnDemandResult {
-    pub const ALL: [OnDemandResult; 6] = [
-        OnDemandResult::Obtained,
-        OnDemandResult::NotAName,
-        OnDemandResult::NotAllowed,
-        OnDemandResult::TooMany,
-        OnDemandResult::Busy,
-        OnDemandResult::Failed,
-    ];
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            OnDemandResult::Obtained => "obtained",
-            OnDemandResult::NotAName => "not_a_name",
-            OnDemandResult::NotAllowed => "not_allowed",
-            OnDemandResult::TooMany => "names_per_hour",
-            OnDemandResult::Busy => "busy",
-            OnDemandResult::Failed => "failed",
-        }
+        self.into()
     }
 }
 
@@ -77,11 +64,12 @@ impl OnDemandResult {
 #[derive(Debug, Default)]
 pub struct CertificateMetrics {
     shown: Mutex<Shown>,
-    issued: AtomicU64,
-    failed: AtomicU64,
-    on_demand: [AtomicU64; OnDemandResult::ALL.len()],
-    responders_answered: AtomicU64,
-    responders_failed: AtomicU64,
+    pub(super) issued: SharedNumber,
+    pub(super) failed: SharedNumber,
+    /// In the order of [`OnDemandResult`].
+    pub(super) on_demand: [SharedNumber; OnDemandResult::VARIANTS.len()],
+    pub(super) responders_answered: SharedNumber,
+    pub(super) responders_failed: SharedNumber,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,14 +78,8 @@ pub(super) struct Shown {
     pub ends: Vec<CertificateEnd>,
     /// `None` where no certificate is obtained.
     pub obtained: Option<ObtainedNumbers>,
-    pub issued: u64,
-    pub failed: u64,
-    /// In the order of [`OnDemandResult::ALL`].
-    pub on_demand: [u64; OnDemandResult::ALL.len()],
     /// `None` where no certificate names a responder.
     pub staples: Option<StapleNumbers>,
-    pub responders_answered: u64,
-    pub responders_failed: u64,
 }
 
 impl CertificateMetrics {
@@ -120,34 +102,23 @@ impl CertificateMetrics {
 
     /// An OCSP responder was asked, and its answer could be believed or not.
     pub fn note_responder(&self, has_answered: bool) {
-        let count = if has_answered { &self.responders_answered } else { &self.responders_failed };
-        count.fetch_add(1, Ordering::Relaxed);
+        if has_answered { &self.responders_answered } else { &self.responders_failed }.add(1);
     }
 
     pub fn note_issued(&self) {
-        self.issued.fetch_add(1, Ordering::Relaxed);
+        self.issued.add(1);
     }
 
     pub fn note_failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.failed.add(1);
     }
 
     pub fn note_on_demand(&self, result: OnDemandResult) {
-        self.on_demand[result as usize].fetch_add(1, Ordering::Relaxed);
+        self.on_demand[result as usize].add(1);
     }
 
     pub(super) fn shown(&self) -> Shown {
-        let (issued, failed) = (self.issued.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed));
-        let responders_answered = self.responders_answered.load(Ordering::Relaxed);
-        let responders_failed = self.responders_failed.load(Ordering::Relaxed);
-        Shown {
-            issued,
-            failed,
-            on_demand: std::array::from_fn(|index| self.on_demand[index].load(Ordering::Relaxed)),
-            responders_answered,
-            responders_failed,
-            ..self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        }
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

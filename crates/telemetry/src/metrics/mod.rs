@@ -32,7 +32,7 @@ pub use configuration::{ChangeResult, ConfigurationMetrics};
 pub use discovery::DiscoveryMetrics;
 pub use histogram::{Histogram, HistogramTotals};
 pub use memory::MemoryMetrics;
-pub use number::{Counter, Gauge};
+pub use number::{Counter, Gauge, SharedNumber};
 pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
 pub use reason::{REASONS_MAX, ReasonCounters};
 pub use registry::{DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, Traffic};

@@ -50,3 +50,28 @@ impl Gauge {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+/// What any thread may set or add to: the numbers of what is rare.
+#[derive(Debug, Default)]
+pub struct SharedNumber(AtomicI64);
+
+impl SharedNumber {
+    pub fn set(&self, n: i64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    pub fn add(&self, n: i64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub fn value(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What stood there at one moment.
+impl Clone for SharedNumber {
+    fn clone(&self) -> Self {
+        SharedNumber(self.value().into())
+    }
+}

@@ -5,9 +5,11 @@ use super::number::{Counter, Gauge};
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
+use strum::{IntoStaticStr, VariantArray};
 
 /// Why a request got no good answer from an upstream. The same words stand in metrics, log lines and error answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum UpstreamError {
     /// The name has no address.
     ResolveFailed,
@@ -33,6 +35,7 @@ pub enum UpstreamError {
     /// Connection reset, broken pipe, or an HTTP/2 stream reset.
     Reset,
     /// GOAWAY or a connection error in HTTP/2.
+    #[strum(serialize = "goaway")]
     GoAway,
     /// No server of the pool may be used.
     NoServer,
@@ -47,49 +50,11 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    pub const ALL: [UpstreamError; 18] = [
-        UpstreamError::ResolveFailed,
-        UpstreamError::ConnectFailed,
-        UpstreamError::ConnectTimeout,
-        UpstreamError::TlsFailed,
-        UpstreamError::FirstByteTimeout,
-        UpstreamError::IdleTimeout,
-        UpstreamError::TotalTimeout,
-        UpstreamError::ClosedEarly,
-        UpstreamError::BodyCut,
-        UpstreamError::BadResponse,
-        UpstreamError::HeadTooLarge,
-        UpstreamError::Reset,
-        UpstreamError::GoAway,
-        UpstreamError::NoServer,
-        UpstreamError::PoolFull,
-        UpstreamError::QueueTimeout,
-        UpstreamError::BadStatus,
-        UpstreamError::Overloaded,
-    ];
+    pub const ALL: &[UpstreamError] = UpstreamError::VARIANTS;
 
     /// The reason code. It never changes once released: dashboards and alerts are written against it.
     pub const fn reason(self) -> &'static str {
-        match self {
-            UpstreamError::ResolveFailed => "resolve_failed",
-            UpstreamError::ConnectFailed => "connect_failed",
-            UpstreamError::ConnectTimeout => "connect_timeout",
-            UpstreamError::TlsFailed => "tls_failed",
-            UpstreamError::FirstByteTimeout => "first_byte_timeout",
-            UpstreamError::IdleTimeout => "idle_timeout",
-            UpstreamError::TotalTimeout => "total_timeout",
-            UpstreamError::ClosedEarly => "closed_early",
-            UpstreamError::BodyCut => "body_cut",
-            UpstreamError::BadResponse => "bad_response",
-            UpstreamError::HeadTooLarge => "head_too_large",
-            UpstreamError::Reset => "reset",
-            UpstreamError::GoAway => "goaway",
-            UpstreamError::NoServer => "no_server",
-            UpstreamError::PoolFull => "pool_full",
-            UpstreamError::QueueTimeout => "queue_timeout",
-            UpstreamError::BadStatus => "bad_status",
-            UpstreamError::Overloaded => "overloaded",
-        }
+        self.into_str()
     }
 }
 
@@ -100,31 +65,26 @@ impl fmt::Display for UpstreamError {
 }
 
 /// What became of a request that was to be copied to a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum MirrorResult {
     /// The copy was answered.
     Sent,
     Failed,
     /// As many were under way as may be.
+    #[strum(serialize = "dropped_too_many")]
     TooMany,
     /// The request's body is larger than what is held of one.
+    #[strum(serialize = "dropped_body_too_large")]
     BodyTooLarge,
     /// The request itself did not get to its end.
+    #[strum(serialize = "dropped_incomplete")]
     Incomplete,
 }
 
 impl MirrorResult {
-    pub const ALL: [MirrorResult; 5] =
-        [MirrorResult::Sent, MirrorResult::Failed, MirrorResult::TooMany, MirrorResult::BodyTooLarge, MirrorResult::Incomplete];
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            MirrorResult::Sent => "sent",
-            MirrorResult::Failed => "failed",
-            MirrorResult::TooMany => "dropped_too_many",
-            MirrorResult::BodyTooLarge => "dropped_body_too_large",
-            MirrorResult::Incomplete => "dropped_incomplete",
-        }
+        self.into()
     }
 }
 
@@ -154,7 +114,7 @@ pub struct PoolMetrics {
     /// Open connections that wait for the next request.
     pub connections_idle: Gauge,
     errors: [Counter; UpstreamError::ALL.len()],
-    mirrored: [Counter; MirrorResult::ALL.len()],
+    mirrored: [Counter; MirrorResult::VARIANTS.len()],
     first_byte: OnceLock<Box<Histogram>>,
 }
 
@@ -190,7 +150,7 @@ pub struct PoolTotals {
     pub connections_active: i64,
     pub connections_idle: i64,
     pub errors: [u64; UpstreamError::ALL.len()],
-    pub mirrored: [u64; MirrorResult::ALL.len()],
+    pub mirrored: [u64; MirrorResult::VARIANTS.len()],
     pub(super) first_byte: HistogramTotals,
 }
 
@@ -222,10 +182,11 @@ impl PoolTotals {
 #[cfg(test)]
 mod tests {
     use super::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
+    use strum::VariantArray;
 
     #[test]
     fn what_became_of_copies_has_a_place_each() {
-        assert!(MirrorResult::ALL.iter().enumerate().all(|(position, result)| *result as usize == position));
+        assert!(MirrorResult::VARIANTS.iter().enumerate().all(|(position, result)| *result as usize == position));
         let pool = PoolMetrics::default();
         pool.mirrored(MirrorResult::Incomplete);
         let mut totals = PoolTotals::default();
@@ -236,7 +197,7 @@ mod tests {
     #[test]
     fn each_error_has_its_own_place_and_word() {
         let pool = PoolMetrics::default();
-        for (position, error) in UpstreamError::ALL.into_iter().enumerate() {
+        for (position, error) in UpstreamError::ALL.iter().copied().enumerate() {
             assert_eq!(error as usize, position, "{error} stands where its discriminant says");
             for _ in 0..=position {
                 pool.error(error);

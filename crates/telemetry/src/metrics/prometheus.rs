@@ -4,21 +4,24 @@
 //! A family stands together under its HELP and TYPE lines, as the format demands; label values are escaped.
 
 use super::cache::CacheNumbers;
-use super::certificates::{self, OnDemandResult};
+use super::certificates::{CertificateMetrics, OnDemandResult};
 use super::configuration::{ChangeResult, ConfigurationMetrics};
-use super::discovery::DiscoveryNumbers;
+use super::discovery::DiscoveryMetrics;
 use super::histogram::HistogramTotals;
-use super::memory::MemoryNumbers;
+use super::memory::MemoryMetrics;
+use super::number::SharedNumber;
 use super::pool::{MirrorResult, PoolTotals, UpstreamError};
 use super::registry::Totals;
 use super::server::ServerTotals;
-use super::server_state::ServerStateNumbers;
+use super::server_state::ServerStateMetrics;
 use super::table::{TwoNames, is_shared};
 use super::worker::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
 use crate::events;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+use strum::VariantArray;
 use tidegate_model::TlsVersion;
 
 /// The first bound of latency histograms is 2^7 µs = 128 µs; each further one doubles it, up to 134 s: 21 series and
@@ -30,414 +33,295 @@ pub(super) fn render(totals: &Totals) -> String {
     render_requests(&mut text, totals);
     render_clients(&mut text, &totals.workers);
     render_handshakes(&mut text, &totals.workers);
-    render_pools(&mut text, totals);
-    render_pool_errors(&mut text, totals);
-    render_mirrors(&mut text, totals);
+    render_pools(&mut text, &totals.pools);
     render_servers(&mut text, &totals.servers);
     render_server_states(&mut text, &totals.server_states);
     render_discoveries(&mut text, &totals.discoveries);
     render_logs(&mut text, totals);
-    render_configuration(&mut text, &totals.configuration);
+    render_configuration(&mut text, totals.configuration);
     render_memory(&mut text, totals.memory);
     render_cache(&mut text, totals.cache);
-    render_certificates(&mut text, &totals.certificates);
+    render_certificates(&mut text, totals.certificates);
     render_process(&mut text, totals);
     text.out
 }
 
 fn render_requests(text: &mut Text, totals: &Totals) {
-    text.family("tidegate_http_requests_total", "counter", "Requests answered, by site and status.");
+    text.family("tidegate_http_requests_total", "Requests answered, by site and status.");
     for (site, numbers) in &totals.sites {
         for (status, count) in &numbers.statuses {
             let class = format!("{}xx", status / 100);
             text.sample(&[("site", site), ("status", &status.to_string()), ("class", &class)], count);
         }
     }
-    text.family(
-        "tidegate_http_request_duration_seconds",
-        "histogram",
-        "From the end of the request's head to the end of its answer.",
-    );
-    for (site, numbers) in &totals.sites {
-        text.histogram(&[("site", site)], &numbers.latency);
-    }
-    text.family("tidegate_http_response_body_bytes_total", "counter", "Body bytes of answers, by site.");
-    for (site, numbers) in &totals.sites {
-        if !numbers.statuses.is_empty() {
-            text.sample(&[("site", site)], numbers.bytes_out);
-        }
-    }
-    let workers = &totals.workers;
-    text.family("tidegate_http_refused_total", "counter", "Requests that the proxy itself answered with an error, by reason.");
-    text.reasons(workers.iter().flat_map(|worker| worker.refused.iter()));
-    text.family(
-        "tidegate_http_refused_dry_run_total",
-        "counter",
-        "Requests that limits with dry-run would have refused, by reason.",
-    );
-    text.reasons(workers.iter().flat_map(|worker| worker.refused_on_trial.iter()));
-    text.family("tidegate_http2_floods_total", "counter", "HTTP/2 connections closed because of a flood.");
-    text.reasons(workers.iter().flat_map(|worker| worker.h2_floods.iter()));
-    text.family("tidegate_http_early_hints_total", "counter", "103 answers passed on to clients.");
-    text.sample(&[], sum(workers, |worker| worker.early_hints.value()));
-    text.family(
-        "tidegate_http_early_data_requests_total",
-        "counter",
-        "Requests in TLS early data that did not wait for the handshake.",
-    );
-    text.sample(&[], sum(workers, |worker| worker.early_requests.value()));
-    text.family(
-        "tidegate_panics_caught_total",
-        "counter",
-        "Faults of the proxy itself that ended one connection. Please report them.",
-    );
-    text.sample(&[], sum(workers, |worker| worker.panics_caught.value()));
+    let latencies = totals.sites.iter().map(|(site, numbers)| ([("site", &**site)], &numbers.latency));
+    let help = "From the end of the request's head to the end of its answer.";
+    text.histograms("tidegate_http_request_duration_seconds", help, latencies);
+    let asked = totals.sites.iter().filter(|(_, numbers)| !numbers.statuses.is_empty());
+    let bytes_out = asked.map(|(site, numbers)| ([("site", &**site)], numbers.bytes_out));
+    text.each("tidegate_http_response_body_bytes_total", "Body bytes of answers, by site.", bytes_out);
+    let workers = || totals.workers.iter();
+    let help = "Requests that the proxy itself answered with an error, by reason.";
+    text.reasons("tidegate_http_refused_total", help, workers().flat_map(|worker| worker.refused.iter()));
+    let help = "Requests that limits with dry-run would have refused, by reason.";
+    text.reasons("tidegate_http_refused_dry_run_total", help, workers().flat_map(|worker| worker.refused_on_trial.iter()));
+    let help = "HTTP/2 connections closed because of a flood.";
+    text.reasons("tidegate_http2_floods_total", help, workers().flat_map(|worker| worker.h2_floods.iter()));
+    let early_hints = sum(&totals.workers, |worker| worker.early_hints.value());
+    text.one("tidegate_http_early_hints_total", "103 answers passed on to clients.", early_hints);
+    let help = "Requests in TLS early data that did not wait for the handshake.";
+    let early_requests = sum(&totals.workers, |worker| worker.early_requests.value());
+    text.one("tidegate_http_early_data_requests_total", help, early_requests);
+    let help = "Faults of the proxy itself that ended one connection. Please report them.";
+    text.one("tidegate_panics_caught_total", help, sum(&totals.workers, |worker| worker.panics_caught.value()));
 }
 
 fn render_clients(text: &mut Text, workers: &[Workers]) {
-    text.family("tidegate_client_connections_active", "gauge", "Open client connections.");
-    for kind in ListenerKind::ALL {
-        let active: i64 = workers.iter().map(|worker| worker.listener(kind).connections_active.value()).sum();
-        text.sample(&[("listener", kind.as_str())], active);
-    }
-    text.family("tidegate_client_connections_total", "counter", "Client connections accepted.");
-    for kind in ListenerKind::ALL {
-        let opened = sum(workers, |worker| worker.listener(kind).connections_opened.value());
-        text.sample(&[("listener", kind.as_str())], opened);
-    }
-    text.family("tidegate_client_connections_refused_total", "counter", "Client connections closed before a request, by reason.");
-    text.reasons(workers.iter().flat_map(|worker| worker.connections_refused.iter()));
-    text.family("tidegate_tcp_connections_total", "counter", "Connections passed on as they are, by why they ended.");
-    text.reasons(workers.iter().flat_map(|worker| worker.passthrough.iter()));
-    text.family("tidegate_client_bytes_total", "counter", "Bytes from (received) and to (sent) clients, as on the wire.");
-    text.sample(&[("direction", "received")], sum(workers, |worker| worker.client_bytes_received.value()));
-    text.sample(&[("direction", "sent")], sum(workers, |worker| worker.client_bytes_sent.value()));
-    text.family(
-        "tidegate_upstream_bytes_total",
-        "counter",
-        "Bytes from (received) and to (sent) upstream servers, as on the wire.",
-    );
-    text.sample(&[("direction", "received")], sum(workers, |worker| worker.upstream_bytes_received.value()));
-    text.sample(&[("direction", "sent")], sum(workers, |worker| worker.upstream_bytes_sent.value()));
+    let of_kind = |kind: &ListenerKind| [("listener", kind.as_str())];
+    let active = ListenerKind::VARIANTS.iter().map(|kind| {
+        let active: i64 = workers.iter().map(|worker| worker.listener(*kind).connections_active.value()).sum();
+        (of_kind(kind), active)
+    });
+    text.each("tidegate_client_connections_active", "Open client connections.", active);
+    let opened = ListenerKind::VARIANTS.iter().map(|kind| {
+        let opened = sum(workers, |worker| worker.listener(*kind).connections_opened.value());
+        (of_kind(kind), opened)
+    });
+    text.each("tidegate_client_connections_total", "Client connections accepted.", opened);
+    let refused = workers.iter().flat_map(|worker| worker.connections_refused.iter());
+    let help = "Client connections closed before a request, by reason.";
+    text.reasons("tidegate_client_connections_refused_total", help, refused);
+    let passthrough = workers.iter().flat_map(|worker| worker.passthrough.iter());
+    text.reasons("tidegate_tcp_connections_total", "Connections passed on as they are, by why they ended.", passthrough);
+    let received = sum(workers, |worker| worker.client_bytes_received.value());
+    let sent = sum(workers, |worker| worker.client_bytes_sent.value());
+    let help = "Bytes from (received) and to (sent) clients, as on the wire.";
+    text.by_word("tidegate_client_bytes_total", help, "direction", [("received", received), ("sent", sent)]);
+    let received = sum(workers, |worker| worker.upstream_bytes_received.value());
+    let sent = sum(workers, |worker| worker.upstream_bytes_sent.value());
+    let help = "Bytes from (received) and to (sent) upstream servers, as on the wire.";
+    text.by_word("tidegate_upstream_bytes_total", help, "direction", [("received", received), ("sent", sent)]);
 }
 
 fn render_handshakes(text: &mut Text, workers: &[Workers]) {
-    text.family("tidegate_tls_handshakes_total", "counter", "TLS handshakes with clients; a failed one has no version.");
-    for kind in HandshakeKind::ALL {
+    text.family("tidegate_tls_handshakes_total", "TLS handshakes with clients; a failed one has no version.");
+    for kind in HandshakeKind::VARIANTS {
         for version in TLS_VERSIONS {
             let label = match version {
                 TlsVersion::V1_2 => "1.2",
                 TlsVersion::V1_3 => "1.3",
             };
-            let count = sum(workers, |worker| worker.handshakes_of(kind, version));
+            let count = sum(workers, |worker| worker.handshakes_of(*kind, version));
             text.sample(&[("kind", kind.as_str()), ("version", label)], count);
         }
     }
-    let failed: BTreeMap<_, _> = HandshakeFailure::ALL
-        .iter()
-        .map(|failure| (failure.reason(), sum(workers, |worker| worker.handshakes_failed(*failure))))
-        .collect();
+    let count = |failure: &HandshakeFailure| sum(workers, |worker| worker.handshakes_failed(*failure));
+    let failed: BTreeMap<_, _> = HandshakeFailure::VARIANTS.iter().map(|failure| (failure.reason(), count(failure))).collect();
     text.sample(&[("kind", "failed"), ("version", "")], failed.values().sum::<u64>());
-    text.family("tidegate_tls_handshake_failures_total", "counter", "TLS handshakes with clients that failed, by reason.");
-    for (reason, count) in failed {
-        text.sample(&[("reason", reason)], count);
-    }
+    let help = "TLS handshakes with clients that failed, by reason.";
+    text.by_word("tidegate_tls_handshake_failures_total", help, "reason", failed);
 }
 
-fn render_pools(text: &mut Text, totals: &Totals) {
-    let pools = &totals.pools;
-    let mut per_pool = |name, kind, help, value: fn(&PoolTotals) -> i128| {
-        text.family(name, kind, help);
-        for (pool, numbers) in pools {
-            text.sample(&[("pool", pool)], value(numbers));
-        }
+fn render_pools(text: &mut Text, pools: &[(Arc<str>, PoolTotals)]) {
+    let mut each = |name, help, value: fn(&PoolTotals) -> i128| {
+        text.each(name, help, pools.iter().map(|(pool, numbers)| ([("pool", &**pool)], value(numbers))));
     };
-    per_pool("tidegate_upstream_requests_total", "counter", "Requests sent to upstream servers, each attempt counted.", |pool| {
-        pool.requests.into()
+    let help = "Requests sent to upstream servers, each attempt counted.";
+    each("tidegate_upstream_requests_total", help, |pool| pool.requests.into());
+    each("tidegate_upstream_retries_total", "Attempts after the first.", |pool| pool.retries.into());
+    let help = "Attempts that the retry budget did not allow.";
+    each("tidegate_upstream_retries_refused_total", help, |pool| pool.retries_refused.into());
+    let help = "Requests sent to a second server while the first was slow.";
+    each("tidegate_upstream_hedges_total", help, |pool| pool.hedges.into());
+    let help = "Requests sent to a server that is out, nothing else left.";
+    each("tidegate_upstream_last_resort_total", help, |pool| pool.last_resort.into());
+    each("tidegate_upstream_queued", "Requests that wait for an upstream server.", |pool| pool.queued.into());
+    each("tidegate_upstream_queue_refused_total", "Requests that found the queue full.", |pool| pool.queue_refused.into());
+    let help = "Upstream connections with a request on them.";
+    each("tidegate_upstream_connections_active", help, |pool| pool.connections_active.into());
+    let help = "Upstream connections that wait for a request.";
+    each("tidegate_upstream_connections_idle", help, |pool| pool.connections_idle.into());
+    let help = "Where requests' upstream connections came from: opened for them (new) or kept from before (reused).";
+    let by_kind = pools.iter().flat_map(|(pool, numbers)| {
+        let kinds = [("new", numbers.connections_opened), ("reused", numbers.connections_reused)];
+        kinds.map(|(kind, count)| ([("pool", &**pool), ("kind", kind)], count))
     });
-    per_pool("tidegate_upstream_retries_total", "counter", "Attempts after the first.", |pool| pool.retries.into());
-    per_pool("tidegate_upstream_retries_refused_total", "counter", "Attempts that the retry budget did not allow.", |pool| {
-        pool.retries_refused.into()
+    text.each("tidegate_upstream_connections_total", help, by_kind);
+    let help = "From the last byte of the request sent to the first byte of the answer.";
+    let first_bytes = pools.iter().map(|(pool, numbers)| ([("pool", &**pool)], &numbers.first_byte));
+    text.histograms("tidegate_upstream_first_byte_seconds", help, first_bytes);
+    // A series of each reason for each pool that is well would say nothing.
+    let errors = pools.iter().flat_map(|(pool, numbers)| {
+        let counted = UpstreamError::ALL.iter().zip(numbers.errors).filter(|(_, count)| *count > 0);
+        counted.map(|(error, count)| ([("pool", &**pool), ("reason", error.reason())], count))
     });
-    per_pool("tidegate_upstream_hedges_total", "counter", "Requests sent to a second server while the first was slow.", |pool| {
-        pool.hedges.into()
+    text.each("tidegate_upstream_errors_total", "What went wrong with upstream servers, by reason.", errors);
+    // Most pools get no copies.
+    let mirrored = pools.iter().flat_map(|(pool, numbers)| {
+        let counted = MirrorResult::VARIANTS.iter().zip(numbers.mirrored).filter(|(_, count)| *count > 0);
+        counted.map(|(result, count)| ([("pool", &**pool), ("result", result.as_str())], count))
     });
-    per_pool(
-        "tidegate_upstream_last_resort_total",
-        "counter",
-        "Requests sent to a server that is out, nothing else left.",
-        |pool| pool.last_resort.into(),
-    );
-    per_pool("tidegate_upstream_queued", "gauge", "Requests that wait for an upstream server.", |pool| pool.queued.into());
-    per_pool("tidegate_upstream_queue_refused_total", "counter", "Requests that found the queue full.", |pool| {
-        pool.queue_refused.into()
-    });
-    per_pool("tidegate_upstream_connections_active", "gauge", "Upstream connections with a request on them.", |pool| {
-        pool.connections_active.into()
-    });
-    per_pool("tidegate_upstream_connections_idle", "gauge", "Upstream connections that wait for a request.", |pool| {
-        pool.connections_idle.into()
-    });
-    text.family(
-        "tidegate_upstream_connections_total",
-        "counter",
-        "Where requests' upstream connections came from: opened for them (new) or kept from before (reused).",
-    );
-    for (pool, numbers) in pools {
-        text.sample(&[("pool", pool), ("kind", "new")], numbers.connections_opened);
-        text.sample(&[("pool", pool), ("kind", "reused")], numbers.connections_reused);
-    }
-    text.family(
-        "tidegate_upstream_first_byte_seconds",
-        "histogram",
-        "From the last byte of the request sent to the first byte of the answer.",
-    );
-    for (pool, numbers) in pools {
-        text.histogram(&[("pool", pool)], &numbers.first_byte);
-    }
-}
-
-fn render_pool_errors(text: &mut Text, totals: &Totals) {
-    text.family("tidegate_upstream_errors_total", "counter", "What went wrong with upstream servers, by reason.");
-    for (pool, numbers) in &totals.pools {
-        for (error, count) in UpstreamError::ALL.iter().zip(numbers.errors) {
-            // A series of each reason for each pool that is well would say nothing.
-            if count > 0 {
-                text.sample(&[("pool", pool), ("reason", error.reason())], count);
-            }
-        }
-    }
-}
-
-fn render_mirrors(text: &mut Text, totals: &Totals) {
-    text.family(
-        "tidegate_mirror_requests_total",
-        "counter",
-        "Requests that were to be copied to a pool, by what became of the copy.",
-    );
-    for (pool, numbers) in &totals.pools {
-        for (result, count) in MirrorResult::ALL.iter().zip(numbers.mirrored) {
-            // Most pools get no copies.
-            if count > 0 {
-                text.sample(&[("pool", pool), ("result", result.as_str())], count);
-            }
-        }
-    }
+    let help = "Requests that were to be copied to a pool, by what became of the copy.";
+    text.each("tidegate_mirror_requests_total", help, mirrored);
 }
 
 fn render_servers(text: &mut Text, servers: &[(TwoNames, ServerTotals)]) {
-    text.family("tidegate_upstream_server_requests_total", "counter", "Requests sent to a server, each attempt counted.");
-    for ((pool, server), numbers) in servers {
-        text.sample(&[("pool", pool), ("server", server)], numbers.requests);
-    }
-    text.family(
-        "tidegate_upstream_server_failures_total",
-        "counter",
-        "Attempts that count against a server: refused, broken, late, or answered with 500, 502, 503 or 504.",
-    );
-    for ((pool, server), numbers) in servers {
-        text.sample(&[("pool", pool), ("server", server)], numbers.failures);
-    }
-    text.family(
-        "tidegate_upstream_server_first_byte_seconds",
-        "histogram",
-        "From the last byte of the request sent to the first byte of the server's answer.",
-    );
-    for ((pool, server), numbers) in servers {
-        text.histogram(&[("pool", pool), ("server", server)], &numbers.first_byte);
-    }
+    let requests = servers.iter().map(|(names, numbers)| (of_server(names), numbers.requests));
+    text.each("tidegate_upstream_server_requests_total", "Requests sent to a server, each attempt counted.", requests);
+    let failures = servers.iter().map(|(names, numbers)| (of_server(names), numbers.failures));
+    let help = "Attempts that count against a server: refused, broken, late, or answered with 500, 502, 503 or 504.";
+    text.each("tidegate_upstream_server_failures_total", help, failures);
+    let first_bytes = servers.iter().map(|(names, numbers)| (of_server(names), &numbers.first_byte));
+    let help = "From the last byte of the request sent to the first byte of the server's answer.";
+    text.histograms("tidegate_upstream_server_first_byte_seconds", help, first_bytes);
 }
 
-fn render_server_states(text: &mut Text, servers: &[(TwoNames, ServerStateNumbers)]) {
+fn render_server_states(text: &mut Text, servers: &[(TwoNames, ServerStateMetrics)]) {
     let own = || servers.iter().filter(|(names, _)| !is_shared(names));
-    text.family("tidegate_server_state", "gauge", "Always 1; the state that the server is in is in the label.");
-    for ((pool, server), numbers) in own() {
-        text.sample(&[("pool", pool), ("server", server), ("state", numbers.word.as_str())], 1);
-    }
-    text.family("tidegate_server_weight", "gauge", "Weight of the server beside the others of its pool.");
-    for ((pool, server), numbers) in own() {
-        text.sample(&[("pool", pool), ("server", server)], numbers.weight);
-    }
-    text.family("tidegate_server_ejections_total", "counter", "Times that a server was taken out because of its answers.");
-    for ((pool, server), numbers) in servers {
-        text.sample(&[("pool", pool), ("server", server)], numbers.ejections);
-    }
-    text.family("tidegate_server_checks_total", "counter", "Health checks that ended, by result.");
-    for ((pool, server), numbers) in servers {
+    let states = own().map(|(names, numbers)| {
+        let [pool, server] = of_server(names);
+        ([pool, server, ("state", numbers.state().as_str())], 1)
+    });
+    text.each("tidegate_server_state", "Always 1; the state that the server is in is in the label.", states);
+    let weights = own().map(|(names, numbers)| (of_server(names), numbers.weight.value()));
+    text.each("tidegate_server_weight", "Weight of the server beside the others of its pool.", weights);
+    let ejections = servers.iter().map(|(names, numbers)| (of_server(names), numbers.ejections.value()));
+    text.each("tidegate_server_ejections_total", "Times that a server was taken out because of its answers.", ejections);
+    let checks = servers.iter().flat_map(|(names, numbers)| {
+        let [pool, server] = of_server(names);
+        let (passed, failed) = (numbers.checks_passed.value(), numbers.checks_failed.value());
         // A server that nobody checks has no series of it.
-        if numbers.checks_passed + numbers.checks_failed > 0 {
-            text.sample(&[("pool", pool), ("server", server), ("result", "passed")], numbers.checks_passed);
-            text.sample(&[("pool", pool), ("server", server), ("result", "failed")], numbers.checks_failed);
-        }
-    }
+        let results = [("passed", passed), ("failed", failed)].into_iter().filter(move |_| passed + failed > 0);
+        results.map(move |(result, count)| ([pool, server, ("result", result)], count))
+    });
+    text.each("tidegate_server_checks_total", "Health checks that ended, by result.", checks);
 }
 
-fn render_discoveries(text: &mut Text, discoveries: &[(TwoNames, DiscoveryNumbers)]) {
-    let own = || discoveries.iter().filter(|(names, _)| !is_shared(names));
-    text.family("tidegate_discovery_members", "gauge", "Servers that the source of a pool names now.");
-    for ((pool, kind), numbers) in own() {
-        text.sample(&[("pool", pool), ("kind", kind)], numbers.members);
-    }
-    text.family("tidegate_discovery_faults_total", "counter", "Times that a source gave no list of servers; the last one stays.");
-    for ((pool, kind), numbers) in discoveries {
-        text.sample(&[("pool", pool), ("kind", kind)], numbers.faults);
-    }
-    text.family("tidegate_discovery_changes_total", "counter", "Times that a source named other servers than before.");
-    for ((pool, kind), numbers) in discoveries {
-        text.sample(&[("pool", pool), ("kind", kind)], numbers.changes);
-    }
-    text.family(
-        "tidegate_discovery_last_success_timestamp_seconds",
-        "gauge",
-        "When a source gave a list last, in seconds since 1970; 0 before the first.",
-    );
-    for ((pool, kind), numbers) in own() {
-        text.sample(&[("pool", pool), ("kind", kind)], numbers.last_success_unix_seconds);
-    }
+fn of_server(names: &TwoNames) -> [Label<'_>; 2] {
+    [("pool", &names.0), ("server", &names.1)]
+}
+
+fn render_discoveries(text: &mut Text, discoveries: &[(TwoNames, DiscoveryMetrics)]) {
+    let mut each = |name, help, is_set: bool, value: fn(&DiscoveryMetrics) -> &SharedNumber| {
+        let shown = discoveries.iter().filter(|(names, _)| !is_set || !is_shared(names));
+        text.each(name, help, shown.map(|((pool, kind), found)| ([("pool", &**pool), ("kind", &**kind)], value(found).value())));
+    };
+    each("tidegate_discovery_members", "Servers that the source of a pool names now.", true, |found| &found.members);
+    let help = "Times that a source gave no list of servers; the last one stays.";
+    each("tidegate_discovery_faults_total", help, false, |found| &found.faults);
+    let help = "Times that a source named other servers than before.";
+    each("tidegate_discovery_changes_total", help, false, |found| &found.changes);
+    let help = "When a source gave a list last, in seconds since 1970; 0 before the first.";
+    each("tidegate_discovery_last_success_timestamp_seconds", help, true, |found| &found.last_success_unix_seconds);
 }
 
 fn render_logs(text: &mut Text, totals: &Totals) {
-    text.family("tidegate_access_log_lines_total", "counter", "Lines handed to the access log's writer.");
-    text.sample(&[], sum(&totals.workers, |worker| worker.access_log_lines.value()));
-    text.family("tidegate_access_log_dropped_total", "counter", "Lines lost because the writer was too slow or could not write.");
-    text.sample(&[("reason", "ring_full")], sum(&totals.workers, |worker| worker.access_log_dropped.value()));
-    text.sample(&[("reason", "write_failed")], totals.access_log_write_failed);
-    text.family("tidegate_log_events_dropped_total", "counter", "Events lost because standard error was too slow.");
-    text.sample(&[], events::dropped());
+    let lines = sum(&totals.workers, |worker| worker.access_log_lines.value());
+    text.one("tidegate_access_log_lines_total", "Lines handed to the access log's writer.", lines);
+    let ring_full = sum(&totals.workers, |worker| worker.access_log_dropped.value());
+    let dropped = [("ring_full", ring_full), ("write_failed", totals.access_log_write_failed)];
+    let help = "Lines lost because the writer was too slow or could not write.";
+    text.by_word("tidegate_access_log_dropped_total", help, "reason", dropped);
+    text.one("tidegate_log_events_dropped_total", "Events lost because standard error was too slow.", events::dropped());
 }
 
 fn render_configuration(text: &mut Text, configuration: &ConfigurationMetrics) {
-    text.family("tidegate_configuration_generation", "gauge", "Number of the configuration that runs.");
-    text.sample(&[], configuration.generation());
-    text.family("tidegate_configuration_applied_timestamp_seconds", "gauge", "When it was applied, in seconds since 1970.");
-    text.sample(&[], configuration.applied_unix_seconds());
-    text.family("tidegate_configuration_changes_total", "counter", "Attempts to change the configuration, by how they ended.");
-    for result in ChangeResult::ALL {
-        text.sample(&[("result", result.as_str())], configuration.count(result));
-    }
-    text.family("tidegate_configuration_refused", "gauge", "1 when the last attempt was refused: what is written does not run.");
-    text.sample(&[], u8::from(configuration.is_refused()));
-    text.family(
-        "tidegate_configuration_drifted",
-        "gauge",
-        "1 when a restart would bring another configuration than the running one.",
-    );
-    text.sample(&[], u8::from(configuration.is_drifted()));
+    let generation = configuration.generation.value();
+    text.one("tidegate_configuration_generation", "Number of the configuration that runs.", generation);
+    let applied = configuration.applied_unix_seconds.value();
+    text.one("tidegate_configuration_applied_timestamp_seconds", "When it was applied, in seconds since 1970.", applied);
+    let results = ChangeResult::VARIANTS.iter().map(|result| result.as_str());
+    let results = results.zip(configuration.results.iter().map(SharedNumber::value));
+    let help = "Attempts to change the configuration, by how they ended.";
+    text.by_word("tidegate_configuration_changes_total", help, "result", results);
+    let help = "1 when the last attempt was refused: what is written does not run.";
+    text.one("tidegate_configuration_refused", help, configuration.is_refused.value());
+    let help = "1 when a restart would bring another configuration than the running one.";
+    text.one("tidegate_configuration_drifted", help, configuration.is_drifted.value());
 }
 
-fn render_memory(text: &mut Text, memory: Option<MemoryNumbers>) {
-    let Some(MemoryNumbers { budget_bytes, used_bytes, is_shedding }) = memory else { return };
-    text.family("tidegate_memory_budget_bytes", "gauge", "Memory that the process may use.");
-    text.sample(&[], budget_bytes);
-    text.family("tidegate_memory_used_bytes", "gauge", "Memory that counts against the budget.");
-    text.sample(&[], used_bytes);
-    text.family("tidegate_memory_shedding", "gauge", "1 while requests are refused because the budget is nearly used up.");
-    text.sample(&[], u8::from(is_shedding));
+fn render_memory(text: &mut Text, memory: &MemoryMetrics) {
+    if memory.budget_bytes.value() == 0 {
+        return;
+    }
+    text.one("tidegate_memory_budget_bytes", "Memory that the process may use.", memory.budget_bytes.value());
+    text.one("tidegate_memory_used_bytes", "Memory that counts against the budget.", memory.used_bytes.value());
+    let help = "1 while requests are refused because the budget is nearly used up.";
+    text.one("tidegate_memory_shedding", help, memory.is_shedding.value());
 }
 
 fn render_cache(text: &mut Text, cache: Option<CacheNumbers>) {
     let Some(numbers) = cache else { return };
-    text.family("tidegate_cache_requests_total", "counter", "Requests that the cache looked for, by what it found.");
     let results =
         [("hit", numbers.hits), ("stale", numbers.stale_hits), ("miss", numbers.misses), ("collapsed", numbers.collapsed)];
-    for (result, count) in results {
-        text.sample(&[("result", result)], count);
-    }
+    let help = "Requests that the cache looked for, by what it found.";
+    text.by_word("tidegate_cache_requests_total", help, "result", results);
     let disk = numbers.disk;
-    let mut by_tier = |name, kind, help, of_memory: u64, of_disk: Option<u64>| {
-        text.family(name, kind, help);
-        text.sample(&[("tier", "memory")], of_memory);
-        if let Some(of_disk) = of_disk {
-            text.sample(&[("tier", "disk")], of_disk);
-        }
+    let mut by_tier = |name, help, of_memory: u64, of_disk: Option<u64>| {
+        let tiers = [("memory", Some(of_memory)), ("disk", of_disk)];
+        text.by_word(name, help, "tier", tiers.into_iter().filter_map(|(tier, count)| Some((tier, count?))));
     };
-    by_tier("tidegate_cache_objects", "gauge", "Answers that are kept.", numbers.objects, disk.map(|disk| disk.objects));
-    by_tier("tidegate_cache_bytes", "gauge", "What they take.", numbers.bytes, disk.map(|disk| disk.bytes));
-    let stored = disk.map(|disk| disk.written);
-    by_tier("tidegate_cache_stored_total", "counter", "Answers that were taken in.", numbers.stored, stored);
+    by_tier("tidegate_cache_objects", "Answers that are kept.", numbers.objects, disk.map(|disk| disk.objects));
+    by_tier("tidegate_cache_bytes", "What they take.", numbers.bytes, disk.map(|disk| disk.bytes));
+    by_tier("tidegate_cache_stored_total", "Answers that were taken in.", numbers.stored, disk.map(|disk| disk.written));
     let evicted = disk.map(|disk| disk.evicted);
-    by_tier("tidegate_cache_evicted_total", "counter", "Answers that made room for others.", numbers.evicted, evicted);
-    text.family("tidegate_cache_purged_total", "counter", "Answers that were purged.");
-    text.sample(&[], numbers.purged);
+    by_tier("tidegate_cache_evicted_total", "Answers that made room for others.", numbers.evicted, evicted);
+    text.one("tidegate_cache_purged_total", "Answers that were purged.", numbers.purged);
     let Some(disk) = disk else { return };
-    text.family("tidegate_cache_disk_reads_total", "counter", "Answers that came from the disk.");
-    text.sample(&[], disk.read);
-    text.family("tidegate_cache_disk_damaged_total", "counter", "Files that were thrown away because they were not whole.");
-    text.sample(&[], disk.damaged);
-    text.family(
-        "tidegate_cache_disk_errors_total",
-        "counter",
-        "Times that the disk failed; each time it is left alone for a minute.",
-    );
-    text.sample(&[], disk.errors);
+    text.one("tidegate_cache_disk_reads_total", "Answers that came from the disk.", disk.read);
+    let help = "Files that were thrown away because they were not whole.";
+    text.one("tidegate_cache_disk_damaged_total", help, disk.damaged);
+    let help = "Times that the disk failed; each time it is left alone for a minute.";
+    text.one("tidegate_cache_disk_errors_total", help, disk.errors);
 }
 
-fn render_certificates(text: &mut Text, shown: &certificates::Shown) {
+fn render_certificates(text: &mut Text, certificates: &CertificateMetrics) {
+    let shown = certificates.shown();
     if !shown.ends.is_empty() {
-        text.family(
-            "tidegate_certificate_not_after_timestamp_seconds",
-            "gauge",
-            "When a certificate that is served ends, in seconds since 1970; those that end first.",
-        );
-        for end in &shown.ends {
-            text.sample(&[("name", &end.name), ("source", end.source)], end.not_after_unix_seconds);
-        }
+        let ends = shown.ends.iter().map(|end| ([("name", &*end.name), ("source", end.source)], end.not_after_unix_seconds));
+        let help = "When a certificate that is served ends, in seconds since 1970; those that end first.";
+        text.each("tidegate_certificate_not_after_timestamp_seconds", help, ends);
     }
     if let Some(numbers) = shown.staples {
-        text.family(
-            "tidegate_ocsp_certificates",
-            "gauge",
-            "Certificates whose OCSP responder is asked, by what handshakes get of it.",
-        );
-        for (state, count) in [("stapled", numbers.stapled), ("missing", numbers.missing), ("revoked", numbers.revoked)] {
-            text.sample(&[("state", state)], count);
-        }
-        text.family("tidegate_ocsp_requests_total", "counter", "Questions to OCSP responders, by what became of them.");
-        text.sample(&[("result", "answered")], shown.responders_answered);
-        text.sample(&[("result", "failed")], shown.responders_failed);
+        let states = [("stapled", numbers.stapled), ("missing", numbers.missing), ("revoked", numbers.revoked)];
+        let help = "Certificates whose OCSP responder is asked, by what handshakes get of it.";
+        text.by_word("tidegate_ocsp_certificates", help, "state", states);
+        let (answered, failed) = (certificates.responders_answered.value(), certificates.responders_failed.value());
+        let help = "Questions to OCSP responders, by what became of them.";
+        text.by_word("tidegate_ocsp_requests_total", help, "result", [("answered", answered), ("failed", failed)]);
     }
     let Some(numbers) = shown.obtained else { return };
-    text.family("tidegate_obtained_certificates", "gauge", "Names whose certificates are obtained, by how they are.");
     let states = [("ready", numbers.ready), ("missing", numbers.missing), ("failing", numbers.failing), ("late", numbers.late)];
-    for (state, count) in states {
-        text.sample(&[("state", state)], count);
-    }
-    text.family("tidegate_certificate_orders_total", "counter", "Attempts to obtain a certificate, by what became of them.");
-    text.sample(&[("result", "issued")], shown.issued);
-    text.sample(&[("result", "failed")], shown.failed);
-    if shown.on_demand.iter().sum::<u64>() == 0 {
-        return;
-    }
-    text.family(
-        "tidegate_on_demand_names_total",
-        "counter",
-        "Names that handshakes asked for on demand, by what became of them.",
-    );
-    for (result, count) in OnDemandResult::ALL.iter().zip(shown.on_demand) {
-        text.sample(&[("result", result.as_str())], count);
+    let help = "Names whose certificates are obtained, by how they are.";
+    text.by_word("tidegate_obtained_certificates", help, "state", states);
+    let orders = [("issued", certificates.issued.value()), ("failed", certificates.failed.value())];
+    let help = "Attempts to obtain a certificate, by what became of them.";
+    text.by_word("tidegate_certificate_orders_total", help, "result", orders);
+    let on_demand = certificates.on_demand.iter().map(SharedNumber::value);
+    if on_demand.clone().sum::<i64>() > 0 {
+        let results = OnDemandResult::VARIANTS.iter().map(|result| result.as_str());
+        let help = "Names that handshakes asked for on demand, by what became of them.";
+        text.by_word("tidegate_on_demand_names_total", help, "result", results.zip(on_demand));
     }
 }
 
 fn render_process(text: &mut Text, totals: &Totals) {
-    text.family("tidegate_build_info", "gauge", "Always 1; the version is in the label.");
-    text.sample(&[("version", totals.version)], 1);
-    text.family("tidegate_workers", "gauge", "Worker threads that take connections.");
-    text.sample(&[], totals.configuration.workers());
-    text.family("process_start_time_seconds", "gauge", "Start of the process, in seconds since 1970.");
-    text.sample(&[], totals.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
-    text.family("process_cpu_seconds_total", "counter", "CPU time of all threads, user and system.");
-    text.sample(&[], totals.process.cpu_seconds);
+    let version = [([("version", totals.version)], 1)];
+    text.each("tidegate_build_info", "Always 1; the version is in the label.", version);
+    text.one("tidegate_workers", "Worker threads that take connections.", totals.configuration.workers.value());
+    let started = totals.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    text.one("process_start_time_seconds", "Start of the process, in seconds since 1970.", started);
+    text.one("process_cpu_seconds_total", "CPU time of all threads, user and system.", totals.process.cpu_seconds);
     if let Some(bytes) = totals.process.resident_bytes {
-        text.family("process_resident_memory_bytes", "gauge", "Memory in RAM.");
-        text.sample(&[], bytes);
+        text.one("process_resident_memory_bytes", "Memory in RAM.", bytes);
     }
     if let Some(count) = totals.process.open_fds {
-        text.family("process_open_fds", "gauge", "Open file descriptors.");
-        text.sample(&[], count);
+        text.one("process_open_fds", "Open file descriptors.", count);
     }
 }
 
-type Workers = std::sync::Arc<WorkerMetrics>;
+type Workers = Arc<WorkerMetrics>;
+type Label<'a> = (&'a str, &'a str);
 
 fn sum(workers: &[Workers], value: impl Fn(&WorkerMetrics) -> u64) -> u64 {
     workers.iter().map(|worker| value(worker)).sum()
@@ -451,43 +335,78 @@ struct Text {
 }
 
 impl Text {
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+    /// A name that ends with `_total` is that of a counter, as the format wants it.
+    fn family(&mut self, name: &'static str, help: &str) {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        self.family_of(name, kind, help);
+    }
+
+    fn family_of(&mut self, name: &'static str, kind: &str, help: &str) {
         debug_assert!(!help.contains(['\\', '\n']), "a help text that would need escaping");
         self.name = name;
         self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.line("", labels, value);
+    /// A family of one sample without labels.
+    fn one(&mut self, name: &'static str, help: &str, value: impl Display) {
+        self.family(name, help);
+        self.sample(&[], value);
     }
 
-    /// Nothing for a histogram without values: an idle site is no series.
-    fn histogram(&mut self, labels: &[(&str, &str)], totals: &HistogramTotals) {
-        let count = totals.count();
-        if count == 0 {
-            return;
-        }
-        for (bound_us, up_to) in totals.cumulative(FIRST_BOUND_BITS) {
-            let bound = seconds(bound_us).to_string();
-            self.line("_bucket", &[labels, &[("le", &bound)]].concat(), up_to);
-        }
-        self.line("_bucket", &[labels, &[("le", "+Inf")]].concat(), count);
-        self.line("_sum", labels, seconds(totals.sum_us));
-        self.line("_count", labels, count);
+    fn each<'a, const N: usize, V: Display>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        samples: impl IntoIterator<Item = ([Label<'a>; N], V)>,
+    ) {
+        self.family(name, help);
+        samples.into_iter().for_each(|(labels, value)| self.sample(&labels, value));
+    }
+
+    /// A family whose samples are told apart by one label with a fixed set of words.
+    fn by_word<'a, V: Display>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        label: &'a str,
+        samples: impl IntoIterator<Item = (&'a str, V)>,
+    ) {
+        self.each(name, help, samples.into_iter().map(|(word, value)| ([(label, word)], value)));
     }
 
     /// Workers see reasons in different orders; each reason is one series.
-    fn reasons(&mut self, counts: impl Iterator<Item = (&'static str, u64)>) {
+    fn reasons(&mut self, name: &'static str, help: &str, counts: impl Iterator<Item = (&'static str, u64)>) {
         let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
         for (reason, count) in counts {
             *by_reason.entry(reason).or_default() += count;
         }
-        for (reason, count) in by_reason {
-            self.sample(&[("reason", reason)], count);
+        self.by_word(name, help, "reason", by_reason);
+    }
+
+    /// Nothing for a histogram without values: an idle site is no series.
+    fn histograms<'a, const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        histograms: impl Iterator<Item = ([Label<'a>; N], &'a HistogramTotals)>,
+    ) {
+        self.family_of(name, "histogram", help);
+        for (labels, totals) in histograms.filter(|(_, totals)| totals.count() > 0) {
+            for (bound_us, up_to) in totals.cumulative(FIRST_BOUND_BITS) {
+                let bound = seconds(bound_us).to_string();
+                self.line("_bucket", &[&labels[..], &[("le", &bound)]].concat(), up_to);
+            }
+            self.line("_bucket", &[&labels[..], &[("le", "+Inf")]].concat(), totals.count());
+            self.line("_sum", &labels, seconds(totals.sum_us));
+            self.line("_count", &labels, totals.count());
         }
     }
 
-    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+    fn sample(&mut self, labels: &[Label<'_>], value: impl Display) {
+        self.line("", labels, value);
+    }
+
+    fn line(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Display) {
         self.out.push_str(self.name);
         self.out.push_str(suffix);
         let mut separator = '{';

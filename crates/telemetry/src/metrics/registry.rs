@@ -3,15 +3,15 @@
 //! they are bounded is in `table`.
 
 use super::cache::{CacheMetrics, CacheNumbers};
-use super::certificates::{self, CertificateMetrics};
+use super::certificates::CertificateMetrics;
 use super::configuration::ConfigurationMetrics;
-use super::discovery::{DiscoveryMetrics, DiscoveryNumbers};
-use super::memory::{MemoryMetrics, MemoryNumbers};
+use super::discovery::DiscoveryMetrics;
+use super::memory::MemoryMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
 use super::prometheus;
 use super::server::{ServerMetrics, ServerTotals};
-use super::server_state::{ServerStateMetrics, ServerStateNumbers};
+use super::server_state::ServerStateMetrics;
 use super::site::{SiteMetrics, SiteTotals};
 use super::table::{OTHER, Table, TwoNames, two_names};
 use super::worker::{LogWriterMetrics, WorkerMetrics};
@@ -36,7 +36,7 @@ pub struct Registry {
     started: SystemTime,
     tables: Mutex<Tables>,
     log_writer: Arc<LogWriterMetrics>,
-    configuration: Arc<ConfigurationMetrics>,
+    configuration: ConfigurationMetrics,
     memory: MemoryMetrics,
     cache: CacheMetrics,
     certificates: CertificateMetrics,
@@ -87,7 +87,7 @@ impl Registry {
             started: SystemTime::now(),
             tables: Mutex::new(tables),
             log_writer: Arc::default(),
-            configuration: Arc::default(),
+            configuration: ConfigurationMetrics::default(),
             memory: MemoryMetrics::default(),
             cache: CacheMetrics::default(),
             certificates: CertificateMetrics::default(),
@@ -191,23 +191,23 @@ impl Registry {
     }
 
     /// Adds up the workers. The lock is let go before anything is formatted.
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> Totals<'_> {
         let tables = self.lock();
         Totals {
             version: self.version,
             started: self.started,
             process: process::read(),
             access_log_write_failed: self.log_writer.write_failed(),
-            configuration: self.configuration.clone(),
+            configuration: &self.configuration,
             workers: tables.workers.clone(),
             sites: tables.sites.totals(&tables.sites_gone, SiteTotals::add),
             pools: tables.pools.totals(&tables.pools_gone, PoolTotals::add),
             servers: tables.servers.totals(&tables.servers_gone, ServerTotals::add),
-            server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.numbers())).collect(),
-            discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.numbers())).collect(),
-            memory: self.memory.numbers(),
+            server_states: tables.server_states.held().map(|(names, state)| (names.clone(), state.clone())).collect(),
+            discoveries: tables.discoveries.held().map(|(names, discovery)| (names.clone(), discovery.clone())).collect(),
+            memory: &self.memory,
             cache: self.cache.numbers(),
-            certificates: self.certificates.shown(),
+            certificates: &self.certificates,
         }
     }
 
@@ -219,21 +219,21 @@ impl Registry {
 
 /// One moment's sums, by name; `other` stands last when there is any.
 #[derive(Debug)]
-pub(super) struct Totals {
+pub(super) struct Totals<'a> {
     pub version: &'static str,
     pub started: SystemTime,
     pub process: process::ProcessNumbers,
     pub access_log_write_failed: u64,
-    pub configuration: Arc<ConfigurationMetrics>,
+    pub configuration: &'a ConfigurationMetrics,
     pub workers: Vec<Arc<WorkerMetrics>>,
     pub sites: Vec<(Arc<str>, SiteTotals)>,
     pub pools: Vec<(Arc<str>, PoolTotals)>,
     pub servers: Vec<(TwoNames, ServerTotals)>,
-    pub server_states: Vec<(TwoNames, ServerStateNumbers)>,
-    pub discoveries: Vec<(TwoNames, DiscoveryNumbers)>,
-    pub memory: Option<MemoryNumbers>,
+    pub server_states: Vec<(TwoNames, ServerStateMetrics)>,
+    pub discoveries: Vec<(TwoNames, DiscoveryMetrics)>,
+    pub memory: &'a MemoryMetrics,
     pub cache: Option<CacheNumbers>,
-    pub certificates: certificates::Shown,
+    pub certificates: &'a CertificateMetrics,
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 use super::number::{Counter, Gauge};
 use super::reason::ReasonCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
+use strum::{IntoStaticStr, VariantArray};
 use tidegate_model::TlsVersion;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum ListenerKind {
     Http,
     Https,
@@ -13,36 +15,27 @@ pub enum ListenerKind {
 }
 
 impl ListenerKind {
-    pub const ALL: [ListenerKind; 3] = [ListenerKind::Http, ListenerKind::Https, ListenerKind::Tcp];
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            ListenerKind::Http => "http",
-            ListenerKind::Https => "https",
-            ListenerKind::Tcp => "tcp",
-        }
+        self.into()
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum HandshakeKind {
     Full,
     Resumed,
 }
 
 impl HandshakeKind {
-    pub const ALL: [HandshakeKind; 2] = [HandshakeKind::Full, HandshakeKind::Resumed];
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            HandshakeKind::Full => "full",
-            HandshakeKind::Resumed => "resumed",
-        }
+        self.into()
     }
 }
 
 /// Why a client's handshake came to nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum HandshakeFailure {
     /// Not completed within `limits header-timeout`.
     Timeout,
@@ -78,66 +71,13 @@ pub enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    pub const ALL: [HandshakeFailure; 16] = [
-        HandshakeFailure::Timeout,
-        HandshakeFailure::ClientClosed,
-        HandshakeFailure::UnknownName,
-        HandshakeFailure::PlainHttp,
-        HandshakeFailure::NothingInCommon,
-        HandshakeFailure::ClientAlert,
-        HandshakeFailure::ClientCertificateMissing,
-        HandshakeFailure::ClientCertificateUnknownCa,
-        HandshakeFailure::ClientCertificateExpired,
-        HandshakeFailure::ClientCertificateRevoked,
-        HandshakeFailure::ClientCertificateRevocationUnknown,
-        HandshakeFailure::ClientCertificate,
-        HandshakeFailure::RateLimited,
-        HandshakeFailure::BadMessage,
-        HandshakeFailure::NoCertificate,
-        HandshakeFailure::Internal,
-    ];
-
     pub fn reason(self) -> &'static str {
-        match self {
-            HandshakeFailure::Timeout => "timeout",
-            HandshakeFailure::ClientClosed => "client_closed",
-            HandshakeFailure::UnknownName => "unknown_name",
-            HandshakeFailure::PlainHttp => "plain_http",
-            HandshakeFailure::NothingInCommon => "nothing_in_common",
-            HandshakeFailure::ClientAlert => "client_alert",
-            HandshakeFailure::ClientCertificateMissing => "client_certificate_missing",
-            HandshakeFailure::ClientCertificateUnknownCa => "client_certificate_unknown_ca",
-            HandshakeFailure::ClientCertificateExpired => "client_certificate_expired",
-            HandshakeFailure::ClientCertificateRevoked => "client_certificate_revoked",
-            HandshakeFailure::ClientCertificateRevocationUnknown => "client_certificate_revocation_unknown",
-            HandshakeFailure::ClientCertificate => "client_certificate",
-            HandshakeFailure::RateLimited => "rate_limited",
-            HandshakeFailure::BadMessage => "bad_message",
-            HandshakeFailure::NoCertificate => "no_certificate",
-            HandshakeFailure::Internal => "internal",
-        }
+        self.into()
     }
 
     /// Whether it is about who the client is.
     pub fn is_of_client_certificate(self) -> bool {
-        match self {
-            HandshakeFailure::ClientCertificateMissing
-            | HandshakeFailure::ClientCertificateUnknownCa
-            | HandshakeFailure::ClientCertificateExpired
-            | HandshakeFailure::ClientCertificateRevoked
-            | HandshakeFailure::ClientCertificateRevocationUnknown
-            | HandshakeFailure::ClientCertificate => true,
-            HandshakeFailure::Timeout
-            | HandshakeFailure::ClientClosed
-            | HandshakeFailure::UnknownName
-            | HandshakeFailure::PlainHttp
-            | HandshakeFailure::NothingInCommon
-            | HandshakeFailure::ClientAlert
-            | HandshakeFailure::RateLimited
-            | HandshakeFailure::NoCertificate
-            | HandshakeFailure::BadMessage
-            | HandshakeFailure::Internal => false,
-        }
+        self.reason().starts_with("client_certificate")
     }
 }
 
@@ -145,9 +85,9 @@ impl HandshakeFailure {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WorkerMetrics {
-    listeners: [ListenerMetrics; ListenerKind::ALL.len()],
-    handshakes: [[Counter; TLS_VERSIONS.len()]; HandshakeKind::ALL.len()],
-    handshake_failures: [Counter; HandshakeFailure::ALL.len()],
+    listeners: [ListenerMetrics; ListenerKind::VARIANTS.len()],
+    handshakes: [[Counter; TLS_VERSIONS.len()]; HandshakeKind::VARIANTS.len()],
+    handshake_failures: [Counter; HandshakeFailure::VARIANTS.len()],
     /// Bytes on the wire, TLS and framing included.
     pub client_bytes_received: Counter,
     pub client_bytes_sent: Counter,
@@ -241,12 +181,13 @@ impl LogWriterMetrics {
 #[cfg(test)]
 mod tests {
     use super::{HandshakeFailure, HandshakeKind, ListenerKind, TLS_VERSIONS, WorkerMetrics};
+    use strum::VariantArray;
 
     #[test]
     fn every_list_is_in_the_order_of_its_discriminants() {
-        assert!(ListenerKind::ALL.iter().enumerate().all(|(position, kind)| *kind as usize == position));
-        assert!(HandshakeKind::ALL.iter().enumerate().all(|(position, kind)| *kind as usize == position));
-        assert!(HandshakeFailure::ALL.iter().enumerate().all(|(position, failure)| *failure as usize == position));
+        assert!(ListenerKind::VARIANTS.iter().enumerate().all(|(position, kind)| *kind as usize == position));
+        assert!(HandshakeKind::VARIANTS.iter().enumerate().all(|(position, kind)| *kind as usize == position));
+        assert!(HandshakeFailure::VARIANTS.iter().enumerate().all(|(position, failure)| *failure as usize == position));
         assert!(TLS_VERSIONS.iter().enumerate().all(|(position, version)| *version as usize == position));
     }
 

@@ -81,36 +81,29 @@ impl fmt::Display for Place {
 }
 
 /// Why a packet is not a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The message ends too early.
+    #[error("it ends too early")]
     Short,
     /// The message goes on after its end.
+    #[error("it goes on after its end")]
     Trailing,
     /// Another version of this protocol.
+    #[error("it is of version {0}, and this process speaks version {v}", v = VERSION)]
     Version(u8),
     /// A kind of message that this version does not have.
+    #[error("there is no message {0}")]
     Kind(u8),
     /// A value that the named field cannot have.
+    #[error("{0} has no such value")]
     Value(&'static str),
     /// More than the bound of what is named.
+    #[error("too many {0}")]
     TooMany(&'static str),
     /// Not as many descriptors as sockets.
+    #[error("{announced} sockets and {attached} descriptors")]
     Descriptors { announced: usize, attached: usize },
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Malformed::Short => f.write_str("it ends too early"),
-            Malformed::Trailing => f.write_str("it goes on after its end"),
-            Malformed::Version(version) => write!(f, "it is of version {version}, and this process speaks version {VERSION}"),
-            Malformed::Kind(kind) => write!(f, "there is no message {kind}"),
-            Malformed::Value(field) => write!(f, "{field} has no such value"),
-            Malformed::TooMany(what) => write!(f, "too many {what}"),
-            Malformed::Descriptors { announced, attached } => write!(f, "{announced} sockets and {attached} descriptors"),
-        }
-    }
 }
 
 const OFFER: u8 = 1;

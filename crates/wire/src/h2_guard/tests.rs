@@ -5,6 +5,7 @@ use super::{
     goaway_enhance_your_calm,
 };
 use std::time::{Duration, Instant};
+use strum::VariantArray;
 
 const END_HEADERS: u8 = 0x4;
 
@@ -159,6 +160,6 @@ fn the_goaway_is_what_the_standard_says() {
 
 #[test]
 fn reasons_are_distinct() {
-    let reasons: std::collections::HashSet<_> = Flood::ALL.iter().map(|flood| flood.reason()).collect();
-    assert_eq!(reasons.len(), Flood::ALL.len());
+    let reasons: std::collections::HashSet<_> = Flood::VARIANTS.iter().map(|flood| flood.reason()).collect();
+    assert_eq!(reasons.len(), Flood::VARIANTS.len());
 }

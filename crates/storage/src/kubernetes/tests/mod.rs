@@ -88,7 +88,7 @@ fn who_writes_at_the_same_moment_is_written_over_and_not_mixed_up() {
         store.write("a", b"2").await.expect("written, after a conflict and a removal");
         assert_eq!(store.read("a").await, Ok(Some(b"2".to_vec())));
         server.with(|state| state.meanwhile = vec![change; 8]);
-        assert!(store.write("a", b"3").await.expect_err("never quick enough").is_transient());
+        assert!(store.write("a", b"3").await.expect_err("never quick enough").problem().is_transient());
     });
 }
 
@@ -121,7 +121,7 @@ fn refusals_say_what_to_do() {
             });
             let fault: StorageFault = store.read("a").await.expect_err("refused");
             let place = "`a` cannot be read in secrets of the Kubernetes namespace edge";
-            assert_eq!((fault.to_string(), fault.is_transient()), (format!("{place}: {expected}"), is_transient));
+            assert_eq!((fault.to_string(), fault.problem().is_transient()), (format!("{place}: {expected}"), is_transient));
         };
         let forbidden = "secrets \"x\" is forbidden: User \"system:serviceaccount:edge:default\" cannot get resource \"secrets\"";
         check(
