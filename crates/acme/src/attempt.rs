@@ -58,36 +58,6 @@ pub enum Outcome {
     Elsewhere,
 }
 
-/// What storage has of a name.
-#[derive(Default)]
-pub struct Read {
-    pub certificate: Option<(Held, Bundle)>,
-    pub history: History,
-    /// What lies there and is of no use, for the log.
-    pub damage: Option<String>,
-}
-
-/// Reads what storage has of a name.
-pub async fn read(shared: &Shared, subject: &Subject) -> Result<Read, Cause> {
-    let read = async |key: String| shared.store.read(&key).await.map_err(|fault| storage_cause(&fault));
-    let history = read(stored::history_key(subject)).await?;
-    let history = history.and_then(|bytes| stored::parse(&bytes)).unwrap_or_default();
-    let Some(bytes) = read(stored::bundle_key(subject)).await?.map(Zeroizing::new) else {
-        return Ok(Read { certificate: None, history, damage: None });
-    };
-    let bundle = match std::str::from_utf8(&bytes) {
-        Ok(text) => Bundle(Zeroizing::new(text.to_owned())),
-        Err(_) => return Ok(Read { certificate: None, history, damage: Some("it is no text".into()) }),
-    };
-    match bundle.leaf_for(subject) {
-        Ok(leaf) => {
-            let facts = read(stored::facts_key(subject)).await?.and_then(|bytes| stored::parse::<Facts>(&bytes));
-            Ok(Read { certificate: Some((Held::new(leaf, facts), bundle)), history, damage: None })
-        }
-        Err(fault) => Ok(Read { certificate: None, history, damage: Some(fault.to_string()) }),
-    }
-}
-
 /// The whole attempt.
 pub async fn attempt(shared: Rc<Shared>, task: Task) -> Outcome {
     let lock = match shared.store.try_lock(&stored::order_lock(&task.subject)).await {
@@ -95,7 +65,7 @@ pub async fn attempt(shared: Rc<Shared>, task: Task) -> Outcome {
         Ok(None) => return Outcome::Elsewhere,
         Err(fault) => return failed(&shared, storage_cause(&fault), task.known_history, None),
     };
-    let outcome = match read(&shared, &task.subject).await {
+    let outcome = match kept::read(&shared, &task.subject).await {
         Ok(read) => {
             let held = read.certificate.as_ref().map(|(held, _)| held);
             let is_news = held.is_some_and(|held| Some(&held.leaf.serial) != task.known_serial.as_ref() && !is_due(held, &task));

@@ -39,26 +39,19 @@ pub struct Leaf {
     pub der: CertificateDer<'static>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateFault {
     /// What is in the way of reading it.
+    #[error("it cannot be read: {0}")]
     Unreadable(String),
+    #[error("its private key is missing")]
     NoKey,
     /// The key is not the certificate's.
+    #[error("its private key belongs to another certificate")]
     OtherKey,
     /// The certificate is good, but for other names.
+    #[error("it is for {0}")]
     OtherNames(String),
-}
-
-impl fmt::Display for CertificateFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CertificateFault::Unreadable(problem) => write!(f, "it cannot be read: {problem}"),
-            CertificateFault::NoKey => f.write_str("its private key is missing"),
-            CertificateFault::OtherKey => f.write_str("its private key belongs to another certificate"),
-            CertificateFault::OtherNames(names) => write!(f, "it is for {names}"),
-        }
-    }
 }
 
 impl Bundle {

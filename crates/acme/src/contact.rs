@@ -11,7 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,14 +77,13 @@ struct Heard {
 }
 
 /// What keeps a request from having an answer that can be read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum ContactFault {
+    #[error("{0}")]
     Outbound(OutboundFault),
-    /// An error without a problem document: a machine before the CA, or one that is none.
-    Status {
-        status: StatusCode,
-        start: String,
-    },
+    /// An answer that is an error and no problem document, with what it begins with.
+    #[error("answers {status}: {start}")]
+    Status { status: StatusCode, start: String },
 }
 
 impl Contacts {
@@ -213,17 +211,6 @@ impl HttpClient for Conversation {
         })
     }
 }
-
-impl fmt::Display for ContactFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ContactFault::Outbound(fault) => fault.fmt(f),
-            ContactFault::Status { status, start } => write!(f, "answers {status}: {start}"),
-        }
-    }
-}
-
-impl std::error::Error for ContactFault {}
 
 async fn ask_directory(client: &HttpsClient, limits: Limits, authority: &AcmeAuthority, url: &str) -> Result<Directory, Cause> {
     let name = &authority.name;

@@ -97,24 +97,15 @@ pub struct Listens {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChallengeChange {
     /// `GET /.well-known/acme-challenge/<token>` is answered with this text, whatever the host.
-    AddHttp {
-        token: String,
-        key_authorization: String,
-    },
-    RemoveHttp {
-        token: String,
-    },
+    AddHttp { token: String, key_authorization: String },
+    /// The answer of that token is not wanted any more.
+    RemoveHttp { token: String },
     /// A handshake with ALPN `acme-tls/1` and this SNI is answered with a self-signed certificate for the name that has
     /// the digest in the extension `id-pe-acmeIdentifier` (RFC 8737). For an address `server_name` is its reverse name,
     /// and the certificate is for `subject`.
-    AddTls {
-        server_name: String,
-        subject: String,
-        digest: [u8; 32],
-    },
-    RemoveTls {
-        server_name: String,
-    },
+    AddTls { server_name: String, subject: String, digest: [u8; 32] },
+    /// The answer of that name is not wanted any more.
+    RemoveTls { server_name: String },
 }
 
 /// What `tls-alpn-01` is answered with, for an order of another process.
@@ -214,33 +205,26 @@ pub enum RevocationReason {
 }
 
 /// Why a request of the control plane was not done.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// Nobody wants a certificate for this name.
+    #[error("no site wants a certificate by ACME for this name")]
     NotWanted,
     /// There is no certificate of the name, so nothing to revoke.
+    #[error("there is no certificate for this name")]
     NoCertificate,
+    #[error("{}; {}", .0.cause, .0.remedy)]
     Failed(Fault),
     /// The engine is being stopped, or too many requests wait for it.
+    #[error("too much is being done already; try again")]
     Busy,
     /// On demand: not a host name that a certificate could be for.
+    #[error("{0}")]
     NotAName(&'static str),
     /// On demand: who was asked refused it, or gave no answer.
+    #[error("the name is not allowed: {0}")]
     NotAllowed(String),
     /// On demand: the bound of new names in an hour is reached.
+    #[error("`names-per-hour` of `on-demand` is reached")]
     TooMany,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refusal::NotWanted => f.write_str("no site wants a certificate by ACME for this name"),
-            Refusal::NoCertificate => f.write_str("there is no certificate for this name"),
-            Refusal::Failed(fault) => write!(f, "{}; {}", fault.cause, fault.remedy),
-            Refusal::Busy => f.write_str("too much is being done already; try again"),
-            Refusal::NotAName(why) => f.write_str(why),
-            Refusal::NotAllowed(why) => write!(f, "the name is not allowed: {why}"),
-            Refusal::TooMany => f.write_str("`names-per-hour` of `on-demand` is reached"),
-        }
-    }
 }

@@ -1,15 +1,15 @@
-//! What becomes of a certificate that has come: whether its dates let it be used, how it is stored, and what is done
-//! when storage does not take it. The order that it came from is in `attempt`; when it is tried again to store it, in
+//! What storage has of a name, and what becomes of a certificate that has come: whether its dates let it be used, how
+//! it is stored, and what is done when storage does not take it. The order that it came from is in `attempt`; when it is tried again to store it, in
 //! `engine`.
 
-use crate::attempt;
 use crate::cause::{Blame, Cause, minute, one_line};
 use crate::certificate::{Bundle, Leaf};
-use crate::shared::Shared;
+use crate::shared::{Shared, storage_cause};
 use crate::stored::{self, Facts, Held, History};
 use crate::subject::Subject;
 use jiff::{SignedDuration, Timestamp};
 use tidegate_storage::StorageFault;
+use zeroize::Zeroizing;
 
 /// Clocks of hosts differ by seconds, and those of clients as well: nobody is told about so little.
 pub const AHEAD_TOLERATED: SignedDuration = SignedDuration::from_secs(60);
@@ -22,6 +22,36 @@ pub struct Unkept {
     pub facts: Facts,
     pub history: History,
     pub cause: Cause,
+}
+
+/// What storage has of a name.
+#[derive(Default)]
+pub struct Read {
+    pub certificate: Option<(Held, Bundle)>,
+    pub history: History,
+    /// What lies there and is of no use, for the log.
+    pub damage: Option<String>,
+}
+
+/// Reads what storage has of a name.
+pub async fn read(shared: &Shared, subject: &Subject) -> Result<Read, Cause> {
+    let read = async |key: String| shared.store.read(&key).await.map_err(|fault| storage_cause(&fault));
+    let history = read(stored::history_key(subject)).await?;
+    let history = history.and_then(|bytes| stored::parse(&bytes)).unwrap_or_default();
+    let Some(bytes) = read(stored::bundle_key(subject)).await?.map(Zeroizing::new) else {
+        return Ok(Read { certificate: None, history, damage: None });
+    };
+    let bundle = match std::str::from_utf8(&bytes) {
+        Ok(text) => Bundle(Zeroizing::new(text.to_owned())),
+        Err(_) => return Ok(Read { certificate: None, history, damage: Some("it is no text".into()) }),
+    };
+    match bundle.leaf_for(subject) {
+        Ok(leaf) => {
+            let facts = read(stored::facts_key(subject)).await?.and_then(|bytes| stored::parse::<Facts>(&bytes));
+            Ok(Read { certificate: Some((Held::new(leaf, facts), bundle)), history, damage: None })
+        }
+        Err(fault) => Ok(Read { certificate: None, history, damage: Some(fault.to_string()) }),
+    }
 }
 
 /// A certificate that has just come, by its dates.
@@ -107,7 +137,7 @@ pub async fn store_again(shared: &Shared, subject: &Subject, unkept: &Unkept) ->
 
 async fn store_alone(shared: &Shared, subject: &Subject, unkept: &Unkept) -> Result<(), Cause> {
     let failed = |fault: StorageFault| unkept_cause(&fault);
-    let stored = attempt::read(shared, subject).await?.certificate;
+    let stored = read(shared, subject).await?.certificate;
     let issued_at = |(held, _): &(Held, Bundle)| (held.facts.serial != unkept.facts.serial).then_some(held.facts.issued_at);
     if stored.as_ref().and_then(issued_at).is_some_and(|at| at > unkept.facts.issued_at) {
         return Ok(());

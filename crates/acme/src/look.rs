@@ -1,7 +1,6 @@
 //! A look at one name: what storage has of it, and what its CA advises about renewal. At the start, now and then, and
 //! when something is due.
 
-use crate::attempt;
 use crate::cause::Cause;
 use crate::certificate::Bundle;
 use crate::contact::Conversation;
@@ -37,7 +36,7 @@ pub async fn look(
     if let Some(unkept) = unkept {
         kept::store_again(shared, subject, &unkept).await?;
     }
-    let read = attempt::read(shared, subject).await?;
+    let read = kept::read(shared, subject).await?;
     let Some((mut held, bundle)) = read.certificate else {
         // What was lost in storage is still in use, and still good.
         return Ok(Seen { certificate: known.map(|held| (held, None)), history: read.history, damage: read.damage });

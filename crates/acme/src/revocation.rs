@@ -2,9 +2,9 @@
 //! the engine's.
 
 use crate::account;
-use crate::attempt;
 use crate::cause::{Blame, Cause, Context, Said};
 use crate::interface::RevocationReason;
+use crate::kept;
 use crate::nonce::repeat;
 use crate::shared::{Shared, storage_cause};
 use crate::stored::{self, Facts, Held};
@@ -50,7 +50,7 @@ pub async fn revoke(
 
 /// Remembers what was found out, so that it is known after a restart, and to others of the same storage.
 pub async fn note(shared: &Shared, subject: &Subject, facts: Facts) {
-    let outcome = match attempt::read(shared, subject).await {
+    let outcome = match kept::read(shared, subject).await {
         // Somebody has replaced it.
         Ok(read) if read.certificate.as_ref().is_none_or(|(held, _)| held.leaf.serial != facts.serial) => return,
         Ok(_) => {

@@ -92,15 +92,11 @@ pub fn account_lock(directory: &str) -> String {
 /// What a challenge is answered with.
 #[derive(Serialize, Deserialize)]
 pub struct StoredAnswer {
-    #[serde(with = "moment")]
     pub until: Timestamp,
     /// Of `http-01`.
-    #[serde(default)]
     pub key_authorization: Option<String>,
     /// Of `tls-alpn-01`, with `digest`.
-    #[serde(default)]
     pub subject: Option<String>,
-    #[serde(default)]
     pub digest: Option<[u8; 32]>,
 }
 
@@ -111,12 +107,9 @@ pub struct Facts {
     pub serial: String,
     /// Of the CA; nothing for a certificate that came from elsewhere.
     pub directory: Option<String>,
-    #[serde(with = "moment")]
     pub issued_at: Timestamp,
     /// The renewal id of the certificate before it.
-    #[serde(default)]
     pub replaces: Option<String>,
-    #[serde(default)]
     pub advice: Option<Advice>,
     /// Whether the certificate was revoked, and is only kept until there is another.
     #[serde(default)]
@@ -126,14 +119,10 @@ pub struct Facts {
 /// What the CA says about renewal (RFC 9773).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    #[serde(with = "moment")]
     pub start: Timestamp,
-    #[serde(with = "moment")]
     pub end: Timestamp,
     /// The CA's own page about why.
-    #[serde(default)]
     pub explanation: Option<String>,
-    #[serde(with = "moment")]
     pub ask_again_at: Timestamp,
 }
 
@@ -147,9 +136,7 @@ pub struct OrderOnItsWay {
     pub url: Option<String>,
     /// The certificate's, PKCS#8 PEM.
     pub key_pem: Zeroizing<String>,
-    #[serde(with = "moment")]
     pub begun_at: Timestamp,
-    #[serde(default)]
     pub replaces: Option<String>,
     /// Room for the certificate, see [`ROOM_BYTES`].
     #[serde(default)]
@@ -158,42 +145,34 @@ pub struct OrderOnItsWay {
 
 /// What was tried for a name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct History {
-    #[serde(default)]
     pub failures_in_a_row: u32,
     /// The CA counted a failure of ours; the next try goes to its staging directory, if it has one.
-    #[serde(default)]
     pub is_on_probation: bool,
     /// By directory: failures in a row that were the CA's.
-    #[serde(default)]
     pub refusals: BTreeMap<String, u32>,
     /// By directory: until when it wants nothing of us for this name.
-    #[serde(default, with = "moments")]
     pub limited: BTreeMap<String, Timestamp>,
-    #[serde(default)]
     pub trouble: Option<Trouble>,
     /// Oldest first.
-    #[serde(default)]
     pub attempts: Vec<Attempt>,
 }
 
 /// The last failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trouble {
-    #[serde(with = "moment")]
     pub at: Timestamp,
     pub directory: Option<String>,
     pub cause: String,
     pub remedy: String,
     /// No attempt before.
-    #[serde(with = "moment")]
     pub again_at: Timestamp,
 }
 
 /// Something that a CA counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    #[serde(with = "moment")]
     pub at: Timestamp,
     pub directory: String,
     pub counted: Counted,
@@ -216,10 +195,8 @@ pub struct Account {
     pub url: String,
     /// PKCS#8, base64.
     pub key: Zeroizing<String>,
-    #[serde(default)]
     pub email: Option<String>,
     /// The account that was bound to it, by its key id; another one is another account.
-    #[serde(default)]
     pub external_key_id: Option<String>,
 }
 
@@ -278,35 +255,6 @@ fn file_name(text: &str) -> String {
     // FNV-1a: what was replaced above still tells two apart.
     let hash = bare.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     format!("{}-{:08x}", plain.trim_start_matches('.'), hash as u32)
-}
-
-/// Moments as RFC 3339, for people who look.
-mod moment {
-    use jiff::Timestamp;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(moment)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
-
-mod moments {
-    use jiff::Timestamp;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use std::collections::BTreeMap;
-
-    pub fn serialize<S: Serializer>(moments: &BTreeMap<String, Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(moments.iter().map(|(key, moment)| (key, moment.to_string())))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Timestamp>, D::Error> {
-        let texts = BTreeMap::<String, String>::deserialize(deserializer)?;
-        texts.into_iter().map(|(key, text)| Ok((key, text.parse().map_err(D::Error::custom)?))).collect()
-    }
 }
 
 #[cfg(test)]

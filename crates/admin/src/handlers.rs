@@ -3,7 +3,6 @@
 
 use crate::ask::ask;
 use crate::extract::{Expected, Json, Parameters, Query};
-use crate::openapi;
 use crate::problem::{Problem, bad_request, not_found, of_change, of_upgrade};
 use crate::proposal;
 use axum::extract::State;
@@ -248,8 +247,4 @@ pub async fn upgrade(
     let outcome = replied.await.map_err(|_| crate::problem::draining())?;
     let process_id = outcome.map_err(|fault| of_upgrade(&fault))?;
     json(&Upgraded { process_id, left_behind })
-}
-
-pub async fn description() -> Answer {
-    json(&openapi::document())
 }

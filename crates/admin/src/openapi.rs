@@ -1,6 +1,7 @@
 //! The API's own description (OpenAPI 3.1), made from the table of addresses and the schemas of their types.
 
 use crate::extract::{JSON_TYPE, MERGE_PATCH_TYPE};
+use crate::handlers::{Answer, json as answer};
 use crate::problem::{PROBLEM_TYPE, Problem};
 use crate::routes::{Endpoint, Verb, endpoints};
 use serde_json::{Map, Value, json};
@@ -9,6 +10,10 @@ use tidegate_api::schema::{Components, Described};
 /// Errors that every address has, and those of every address that takes a body.
 const REFUSALS_OF_ALL: &[u16] = &[400, 401, 403, 405, 409, 500];
 const REFUSALS_OF_BODIES: &[u16] = &[413, 415];
+
+pub async fn description() -> Answer {
+    answer(&document())
+}
 
 pub fn document() -> Value {
     let mut components = Components::new();

@@ -5,6 +5,7 @@ use crate::access::{self, Access};
 use crate::certificates;
 use crate::configuration;
 use crate::handlers;
+use crate::openapi;
 use crate::problem::{Problem, not_found};
 use axum::Router;
 use axum::http::{Method, Uri};
@@ -166,7 +167,7 @@ fn questions() -> Vec<Endpoint> {
                 "A request that has ended, by its id: each worker keeps the last 512 that failed and the last 512 that did not.",
             )
             .refusing(&[404]),
-        read("/v1/openapi.json", "description", |_| serde_json::json!({ "type": "object" }), || get(handlers::description))
+        read("/v1/openapi.json", "description", |_| serde_json::json!({ "type": "object" }), || get(openapi::description))
             .about("This document."),
     ]
 }

@@ -2,7 +2,6 @@
 //! to do about it. Rendering with line and column is the configuration's work; `check.rs` turns these into findings for
 //! it.
 
-use crate::tickets::KEY_FILE_BYTES;
 use jiff::Timestamp;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -44,7 +43,7 @@ pub enum CertError {
     /// A file of the internal CA.
     InternalCa { file: PathBuf, problem: String, help: &'static str },
     /// Bytes that were found, one more than the most that is read.
-    TicketKey { file: PathBuf, bytes: usize },
+    TicketKey { file: PathBuf, bytes: usize, allowed: [usize; 2] },
     /// Tickets say by its name which key they were made with.
     TicketKeyTwice { file: PathBuf },
     /// Neither a host name nor an IP address.
@@ -152,9 +151,8 @@ impl CertError {
             CertError::InternalCa { file, problem, .. } => {
                 format!("the internal CA cannot be used: {}: {problem}", file.display())
             }
-            CertError::TicketKey { file, bytes } => {
-                let [short, long] = KEY_FILE_BYTES;
-                let found = if *bytes > long { format!("more than {long}") } else { bytes.to_string() };
+            CertError::TicketKey { file, bytes, allowed: [short, long] } => {
+                let found = if bytes > long { format!("more than {long}") } else { bytes.to_string() };
                 format!("the ticket key in {} has {found} bytes instead of {short} or {long}", file.display())
             }
             CertError::TicketKeyTwice { file } => format!("the ticket key in {} has the name of one before it", file.display()),

@@ -465,7 +465,7 @@ fn read_key_file(file: &Path) -> Result<Arc<TicketKey>, CertError> {
     let wrong = |error| CertError::Read { file: file.to_owned(), error };
     let mut bytes = Zeroizing::new(Vec::with_capacity(long + 1));
     open_regular(file).map_err(wrong)?.take(long as u64 + 1).read_to_end(&mut bytes).map_err(wrong)?;
-    let unfit = || CertError::TicketKey { file: file.to_owned(), bytes: bytes.len() };
+    let unfit = || CertError::TicketKey { file: file.to_owned(), bytes: bytes.len(), allowed: KEY_FILE_BYTES };
     if ![short, long].contains(&bytes.len()) {
         return Err(unfit());
     }

@@ -2,11 +2,8 @@
 //! proxy.
 
 use crate::listing::ListingAsk;
-use std::borrow::Cow;
+use crate::refused::{Headers, Refused};
 use std::fs::File;
-
-/// Names and values. No value contains control bytes, whatever the request and the names of files were.
-pub type Headers = Vec<(&'static str, Cow<'static, str>)>;
 
 #[derive(Debug)]
 pub enum Answer {
@@ -73,52 +70,4 @@ pub struct Page {
     pub body: Vec<u8>,
     /// The length of the body in bytes; for HEAD, what it would be for GET.
     pub content_length: u64,
-}
-
-/// Why there is nothing to send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Nothing there, or nothing that is served: a hidden name, a device, a symlink that leaves the root.
-    NotFound,
-    /// The system does not let this process read it.
-    Forbidden,
-    MethodNotAllowed,
-    /// The path has bytes or segments that no name below the root can have.
-    BadPath,
-    /// No range lies within the file, which has `length` bytes.
-    RangeNotSatisfiable {
-        length: u64,
-    },
-    PreconditionFailed,
-    /// The system failed: no descriptors left, a broken disk. `os_error` is for [`std::io::Error::from_raw_os_error`].
-    Unreadable {
-        os_error: i32,
-    },
-}
-
-impl Refused {
-    pub fn status(&self) -> u16 {
-        match self {
-            Refused::BadPath => 400,
-            Refused::Forbidden => 403,
-            Refused::NotFound => 404,
-            Refused::MethodNotAllowed => 405,
-            Refused::PreconditionFailed => 412,
-            Refused::RangeNotSatisfiable { .. } => 416,
-            Refused::Unreadable { .. } => 500,
-        }
-    }
-
-    /// What the answer has to say beside its status: the length with 416 (RFC 9110 section 15.5.17).
-    pub fn headers(&self) -> Headers {
-        match self {
-            Refused::RangeNotSatisfiable { length } => vec![("content-range", format!("bytes */{length}").into())],
-            Refused::NotFound
-            | Refused::Forbidden
-            | Refused::MethodNotAllowed
-            | Refused::BadPath
-            | Refused::PreconditionFailed
-            | Refused::Unreadable { .. } => Vec::new(),
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Conditional requests in the order of RFC 9110 section 13.2.2. What a range selects is read in `range`.
 
-use crate::answer::Refused;
 use crate::ask::{Ask, Method};
+use crate::refused::Refused;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The last second that a date of HTTP can name: the end of year 9999.
@@ -117,8 +117,8 @@ fn date(value: &[u8]) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::{Validators, Verdict, evaluate};
-    use crate::answer::Refused;
     use crate::ask::{Ask, Method};
+    use crate::refused::Refused;
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     const BEFORE: &[u8] = b"Sun, 06 Nov 1994 08:49:36 GMT";

@@ -12,11 +12,13 @@ mod listing;
 mod media_type;
 mod path;
 mod range;
+mod refused;
 mod representation;
 mod root;
 
-pub use answer::{Answer, FileAnswer, Headers, Page, Piece, Refused};
+pub use answer::{Answer, FileAnswer, Page, Piece};
 pub use ask::{Ask, Method};
 pub use listing::ListingAsk;
+pub use refused::{Headers, Refused};
 pub use root::Root;
 pub use tidegate_model::{Files as Settings, Symlinks};

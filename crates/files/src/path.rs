@@ -2,7 +2,7 @@
 //! `root`. A path that could mean different things to different servers is refused, so that a rule of a route cannot be
 //! slipped past.
 
-use crate::answer::Refused;
+use crate::refused::Refused;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// No tree that people serve is deeper. The walk of `beneath` may hold one descriptor for each.
@@ -106,7 +106,7 @@ fn hex(digit: &u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::{FilePath, encoded, of_configuration, parse};
-    use crate::answer::Refused;
+    use crate::refused::Refused;
 
     #[test]
     fn a_path_is_decoded_once() {

@@ -1,11 +1,12 @@
 //! An open file as an answer: its headers, and the pieces of it that are sent (RFC 9110 sections 8, 14 and 15.3.7).
 //! Which file it is was decided in `root`.
 
-use crate::answer::{Answer, FileAnswer, Headers, Piece, Refused};
+use crate::answer::{Answer, FileAnswer, Piece};
 use crate::ask::{Ask, Method};
 use crate::coding::Coding;
 use crate::conditions::{Validators, Verdict, evaluate};
 use crate::range::{ByteRange, Selection, select};
+use crate::refused::{Headers, Refused};
 use std::borrow::Cow;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};

@@ -7,6 +7,7 @@ mod folder;
 mod inspect;
 mod key;
 mod kubernetes;
+mod lease;
 mod lock;
 mod observed;
 mod owner;
@@ -15,7 +16,8 @@ mod redis;
 pub use fault::{Problem, StorageFault};
 pub use inspect::inspect;
 pub use key::{KEY_BYTES_MAX, SEGMENT_BYTES_MAX};
-pub use lock::{HEARTBEAT, HELD_AFTER_HEARTBEAT, LEASE, Lock};
+pub use lease::LEASE;
+pub use lock::{HEARTBEAT, HELD_AFTER_HEARTBEAT, Lock};
 pub use owner::Owner;
 
 use crate::redis::Redis;
@@ -119,7 +121,7 @@ impl Store {
     /// answered `None`. Locks are not re-entrant. Names follow the rules of keys, and share nothing with them.
     pub async fn try_lock(&self, name: &str) -> Result<Option<Lock>, StorageFault> {
         let name = self.key(name)?;
-        let asked = lock::now();
+        let asked = lease::now();
         let lease = match &self.kind {
             Kind::Folder(folder) => folder.try_take(&name).await?.map(Lease::Folder),
             Kind::Redis(redis) => redis.try_take(&name).await?.map(Lease::Redis),

@@ -1,12 +1,12 @@
 //! A lock that this process holds: kept by a heartbeat in a task of its own, and trusted only as long as nobody else
 //! can have taken it. How it is taken, renewed and given back is each store's own (`folder::locks` and its siblings);
-//! the times are here, because they belong together.
+//! how long a lease lasts is in `lease`.
 
 use crate::fault::StorageFault;
 use crate::folder::FolderLease;
 use crate::kubernetes::KubernetesLease;
+use crate::lease::{Renewal, now};
 use crate::redis::RedisLease;
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,10 +14,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// So long nobody else takes a lock that shows no sign of life. A host that goes down stops others for this long, so it
-/// is short; a process that is busy, or a file server that hangs, loses its locks after two thirds of it, so it is not
-/// shorter.
-pub const LEASE: Duration = Duration::from_secs(30);
 /// Between two signs of life. Four of them may fail in a row.
 pub const HEARTBEAT: Duration = Duration::from_secs(4);
 /// So long after the last sign of life the holder itself still trusts its lock. Others wait a third longer: that much
@@ -73,13 +69,6 @@ pub(crate) enum Lease {
     Folder(FolderLease),
     Redis(RedisLease),
     Kubernetes(KubernetesLease),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Renewal {
-    Renewed,
-    /// Somebody else has it, or it is not there any more.
-    Lost,
 }
 
 impl Lease {
@@ -154,21 +143,10 @@ impl Trust {
     }
 }
 
-/// A clock that nobody sets and that goes on while the machine sleeps: who wakes up after a lease must know that it is
-/// over.
-pub(crate) fn now() -> Duration {
-    #[cfg(target_os = "linux")]
-    const CLOCK: ClockId = ClockId::Boottime;
-    // Elsewhere the monotonic clock does so.
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-    let time = clock_gettime(CLOCK);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{HEARTBEAT, HEARTBEAT_AGAIN, HELD_AFTER_HEARTBEAT, LEASE, Trust};
+    use super::{HEARTBEAT, HEARTBEAT_AGAIN, HELD_AFTER_HEARTBEAT, Trust};
+    use crate::lease::LEASE;
     use std::time::Duration;
 
     #[test]

@@ -5,9 +5,9 @@ use super::outcome::{answer_all, certificate_of};
 use super::{
     Allowed, Doing, Done, Engine, Name, Phase, REPLACED_AGAIN_AFTER, REPLACED_AGAIN_AFTER_MAX, Replacing, WAITERS_MAX, Waiter,
 };
-use crate::attempt;
 use crate::cause::{Blame, Cause};
 use crate::interface::{Fault, News, Refusal, RevocationReason, Wanted};
+use crate::kept;
 use crate::on_demand::{self, Denied};
 use crate::shared::Shared;
 use crate::stored::{Held, Trouble};
@@ -237,7 +237,7 @@ impl Replacing {
 /// Whether a name may have a certificate. Who has one in storage is not asked about; who has tried and must wait is
 /// told so without being asked about.
 async fn may_have(shared: &Shared, subject: &Subject, settings: &OnDemand, is_remembered: bool) -> Result<Allowed, Denied> {
-    let read = attempt::read(shared, subject).await.map_err(Denied::Unanswered)?;
+    let read = kept::read(shared, subject).await.map_err(Denied::Unanswered)?;
     let must_wait = read.history.trouble.as_ref().is_some_and(|trouble| trouble.again_at > Timestamp::now());
     if read.certificate.is_some() || must_wait {
         return Ok(Allowed::Known(read.certificate.map(Box::new)));

@@ -399,6 +399,4 @@ impl Inner {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
 //! Behaviours of the store one by one, with interleavings played by hand: whoever is polled when, and who is dropped.
 //! Threads and random orders are in `simulation`.
 
-use super::simulation::{NOW, at, begin, bell, fields, fill, get, key, ticket, word};
+mod simulation;
+
 use super::{Begun, Broken, Lookup, Purge, PurgeKind, Reader, Store, WaitHandle, WaitOutcome};
 use crate::message::RequestHead;
 use crate::policy::serving::StaleReason;
 use crate::policy::{Forward, WhyNot};
 use crate::settings::{Rules, Settings};
+use simulation::{NOW, at, begin, bell, fields, fill, get, key, ticket, word};
 use std::task::{Context, Poll, Waker};
 
 const FRESH: [(&str, &str); 1] = [("cache-control", "max-age=60")];
@@ -182,7 +184,7 @@ fn after_a_failure_the_next_fetches_and_nobody_is_forgotten() {
         assert!(poll(wait, &[], waker).is_pending());
     }
     drop(failing);
-    let rung = |waiting: &Vec<(WaitHandle, (std::sync::Arc<super::simulation::Bell>, Waker))>| -> Vec<usize> {
+    let rung = |waiting: &Vec<(WaitHandle, (std::sync::Arc<simulation::Bell>, Waker))>| -> Vec<usize> {
         waiting.iter().map(|(_, (bell, _))| bell.count()).collect()
     };
     assert_eq!(rung(&waiting), [1, 0, 0]);
@@ -196,7 +198,7 @@ fn after_a_failure_the_next_fetches_and_nobody_is_forgotten() {
     // The third failure in a row is the last that others wait for.
     let (wait, (_, waker)) = &mut waiting[1];
     let Poll::Ready(WaitOutcome::Fetch(third)) = poll(wait, &[], waker) else { panic!("does not take over") };
-    let mut late = super::simulation::get(&store, "/", &[], NOW);
+    let mut late = simulation::get(&store, "/", &[], NOW);
     let Lookup::Wait(late, _) = &mut late else { panic!("{}", word(&late)) };
     drop(third);
     assert_eq!(outcome(&poll(late, &[], Waker::noop())), "alone");

@@ -2,11 +2,11 @@
 
 mod page;
 
-use crate::answer::{Page, Refused};
+use crate::answer::Page;
 use crate::ask::{Ask, Method};
 use crate::beneath::{Beneath, Purpose};
 use crate::path;
-use crate::root::refusal;
+use crate::refused::{Refused, refusal};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
 use std::cmp::Ordering;

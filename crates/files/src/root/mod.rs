@@ -2,13 +2,14 @@
 //! How a path is opened without leaving the root is in `beneath`, how a file becomes an answer in `representation`.
 
 use crate::Settings;
-use crate::answer::{Answer, Page, Refused};
+use crate::answer::{Answer, Page};
 use crate::ask::{Ask, Method};
 use crate::beneath::{Beneath, Purpose};
 use crate::coding::{Coding, choose};
 use crate::listing::ListingAsk;
 use crate::media_type::MediaTypes;
 use crate::path::{self, FilePath};
+use crate::refused::{Refused, refusal};
 use crate::representation::{Kind, OpenFile, Representation};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::fd::OwnedFd;
@@ -168,17 +169,6 @@ fn invalid(setting: &str) -> io::Error {
 
 fn kind_of(descriptor: OwnedFd) -> Result<Kind, Refused> {
     Kind::of(File::from(descriptor)).map_err(|error| Refused::Unreadable { os_error: error.raw_os_error().unwrap_or(0) })
-}
-
-/// What an error of the system means for a request.
-pub(crate) fn refusal(error: Errno) -> Refused {
-    match error {
-        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::ILSEQ => Refused::NotFound,
-        // A symlink that is not followed, a socket, a device without a driver.
-        Errno::LOOP | Errno::XDEV | Errno::MLINK | Errno::NXIO | Errno::NODEV => Refused::NotFound,
-        Errno::ACCESS | Errno::PERM => Refused::Forbidden,
-        error => Refused::Unreadable { os_error: error.raw_os_error() },
-    }
 }
 
 /// `./name/?query` for the last name of the path that the client asked for.

@@ -5,8 +5,9 @@ mod listings;
 mod variants;
 
 use super::Root;
-use crate::answer::{Answer, Headers, Piece, Refused};
+use crate::answer::{Answer, Piece};
 use crate::ask::{Ask, Method};
+use crate::refused::{Headers, Refused};
 use crate::{Settings, Symlinks};
 use std::fs::{self, File};
 use std::io;

@@ -6,7 +6,7 @@ use super::privacy::Ownership;
 use super::{Files, Problem, UNFINISHED, call, place, remove_if_left_behind};
 use crate::fault::StorageFault;
 use crate::key::Key;
-use crate::lock::{LEASE, Renewal};
+use crate::lease::{LEASE, Renewal};
 use crate::observed::Observations;
 use crate::owner::Owner;
 use std::fs;

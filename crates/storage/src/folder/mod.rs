@@ -9,7 +9,7 @@ pub(crate) use locks::FolderLease;
 
 use crate::fault::{Problem, StorageFault};
 use crate::key::{Key, file_name_to_segment};
-use crate::lock;
+use crate::lease;
 use crate::observed::Observations;
 use crate::owner::Owner;
 use crate::{KEYS_LISTED_MAX, VALUE_BYTES_MAX};
@@ -100,7 +100,7 @@ impl Folder {
                     let mut observations = files.observations.lock().unwrap_or_else(PoisonError::into_inner);
                     files
                         .locks
-                        .try_take(&wanted, &Owner::here(), &mut observations, lock::now)
+                        .try_take(&wanted, &Owner::here(), &mut observations, lease::now)
                         .map_err(|error| Problem::of_io(&error))
                 },
             )

@@ -6,7 +6,7 @@ use super::privacy::Ownership;
 use super::{Files, Folder, FolderKind, UNFINISHED};
 use crate::fault::Problem;
 use crate::key::Key;
-use crate::lock::LEASE;
+use crate::lease::LEASE;
 use crate::observed::Observations;
 use crate::owner::Owner;
 use std::fs::{self, Permissions};

@@ -5,7 +5,7 @@
 use super::{KubernetesShared, Metadata, object_name};
 use crate::fault::{Problem, StorageFault};
 use crate::key::Key;
-use crate::lock::{LEASE, Renewal};
+use crate::lease::{LEASE, Renewal};
 use crate::owner::Owner;
 use http::{Method, StatusCode};
 use jiff::Timestamp;

@@ -131,7 +131,7 @@ impl Kubernetes {
     }
 
     pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<KubernetesLease>, StorageFault> {
-        let taken = leases::try_take(&self.shared, name, crate::lock::now).await;
+        let taken = leases::try_take(&self.shared, name, crate::lease::now).await;
         taken.map_err(|problem| self.fault(format!("the lock `{name}` cannot be taken"), problem))
     }
 

@@ -7,7 +7,7 @@ mod connection;
 
 use crate::fault::{Problem, StorageFault};
 use crate::key::Key;
-use crate::lock::{LEASE, Renewal};
+use crate::lease::{LEASE, Renewal};
 use crate::owner::Owner;
 use crate::{KEYS_LISTED_MAX, VALUE_BYTES_MAX};
 use connection::Connections;

@@ -5,7 +5,7 @@ use super::{Redis, lease_millis};
 use crate::Store;
 use crate::fault::Problem;
 use crate::key::Key;
-use crate::lock::Renewal;
+use crate::lease::Renewal;
 use crate::owner::Owner;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! Conditions, ranges and coded siblings, as whole answers.
 
 use super::{ETAG_OF_HELLO, MODIFIED, Site, body, get, header, headers, short};
-use crate::answer::{Answer, Refused};
+use crate::answer::Answer;
 use crate::ask::{Ask, Method};
+use crate::refused::Refused;
 use std::time::Duration;
 
 const DIGITS: &str = "0123456789abcdefghij";

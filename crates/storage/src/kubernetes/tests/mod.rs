@@ -7,7 +7,7 @@ use super::{Kubernetes, PREFIX_BYTES_MAX, check_prefix, leases, object_name};
 use crate::Store;
 use crate::fault::{Problem, StorageFault};
 use crate::key::Key;
-use crate::lock::{LEASE, Renewal};
+use crate::lease::{LEASE, Renewal};
 use crate::owner::Owner;
 use http::{Method, StatusCode};
 use proptest::prelude::*;

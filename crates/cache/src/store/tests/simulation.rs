@@ -1,11 +1,11 @@
 //! What the store's tests share: heads in short, wakers that count, and the bounds under random use and under threads.
 //! The single behaviours are in `tests`.
 
-use super::{Begun, FetchTicket, Lookup, Object, Purge, PurgeKind, Store, WaitHandle, WaitOutcome};
 use crate::key::Key;
 use crate::message::{Field, Now, RequestHead, ResponseHead};
 use crate::policy::storing::Exchange;
 use crate::settings::Settings;
+use crate::store::{Begun, FetchTicket, Lookup, Object, Purge, PurgeKind, Store, WaitHandle, WaitOutcome};
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
