@@ -112,6 +112,12 @@ pub enum Problem {
     Io { text: String, is_transient: bool },
 }
 
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Problem {
+        Problem::of_io(&error)
+    }
+}
+
 impl Problem {
     pub(crate) fn of_io(error: &io::Error) -> Problem {
         use io::ErrorKind;

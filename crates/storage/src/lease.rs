@@ -1,5 +1,5 @@
-//! What the leases of all stores have in common: how long one lasts, by which clock, and how its renewal ends. Who keeps
-//! a lease alive is in `lock`.
+//! What the leases of all stores have in common: how long one lasts, by which clock, and how its renewal ends. Who
+//! keeps a lease alive is in `lock`.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;

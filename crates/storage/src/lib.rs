@@ -74,11 +74,12 @@ impl Store {
     /// `None`: there is no value of this key.
     pub async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, StorageFault> {
         let key = self.key(key)?;
-        match &self.kind {
+        let read = match &self.kind {
             Kind::Folder(folder) => folder.read(&key).await,
             Kind::Redis(redis) => redis.read(&key).await,
             Kind::Kubernetes(kubernetes) => kubernetes.read(&key).await,
-        }
+        };
+        read.map_err(|problem| StorageFault::new(format!("`{key}` cannot be read"), self.describe(), problem))
     }
 
     /// Afterwards, and after a power cut, there is the new value; should it fail or be interrupted, there is the old
@@ -89,30 +90,33 @@ impl Store {
             let problem = Problem::ValueTooLong { bytes: value.len() };
             return Err(StorageFault::new(format!("`{key}` cannot be written"), self.describe(), problem));
         }
-        match &self.kind {
+        let written = match &self.kind {
             Kind::Folder(folder) => folder.write(&key, value).await,
             Kind::Redis(redis) => redis.write(&key, value).await,
             Kind::Kubernetes(kubernetes) => kubernetes.write(&key, value).await,
-        }
+        };
+        written.map_err(|problem| StorageFault::new(format!("`{key}` cannot be written"), self.describe(), problem))
     }
 
     /// Fine as well where there is none.
     pub async fn remove(&self, key: &str) -> Result<(), StorageFault> {
         let key = self.key(key)?;
-        match &self.kind {
+        let removed = match &self.kind {
             Kind::Folder(folder) => folder.remove(&key).await,
             Kind::Redis(redis) => redis.remove(&key).await,
             Kind::Kubernetes(kubernetes) => kubernetes.remove(&key).await,
-        }
+        };
+        removed.map_err(|problem| StorageFault::new(format!("`{key}` cannot be removed"), self.describe(), problem))
     }
 
     /// All keys that begin with this text, sorted. The text may end anywhere, also within a segment; empty is all keys.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, StorageFault> {
-        match &self.kind {
+        let listed = match &self.kind {
             Kind::Folder(folder) => folder.list(prefix).await,
             Kind::Redis(redis) => redis.list(prefix).await,
             Kind::Kubernetes(kubernetes) => kubernetes.list(prefix).await,
-        }
+        };
+        listed.map_err(|problem| StorageFault::new("keys cannot be listed", self.describe(), problem))
     }
 
     /// `None`: somebody else has it. Whoever wants it asks again after a while: a lock whose holder is gone is taken
@@ -122,22 +126,25 @@ impl Store {
     pub async fn try_lock(&self, name: &str) -> Result<Option<Lock>, StorageFault> {
         let name = self.key(name)?;
         let asked = lease::now();
-        let lease = match &self.kind {
-            Kind::Folder(folder) => folder.try_take(&name).await?.map(Lease::Folder),
-            Kind::Redis(redis) => redis.try_take(&name).await?.map(Lease::Redis),
-            Kind::Kubernetes(kubernetes) => kubernetes.try_take(&name).await?.map(Lease::Kubernetes),
+        let taken = match &self.kind {
+            Kind::Folder(folder) => folder.try_take(&name).await.map(|taken| taken.map(Lease::Folder)),
+            Kind::Redis(redis) => redis.try_take(&name).await.map(|taken| taken.map(Lease::Redis)),
+            Kind::Kubernetes(kubernetes) => kubernetes.try_take(&name).await.map(|taken| taken.map(Lease::Kubernetes)),
         };
-        Ok(lease.map(|lease| Lock::keep(name.to_string(), lease, asked)))
+        let what = || format!("the lock `{name}` cannot be taken");
+        let taken = taken.map_err(|problem| StorageFault::new(what(), self.describe(), problem))?;
+        Ok(taken.map(|lease| Lock::keep(name.to_string(), self.describe(), lease, asked)))
     }
 
     /// Who has the lock, for a message; `None` when nobody has it, or nobody who says so.
     pub async fn holder(&self, name: &str) -> Result<Option<Owner>, StorageFault> {
         let name = self.key(name)?;
-        match &self.kind {
+        let holder = match &self.kind {
             Kind::Folder(folder) => folder.holder(&name).await,
             Kind::Redis(redis) => redis.holder(&name).await,
             Kind::Kubernetes(kubernetes) => kubernetes.holder(&name).await,
-        }
+        };
+        holder.map_err(|problem| StorageFault::new(format!("the lock `{name}` cannot be looked at"), self.describe(), problem))
     }
 
     fn key(&self, key: &str) -> Result<Key, StorageFault> {

@@ -2,7 +2,7 @@
 //! can have taken it. How it is taken, renewed and given back is each store's own (`folder::locks` and its siblings);
 //! how long a lease lasts is in `lease`.
 
-use crate::fault::StorageFault;
+use crate::fault::{Problem, StorageFault};
 use crate::folder::FolderLease;
 use crate::kubernetes::KubernetesLease;
 use crate::lease::{Renewal, now};
@@ -32,10 +32,12 @@ pub struct Lock {
 
 impl Lock {
     /// `asked`: the time before the lease was taken, because others may count from there.
-    pub(crate) fn keep(name: String, lease: Lease, asked: Duration) -> Lock {
+    pub(crate) fn keep(name: String, place: String, lease: Lease, asked: Duration) -> Lock {
         let trust = Arc::new(Trust::until(asked + HELD_AFTER_HEARTBEAT));
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(heartbeat(lease, trust.clone(), stopped));
+        let kept = heartbeat(lease, (name.clone(), place.clone()), trust.clone(), stopped);
+        let what = format!("the lock `{name}` cannot be given back");
+        let task = tokio::spawn(async { kept.await.map_err(|problem| StorageFault::new(what, place, problem)) });
         Lock { name, trust, stop: Some(stop), task }
     }
 
@@ -72,7 +74,7 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    async fn renew(&mut self) -> Result<Renewal, StorageFault> {
+    async fn renew(&mut self) -> Result<Renewal, Problem> {
         match self {
             Lease::Folder(lease) => lease.renew().await,
             Lease::Redis(lease) => lease.renew().await,
@@ -80,7 +82,7 @@ impl Lease {
         }
     }
 
-    async fn release(self) -> Result<(), StorageFault> {
+    async fn release(self) -> Result<(), Problem> {
         match self {
             Lease::Folder(lease) => lease.release().await,
             Lease::Redis(lease) => lease.release().await,
@@ -90,7 +92,12 @@ impl Lease {
 }
 
 /// Ends when the other end of `stopped` is dropped, or when the lease is lost.
-async fn heartbeat(mut lease: Lease, trust: Arc<Trust>, mut stopped: oneshot::Receiver<()>) -> Result<(), StorageFault> {
+async fn heartbeat(
+    mut lease: Lease,
+    (name, place): (String, String),
+    trust: Arc<Trust>,
+    mut stopped: oneshot::Receiver<()>,
+) -> Result<(), Problem> {
     let mut pause = HEARTBEAT;
     loop {
         if tokio::time::timeout(pause, &mut stopped).await.is_ok() {
@@ -105,7 +112,8 @@ async fn heartbeat(mut lease: Lease, trust: Arc<Trust>, mut stopped: oneshot::Re
                 trust.lose();
                 return Ok(());
             }
-            Err(fault) => {
+            Err(problem) => {
+                let fault = StorageFault::new(format!("the lock `{name}` cannot be renewed"), &place, problem);
                 tracing::warn!(%fault, "a lock could not be renewed");
                 HEARTBEAT_AGAIN
             }

@@ -3,8 +3,7 @@
 //! of a name that is never used twice.
 
 use super::privacy::Ownership;
-use super::{Files, Problem, UNFINISHED, call, place, remove_if_left_behind};
-use crate::fault::StorageFault;
+use super::{Files, Problem, UNFINISHED, call, remove_if_left_behind};
 use crate::key::Key;
 use crate::lease::{LEASE, Renewal};
 use crate::observed::Observations;
@@ -212,13 +211,9 @@ pub(crate) struct FolderLease {
 }
 
 impl FolderLease {
-    pub(crate) async fn renew(&mut self) -> Result<Renewal, StorageFault> {
+    pub(crate) async fn renew(&mut self) -> Result<Renewal, Problem> {
         let (files, name, mut entry) = (self.files.clone(), self.name.clone(), self.entry.clone());
-        let what = || format!("the lock `{}` cannot be renewed", self.name);
-        let renewed = call(&self.calls, what, place(&self.files.root), move || {
-            let is_renewed = files.locks.renew(&name, &mut entry).map_err(|error| Problem::of_io(&error))?;
-            Ok(is_renewed.then_some(entry))
-        });
+        let renewed = call(&self.calls, move || Ok(files.locks.renew(&name, &mut entry)?.then_some(entry)));
         match renewed.await? {
             Some(entry) => {
                 self.entry = entry;
@@ -228,10 +223,8 @@ impl FolderLease {
         }
     }
 
-    pub(crate) async fn release(self) -> Result<(), StorageFault> {
+    pub(crate) async fn release(self) -> Result<(), Problem> {
         let FolderLease { files, calls, name, entry } = self;
-        let what = format!("the lock `{name}` cannot be given back");
-        let place = place(&files.root);
-        call(&calls, || what, place, move || files.locks.release(&name, &entry).map_err(|error| Problem::of_io(&error))).await
+        call(&calls, move || Ok(files.locks.release(&name, &entry)?)).await
     }
 }

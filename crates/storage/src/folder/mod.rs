@@ -52,78 +52,63 @@ pub(crate) enum FolderKind {
 impl Folder {
     pub(crate) async fn open(root: &Path, kind: FolderKind) -> Result<Folder, StorageFault> {
         let calls = Arc::new(Semaphore::new(CALLS_MAX));
-        let root = root.to_owned();
-        let place = place(&root);
-        let what = || "certificates and keys cannot be kept".to_owned();
-        let files = call(&calls, what, place, move || Files::open(&root, kind)).await?;
+        let wanted = root.to_owned();
+        let files = call(&calls, move || Files::open(&wanted, kind)).await.map_err(|problem| not_kept(root, problem))?;
         Ok(Folder { files: Arc::new(files), calls })
     }
 
     /// Whether it could be opened and written; nothing is made or mended.
     pub(crate) async fn inspect(root: &Path, kind: FolderKind) -> Result<(), StorageFault> {
         let calls = Arc::new(Semaphore::new(1));
-        let (root, place) = (root.to_owned(), place(root));
-        let what = || "certificates and keys cannot be kept".to_owned();
-        call(&calls, what, place, move || privacy::inspect(&root, kind)).await
+        let wanted = root.to_owned();
+        call(&calls, move || privacy::inspect(&wanted, kind)).await.map_err(|problem| not_kept(root, problem))
     }
 
     pub(crate) fn describe(&self) -> String {
         place(&self.files.root)
     }
 
-    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, StorageFault> {
-        let wanted = key.clone();
-        self.call(|| format!("`{key}` cannot be read"), move |files| files.read(&wanted)).await
+    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, Problem> {
+        let key = key.clone();
+        self.call(move |files| files.read(&key)).await
     }
 
-    pub(crate) async fn write(&self, key: &Key, value: &[u8]) -> Result<(), StorageFault> {
-        let (wanted, value) = (key.clone(), value.to_owned());
-        self.call(|| format!("`{key}` cannot be written"), move |files| files.write(&wanted, &value)).await
+    pub(crate) async fn write(&self, key: &Key, value: &[u8]) -> Result<(), Problem> {
+        let (key, value) = (key.clone(), value.to_owned());
+        self.call(move |files| files.write(&key, &value)).await
     }
 
-    pub(crate) async fn remove(&self, key: &Key) -> Result<(), StorageFault> {
-        let wanted = key.clone();
-        self.call(|| format!("`{key}` cannot be removed"), move |files| files.remove(&wanted)).await
+    pub(crate) async fn remove(&self, key: &Key) -> Result<(), Problem> {
+        let key = key.clone();
+        self.call(move |files| files.remove(&key)).await
     }
 
-    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, StorageFault> {
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, Problem> {
         let prefix = prefix.to_owned();
-        self.call(|| "keys cannot be listed".to_owned(), move |files| files.list(&prefix)).await
+        self.call(move |files| files.list(&prefix)).await
     }
 
-    pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<FolderLease>, StorageFault> {
+    pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<FolderLease>, Problem> {
         let wanted = name.clone();
-        let taken = self
-            .call(
-                || format!("the lock `{name}` cannot be taken"),
-                move |files| {
-                    let mut observations = files.observations.lock().unwrap_or_else(PoisonError::into_inner);
-                    files
-                        .locks
-                        .try_take(&wanted, &Owner::here(), &mut observations, lease::now)
-                        .map_err(|error| Problem::of_io(&error))
-                },
-            )
-            .await?;
-        Ok(taken.map(|entry| FolderLease { files: self.files.clone(), calls: self.calls.clone(), name: name.clone(), entry }))
+        let taken = self.call(move |files| {
+            let mut observations = files.observations.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(files.locks.try_take(&wanted, &Owner::here(), &mut observations, lease::now)?)
+        });
+        let lease = |entry| FolderLease { files: self.files.clone(), calls: self.calls.clone(), name: name.clone(), entry };
+        Ok(taken.await?.map(lease))
     }
 
-    pub(crate) async fn holder(&self, name: &Key) -> Result<Option<Owner>, StorageFault> {
-        let wanted = name.clone();
-        self.call(
-            || format!("the lock `{name}` cannot be looked at"),
-            move |files| files.locks.holder(&wanted).map_err(|error| Problem::of_io(&error)),
-        )
-        .await
+    pub(crate) async fn holder(&self, name: &Key) -> Result<Option<Owner>, Problem> {
+        let name = name.clone();
+        self.call(move |files| Ok(files.locks.holder(&name)?)).await
     }
 
     async fn call<T: Send + 'static>(
         &self,
-        what: impl FnOnce() -> String,
         work: impl FnOnce(&Files) -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, StorageFault> {
+    ) -> Result<T, Problem> {
         let files = self.files.clone();
-        call(&self.calls, what, place(&self.files.root), move || work(&files)).await
+        call(&self.calls, move || work(&files)).await
     }
 }
 
@@ -131,14 +116,16 @@ fn place(root: &Path) -> String {
     format!("the folder {}", root.display())
 }
 
+fn not_kept(root: &Path, problem: Problem) -> StorageFault {
+    StorageFault::new("certificates and keys cannot be kept", place(root), problem)
+}
+
 /// Blocking work, in a thread of the runtime's pool. Work that hangs keeps its thread and its permit; who asked does
 /// not wait for it.
 async fn call<T: Send + 'static>(
     calls: &Arc<Semaphore>,
-    what: impl FnOnce() -> String,
-    place: String,
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, StorageFault> {
+) -> Result<T, Problem> {
     let in_thread = async {
         let permit = calls.clone().acquire_owned().await;
         let joined = tokio::task::spawn_blocking(move || {
@@ -148,8 +135,7 @@ async fn call<T: Send + 'static>(
         joined.await.unwrap_or_else(|error| Err(Problem::Io { text: error.to_string(), is_transient: true }))
     };
     let result = tokio::time::timeout(CALL_TIME_MAX, in_thread).await;
-    let result = result.unwrap_or(Err(Problem::Silent { seconds: CALL_TIME_MAX.as_secs() }));
-    result.map_err(|problem| StorageFault::new(what(), place, problem))
+    result.unwrap_or(Err(Problem::Silent { seconds: CALL_TIME_MAX.as_secs() }))
 }
 
 /// The folder itself; everything here blocks.
@@ -179,9 +165,9 @@ impl Files {
         let file = match opened {
             Ok(file) => file,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-            Err(error) => return Err(Problem::of_io(&error)),
+            Err(error) => return Err(error.into()),
         };
-        let metadata = file.metadata().map_err(|error| Problem::of_io(&error))?;
+        let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Ok(None);
         }
@@ -189,7 +175,7 @@ impl Files {
             return Err(Problem::ValueTooLong { bytes: metadata.len() as usize });
         }
         let mut value = Vec::new();
-        file.take(VALUE_BYTES_MAX as u64).read_to_end(&mut value).map_err(|error| Problem::of_io(&error))?;
+        file.take(VALUE_BYTES_MAX as u64).read_to_end(&mut value)?;
         Ok(Some(value))
     }
 
@@ -261,12 +247,12 @@ impl Files {
         let parent = path.parent().unwrap_or(&self.root);
         match fs::remove_file(&path) {
             Ok(()) => match sync_folder(parent) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Problem::of_io(&error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
                 Ok(()) | Err(_) => {}
             },
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
             Err(_) if path.is_dir() => return Ok(()),
-            Err(error) => return Err(Problem::of_io(&error)),
+            Err(error) => return Err(error.into()),
         }
         // Folders go with their last value; one that has something in it does not go, and that is all the check there
         // is.
@@ -293,10 +279,10 @@ impl Files {
             let entries = match fs::read_dir(&path) {
                 Ok(entries) => entries,
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
-                Err(error) => return Err(Problem::of_io(&error)),
+                Err(error) => return Err(error.into()),
             };
             for entry in entries {
-                let entry = entry.map_err(|error| Problem::of_io(&error))?;
+                let entry = entry?;
                 let Ok(file_name) = entry.file_name().into_string() else {
                     continue;
                 };

@@ -55,7 +55,6 @@ impl Ownership {
 /// store's locks in it, and an empty one, as `mkdir` leaves it. Any other is refused, because taking rights away from a
 /// folder that serves more than us breaks something else.
 pub(super) fn claim(root: &Path, kind: FolderKind) -> Result<Ownership, Problem> {
-    let problem = |error: io::Error| Problem::of_io(&error);
     match fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => return Err(Problem::NotAFolder),
         Ok(_) => {}
@@ -70,15 +69,15 @@ pub(super) fn claim(root: &Path, kind: FolderKind) -> Result<Ownership, Problem>
             };
             match DirBuilder::new().recursive(is_recursive).mode(FOLDER_MODE).create(root) {
                 // Another process was quicker.
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(problem(error)),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
                 Ok(()) | Err(_) => {}
             }
-            fs::set_permissions(root, Permissions::from_mode(FOLDER_MODE)).map_err(problem)?;
+            fs::set_permissions(root, Permissions::from_mode(FOLDER_MODE))?;
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(Problem::NotAFolder),
-        Err(error) => return Err(problem(error)),
+        Err(error) => return Err(error.into()),
     }
-    let metadata = fs::metadata(root).map_err(problem)?;
+    let metadata = fs::metadata(root)?;
     let ownership = if rustix::process::geteuid().is_root() && metadata.uid() != 0 {
         Ownership::Theirs(Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()))
     } else {
@@ -88,7 +87,7 @@ pub(super) fn claim(root: &Path, kind: FolderKind) -> Result<Ownership, Problem>
     if mode & OF_OTHERS != 0 {
         let is_the_stores = match kind {
             FolderKind::Own => true,
-            FolderKind::Named => root.join(LOCKS).is_dir() || is_empty(root).map_err(problem)?,
+            FolderKind::Named => root.join(LOCKS).is_dir() || is_empty(root)?,
         };
         if !is_the_stores || fs::set_permissions(root, Permissions::from_mode(FOLDER_MODE)).is_err() {
             return Err(Problem::OpenToOthers { mode });
@@ -103,7 +102,6 @@ pub(super) fn claim(root: &Path, kind: FolderKind) -> Result<Ownership, Problem>
 
 /// What [`claim`] and the first write would say, without making or mending anything.
 pub(super) fn inspect(root: &Path, kind: FolderKind) -> Result<(), Problem> {
-    let problem = |error: io::Error| Problem::of_io(&error);
     let metadata = match fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => return Err(Problem::NotAFolder),
         Ok(metadata) => metadata,
@@ -117,13 +115,13 @@ pub(super) fn inspect(root: &Path, kind: FolderKind) -> Result<(), Problem> {
                 Some(_) | None => Err(Problem::NothingAbove),
             };
         }
-        Err(error) => return Err(problem(error)),
+        Err(error) => return Err(error.into()),
     };
     let mode = metadata.mode() & 0o7777;
     if mode & OF_OTHERS != 0 {
         let is_the_stores = match kind {
             FolderKind::Own => true,
-            FolderKind::Named => root.join(LOCKS).is_dir() || is_empty(root).map_err(problem)?,
+            FolderKind::Named => root.join(LOCKS).is_dir() || is_empty(root)?,
         };
         let user = rustix::process::geteuid();
         if !is_the_stores || !(user.is_root() || user.as_raw() == metadata.uid()) {
@@ -144,7 +142,7 @@ fn takes_files(folder: &Path) -> Result<(), Problem> {
     /// An order that is on its way needs as much, and its certificate.
     const ROOM_BYTES: u64 = 64 << 10;
     let rights = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-    access(folder, rights).map_err(|error| Problem::of_io(&error.into()))?;
+    access(folder, rights).map_err(io::Error::from)?;
     // Some file systems do not say.
     let is_full = statvfs(folder).is_ok_and(|room| room.f_blocks > 0 && room.f_bavail.saturating_mul(room.f_frsize) < ROOM_BYTES);
     if is_full { Err(Problem::Full) } else { Ok(()) }

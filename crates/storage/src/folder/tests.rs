@@ -4,6 +4,7 @@
 use super::locks::{LOCKS, Locks};
 use super::privacy::Ownership;
 use super::{Files, Folder, FolderKind, UNFINISHED};
+use crate::Store;
 use crate::fault::Problem;
 use crate::key::Key;
 use crate::lease::LEASE;
@@ -16,6 +17,7 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::time::Duration;
 use tempfile::TempDir;
+use tidegate_model::Storage;
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
@@ -131,9 +133,9 @@ fn a_value_and_a_folder_of_one_name_are_told_apart() {
         folder.write(&key("a/b"), b"1").await.expect("written");
         let in_the_way = |path: PathBuf| Problem::InTheWay { path: path.display().to_string() };
         let fault = folder.write(&key("a"), b"2").await.expect_err("a folder is there");
-        assert_eq!(fault.problem(), &in_the_way(root.join("a")));
+        assert_eq!(fault, in_the_way(root.join("a")));
         let fault = folder.write(&key("a/b/c/d"), b"2").await.expect_err("a value is there");
-        assert_eq!(fault.problem(), &in_the_way(root.join("a/b")));
+        assert_eq!(fault, in_the_way(root.join("a/b")));
         assert_eq!(folder.list("").await.expect("listed"), ["a/b"]);
         assert_eq!(fs::read_dir(root.join("a")).expect("a folder").count(), 1, "nothing unfinished stays");
     });
@@ -226,8 +228,8 @@ fn a_full_file_system_keeps_the_old_value() {
         let folder = Folder::open(&mounted.0, FolderKind::Named).await.expect("opens");
         folder.write(&key("a/b"), b"old").await.expect("written");
         let fault = folder.write(&key("a/b"), &vec![b'x'; 100_000]).await.expect_err("full");
-        assert_eq!(fault.problem(), &Problem::Full);
-        assert!(!fault.problem().is_transient());
+        assert_eq!(fault, Problem::Full);
+        assert!(!fault.is_transient());
         assert_eq!(folder.read(&key("a/b")).await, Ok(Some(b"old".to_vec())));
         assert_eq!(fs::read_dir(mounted.0.join("a")).expect("a folder").count(), 1, "nothing unfinished stays");
         folder.write(&key("a/b"), b"new").await.expect("fits");
@@ -246,7 +248,8 @@ fn a_read_only_file_system_is_read_and_said_to_be_one() {
         mounted.remount("ro");
         let folder = Folder::open(&mounted.0, FolderKind::Named).await.expect("opens again");
         assert_eq!(folder.read(&key("a")).await, Ok(Some(b"old".to_vec())));
-        let fault = folder.write(&key("a"), b"new").await.expect_err("read-only");
+        let store = Store::open(&Storage::Folder(mounted.0.clone()), above.path()).await.expect("opens again");
+        let fault = store.write("a", b"new").await.expect_err("read-only");
         assert_eq!(fault.problem(), &Problem::ReadOnly);
         assert_eq!(
             fault.to_string(),
@@ -255,8 +258,8 @@ fn a_read_only_file_system_is_read_and_said_to_be_one() {
                 mounted.0.display()
             )
         );
-        assert_eq!(folder.remove(&key("a")).await.expect_err("read-only").problem(), &Problem::ReadOnly);
-        assert_eq!(folder.try_take(&key("a")).await.expect_err("read-only").problem(), &Problem::ReadOnly);
+        assert_eq!(folder.remove(&key("a")).await.expect_err("read-only"), Problem::ReadOnly);
+        assert_eq!(folder.try_take(&key("a")).await.expect_err("read-only"), Problem::ReadOnly);
         let missing = Folder::open(&mounted.0.join("new"), FolderKind::Named).await.expect_err("read-only");
         assert_eq!(missing.problem(), &Problem::ReadOnly);
     });

@@ -3,7 +3,7 @@
 //! not by its clock.
 
 use super::{KubernetesShared, Metadata, object_name};
-use crate::fault::{Problem, StorageFault};
+use crate::fault::Problem;
 use crate::key::Key;
 use crate::lease::{LEASE, Renewal};
 use crate::owner::Owner;
@@ -110,13 +110,7 @@ pub(crate) struct KubernetesLease {
 }
 
 impl KubernetesLease {
-    pub(crate) async fn renew(&mut self) -> Result<Renewal, StorageFault> {
-        let what = format!("the lock `{}` cannot be renewed", self.name);
-        let place = self.shared.api.describe();
-        self.try_renew().await.map_err(|problem| StorageFault::new(what, place, problem))
-    }
-
-    async fn try_renew(&mut self) -> Result<Renewal, Problem> {
+    pub(crate) async fn renew(&mut self) -> Result<Renewal, Problem> {
         for _ in 0..ATTEMPTS_MAX {
             let object = self.object(Some(&self.version));
             let answer = self.shared.api.send(Method::PUT, &self.path(), Some(&object)).await?;
@@ -137,14 +131,7 @@ impl KubernetesLease {
         Err(Problem::Busy { text: "others change it all the time".into() })
     }
 
-    pub(crate) async fn release(self) -> Result<(), StorageFault> {
-        let fault = |problem| {
-            StorageFault::new(format!("the lock `{}` cannot be given back", self.name), self.shared.api.describe(), problem)
-        };
-        self.try_release().await.map_err(fault)
-    }
-
-    async fn try_release(&self) -> Result<(), Problem> {
+    pub(crate) async fn release(self) -> Result<(), Problem> {
         let mut version = self.version.clone();
         for _ in 0..ATTEMPTS_MAX {
             let only_this = json!({

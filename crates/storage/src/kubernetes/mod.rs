@@ -94,54 +94,35 @@ impl Kubernetes {
         self.shared.api.describe()
     }
 
-    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, StorageFault> {
-        let read = self.shared.read(key).await;
-        read.map_err(|problem| self.fault(format!("`{key}` cannot be read"), problem))
+    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, Problem> {
+        self.shared.read(key).await
     }
 
-    pub(crate) async fn write(&self, key: &Key, value: &[u8]) -> Result<(), StorageFault> {
-        let written = self.shared.write(key, value).await;
-        written.map_err(|problem| self.fault(format!("`{key}` cannot be written"), problem))
+    pub(crate) async fn write(&self, key: &Key, value: &[u8]) -> Result<(), Problem> {
+        self.shared.write(key, value).await
     }
 
-    pub(crate) async fn remove(&self, key: &Key) -> Result<(), StorageFault> {
-        let path = self.shared.secret_path(key);
-        let removed = self.shared.api.send(Method::DELETE, &path, None).await.and_then(|answer| match answer.status {
-            StatusCode::NOT_FOUND => Ok(()),
-            _ => answer.succeeded(),
-        });
-        removed.map_err(|problem| self.fault(format!("`{key}` cannot be removed"), problem))
+    pub(crate) async fn remove(&self, key: &Key) -> Result<(), Problem> {
+        let answer = self.shared.api.send(Method::DELETE, &self.shared.secret_path(key), None).await?;
+        if answer.status == StatusCode::NOT_FOUND { Ok(()) } else { answer.succeeded() }
     }
 
-    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, StorageFault> {
-        let fault = |problem| self.fault("keys cannot be listed".into(), problem);
-        let mut attempt = 1;
-        loop {
-            match self.shared.list(prefix).await.map_err(fault)? {
-                Some(mut keys) => {
-                    keys.sort_unstable();
-                    return Ok(keys);
-                }
-                None if attempt == LIST_ATTEMPTS_MAX => {
-                    return Err(fault(Problem::Busy { text: "listings take too long".into() }));
-                }
-                None => attempt += 1,
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, Problem> {
+        for _ in 0..LIST_ATTEMPTS_MAX {
+            if let Some(mut keys) = self.shared.list(prefix).await? {
+                keys.sort_unstable();
+                return Ok(keys);
             }
         }
+        Err(Problem::Busy { text: "listings take too long".into() })
     }
 
-    pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<KubernetesLease>, StorageFault> {
-        let taken = leases::try_take(&self.shared, name, crate::lease::now).await;
-        taken.map_err(|problem| self.fault(format!("the lock `{name}` cannot be taken"), problem))
+    pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<KubernetesLease>, Problem> {
+        leases::try_take(&self.shared, name, crate::lease::now).await
     }
 
-    pub(crate) async fn holder(&self, name: &Key) -> Result<Option<Owner>, StorageFault> {
-        let holder = leases::holder(&self.shared, name).await;
-        holder.map_err(|problem| self.fault(format!("the lock `{name}` cannot be looked at"), problem))
-    }
-
-    fn fault(&self, what: String, problem: Problem) -> StorageFault {
-        StorageFault::new(what, self.describe(), problem)
+    pub(crate) async fn holder(&self, name: &Key) -> Result<Option<Owner>, Problem> {
+        leases::holder(&self.shared, name).await
     }
 }
 

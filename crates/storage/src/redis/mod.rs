@@ -53,40 +53,36 @@ impl Redis {
         self.shared.connections.describe()
     }
 
-    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, StorageFault> {
-        let what = || format!("`{key}` cannot be read");
-        let value: Option<Vec<u8>> = self.shared.ask(what, cmd("GET").arg(self.shared.key(key))).await?;
+    pub(crate) async fn read(&self, key: &Key) -> Result<Option<Vec<u8>>, Problem> {
+        let value: Option<Vec<u8>> = self.shared.ask(cmd("GET").arg(self.shared.key(key))).await?;
         match value {
-            Some(value) if value.len() > VALUE_BYTES_MAX => {
-                Err(StorageFault::new(what(), self.describe(), Problem::ValueTooLong { bytes: value.len() }))
-            }
+            Some(value) if value.len() > VALUE_BYTES_MAX => Err(Problem::ValueTooLong { bytes: value.len() }),
             value => Ok(value),
         }
     }
 
-    pub(crate) async fn write(&self, key: &Key, value: &[u8]) -> Result<(), StorageFault> {
+    pub(crate) async fn write(&self, key: &Key, value: &[u8]) -> Result<(), Problem> {
         let set = cmd("SET").arg(self.shared.key(key)).arg(value).to_owned();
-        self.shared.ask(|| format!("`{key}` cannot be written"), &set).await
+        self.shared.ask(&set).await
     }
 
-    pub(crate) async fn remove(&self, key: &Key) -> Result<(), StorageFault> {
-        self.shared.ask(|| format!("`{key}` cannot be removed"), cmd("DEL").arg(self.shared.key(key))).await
+    pub(crate) async fn remove(&self, key: &Key) -> Result<(), Problem> {
+        self.shared.ask(cmd("DEL").arg(self.shared.key(key))).await
     }
 
-    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, StorageFault> {
-        let what = || "keys cannot be listed".to_owned();
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>, Problem> {
         let pattern = format!("{}*", escaped(&format!("{}{prefix}", self.shared.prefix)));
         let mut keys = Vec::new();
         let mut cursor = 0_u64;
         for scans in 1.. {
             let scan = cmd("SCAN").arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCANNED_AT_ONCE).to_owned();
-            let (next, found): (u64, Vec<Vec<u8>>) = self.shared.ask(what, &scan).await?;
+            let (next, found): (u64, Vec<Vec<u8>>) = self.shared.ask(&scan).await?;
             // Locks and what others keep under the same prefix are no keys.
             let found = found.into_iter().filter_map(|name| String::from_utf8(name).ok());
             let found = found.filter_map(|name| Some(name.strip_prefix(&self.shared.prefix)?.to_owned()));
             keys.extend(found.filter(|key| key.starts_with(prefix) && Key::parse(key).is_ok()));
             if keys.len() > KEYS_LISTED_MAX || scans > SCANS_MAX {
-                return Err(StorageFault::new(what(), self.describe(), Problem::TooManyKeys));
+                return Err(Problem::TooManyKeys);
             }
             cursor = next;
             if cursor == 0 {
@@ -99,31 +95,29 @@ impl Redis {
         Ok(keys)
     }
 
-    pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<RedisLease>, StorageFault> {
-        let what = || format!("the lock `{name}` cannot be taken");
+    pub(crate) async fn try_take(&self, name: &Key) -> Result<Option<RedisLease>, Problem> {
         let key = self.shared.lock_key(name);
         let holder = Owner::here().to_text();
         let lease = || RedisLease { shared: self.shared.clone(), name: name.clone(), holder: holder.clone() };
         let set = cmd("SET").arg(&key).arg(&holder).arg("NX").arg("PX").arg(lease_millis()).to_owned();
-        let set: Option<String> = self.shared.ask(what, &set).await?;
+        let set: Option<String> = self.shared.ask(&set).await?;
         if set.is_some() {
             return Ok(Some(lease()));
         }
-        let other: Option<String> = self.shared.ask(what, cmd("GET").arg(&key)).await?;
+        let other: Option<String> = self.shared.ask(cmd("GET").arg(&key)).await?;
         match other {
             // The first answer was lost with its connection, and the question was asked again.
             Some(other) if other == holder => Ok(Some(lease())),
             Some(other) if Owner::parse(&other).is_some_and(|owner| owner.is_gone()) => {
-                let is_ours = self.shared.run(what, TAKE_OVER, &key, &[&other, &lease_millis(), &holder]).await?;
+                let is_ours = self.shared.run(TAKE_OVER, &key, &[&other, &lease_millis(), &holder]).await?;
                 Ok(is_ours.then(lease))
             }
             Some(_) | None => Ok(None),
         }
     }
 
-    pub(crate) async fn holder(&self, name: &Key) -> Result<Option<Owner>, StorageFault> {
-        let what = || format!("the lock `{name}` cannot be looked at");
-        let holder: Option<String> = self.shared.ask(what, cmd("GET").arg(self.shared.lock_key(name))).await?;
+    pub(crate) async fn holder(&self, name: &Key) -> Result<Option<Owner>, Problem> {
+        let holder: Option<String> = self.shared.ask(cmd("GET").arg(self.shared.lock_key(name))).await?;
         Ok(holder.and_then(|holder| Owner::parse(&holder)))
     }
 }
@@ -137,15 +131,14 @@ impl RedisShared {
         format!("{}{LOCK}{name}", self.prefix)
     }
 
-    async fn run(&self, what: impl Fn() -> String, script: &str, key: &str, arguments: &[&str]) -> Result<bool, StorageFault> {
+    async fn run(&self, script: &str, key: &str, arguments: &[&str]) -> Result<bool, Problem> {
         let command = cmd("EVAL").arg(script).arg(1).arg(key).arg(arguments).to_owned();
-        let changed: i64 = self.ask(what, &command).await?;
+        let changed: i64 = self.ask(&command).await?;
         Ok(changed == 1)
     }
 
-    async fn ask<T: FromRedisValue>(&self, what: impl Fn() -> String, command: &Cmd) -> Result<T, StorageFault> {
-        let asked = self.connections.ask(command).await;
-        asked.map_err(|problem| StorageFault::new(what(), self.connections.describe(), problem))
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Problem> {
+        self.connections.ask(command).await
     }
 }
 
@@ -168,17 +161,15 @@ pub(crate) struct RedisLease {
 }
 
 impl RedisLease {
-    pub(crate) async fn renew(&mut self) -> Result<Renewal, StorageFault> {
-        let what = || format!("the lock `{}` cannot be renewed", self.name);
+    pub(crate) async fn renew(&mut self) -> Result<Renewal, Problem> {
         let key = self.shared.lock_key(&self.name);
-        let is_renewed = self.shared.run(what, RENEW, &key, &[&self.holder, &lease_millis()]).await?;
+        let is_renewed = self.shared.run(RENEW, &key, &[&self.holder, &lease_millis()]).await?;
         Ok(if is_renewed { Renewal::Renewed } else { Renewal::Lost })
     }
 
-    pub(crate) async fn release(self) -> Result<(), StorageFault> {
-        let what = || format!("the lock `{}` cannot be given back", self.name);
+    pub(crate) async fn release(self) -> Result<(), Problem> {
         let key = self.shared.lock_key(&self.name);
-        self.shared.run(what, RELEASE, &key, &[&self.holder]).await?;
+        self.shared.run(RELEASE, &key, &[&self.holder]).await?;
         Ok(())
     }
 }

@@ -197,7 +197,7 @@ fn a_lock_ends_with_its_lease_or_with_its_process() {
         let set = async |holder: &Owner, millis: &str| {
             let mut set = redis::cmd("SET");
             set.arg(shared.lock_key(&key("l"))).arg(holder.to_text()).arg("PX").arg(millis);
-            shared.ask::<()>(String::new, &set).await.expect("set");
+            shared.ask::<()>(&set).await.expect("set");
         };
         set(&gone, &lease_millis()).await;
         assert!(store.try_take(&key("l")).await.expect("works").is_some(), "its process is gone");
@@ -210,7 +210,7 @@ fn a_lock_ends_with_its_lease_or_with_its_process() {
         while store.try_take(&key("l")).await.expect("works").is_none() {}
 
         // How long ours lasts is the server's to say.
-        let left: u64 = shared.ask(String::new, redis::cmd("PTTL").arg(shared.lock_key(&key("l")))).await.expect("asked");
+        let left: u64 = shared.ask(redis::cmd("PTTL").arg(shared.lock_key(&key("l")))).await.expect("asked");
         assert!((1..=lease_millis().parse().expect("a number")).contains(&left));
     });
 }

@@ -183,13 +183,13 @@ fn a_pod_finds_its_server_and_reads_its_token_again() {
         store.write(&key("a"), b"1").await.expect("written");
         server.with(|state| state.token = "token-2".into());
         let fault = store.read(&key("a")).await.expect_err("an old token");
-        assert!(matches!(fault.problem(), Problem::Forbidden { .. }), "{fault}");
+        assert!(matches!(fault, Problem::Forbidden { .. }), "{fault}");
         fs::write(account.join("token"), "token-2").expect("written");
         assert_eq!(store.read(&key("a")).await, Ok(Some(b"1".to_vec())));
 
         fs::remove_file(account.join("token")).expect("removed");
         let fault = store.read(&key("a")).await.expect_err("no token");
-        assert!(matches!(fault.problem(), Problem::NoAccount { .. }), "{fault}");
+        assert!(matches!(fault, Problem::NoAccount { .. }), "{fault}");
     });
 }
 
