@@ -25,9 +25,9 @@ pub struct Spans {
     pub(crate) access_log_format: Option<Location>,
     /// Of `ticket-keys`, where it shares them.
     pub(crate) shared_ticket_keys: Option<Location>,
-    /// In the order of [`Configuration::listeners`].
+    /// In the order of `Configuration::listeners`.
     pub listeners: Vec<Location>,
-    /// In the order of [`Configuration::tcp`].
+    /// In the order of `Configuration::tcp`.
     pub tcp: Vec<Location>,
     /// Every name of every `sni`, with its port.
     pub(crate) passthrough: Vec<(u16, HostPattern, Location)>,
