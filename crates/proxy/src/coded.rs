@@ -14,9 +14,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_cache::Object;
-use tidegate_coding::{Busy, Encoder, Operation, level_now};
+use tidegate_coding::{Encoder, Operation, level_now};
 use tidegate_middleware::compress::settle;
 use tidegate_model::{Coding, CompressLevel};
 use tidegate_telemetry::UpstreamError;
@@ -27,8 +27,6 @@ use tidegate_wire::head::Fields;
 /// How long a body of known length may pause before what was taken of it is sent: each flush costs some bytes, and it
 /// has an end that comes.
 const PAUSE_MOST: Duration = Duration::from_millis(10);
-/// How often it is looked how busy this thread is.
-const BUSY_PERIOD: Duration = Duration::from_millis(100);
 
 /// An answer that goes through a codec.
 pub struct Coded {
@@ -250,38 +248,4 @@ impl<S: Sock> Request<'_, S> {
 /// The client must see that the body was cut, which is what becomes of an answer whose upstream fails in the middle.
 fn not_coded() -> Failure {
     Failure::upstream(UpstreamError::BodyCut, Progress::Answering)
-}
-
-/// How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have
-/// changed.
-#[derive(Debug)]
-pub struct BusyMeter {
-    /// When it was looked at last, and what the thread had used of a core by then. `None`: nobody has asked yet.
-    looked: Cell<Option<(Instant, Duration)>>,
-    busy: Cell<Busy>,
-}
-
-impl Default for BusyMeter {
-    fn default() -> Self {
-        BusyMeter { looked: Cell::new(None), busy: Cell::new(Busy(0)) }
-    }
-}
-
-impl BusyMeter {
-    /// Of the thread that asks.
-    pub fn now(&self) -> Busy {
-        let now = rt::now();
-        let Some((at, worked_before)) = self.looked.get() else {
-            self.looked.set(Some((now, rt::thread_cpu_time())));
-            return self.busy.get();
-        };
-        let wall = now.saturating_duration_since(at);
-        if wall >= BUSY_PERIOD {
-            let worked = rt::thread_cpu_time();
-            let percent = 100 * worked.saturating_sub(worked_before).as_micros() / wall.as_micros().max(1);
-            self.looked.set(Some((now, worked)));
-            self.busy.set(Busy(percent.min(100) as u8));
-        }
-        self.busy.get()
-    }
 }

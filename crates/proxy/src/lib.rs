@@ -31,6 +31,7 @@ pub mod terminal;
 pub mod worker;
 
 mod bounds;
+mod busy;
 mod date;
 mod forwarded;
 mod pooled;

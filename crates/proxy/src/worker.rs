@@ -2,7 +2,7 @@
 //! is written per request; the control plane sends them commands through a mailbox. How a listening address is left is
 //! in `listening`.
 
-use crate::coded::BusyMeter;
+use crate::busy::BusyMeter;
 use crate::command::{Change, Command, NewSocket, OldSocket, SocketId};
 use crate::connection;
 use crate::date::DateClock;

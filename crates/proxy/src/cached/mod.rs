@@ -7,6 +7,7 @@ mod background;
 mod body;
 mod fetch;
 mod purge;
+mod route;
 mod serve;
 pub mod tier;
 
@@ -14,6 +15,7 @@ use self::asked::Asked;
 pub use self::body::StoredBody;
 use self::fetch::{Answered, Fetch};
 pub use self::fetch::{Caching, Kept};
+pub use self::route::RouteCache;
 pub(crate) use self::serve::Hit;
 pub use self::tier::{CacheTier, TierSettings};
 use crate::failure::Failure;
@@ -25,16 +27,14 @@ use crate::terminal::CompiledTerminal;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_cache::policy::{CacheStatus, Forward, answer};
 use tidegate_cache::store::Adopted;
-use tidegate_cache::{FetchTicket, Key, Lookup, Object, Rules, Store, WaitHandle, WaitOutcome};
+use tidegate_cache::{FetchTicket, Key, Lookup, Object, WaitHandle, WaitOutcome};
 use tidegate_middleware::Refusal;
-use tidegate_model::{Cache, MatchLine, Purging};
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
@@ -44,54 +44,6 @@ use tidegate_wire::head::{HeaderId, Method, RequestHead};
 const LOOKUPS_MAX: u32 = 8;
 /// How long a request waits for its answer to come from the disk. A disk that is slower than an upstream is no help.
 const DISK_WAIT: Duration = Duration::from_secs(2);
-
-/// Fields that are written when the request goes to its upstream, after it was looked for: what depends on them is kept
-/// for nobody.
-const WRITTEN_LATER: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port"];
-
-/// The cache as a route uses it.
-pub struct RouteCache {
-    pub tier: Arc<CacheTier>,
-    /// The tier's, under the rules of the route.
-    store: Store,
-    /// Keeps apart what sites answer that have the same host on other ports, and routes with conditions. A client names
-    /// any host that it likes: by the host alone one site could fill another's part of the cache.
-    partition: Box<[u8]>,
-    purging: Purging,
-}
-
-impl RouteCache {
-    pub fn new(cache: &Cache, site: &str, matches: &[MatchLine], tier: &Arc<CacheTier>) -> RouteCache {
-        let seconds = |time: Duration| time.as_secs();
-        let rules = Rules {
-            heuristic_percent: u64::from(cache.heuristic_percent),
-            negative_seconds: cache.fresh.iter().map(|(status, time)| (*status, seconds(*time))).collect(),
-            stale_while_revalidate_seconds: seconds(cache.stale_while_revalidate),
-            stale_if_error_seconds: seconds(cache.stale_if_error),
-            stores_set_cookie: cache.keeps_set_cookie,
-            obeys_request_directives: cache.obeys_clients,
-            fetches_whole_for_ranges: cache.whole_for_ranges,
-            unkeyed_fields: WRITTEN_LATER,
-            obeys_cdn_cache_control: cache.obeys_cdn_cache_control,
-            ..Rules::default()
-        };
-        let mut partition = site.as_bytes().to_vec();
-        if !matches.is_empty() {
-            partition.extend_from_slice(b"\nmatch ");
-            partition.extend_from_slice(&identity(matches).to_be_bytes());
-        }
-        if cache.keeps_set_cookie {
-            // When it is forbidden again, what was kept under it is not found any more.
-            partition.extend_from_slice(b"\nset-cookie");
-        }
-        RouteCache {
-            tier: tier.clone(),
-            store: tier.store().ruled_by(Arc::new(rules)),
-            partition: partition.into(),
-            purging: cache.purging.clone(),
-        }
-    }
-}
 
 /// Who answers what is not kept.
 pub(crate) enum Origin<S: Sock> {
@@ -140,13 +92,6 @@ impl Looked {
     fn other(other: Other) -> Looked {
         Looked::Other(Box::new(other))
     }
-}
-
-/// A number that is the same for the same conditions, also after a restart. Where it is not, answers are fetched anew.
-fn identity(matches: &[MatchLine]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    format!("{matches:?}").hash(&mut hasher);
-    hasher.finish()
 }
 
 impl<S: Sock> Request<'_, S> {
