@@ -5,7 +5,7 @@
 use crate::connection::Connection;
 use crate::failure::{ClientFault, Failure};
 use crate::request::Request;
-use crate::worker::WorkerSite;
+use crate::worker_snapshot::WorkerSite;
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;

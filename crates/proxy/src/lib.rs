@@ -22,13 +22,16 @@ pub mod command;
 mod decoded;
 mod early;
 pub mod inquiry;
+pub mod listeners;
 pub mod listening;
 pub mod persistent;
 pub mod process_state;
 pub mod recent;
+pub mod run;
 pub mod snapshot;
 pub mod terminal;
 pub mod worker;
+pub mod worker_snapshot;
 
 mod bounds;
 mod busy;

@@ -3,7 +3,7 @@
 //! requests are lived in `request`.
 
 use crate::snapshot::Listener;
-use crate::worker::WorkerSnapshot;
+use crate::worker_snapshot::WorkerSnapshot;
 use ipnet::IpNet;
 use slab::Slab;
 use std::cell::{Cell, RefCell};

@@ -19,7 +19,7 @@ use crate::recent::{RecentRequest, Short};
 use crate::record::Record;
 use crate::snapshot::CompiledRoute;
 use crate::terminal::{CompiledSplit, CompiledTerminal, FixedAnswer};
-use crate::worker::{GenerationMark, WorkerSite, WorkerSnapshot};
+use crate::worker_snapshot::{GenerationMark, WorkerSite, WorkerSnapshot};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -333,7 +333,7 @@ impl<'c, S: Sock> Request<'c, S> {
         let listener = &snapshot.shared.listeners[*listener];
         let (local_ip, tls) = (self.connection.local_ip(listener), self.connection.tls_identity.as_deref());
         let site = Arrival { router: &listener.router, local_ip, tls }.admit(&self.head, |found| {
-            let site = snapshot.site(found.0 as usize, &self.connection.worker);
+            let site = snapshot.site(found.0 as usize, self.connection.worker.index);
             (site, &site.compiled.rules)
         })?;
         self.connection.facts.at_site(&site.compiled.name);
@@ -357,7 +357,7 @@ impl<'c, S: Sock> Request<'c, S> {
             self.upstream = self.choose_share(split);
         }
         let slot = route.terminal.upstream(self.upstream)?.pool;
-        snapshot.pool(slot, &self.connection.worker).cloned()
+        snapshot.pool(slot, || self.connection.worker.of()).cloned()
     }
 
     fn choose_share(&self, split: &CompiledSplit) -> usize {

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::pooled::Pooled;
 use crate::request::{Request, context};
 use crate::snapshot::{CompiledMirror, CompiledRoute};
-use crate::worker::{Worker, WorkerSnapshot};
+use crate::worker::Worker;
+use crate::worker_snapshot::WorkerSnapshot;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -127,7 +128,7 @@ impl<S: Sock> Request<'_, S> {
             if !mirror.takes(self.head.method_name(), worker.random()) {
                 continue;
             }
-            let Some(pool) = snapshot.pool(mirror.pool, worker).cloned() else { continue };
+            let Some(pool) = snapshot.pool(mirror.pool, || worker.of()).cloned() else { continue };
             if declared > mirror.model.body_bytes_max {
                 pool.metrics.mirrored(MirrorResult::BodyTooLarge);
             } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max, !self.body.is_finished()) {

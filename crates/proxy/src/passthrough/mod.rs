@@ -13,7 +13,7 @@ use crate::listening::{ConnectionFacts, ConnectionKind, Greeted};
 use crate::record::Record;
 use crate::request::context;
 use crate::tunnel::{self, CutBy, Farewell, Parting};
-use crate::worker::GenerationMark;
+use crate::worker_snapshot::GenerationMark;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -76,7 +76,7 @@ async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
         Taker::Pass(id) => listener.pass(id)?,
         Taker::Site(_) => return None,
     };
-    let pool = snapshot.pool(pass.upstream.pool, &connection.worker)?.clone();
+    let pool = snapshot.pool(pass.upstream.pool, || connection.worker.of())?.clone();
     Some(Way { name: pass.name.clone(), pool, retry: pass.upstream.retry.clone(), mark: snapshot.mark.clone(), greeted })
 }
 
