@@ -2,14 +2,12 @@
 //! does no harm twice, and all else waits for the end of the client's handshake. How often a ticket brings early data
 //! is decided in `certs::server`; bytes are read in `transport`.
 
-use crate::connection::Connection;
 use crate::failure::{ClientFault, Failure};
 use crate::request::Request;
 use crate::worker_snapshot::WorkerSite;
 use std::future::poll_fn;
-use std::io;
 use std::task::Poll;
-use tidegate_transport::{ReadLimit, Sock, rt};
+use tidegate_transport::{ReadLimit, Sock};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 
@@ -63,15 +61,6 @@ impl<S: Sock> Request<'_, S> {
         let outcome = self.connection.finish_handshake().await;
         stream.sock.set_read_limit(ReadLimit::Never);
         outcome.map_err(|_| Failure::Client(ClientFault::Gone))
-    }
-}
-
-impl<S: Sock> Connection<S> {
-    /// Reads until the handshake is over, in the time that a handshake has.
-    pub(crate) async fn finish_handshake(&self) -> io::Result<()> {
-        let header_timeout = self.current_snapshot().0.shared.limits.header_timeout;
-        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + header_timeout));
-        self.stream.finish_handshake().await
     }
 }
 

@@ -13,6 +13,7 @@ mod fastcgi;
 mod files;
 pub mod forward;
 mod passthrough;
+mod serve;
 pub mod tunnel;
 
 pub mod cached;

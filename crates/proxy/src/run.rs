@@ -3,9 +3,9 @@
 //! has ended. What the worker knows meanwhile is in `worker`; how a listening address is left is in `listening`.
 
 use crate::command::{Change, Command};
-use crate::connection;
 use crate::listeners::{Accepting, Listening, NewSocket};
 use crate::process_state::ProcessState;
+use crate::serve;
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use std::future::poll_fn;
@@ -132,7 +132,7 @@ async fn accept(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>
         });
         match accepted.await {
             None => break,
-            Some(Ok((sock, client))) => connection::spawn(worker, sock, client, listening.state()),
+            Some(Ok((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
             Some(Err(error)) => {
                 note_accept_error(worker, listening.address, &error);
                 rt::sleep(ACCEPT_PAUSE).await;
@@ -151,7 +151,7 @@ async fn empty_queue(worker: &Rc<Worker<TokioSock>>, listening: &Listening<Tokio
     loop {
         match listener.accept_now() {
             Ok(None) => return,
-            Ok(Some((sock, client))) => connection::spawn(worker, sock, client, listening.state()),
+            Ok(Some((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
             // One that was reset while it waited, or no descriptor for the moment: requests that end give some back.
             Err(error) => {
                 errors += 1;

@@ -1,6 +1,6 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
-use super::Connection;
+use crate::connection::Connection;
 use crate::exchange::{BodyReader, H1Responder, Responder};
 use crate::pooled::Pooled;
 use crate::request::{self, Ending, Incoming};

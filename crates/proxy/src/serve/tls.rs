@@ -1,7 +1,7 @@
 //! The start of a TLS connection: which site its ClientHello names decides the configuration of the handshake.
 
-use super::Connection;
 use crate::challenges::SHARED_WAIT;
+use crate::connection::Connection;
 use crate::inquiry::{Answer, Question};
 use crate::persistent::PersistentVec;
 use crate::snapshot::{CompiledSite, Listener};

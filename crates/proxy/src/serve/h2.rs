@@ -1,7 +1,7 @@
 //! HTTP/2 on a client connection: the h2 library frames, each stream is a request in a task of its own. Floods are
 //! noticed beneath the library, by `wire::h2_guard`.
 
-use super::Connection;
+use crate::connection::Connection;
 use crate::exchange::{BodyReader, H2Responder, Responder};
 use crate::listening::ConnectionKind;
 use crate::pooled::Pooled;
