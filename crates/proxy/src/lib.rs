@@ -21,7 +21,6 @@ pub mod challenges;
 mod coded;
 pub mod command;
 mod decoded;
-mod early;
 pub mod inquiry;
 pub mod listeners;
 pub mod listening;

@@ -5,8 +5,12 @@
 //!
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
+mod challenge;
+mod early;
 mod steps;
 
+use self::challenge::{answer_challenge, may_be_challenge};
+use self::early::settle_early;
 use self::steps::Ran;
 use crate::cached::{Caching, Looked, Origin};
 use crate::connection::Connection;
@@ -260,8 +264,8 @@ impl<'c, S: Sock> Request<'c, S> {
     }
 
     async fn answer(&mut self, place: Place<S>) -> Result<(), Failure> {
-        if self.may_be_challenge()
-            && let Some(outcome) = Box::pin(self.answer_challenge()).await
+        if may_be_challenge(self)
+            && let Some(outcome) = Box::pin(answer_challenge(self)).await
         {
             return outcome;
         }
@@ -270,7 +274,7 @@ impl<'c, S: Sock> Request<'c, S> {
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
         if self.connection.stream.is_early() {
-            Box::pin(self.settle_early(&site)).await?;
+            Box::pin(settle_early(self, &site)).await?;
         }
         let route = match self.find_route(&site) {
             Ok(route) => route,

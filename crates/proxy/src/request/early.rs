@@ -2,8 +2,8 @@
 //! does no harm twice, and all else waits for the end of the client's handshake. How often a ticket brings early data
 //! is decided in `certs::server`; bytes are read in `transport`.
 
+use super::Request;
 use crate::failure::{ClientFault, Failure};
-use crate::request::Request;
 use crate::worker_snapshot::WorkerSite;
 use std::future::poll_fn;
 use std::task::Poll;
@@ -13,6 +13,33 @@ use tidegate_wire::head::Method;
 
 /// Says to upstreams that a request may be a copy; set by us, or by who is in front of us.
 const EARLY_DATA: &[u8] = b"early-data";
+
+/// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
+pub(super) async fn settle_early<S: Sock>(request: &mut Request<'_, S>, site: &WorkerSite) -> Result<(), Failure> {
+    // The connection may have been made for another site, which takes early data where this one does not.
+    if site.compiled.takes_early_data && may_go_ahead(request.head.method, request.framing, request.hop.upgrade.is_some()) {
+        // For all that sees the head, scripts and copies included. One that the client has sent itself says the
+        // same.
+        request.head.fields.remove_look_alikes(EARLY_DATA);
+        request.head.fields.set(EARLY_DATA, b"1");
+        request.connection.worker.metrics.early_requests.increment();
+        return Ok(());
+    }
+    let stream = &request.connection.stream;
+    if request.connection.is_h2() {
+        // The connection reads; its end, by which the stream is gone, is bounded there.
+        let responder = &mut request.responder;
+        return poll_fn(|cx| match stream.poll_handshake_over(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => responder.poll_gone(cx).map(|()| Err(Failure::Client(ClientFault::Gone))),
+        })
+        .await;
+    }
+    request.body.put_back();
+    let outcome = request.connection.finish_handshake().await;
+    stream.sock.set_read_limit(ReadLimit::Never);
+    outcome.map_err(|_| Failure::Client(ClientFault::Gone))
+}
 
 /// Whether a request does no harm when it is sent twice: it only reads (RFC 9110 section 9.2.1), brings nothing, and
 /// ends with its answer.
@@ -33,35 +60,6 @@ fn may_go_ahead(method: Method, framing: BodyFraming, upgrades: bool) -> bool {
         BodyFraming::Length(_) | BodyFraming::Chunked | BodyFraming::UntilClose => true,
     };
     is_safe && !has_body && !upgrades
-}
-
-impl<S: Sock> Request<'_, S> {
-    /// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
-    pub(crate) async fn settle_early(&mut self, site: &WorkerSite) -> Result<(), Failure> {
-        // The connection may have been made for another site, which takes early data where this one does not.
-        if site.compiled.takes_early_data && may_go_ahead(self.head.method, self.framing, self.hop.upgrade.is_some()) {
-            // For all that sees the head, scripts and copies included. One that the client has sent itself says the
-            // same.
-            self.head.fields.remove_look_alikes(EARLY_DATA);
-            self.head.fields.set(EARLY_DATA, b"1");
-            self.connection.worker.metrics.early_requests.increment();
-            return Ok(());
-        }
-        let stream = &self.connection.stream;
-        if self.connection.is_h2() {
-            // The connection reads; its end, by which the stream is gone, is bounded there.
-            let responder = &mut self.responder;
-            return poll_fn(|cx| match stream.poll_handshake_over(cx) {
-                Poll::Ready(()) => Poll::Ready(Ok(())),
-                Poll::Pending => responder.poll_gone(cx).map(|()| Err(Failure::Client(ClientFault::Gone))),
-            })
-            .await;
-        }
-        self.body.put_back();
-        let outcome = self.connection.finish_handshake().await;
-        stream.sock.set_read_limit(ReadLimit::Never);
-        outcome.map_err(|_| Failure::Client(ClientFault::Gone))
-    }
 }
 
 #[cfg(test)]
