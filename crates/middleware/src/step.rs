@@ -287,10 +287,18 @@ impl Scope<'_> {
     }
 }
 
+/// The `basic-auth` among compiled steps, if there is one.
+pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::BasicAuth(auth) => Some(&**auth),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, Halt, Scope, StepRefusal, Walk};
-    use crate::basic_auth::{basic_auth_of, compiled_basic_auth_of};
+    use super::{After, CompiledStep, Halt, Scope, StepRefusal, Walk, compiled_basic_auth_of};
+    use crate::basic_auth::basic_auth_of;
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
     use crate::context::{Context, Scratch};

@@ -1,5 +1,5 @@
-//! A client connection as its requests see it: its two ends, its handshake, its listener, and the snapshot that is valid
-//! for it. How it is served is in `serve`.
+//! A client connection as its requests see it: its two ends, its handshake, its listener, and the snapshot that is
+//! valid for it. How it is served is in `serve`.
 
 mod refused;
 

@@ -1,5 +1,5 @@
-//! The answer to a CA that looks for a challenge of `http-01`, below `/.well-known/acme-challenge/`. Which challenges are
-//! open is in `challenges`.
+//! The answer to a CA that looks for a challenge of `http-01`, below `/.well-known/acme-challenge/`. Which challenges
+//! are open is in `challenges`.
 
 use super::Request;
 use crate::challenges::SHARED_WAIT;
