@@ -42,7 +42,7 @@ pub use limited::{DryRun, Limited};
 pub use refusal::Refusal;
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response, compile_steps,
+    After, CompiledStep, Halt, Scope, Walk, apply_request, apply_response, changes_response, compile_steps,
     compiled_basic_auth_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target};

@@ -91,7 +91,7 @@ impl<S: Sock> Request<'_, S> {
             return Ok(());
         }
         let Some(coding) = sole_coding(&self.head).and_then(DecodedCoding::of) else { return Ok(()) };
-        let decoder = Decoder::new(coding).ok_or(Refusal::DECODERS_BUSY)?;
+        let decoder = Decoder::new(coding).ok_or(Refusal::DecodersBusy)?;
         settle(&mut self.head);
         self.framing = BodyFraming::Chunked;
         let coded = std::mem::replace(&mut self.body, BodyReader::Empty);

@@ -5,24 +5,16 @@ use tidegate_middleware::Refusal;
 use tidegate_telemetry::UpstreamError;
 use tidegate_upstream::call::SendFault;
 use tidegate_upstream::fault::{Progress, UpstreamFault};
-use tidegate_wire::BodyError;
 
 /// Why the client's side of an exchange ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientFault {
     /// Closed or reset, by the client or the network.
     Gone,
-    BodyTooSlow,
-    BodyTooLarge,
-    /// The body's length has to be known before it is passed on, and it is too long to be found out.
-    LengthUnstated,
-    BadBody(BodyError),
-    /// The body is not what its `Content-Encoding` says.
-    BadCoding,
-    /// Decoded, it becomes far more than was sent.
-    Bomb,
     /// The client did not take the answer for as long as it may stall.
     WriteStalled,
+    /// Its request cannot be served on; answered where no answer has begun.
+    Refused(Refusal),
 }
 
 impl ClientFault {
@@ -30,12 +22,7 @@ impl ClientFault {
     pub fn refusal(self) -> Option<Refusal> {
         match self {
             ClientFault::Gone | ClientFault::WriteStalled => None,
-            ClientFault::BodyTooSlow => Some(Refusal::BODY_TOO_SLOW),
-            ClientFault::BodyTooLarge => Some(Refusal::BODY_TOO_LARGE),
-            ClientFault::LengthUnstated => Some(Refusal::LENGTH_UNSTATED),
-            ClientFault::BadCoding => Some(Refusal::BAD_CODING),
-            ClientFault::Bomb => Some(Refusal::BOMB),
-            ClientFault::BadBody(error) => Some(Refusal { status: 400, reason: error.reason(), setting: None }),
+            ClientFault::Refused(refusal) => Some(refusal),
         }
     }
 
@@ -43,12 +30,7 @@ impl ClientFault {
         match self {
             ClientFault::Gone => "client_gone",
             ClientFault::WriteStalled => "client_write_stalled",
-            ClientFault::BodyTooSlow => Refusal::BODY_TOO_SLOW.reason,
-            ClientFault::BodyTooLarge => Refusal::BODY_TOO_LARGE.reason,
-            ClientFault::LengthUnstated => Refusal::LENGTH_UNSTATED.reason,
-            ClientFault::BadCoding => Refusal::BAD_CODING.reason,
-            ClientFault::Bomb => Refusal::BOMB.reason,
-            ClientFault::BadBody(error) => error.reason(),
+            ClientFault::Refused(refusal) => refusal.reason(),
         }
     }
 }
@@ -67,7 +49,7 @@ impl From<SendFault> for Failure {
     fn from(fault: SendFault) -> Failure {
         match fault {
             SendFault::Upstream(fault) => Failure::Upstream(fault),
-            SendFault::Unsendable(error) => Failure::Client(ClientFault::BadBody(error)),
+            SendFault::Unsendable(error) => Failure::Client(ClientFault::Refused(Refusal::BadBody(error))),
         }
     }
 }

@@ -310,16 +310,16 @@ fn shrunk() -> Failure {
 
 fn refusal(refused: Refused) -> Refusal {
     match refused {
-        Refused::NotFound => Refusal::NO_FILE,
-        Refused::Forbidden => Refusal::FILE_FORBIDDEN,
-        Refused::MethodNotAllowed => Refusal::FILE_METHOD,
-        Refused::BadPath => Refusal::FILE_PATH,
-        Refused::RangeNotSatisfiable { .. } => Refusal::FILE_RANGE,
-        Refused::PreconditionFailed => Refusal::FILE_PRECONDITION,
+        Refused::NotFound => Refusal::NoFile,
+        Refused::Forbidden => Refusal::FileForbidden,
+        Refused::MethodNotAllowed => Refusal::FileMethod,
+        Refused::BadPath => Refusal::FilePath,
+        Refused::RangeNotSatisfiable { .. } => Refusal::FileRange,
+        Refused::PreconditionFailed => Refusal::FilePrecondition,
         Refused::Unreadable { os_error } => {
             let error = io::Error::from_raw_os_error(os_error);
             tracing::error!(%error, "a file cannot be read");
-            Refusal::FILE_UNREADABLE
+            Refusal::FileUnreadable
         }
     }
 }

@@ -60,9 +60,9 @@ impl Record {
     }
 
     pub fn refused(&mut self, refusal: Refusal) {
-        self.status = refusal.status;
-        self.reason = Some(refusal.reason);
-        self.setting = refusal.setting;
+        self.status = refusal.status();
+        self.reason = Some(refusal.reason());
+        self.setting = refusal.setting();
     }
 
     /// What would have refused the request and is only tried out. A refusal in earnest says more, and takes its place.

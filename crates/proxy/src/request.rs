@@ -328,7 +328,7 @@ impl<'c, S: Sock> Request<'c, S> {
             (CompiledTerminal::FastCgi(script), _) => self.run_script(route, script).await,
             (CompiledTerminal::Files(folder), _) => self.serve_file(route, folder).await,
             (CompiledTerminal::Answer(answer), _) => self.answer_here(route, answer).await,
-            (CompiledTerminal::NoRoute, _) => self.answer_refusal(Refusal::NO_ROUTE).await,
+            (CompiledTerminal::NoRoute, _) => self.answer_refusal(Refusal::NoRoute).await,
         }
     }
 
@@ -413,15 +413,16 @@ impl<'c, S: Sock> Request<'c, S> {
         let mut response: Pooled<ResponseHead> = Pooled::take();
         let site = self.site.clone();
         let route = site.as_ref().map(|site| site.compiled.route(self.route));
-        if let Some(page) = route.and_then(|route| route.error_pages.find(refusal.status, ErrorOrigin::Proxy, &self.head, None)) {
-            begin_answer(refusal.status, &mut response);
+        if let Some(page) = route.and_then(|route| route.error_pages.find(refusal.status(), ErrorOrigin::Proxy, &self.head, None))
+        {
+            begin_answer(refusal.status(), &mut response);
             std::mem::swap(&mut *self.response, &mut *response);
-            let error = ErrorFacts { status: refusal.status, reason: refusal.reason, sentence: refusal.sentence() };
+            let error = ErrorFacts { status: refusal.status(), reason: refusal.reason(), sentence: refusal.sentence() };
             let body = self.make_error_page(page, &error, &mut buffer);
             self.push_fields(fields);
             return self.send_error_page(route, body).await;
         }
-        let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
+        let body = error_answer(refusal.status(), refusal.sentence(), refusal.reason(), &mut response, &mut buffer);
         std::mem::swap(&mut *self.response, &mut *response);
         self.push_fields(fields);
         if let Some(route) = route {
@@ -510,8 +511,8 @@ impl<'c, S: Sock> Request<'c, S> {
     /// Answers with an error, or cuts the answer that had begun.
     async fn refuse(&mut self, refusal: Refusal) -> Ending {
         if self.responder.has_started() {
-            self.record.reason = Some(refusal.reason);
-            self.record.setting = refusal.setting;
+            self.record.reason = Some(refusal.reason());
+            self.record.setting = refusal.setting();
             self.ended = true;
             self.responder.cut();
             return Ending::Abort;

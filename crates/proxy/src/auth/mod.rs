@@ -35,7 +35,7 @@ pub(crate) struct Standing {
 impl<S: Sock> Request<'_, S> {
     /// Who the client is, when that is known without waiting; otherwise what to wait for.
     pub(crate) fn log_in(&mut self, route: &CompiledRoute) -> Result<Option<Ticket>, Refusal> {
-        let Some(users) = &route.users else { return Err(Refusal::NOT_AUTHENTICATED) };
+        let Some(users) = &route.users else { return Err(Refusal::NotAuthenticated) };
         let mut decoded: Pooled<Vec<u8>> = Pooled::take();
         let asked = match credentials(&self.head, &mut decoded) {
             Some(said) if said.password.len() <= PASSWORD_BYTES_MAX => {
@@ -50,9 +50,9 @@ impl<S: Sock> Request<'_, S> {
                 self.record.user = Some(user);
                 Ok(None)
             }
-            Asked::Answered(None) => Err(Refusal::NOT_AUTHENTICATED),
+            Asked::Answered(None) => Err(Refusal::NotAuthenticated),
             Asked::Waits(ticket) => Ok(Some(ticket)),
-            Asked::Busy => Err(Refusal::PASSWORDS_BUSY),
+            Asked::Busy => Err(Refusal::PasswordsBusy),
         }
     }
 
@@ -68,9 +68,9 @@ impl<S: Sock> Request<'_, S> {
                 self.record.user = Some(user);
                 Ok(())
             }
-            (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NOT_AUTHENTICATED),
+            (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NotAuthenticated),
             (None, _) if left <= WAIT_MAX => Err(Refusal::from(UpstreamError::TotalTimeout)),
-            (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PASSWORDS_BUSY),
+            (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PasswordsBusy),
         })
     }
 }

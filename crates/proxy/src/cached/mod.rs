@@ -162,7 +162,7 @@ impl<S: Sock> Request<'_, S> {
                 }
                 Lookup::Fetch(ticket, why) => return self.fetch(route, cache, origin, (ticket, why), asked).await,
                 Lookup::Bypass(why) => return self.pass_by(route, &origin, why, Some(key)).await,
-                Lookup::GatewayTimeout => return self.answer_refusal(Refusal::NOT_KEPT).await,
+                Lookup::GatewayTimeout => return self.answer_refusal(Refusal::NotKept).await,
                 Lookup::Wait(wait, why) => (wait, why),
             };
             match self.wait_for(route, cache, wait, &asked).await? {

@@ -19,9 +19,9 @@ const TAGS_MAX: usize = 64;
 impl<S: Sock> Request<'_, S> {
     pub(super) async fn purge(&mut self, cache: &RouteCache) -> Result<(), Failure> {
         if !self.may_purge(cache) {
-            return self.answer_refusal(Refusal::PURGE_DENIED).await;
+            return self.answer_refusal(Refusal::PurgeDenied).await;
         }
-        let Some(purges) = self.what_to_purge() else { return self.answer_refusal(Refusal::PURGE_UNCLEAR).await };
+        let Some(purges) = self.what_to_purge() else { return self.answer_refusal(Refusal::PurgeUnclear).await };
         let is_soft = self.head.fields.all_named(b"purge-mode").any(|mode| mode.eq_ignore_ascii_case(b"soft"));
         let kind = if is_soft { PurgeKind::Soft } else { PurgeKind::Hard };
         let (sender, mut purging) = rt::mailbox(1);
@@ -29,7 +29,7 @@ impl<S: Sock> Request<'_, S> {
             let _ = sender.try_send(count);
         };
         if !cache.tier.purge(purges, kind, answer) {
-            return self.answer_refusal(Refusal::PURGES_MANY).await;
+            return self.answer_refusal(Refusal::PurgesMany).await;
         }
         let count = rt::timeout(PURGE_WAIT, purging.recv()).await.flatten();
         begin_answer(if count.is_some() { 200 } else { 202 }, &mut self.response);

@@ -103,7 +103,7 @@ impl<S: Sock> Request<'_, S> {
         self.record.cache = Some(status.word());
         let range = format!("bytes */{}", object.body_bytes);
         let fields = [("content-range", range.into()), ("cache-status", status.value(NAME).into())];
-        self.answer_refusal_with(Refusal::KEPT_RANGE, &fields).await
+        self.answer_refusal_with(Refusal::KeptRange, &fields).await
     }
 
     /// Compressed for the next time.

@@ -184,14 +184,14 @@ impl<S: Sock> Connection<S> {
 
     /// Counts a refusal, and logs it without letting a flood of them flood the log.
     pub fn note_refusal(&self, refusal: Refusal, client_ip: IpAddr) {
-        self.worker.metrics.refused.increment(refusal.reason);
+        self.worker.metrics.refused.increment(refusal.reason());
         let Some(suppressed) = self.worker.gates.refused.allow(Instant::now()) else { return };
-        match refusal.setting {
+        match refusal.setting() {
             Some(setting) => {
-                tracing::info!(client = %client_ip, status = refusal.status, reason = refusal.reason, setting, suppressed, "request refused");
+                tracing::info!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), setting, suppressed, "request refused");
             }
             None => {
-                tracing::debug!(client = %client_ip, status = refusal.status, reason = refusal.reason, suppressed, "request refused");
+                tracing::debug!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), suppressed, "request refused");
             }
         }
     }

@@ -63,10 +63,8 @@ impl<S: Sock> Request<'_, S> {
         let script = match step.find(self.head.path()) {
             Ok(Found::Script(script)) => script,
             Ok(Found::Folder) => return self.redirect_to_folder(route).await,
-            Ok(Found::Nothing) => return self.answer_refusal(Refusal::NO_SCRIPT).await,
-            Err(error) => {
-                return self.answer_refusal(Refusal { status: 400, reason: error.reason(), setting: None }).await;
-            }
+            Ok(Found::Nothing) => return self.answer_refusal(Refusal::NoScript).await,
+            Err(error) => return self.answer_refusal(Refusal::ScriptPath(error)).await,
         };
         if self.connection.worker.process.pressure.is_high() {
             return Err(Failure::upstream(UpstreamError::Overloaded, Progress::NothingSent));
@@ -87,7 +85,7 @@ impl<S: Sock> Request<'_, S> {
         match failed.failure {
             // The bound is not the one of other upstreams, and there is no setting for it.
             Failure::Upstream(fault) if fault.error == UpstreamError::HeadTooLarge && !self.responder.has_started() => {
-                self.answer_refusal(Refusal::SCRIPT_HEAD_TOO_LARGE).await
+                self.answer_refusal(Refusal::ScriptHeadTooLarge).await
             }
             failure => Err(failure),
         }
@@ -156,7 +154,7 @@ impl<S: Sock> Request<'_, S> {
             let Some(piece) = pace.read(&mut self.body).await.map_err(client_fault)? else { break };
             self.count_body(piece.len())?;
             if is_unstated && bytes.len() + piece.len() > UNSTATED_BYTES_MAX {
-                return Err(Failure::Client(ClientFault::LengthUnstated));
+                return Err(Failure::Client(ClientFault::Refused(Refusal::LengthUnstated)));
             }
             bytes.extend_from_slice(&piece);
         }

@@ -67,7 +67,7 @@ impl<S: Sock> Request<'_, S> {
         };
         let mut pairs = self.connection.worker.fastcgi.pairs.borrow_mut();
         let written = params.write(&mut pairs, &step.scripts, script, self.head.fields.iter());
-        written.map_err(|_| Refusal::PARAMS_TOO_LARGE)?;
+        written.map_err(|_| Refusal::ParamsTooLarge)?;
         let keep = if step.keep.connections > 0 { KeepConnection::Yes } else { KeepConnection::No };
         let mut records: Pooled<Vec<u8>> = Pooled::take();
         encode_begin_request(&mut records, FIRST_REQUEST, keep);

@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 use tidegate_message::body::BodyFault;
-use tidegate_middleware::BodyAllowance;
+use tidegate_middleware::{BodyAllowance, Refusal};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::fault::Progress;
@@ -28,13 +28,13 @@ pub(crate) fn gone(error: io::Error) -> Failure {
 
 pub(crate) fn client_fault(fault: BodyFault) -> Failure {
     Failure::Client(match fault {
-        BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => ClientFault::BodyTooSlow,
+        BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => ClientFault::Refused(Refusal::BodyTooSlow),
         BodyFault::Io(_) | BodyFault::Reset | BodyFault::BadRecord | BodyFault::Framing(tidegate_wire::BodyError::Truncated) => {
             ClientFault::Gone
         }
-        BodyFault::Framing(error) => ClientFault::BadBody(error),
-        BodyFault::Coding => ClientFault::BadCoding,
-        BodyFault::Bomb => ClientFault::Bomb,
+        BodyFault::Framing(error) => ClientFault::Refused(Refusal::BadBody(error)),
+        BodyFault::Coding => ClientFault::Refused(Refusal::BadCoding),
+        BodyFault::Bomb => ClientFault::Refused(Refusal::Bomb),
     })
 }
 
@@ -87,7 +87,9 @@ async fn pump_pieces<S: Sock>(
         note(piece.as_deref().unwrap_or_default(), trailers.is_some());
         let Some(piece) = piece else { return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
         if let Some(allowance) = allowance {
-            allowance.take(piece.len() as u64).map_err(|_| PumpFault::Client(Failure::Client(ClientFault::BodyTooLarge)))?;
+            allowance
+                .take(piece.len() as u64)
+                .map_err(|_| PumpFault::Client(Failure::Client(ClientFault::Refused(Refusal::BodyTooLarge))))?;
         }
         turn += piece.len();
         let last = body.is_finished() && trailers.is_none();

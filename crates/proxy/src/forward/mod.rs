@@ -29,6 +29,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tidegate_middleware::Refusal;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::attempt::Begun;
@@ -312,7 +313,9 @@ impl<S: Sock> Request<'_, S> {
     pub(crate) fn count_body(&mut self, bytes: usize) -> Result<(), Failure> {
         self.record.request_bytes += bytes as u64;
         match &mut self.body_allowance {
-            Some(allowance) => allowance.take(bytes as u64).map_err(|_| Failure::Client(ClientFault::BodyTooLarge)),
+            Some(allowance) => {
+                allowance.take(bytes as u64).map_err(|_| Failure::Client(ClientFault::Refused(Refusal::BodyTooLarge)))
+            }
             None => Ok(()),
         }
     }

@@ -62,7 +62,7 @@ impl<'c, S: Sock> PassRecord<'c, S> {
         match failure {
             Failure::Upstream(fault) => {
                 let refusal = Refusal::from(fault.error);
-                (self.status, self.reason, self.setting) = (refusal.status, refusal.reason, refusal.setting);
+                (self.status, self.reason, self.setting) = (refusal.status(), refusal.reason(), refusal.setting());
             }
             Failure::Client(_) => (self.status, self.reason) = (STATUS_CLIENT_GONE, ClientFault::Gone.reason()),
         }

@@ -39,12 +39,7 @@ impl<S: Sock> Request<'_, S> {
             if dry_run != DryRun::default() {
                 self.connection.note_dry_run(dry_run, self.client_ip, &mut self.record);
             }
-            let halt = halt.map_err(|refusal| Refusal {
-                status: refusal.status(),
-                reason: refusal.reason(),
-                setting: Some(refusal.setting()),
-            })?;
-            match halt {
+            match halt? {
                 Halt::Done(after) => return self.settle_body(after),
                 Halt::Authenticate(_) => {
                     if let Some(ticket) = self.log_in(route)? {
@@ -62,7 +57,7 @@ impl<S: Sock> Request<'_, S> {
                 BodyFraming::None => Some(0),
                 BodyFraming::Chunked | BodyFraming::UntilClose => None,
             };
-            self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BODY_TOO_LARGE)?);
+            self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BodyTooLarge)?);
         }
         Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })
     }
@@ -89,8 +84,8 @@ impl<S: Sock> Request<'_, S> {
     pub(super) async fn answer_step_refusal(&mut self, route: &CompiledRoute, refusal: Refusal) -> Result<(), Failure> {
         let challenge = match compiled_basic_auth_of(&route.steps) {
             // RFC 9110 section 15.5.2.
-            Some(auth) if refusal == Refusal::NOT_AUTHENTICATED => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
-            Some(_) if refusal == Refusal::PASSWORDS_BUSY => Some(("retry-after", Cow::Borrowed("1"))),
+            Some(auth) if refusal == Refusal::NotAuthenticated => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
+            Some(_) if refusal == Refusal::PasswordsBusy => Some(("retry-after", Cow::Borrowed("1"))),
             _ => None,
         };
         self.answer_refusal_with(refusal, challenge.as_slice()).await

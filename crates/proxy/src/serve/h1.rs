@@ -82,7 +82,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     // From here to the head's end the clock runs, however often a byte arrives (slowloris).
     let until = arrived + snapshot.shared.limits.header_timeout;
     if connection.tls.is_none() && data.starts_with(TLS_RECORD_START) {
-        return Box::pin(refuse_head(connection, &head, Refusal::TLS_TO_PLAIN_HTTP, arrived)).await;
+        return Box::pin(refuse_head(connection, &head, Refusal::TlsToPlainHttp, arrived)).await;
     }
     let parsed = parse_request(&data, &limits, &mut head).map_err(HeadFault::Bad);
     let outcome = match parsed {
@@ -100,7 +100,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         Ok(rest) => rest,
         Err(HeadFault::Bad(error)) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,
         Err(HeadFault::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
-            return Box::pin(refuse_head(connection, &head, Refusal::HEADER_TIMEOUT, arrived)).await;
+            return Box::pin(refuse_head(connection, &head, Refusal::HeaderTimeout, arrived)).await;
         }
         Err(HeadFault::Io(_) | HeadFault::Cut) => return Ending::Abort,
     };
@@ -133,7 +133,7 @@ pub(super) async fn refuse_head<S: Sock>(
     connection.note_refusal(refusal, connection.client.ip());
     let mut response: Pooled<ResponseHead> = Pooled::take();
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-    let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
+    let body = error_answer(refusal.status(), refusal.sentence(), refusal.reason(), &mut response, &mut buffer);
     response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
     response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));
     response.fields.push(b"connection", b"close");

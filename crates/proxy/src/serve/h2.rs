@@ -187,7 +187,7 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
         connection.note_refusal(refusal, connection.client.ip());
         connection.log_refused_head(&head, refusal, started, 0);
         let mut response = Response::new(());
-        *response.status_mut() = http::StatusCode::from_u16(refusal.status).unwrap_or(http::StatusCode::BAD_REQUEST);
+        *response.status_mut() = http::StatusCode::from_u16(refusal.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
         if respond.send_response(response, true).is_err() {
             respond.send_reset(Reason::PROTOCOL_ERROR);
         }

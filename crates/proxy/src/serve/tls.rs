@@ -144,7 +144,7 @@ async fn read_client_hello<S: Sock>(
             }
             Sniffed::NotTls if is_plain_http(&first) => {
                 // In plain text, since the client speaks nothing else; without it the browser shows a blank page.
-                super::h1::refuse_head(connection, &RequestHead::default(), Refusal::PLAIN_HTTP_TO_TLS, rt::now()).await;
+                super::h1::refuse_head(connection, &RequestHead::default(), Refusal::PlainHttpToTls, rt::now()).await;
                 connection.linger().await;
                 return Err(HandshakeFailure::PlainHttp);
             }
