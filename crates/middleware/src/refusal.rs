@@ -1,6 +1,6 @@
 //! Answers that the proxy makes itself because something is wrong: a closed set, with status, reason code, setting and
-//! sentence in one table, for whoever answers, logs or explains. Whose fault a failed exchange is, is known by the crate
-//! `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
+//! sentence in one table, for whoever answers, logs or explains. Whose fault a failed exchange is, is known by the
+//! crate `exchange` and by `proxy`'s `failure`; how the answer is written, by `errors`.
 
 use crate::rewrite::RewriteError;
 use tidegate_fastcgi::PathError;

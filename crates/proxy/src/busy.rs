@@ -1,20 +1,26 @@
-//! How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have
-//! changed. Who asks is `coded`: the busier, the less hard it compresses.
+//! How busy a worker's thread is, for those who do more where there is time.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tidegate_coding::Busy;
 use tidegate_transport::rt;
 
-/// How often it is looked.
+/// How often it is looked how busy this thread is.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
 
-/// What is known of how much of a core the thread used.
-#[derive(Debug, Default)]
+/// How busy this worker's thread has been lately: looked at when somebody asks, and not more often than it can have
+/// changed.
+#[derive(Debug)]
 pub struct BusyMeter {
     /// When it was looked at last, and what the thread had used of a core by then. `None`: nobody has asked yet.
     looked: Cell<Option<(Instant, Duration)>>,
     busy: Cell<Busy>,
+}
+
+impl Default for BusyMeter {
+    fn default() -> Self {
+        BusyMeter { looked: Cell::new(None), busy: Cell::new(Busy(0)) }
+    }
 }
 
 impl BusyMeter {

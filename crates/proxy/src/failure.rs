@@ -1,48 +1,26 @@
 //! What goes wrong with a request, and whose fault it is: that decides the answer's status, the reason code in log and
 //! metric, and whether another server may be tried.
 
+use std::io;
+use tidegate_exchange::ClientFault;
+use tidegate_message::body::BodyFault;
 use tidegate_middleware::Refusal;
 use tidegate_telemetry::UpstreamError;
 use tidegate_upstream::call::SendFault;
 use tidegate_upstream::fault::{Progress, UpstreamFault};
-
-/// Why the client's side of an exchange ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientFault {
-    /// Closed or reset, by the client or the network.
-    Gone,
-    /// The client did not take the answer for as long as it may stall.
-    WriteStalled,
-    /// Its request cannot be served on; answered where no answer has begun.
-    Refused(Refusal),
-}
-
-impl ClientFault {
-    /// The answer to give when none has begun; nobody is left to read one otherwise.
-    pub fn refusal(self) -> Option<Refusal> {
-        match self {
-            ClientFault::Gone | ClientFault::WriteStalled => None,
-            ClientFault::Refused(refusal) => Some(refusal),
-        }
-    }
-
-    pub fn reason(self) -> &'static str {
-        match self {
-            ClientFault::Gone => "client_gone",
-            ClientFault::WriteStalled => "client_write_stalled",
-            ClientFault::Refused(refusal) => refusal.reason(),
-        }
-    }
-}
-
-/// What the log says of a client that left before its answer: there is no such status on the wire.
-pub const STATUS_CLIENT_GONE: u16 = 499;
+use tidegate_wire::BodyError;
 
 /// How an attempt at an upstream failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     Client(ClientFault),
     Upstream(UpstreamFault),
+}
+
+impl From<ClientFault> for Failure {
+    fn from(fault: ClientFault) -> Failure {
+        Failure::Client(fault)
+    }
 }
 
 impl From<SendFault> for Failure {
@@ -72,4 +50,19 @@ impl Failure {
     pub fn upstream(error: UpstreamError, progress: Progress) -> Failure {
         UpstreamFault::new(error, progress).into()
     }
+}
+
+/// What it means that the body of an answer cannot be read on.
+pub fn upstream_body_fault(fault: &BodyFault) -> Failure {
+    let error = match fault {
+        BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
+        BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(BodyError::Truncated) => UpstreamError::BodyCut,
+        BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
+    };
+    Failure::upstream(error, Progress::Answering)
+}
+
+/// The answer breaks off, and the client must see that its body was cut.
+pub fn body_cut() -> Failure {
+    Failure::upstream(UpstreamError::BodyCut, Progress::Answering)
 }

@@ -4,10 +4,10 @@
 
 pub mod request;
 
+mod answering;
 pub mod auth;
 pub mod connection;
 mod error_page;
-pub mod exchange;
 pub mod failure;
 mod fastcgi;
 mod files;
@@ -16,6 +16,7 @@ mod passthrough;
 mod serve;
 pub mod tunnel;
 
+mod busy;
 pub mod cached;
 pub mod challenges;
 mod coded;
@@ -29,16 +30,11 @@ pub mod process_state;
 pub mod recent;
 pub mod run;
 pub mod snapshot;
+mod streaming;
+mod surroundings;
 pub mod terminal;
 pub mod worker;
 pub mod worker_snapshot;
-
-mod bounds;
-mod busy;
-mod date;
-mod forwarded;
-mod pooled;
-mod record;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 //! share. Workers share nothing that is written per request. The loop that accepts and obeys is `run`.
 
 use crate::busy::BusyMeter;
-use crate::date::DateClock;
 use crate::fastcgi::FastCgiServers;
 use crate::listeners::Listeners;
 use crate::process_state::ProcessState;
@@ -14,6 +13,7 @@ use std::collections::HashSet;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_exchange::date::DateClock;
 use tidegate_middleware::{RequestId, Scratch};
 use tidegate_telemetry::{AccessLogSender, EventGate, WorkerMetrics};
 use tidegate_transport::Sock;

@@ -4,7 +4,6 @@
 mod refused;
 
 use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
-use crate::record::Record;
 use crate::snapshot::Listener;
 use crate::worker::Worker;
 use crate::worker_snapshot::WorkerSnapshot;
@@ -14,7 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tidegate_exchange::Record;
 use tidegate_middleware::{DryRun, Refusal};
+use tidegate_model::Scheme;
 use tidegate_routing::decision::TlsIdentity;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
@@ -153,6 +154,12 @@ impl<S: Sock> Connection<S> {
 
     pub fn is_h2(&self) -> bool {
         self.facts.kind.get() == ConnectionKind::Http2
+    }
+
+    /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we
+    /// match.
+    pub fn scheme(&self) -> Scheme {
+        self.listener.protocol().scheme()
     }
 
     pub fn listen_port(&self) -> u16 {

@@ -1,5 +1,4 @@
-//! A folder that is served, opened once for all workers, and opened again when another one has taken its place. What
-//! is answered with it is in `files`.
+//! A folder that is served, as all workers share it. It is opened again when another one has taken its place.
 
 use arc_swap::{ArcSwap, Guard};
 use std::io;
@@ -14,7 +13,6 @@ use tidegate_model::Files;
 /// How often it is looked whether the folder is still the one that was opened: deployments switch a link from one
 /// release to the next.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
-
 /// A folder that is served, as all workers share it.
 pub struct Folder {
     settings: Files,
@@ -24,9 +22,8 @@ pub struct Folder {
     open: ArcSwap<Open>,
 }
 
-/// The folder that the path led to when it was looked at last.
-pub struct Open {
-    pub root: Root,
+pub(super) struct Open {
+    pub(super) root: Root,
     /// Device and inode of the folder that the path led to.
     identity: (u64, u64),
 }
@@ -44,7 +41,7 @@ impl Folder {
     }
 
     /// The folder as it is now, or as it was when nothing stands at its path.
-    pub fn current(&self, now: Instant) -> Guard<Arc<Open>> {
+    pub(super) fn current(&self, now: Instant) -> Guard<Arc<Open>> {
         let now_ms = now.saturating_duration_since(self.began).as_millis() as u64;
         let looked_at = self.looked_at_ms.load(Ordering::Relaxed);
         let is_due = now_ms.saturating_sub(looked_at) >= LOOK_PERIOD.as_millis() as u64;

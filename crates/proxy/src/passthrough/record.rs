@@ -2,11 +2,12 @@
 //! is over, whatever ended it.
 
 use crate::connection::Connection;
-use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
+use crate::failure::Failure;
 use crate::tunnel::{CutBy, TunnelBytes};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tidegate_exchange::{ClientFault, STATUS_CLIENT_GONE};
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_telemetry::{AccessRecord, RecordUpstream};
 use tidegate_transport::{Sock, rt};

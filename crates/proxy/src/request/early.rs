@@ -2,44 +2,17 @@
 //! does no harm twice, and all else waits for the end of the client's handshake. How often a ticket brings early data
 //! is decided in `certs::server`; bytes are read in `transport`.
 
-use super::Request;
-use crate::failure::{ClientFault, Failure};
+use crate::connection::Connection;
 use crate::worker_snapshot::WorkerSite;
 use std::future::poll_fn;
 use std::task::Poll;
+use tidegate_exchange::{ClientFault, Exchange};
 use tidegate_transport::{ReadLimit, Sock};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 
 /// Says to upstreams that a request may be a copy; set by us, or by who is in front of us.
 const EARLY_DATA: &[u8] = b"early-data";
-
-/// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
-pub(super) async fn settle_early<S: Sock>(request: &mut Request<'_, S>, site: &WorkerSite) -> Result<(), Failure> {
-    // The connection may have been made for another site, which takes early data where this one does not.
-    if site.compiled.takes_early_data && may_go_ahead(request.head.method, request.framing, request.hop.upgrade.is_some()) {
-        // For all that sees the head, scripts and copies included. One that the client has sent itself says the
-        // same.
-        request.head.fields.remove_look_alikes(EARLY_DATA);
-        request.head.fields.set(EARLY_DATA, b"1");
-        request.connection.worker.metrics.early_requests.increment();
-        return Ok(());
-    }
-    let stream = &request.connection.stream;
-    if request.connection.is_h2() {
-        // The connection reads; its end, by which the stream is gone, is bounded there.
-        let responder = &mut request.responder;
-        return poll_fn(|cx| match stream.poll_handshake_over(cx) {
-            Poll::Ready(()) => Poll::Ready(Ok(())),
-            Poll::Pending => responder.poll_gone(cx).map(|()| Err(Failure::Client(ClientFault::Gone))),
-        })
-        .await;
-    }
-    request.body.put_back();
-    let outcome = request.connection.finish_handshake().await;
-    stream.sock.set_read_limit(ReadLimit::Never);
-    outcome.map_err(|_| Failure::Client(ClientFault::Gone))
-}
 
 /// Whether a request does no harm when it is sent twice: it only reads (RFC 9110 section 9.2.1), brings nothing, and
 /// ends with its answer.
@@ -60,6 +33,37 @@ fn may_go_ahead(method: Method, framing: BodyFraming, upgrades: bool) -> bool {
         BodyFraming::Length(_) | BodyFraming::Chunked | BodyFraming::UntilClose => true,
     };
     is_safe && !has_body && !upgrades
+}
+
+/// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
+pub(super) async fn settle_early<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    connection: &Connection<S>,
+    site: &WorkerSite,
+) -> Result<(), ClientFault> {
+    // The connection may have been made for another site, which takes early data where this one does not.
+    if site.compiled.takes_early_data && may_go_ahead(exchange.head.method, exchange.framing, exchange.hop.upgrade.is_some()) {
+        // For all that sees the head, scripts and copies included. One that the client has sent itself says the
+        // same.
+        exchange.head.fields.remove_look_alikes(EARLY_DATA);
+        exchange.head.fields.set(EARLY_DATA, b"1");
+        connection.worker.metrics.early_requests.increment();
+        return Ok(());
+    }
+    let stream = &connection.stream;
+    if connection.is_h2() {
+        // The connection reads; its end, by which the stream is gone, is bounded there.
+        let responder = &mut exchange.responder;
+        return poll_fn(|cx| match stream.poll_handshake_over(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => responder.poll_gone(cx).map(|()| Err(ClientFault::Gone)),
+        })
+        .await;
+    }
+    exchange.body.put_back();
+    let outcome = connection.finish_handshake().await;
+    stream.sock.set_read_limit(ReadLimit::Never);
+    outcome.map_err(|_| ClientFault::Gone)
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
 use crate::connection::Connection;
-use crate::exchange::{BodyReader, H1Responder, Responder};
-use crate::pooled::Pooled;
 use crate::request::{self, Ending, Incoming};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
+use tidegate_exchange::{Arrived, BodyReader, H1Responder, Pooled, Responder};
 use tidegate_message::body::H1BodyReader;
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_middleware::{Refusal, error_answer};
@@ -119,7 +118,8 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
-    pin!(request::handle(connection, Incoming { head, framing, body, responder, started: arrived, snapshot, listener })).await
+    let arrived = Arrived { head, framing, body, responder, started: arrived };
+    pin!(request::handle(connection, Incoming { arrived, snapshot, listener })).await
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next

@@ -6,7 +6,6 @@ mod h2;
 mod introduced;
 mod tls;
 
-use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::connection::Connection;
 use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
 use crate::passthrough;
@@ -14,6 +13,7 @@ use crate::worker::Worker;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Instant;
+use tidegate_exchange::responder::CLIENT_WRITE_IDLE;
 use tidegate_model::listening::ListenerProtocol;
 use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{Sock, Stream, rt};

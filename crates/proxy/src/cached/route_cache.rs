@@ -1,5 +1,4 @@
-//! The cache as a route uses it, compiled: under which rules, apart from what else, and who may purge. Who asks it, in
-//! which order, is in `cached`.
+//! The cache as a route uses it: the store under the route's rules, and what keeps its answers apart from others'.
 
 use super::tier::CacheTier;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,14 +11,15 @@ use tidegate_model::{Cache, MatchLine, Purging};
 /// for nobody.
 const WRITTEN_LATER: &[&str] = &["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port"];
 
+/// The cache as a route uses it.
 pub struct RouteCache {
     pub tier: Arc<CacheTier>,
     /// The tier's, under the rules of the route.
-    pub(super) store: Store,
+    pub(crate) store: Store,
     /// Keeps apart what sites answer that have the same host on other ports, and routes with conditions. A client names
     /// any host that it likes: by the host alone one site could fill another's part of the cache.
-    pub(super) partition: Box<[u8]>,
-    pub(super) purging: Purging,
+    pub(crate) partition: Box<[u8]>,
+    pub(crate) purging: Purging,
 }
 
 impl RouteCache {
