@@ -1,6 +1,6 @@
-//! What storage has of a name, and what becomes of a certificate that has come: whether its dates let it be used, how it
-//! is stored, and what is done when storage does not take it. The order that it came from is in `attempt`; when it is
-//! tried again to store it, in `engine`.
+//! What storage has of a name, and what becomes of a certificate that has come: whether its dates let it be used, how
+//! it is stored, and what is done when storage does not take it. The order that it came from is in `attempt`; when it
+//! is tried again to store it, in `engine`.
 
 use crate::cause::{Blame, Cause, minute, one_line};
 use crate::certificate::{Bundle, Leaf};

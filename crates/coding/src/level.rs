@@ -3,7 +3,7 @@
 use tidegate_model::{Coding, CompressLevel};
 
 /// The share of the last moments in which a thread was at work, in percent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Busy(pub u8);
 
 impl Busy {

@@ -178,7 +178,7 @@ type CountsOfListener = ((SocketAddr, ListenerProtocol, bool), [usize; Connectio
 /// Address, protocol and whether it drains; and open connections by kind.
 fn listeners_of(worker: &Worker<TokioSock>) -> Vec<CountsOfListener> {
     let mut listeners = Vec::new();
-    worker.each_listener(|listener| {
+    worker.listeners.each(|listener| {
         let mut connections = [0; ConnectionKind::ALL.len()];
         listener.each_connection(|facts| connections[facts.kind.get() as usize] += 1);
         listeners.push(((listener.address, listener.protocol(), listener.is_draining()), connections));
@@ -188,7 +188,7 @@ fn listeners_of(worker: &Worker<TokioSock>) -> Vec<CountsOfListener> {
 
 fn connections_of(worker: &Worker<TokioSock>) -> Vec<Connection> {
     let mut connections = Vec::new();
-    worker.each_listener(|listener| {
+    worker.listeners.each(|listener| {
         listener.each_connection(|facts: &ConnectionFacts| {
             connections.push(Connection {
                 id: facts.id,

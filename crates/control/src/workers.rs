@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use tidegate_model::{AccessLog, Threads};
 use tidegate_proxy::command::{Change, Command, NewSocket, OldSocket, SocketId};
 use tidegate_proxy::process_state::ProcessState;
+use tidegate_proxy::run::{self, WorkerParts};
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_proxy::worker::{self, Worker, WorkerParts};
+use tidegate_proxy::worker::Worker;
 use tidegate_telemetry::AccessLogSender;
 use tidegate_transport::{TokioSock, rt};
 
@@ -91,7 +92,7 @@ impl Workers {
                 commands,
                 started: started.clone(),
             };
-            let thread = std::thread::Builder::new().name(format!("tidegate-{index}")).spawn(move || worker::run(parts))?;
+            let thread = std::thread::Builder::new().name(format!("tidegate-{index}")).spawn(move || run::run(parts))?;
             fresh.push(WorkerThread { index, thread, commands: sender });
         }
         for _ in &fresh {

@@ -31,7 +31,7 @@ pub mod step;
 pub mod template;
 
 pub use self::log::CompiledLog;
-pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, compiled_basic_auth_of, credentials};
+pub use basic_auth::{CompiledBasicAuth, Credentials, basic_auth_of, credentials};
 pub use body_limit::{BodyAllowance, BodyLimit, TooLarge};
 pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
@@ -42,7 +42,7 @@ pub use limited::{DryRun, Limited};
 pub use refusal::Refusal;
 pub use rewrite::RewriteError;
 pub use step::{
-    After, CompiledStep, Halt, Scope, StepRefusal, Walk, apply_request, apply_response, changes_response, compile_steps,
-    has_limits,
+    After, CompiledStep, Halt, Scope, Walk, apply_request, apply_response, changes_response, compile_steps,
+    compiled_basic_auth_of, has_limits,
 };
 pub use template::{CompiledTemplate, Target, render_text};

@@ -13,7 +13,8 @@ use crate::cors::CompiledCors;
 use crate::header::CompiledHeaderChanges;
 use crate::limited::Limited;
 use crate::rate_limit::CompiledRateLimit;
-use crate::rewrite::{AddPrefix, Rewrite, RewriteError, StripPrefix};
+use crate::refusal::Refusal;
+use crate::rewrite::{AddPrefix, Rewrite, StripPrefix};
 use tidegate_limiting::Tables;
 use tidegate_model::Step;
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
@@ -101,53 +102,6 @@ pub enum Halt<'s> {
     Authenticate(&'s CompiledBasicAuth),
 }
 
-/// A step ended the request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepRefusal {
-    Rewrite(RewriteError),
-    /// `allow` or `deny`.
-    Denied,
-    NoClientCertificate,
-    RateLimited {
-        status: u16,
-    },
-    ConcurrencyLimited {
-        status: u16,
-    },
-}
-
-impl StepRefusal {
-    pub fn status(self) -> u16 {
-        match self {
-            StepRefusal::Rewrite(error) => error.status(),
-            StepRefusal::Denied | StepRefusal::NoClientCertificate => 403,
-            StepRefusal::RateLimited { status } | StepRefusal::ConcurrencyLimited { status } => status,
-        }
-    }
-
-    /// The reason code for log and metrics.
-    pub fn reason(self) -> &'static str {
-        match self {
-            StepRefusal::Rewrite(error) => error.reason(),
-            StepRefusal::Denied => "client_denied",
-            StepRefusal::NoClientCertificate => "client_certificate_required",
-            StepRefusal::RateLimited { .. } => "rate_limited",
-            StepRefusal::ConcurrencyLimited { .. } => "concurrency_limited",
-        }
-    }
-
-    /// The setting that it comes from.
-    pub fn setting(self) -> &'static str {
-        match self {
-            StepRefusal::Rewrite(_) => "rewrite",
-            StepRefusal::Denied => "allow, deny",
-            StepRefusal::NoClientCertificate => "client-auth",
-            StepRefusal::RateLimited { .. } => "rate-limit",
-            StepRefusal::ConcurrencyLimited { .. } => "concurrency-limit",
-        }
-    }
-}
-
 /// Applies the steps that change the request, in order, from where the walk has got, up to one that answers it or has
 /// to be waited for. What limits leave behind is in `limited`.
 pub fn apply_request<'s>(
@@ -157,33 +111,33 @@ pub fn apply_request<'s>(
     context: &Context<'_>,
     scratch: &mut Scratch,
     limited: &mut Limited,
-) -> Result<Halt<'s>, StepRefusal> {
+) -> Result<Halt<'s>, Refusal> {
     while let Some(step) = steps.get(walk.next) {
         walk.next += 1;
         match step {
             CompiledStep::RequestHeader(changes) => changes.apply_to_request(head, context, scratch),
             CompiledStep::ResponseHeader(_) => {}
-            CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(StepRefusal::Rewrite)?,
+            CompiledStep::Rewrite(rewrite) => rewrite.apply(head, context, scratch).map_err(Refusal::Rewrite)?,
             CompiledStep::StripPrefix(strip_prefix) => strip_prefix.apply(head),
-            CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(StepRefusal::Rewrite)?,
+            CompiledStep::AddPrefix(add_prefix) => add_prefix.apply(head).map_err(Refusal::Rewrite)?,
             CompiledStep::BodyLimit(limit) => walk.after.body_limit = Some(*limit),
-            CompiledStep::Access(access) if !access.lets_through(context.client_ip) => return Err(StepRefusal::Denied),
+            CompiledStep::Access(access) if !access.lets_through(context.client_ip) => return Err(Refusal::Denied),
             CompiledStep::Access(_) => {}
             CompiledStep::Cors(_) if CompiledCors::is_preflight(head) => {
                 walk.after.is_preflight = true;
                 break;
             }
             CompiledStep::Cors(_) => {}
-            CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(StepRefusal::NoClientCertificate),
+            CompiledStep::ClientAuth if !client_auth::lets_through(context) => return Err(Refusal::NoClientCertificate),
             CompiledStep::ClientAuth => {}
             CompiledStep::RateLimit(limit) => {
                 if !limit.lets_through(head, context, scratch, limited) {
-                    return Err(StepRefusal::RateLimited { status: limit.status });
+                    return Err(Refusal::RateLimited { status: limit.status });
                 }
             }
             CompiledStep::ConcurrencyLimit(limit) => {
                 if !limit.lets_through(head, context, scratch, limited) {
-                    return Err(StepRefusal::ConcurrencyLimited { status: limit.status });
+                    return Err(Refusal::ConcurrencyLimited { status: limit.status });
                 }
             }
             CompiledStep::BasicAuth(auth) => {
@@ -287,10 +241,18 @@ impl Scope<'_> {
     }
 }
 
+/// The `basic-auth` among compiled steps, if there is one.
+pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
+    steps.iter().find_map(|step| match step {
+        CompiledStep::BasicAuth(auth) => Some(&**auth),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{After, CompiledStep, Halt, Scope, StepRefusal, Walk};
-    use crate::basic_auth::{basic_auth_of, compiled_basic_auth_of};
+    use super::{After, CompiledStep, Halt, Refusal, Scope, Walk, compiled_basic_auth_of};
+    use crate::basic_auth::basic_auth_of;
     use crate::body_limit::BodyLimit;
     use crate::compile_error::CompileError;
     use crate::context::{Context, Scratch};
@@ -311,7 +273,7 @@ mod tests {
         head: &mut RequestHead,
         context: &Context<'_>,
         scratch: &mut Scratch,
-    ) -> Result<Halt<'s>, StepRefusal> {
+    ) -> Result<Halt<'s>, Refusal> {
         super::apply_request(steps, walk, head, context, scratch, &mut Limited::default())
     }
 
@@ -321,7 +283,7 @@ mod tests {
         head: &mut RequestHead,
         context: &Context<'_>,
         scratch: &mut Scratch,
-    ) -> Result<After, StepRefusal> {
+    ) -> Result<After, Refusal> {
         match walk_on(steps, &mut Walk::default(), head, context, scratch)? {
             Halt::Done(after) => Ok(after),
             Halt::Authenticate(_) => panic!("nobody has to log in here"),
@@ -368,7 +330,7 @@ mod tests {
             max_age: std::time::Duration::ZERO,
             private_network: false,
         };
-        let check = |before: Step, expected: Result<bool, StepRefusal>| {
+        let check = |before: Step, expected: Result<bool, Refusal>| {
             let behind = Step::Rewrite { pattern: None, to: template("{request.header.none}") };
             let steps = compile_steps(&[before], &[Step::Cors(cors.clone()), behind]).expect("steps of the test");
             let mut head = request("/", "example.com", &["Origin: a", "Access-Control-Request-Method: GET"]);
@@ -378,7 +340,7 @@ mod tests {
         };
         let network = |text: &str| vec![text.parse().expect("a network")];
         check(Step::BodyLimit { bytes_max: 1 }, Ok(true));
-        check(Step::Deny(network("0.0.0.0/0")), Err(StepRefusal::Denied));
+        check(Step::Deny(network("0.0.0.0/0")), Err(Refusal::Denied));
         check(Step::Allow(network("0.0.0.0/0")), Ok(true));
         check(Step::BasicAuth(Some(auth("Staff"))), Ok(false));
     }
@@ -430,15 +392,15 @@ mod tests {
 
     #[test]
     fn who_may_not_ask_is_not_asked() {
-        let check = |rule: Step, expected: Result<bool, StepRefusal>| {
+        let check = |rule: Step, expected: Result<bool, Refusal>| {
             let steps = compile_steps(&[Step::BasicAuth(Some(auth("Staff")))], &[rule]).expect("steps of the test");
             let mut head = request("/", "example.com", &[]);
             let halt = walk_on(&steps, &mut Walk::default(), &mut head, &context(), &mut Scratch::default());
             assert_eq!(halt.map(|halt| matches!(halt, Halt::Authenticate(_))), expected);
         };
         let network = |text: &str| vec![text.parse().expect("a network")];
-        check(Step::Deny(network("192.0.2.0/24")), Err(StepRefusal::Denied));
-        check(Step::Allow(network("10.0.0.0/8")), Err(StepRefusal::Denied));
+        check(Step::Deny(network("192.0.2.0/24")), Err(Refusal::Denied));
+        check(Step::Allow(network("10.0.0.0/8")), Err(Refusal::Denied));
         check(Step::Allow(network("192.0.2.0/24")), Ok(true));
     }
 
@@ -461,7 +423,7 @@ mod tests {
 
     #[test]
     fn who_is_denied_is_not_counted_wherever_that_is_said() {
-        let check = |rules: &[Step], client: [u8; 4], expected: [Result<(), StepRefusal>; 2]| {
+        let check = |rules: &[Step], client: [u8; 4], expected: [Result<(), Refusal>; 2]| {
             let tables = Tables::default();
             let scope = Scope { tables: &tables, site: "site", route: "route" };
             let steps = super::compile_steps(scope, &[one_an_hour(None)], rules).expect("steps of the test");
@@ -474,9 +436,9 @@ mod tests {
             assert_eq!([ask(&steps), ask(&allowed)], expected, "{rules:?}");
         };
         let network = |text: &str| vec![text.parse().expect("a network")];
-        let limited = Err(StepRefusal::RateLimited { status: 429 });
-        check(&[Step::Deny(network("192.0.2.0/24"))], [192, 0, 2, 1], [Err(StepRefusal::Denied), Ok(())]);
-        check(&[Step::Allow(network("10.0.0.0/8"))], [192, 0, 2, 1], [Err(StepRefusal::Denied), Ok(())]);
+        let limited = Err(Refusal::RateLimited { status: 429 });
+        check(&[Step::Deny(network("192.0.2.0/24"))], [192, 0, 2, 1], [Err(Refusal::Denied), Ok(())]);
+        check(&[Step::Allow(network("10.0.0.0/8"))], [192, 0, 2, 1], [Err(Refusal::Denied), Ok(())]);
         check(&[Step::Allow(network("10.0.0.0/8"))], [10, 0, 0, 1], [Ok(()), limited]);
     }
 
@@ -505,7 +467,7 @@ mod tests {
         let steps = [named("a"), Step::ResponseHeader(set("X", "{response.header.ratelimit}").into()), named("b"), named("c")];
         let steps = compile_steps(&steps, &[]).expect("steps of the test");
         assert!(super::has_limits(&steps) && super::changes_response(&steps));
-        let check = |expected: Result<(), StepRefusal>, expected_fields: &[&str]| {
+        let check = |expected: Result<(), Refusal>, expected_fields: &[&str]| {
             let (mut head, mut limited, mut scratch) = (request("/", "example.com", &[]), Limited::default(), Scratch::default());
             let seen = super::apply_request(&steps, &mut Walk::default(), &mut head, &context(), &mut scratch, &mut limited);
             assert_eq!(seen.map(|_| ()), expected);
@@ -518,7 +480,7 @@ mod tests {
         let line = |name: &str| format!("ratelimit: \"{name}\";r=0;t=3600");
         let all = [line("a"), line("b"), line("c")];
         check(Ok(()), &all.each_ref().map(String::as_str));
-        check(Err(StepRefusal::RateLimited { status: 429 }), &[&all[0]]);
+        check(Err(Refusal::RateLimited { status: 429 }), &[&all[0]]);
     }
 
     #[test]
@@ -527,7 +489,7 @@ mod tests {
         let steps = compile_steps(&[], &steps).expect("steps of the test");
         let mut head = request("/", "example.com", &["X: no path"]);
         let refused = apply_request(&steps, &mut head, &context(), &mut Scratch::default());
-        assert_eq!(refused, Err(StepRefusal::Rewrite(RewriteError::NotAPath)));
+        assert_eq!(refused, Err(Refusal::Rewrite(RewriteError::NotAPath)));
     }
 
     #[test]

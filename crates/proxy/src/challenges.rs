@@ -1,22 +1,13 @@
-//! Challenges of ACME as workers answer them: files of `http-01` below `/.well-known/acme-challenge/`, and handshakes
-//! of `tls-alpn-01` (RFC 8737). What stands here was put here by the control thread for as long as an order is open;
-//! nothing here knows of orders. Names whose certificates are obtained on demand, and are at hand, stand here too.
+//! Challenges of ACME that workers answer: what stands here was put here by the control thread for as long as an order
+//! is open; nothing here knows of orders. `request` answers those of `http-01`, `serve::tls` those of `tls-alpn-01`
+//! (RFC 8737). Names whose certificates are obtained on demand, and are at hand, stand here too.
 
-use crate::failure::Failure;
-use crate::inquiry::{Answer, Question};
-use crate::request::Request;
 use rustls::ServerConfig;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tidegate_middleware::errors::begin_answer;
-use tidegate_transport::Sock;
-use tidegate_wire::head::Method;
 
-const HTTP_PREFIX: &[u8] = b"/.well-known/acme-challenge/";
-/// RFC 8555 wants at least 128 bits of entropy; CAs use 43 characters.
-const TOKEN_BYTES_MAX: usize = 256;
 /// How long a CA's question waits for what another process has stored.
 pub const SHARED_WAIT: Duration = Duration::from_secs(5);
 
@@ -87,50 +78,11 @@ impl Challenges {
     }
 
     #[inline]
-    fn may_answer_http(&self) -> bool {
+    pub fn may_answer_http(&self) -> bool {
         self.http_count.load(Ordering::Relaxed) > 0 || self.is_shared()
     }
 
-    fn http(&self, token: &str) -> Option<Arc<str>> {
+    pub fn http(&self, token: &str) -> Option<Arc<str>> {
         self.http.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
-    }
-}
-
-impl<S: Sock> Request<'_, S> {
-    /// Whether it asks for the answer to a challenge, as far as one look tells.
-    #[inline]
-    pub(crate) fn may_be_challenge(&self) -> bool {
-        self.connection.tls.is_none()
-            && self.connection.worker.process.challenges.may_answer_http()
-            && self.challenge_token().is_some()
-    }
-
-    /// Answers a CA. `None`: nobody here has an order open for that token, and the request is one as any other.
-    pub(crate) async fn answer_challenge(&mut self) -> Option<Result<(), Failure>> {
-        let token = self.challenge_token()?.to_owned();
-        let process = &self.connection.worker.process;
-        let body = match process.challenges.http(&token) {
-            Some(body) => body,
-            None if process.challenges.is_shared() => {
-                match process.inquiries.ask(Question::HttpChallenge { token }, SHARED_WAIT).await {
-                    Answer::HttpChallenge(body) => body,
-                    Answer::Certificate | Answer::TlsChallenge(_) | Answer::No | Answer::NotNow => return None,
-                }
-            }
-            None => return None,
-        };
-        begin_answer(200, &mut self.response);
-        self.response.fields.push(b"content-type", b"application/octet-stream");
-        self.response.fields.push(b"cache-control", b"no-store");
-        self.record.status = 200;
-        Some(self.send_whole(body.as_bytes()).await)
-    }
-
-    fn challenge_token(&self) -> Option<&str> {
-        let token = self.record.path.of(&self.head.fields.bytes).strip_prefix(HTTP_PREFIX)?;
-        let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_sound = !token.is_empty() && token.len() <= TOKEN_BYTES_MAX && token.iter().all(is_token);
-        let is_asked_for = matches!(self.head.method, Method::Get | Method::Head);
-        std::str::from_utf8(token).ok().filter(|_| is_sound && is_asked_for)
     }
 }

@@ -1,8 +1,8 @@
 //! What the control plane asks of a worker. Everything that can fail has been tried before a command is sent.
 
+pub use crate::listeners::{NewSocket, OldSocket, SocketId};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_model::AccessLog;
@@ -36,22 +36,4 @@ pub struct Change {
     pub access_log: Option<AccessLog>,
     /// Told the worker's index when it is done.
     pub done: std::sync::mpsc::Sender<usize>,
-}
-
-/// A listening socket's name within the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SocketId(pub u64);
-
-pub struct NewSocket {
-    pub id: SocketId,
-    /// As the snapshot's listener has it.
-    pub address: SocketAddr,
-    pub socket: TcpListener,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub struct OldSocket {
-    pub id: SocketId,
-    /// Another worker or process accepts from it: what waits in its queue is not ours any more.
-    pub is_handed_on: bool,
 }

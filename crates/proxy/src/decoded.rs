@@ -2,10 +2,9 @@
 //! `middleware::decompress`, the codecs are in `coding`; here the body is read through them, and what a few bytes may
 //! become is bounded.
 
-use crate::exchange::BodyReader;
-use crate::request::Request;
 use std::time::Duration;
 use tidegate_coding::{DecodedCoding, Decoder};
+use tidegate_exchange::{BodyReader, BodySource, Exchange, NextPiece};
 use tidegate_message::body::BodyFault;
 use tidegate_middleware::Refusal;
 use tidegate_middleware::decompress::{settle, sole_coding};
@@ -28,8 +27,7 @@ pub struct DecodedBody<'s, S> {
 }
 
 impl<S: Sock> DecodedBody<'_, S> {
-    /// The next piece; `None` at the end.
-    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+    async fn read_on(&mut self) -> Result<Option<Buf>, BodyFault> {
         while !self.is_done {
             let mut piece = Buf::take();
             let step = self.decoder.step(&self.rest, piece.spare_for_read()).map_err(|_| BodyFault::Coding)?;
@@ -72,43 +70,46 @@ impl<S: Sock> DecodedBody<'_, S> {
         let has_more = !self.rest.is_empty() || Box::pin(self.coded.read()).await?.is_some();
         if has_more { Err(BodyFault::Coding) } else { Ok(()) }
     }
+}
 
-    pub fn is_finished(&self) -> bool {
+impl<S: Sock> BodySource<S> for DecodedBody<'_, S> {
+    fn read(&mut self) -> NextPiece<'_> {
+        Box::pin(self.read_on())
+    }
+
+    fn is_finished(&self) -> bool {
         self.is_done
     }
 
-    /// Silence that ends it, where that is not the reader's to say.
-    pub fn set_idle(&mut self, idle: Duration) {
+    fn set_idle(&mut self, idle: Duration) {
         self.coded.set_idle(idle);
     }
 }
 
-impl<S: Sock> Request<'_, S> {
-    /// From here on the body is what its coding stands for, and the head says so.
-    pub(crate) fn decode_body(&mut self, decompress: Decompress) -> Result<(), Refusal> {
-        // Of nothing there is nothing to decode, whatever its coding.
-        if self.body.is_finished() {
-            return Ok(());
-        }
-        let Some(coding) = sole_coding(&self.head).and_then(DecodedCoding::of) else { return Ok(()) };
-        let decoder = Decoder::new(coding).ok_or(Refusal::DECODERS_BUSY)?;
-        settle(&mut self.head);
-        self.framing = BodyFraming::Chunked;
-        let coded = std::mem::replace(&mut self.body, BodyReader::Empty);
-        if let BodyReader::H1(reader) = &coded {
-            // Whoever waits for a piece sets its own bound.
-            reader.stream.sock.set_read_limit(ReadLimit::Never);
-        }
-        let body = DecodedBody {
-            coded,
-            decoder,
-            rest: Buf::empty(),
-            ratio_max: u64::from(decompress.ratio_max),
-            taken: 0,
-            made: 0,
-            is_done: false,
-        };
-        self.body = BodyReader::Decoded(Box::new(body));
-        Ok(())
+/// From here on the body is what its coding stands for, and the head says so.
+pub(crate) fn decode_body<S: Sock>(exchange: &mut Exchange<'_, S>, decompress: Decompress) -> Result<(), Refusal> {
+    // Of nothing there is nothing to decode, whatever its coding.
+    if exchange.body.is_finished() {
+        return Ok(());
     }
+    let Some(coding) = sole_coding(&exchange.head).and_then(DecodedCoding::of) else { return Ok(()) };
+    let decoder = Decoder::new(coding).ok_or(Refusal::DecodersBusy)?;
+    settle(&mut exchange.head);
+    exchange.framing = BodyFraming::Chunked;
+    let coded = std::mem::replace(&mut exchange.body, BodyReader::Empty);
+    if let BodyReader::H1(reader) = &coded {
+        // Whoever waits for a piece sets its own bound.
+        reader.stream.sock.set_read_limit(ReadLimit::Never);
+    }
+    let body = DecodedBody {
+        coded,
+        decoder,
+        rest: Buf::empty(),
+        ratio_max: u64::from(decompress.ratio_max),
+        taken: 0,
+        made: 0,
+        is_done: false,
+    };
+    exchange.body = BodyReader::Made(Box::new(body));
+    Ok(())
 }

@@ -2,13 +2,12 @@
 //! where that is cheap, so that its connection can be kept. Which page it is, and what of the answer stays, is decided
 //! in `middleware::error_page`.
 
-use crate::exchange::BodyReader;
+use crate::coded::send_whole_coded;
 use crate::failure::Failure;
-use crate::pooled::Pooled;
-use crate::request::{Request, context};
-use crate::snapshot::CompiledRoute;
+use crate::surroundings::Surroundings;
 use std::pin::pin;
 use std::time::Duration;
+use tidegate_exchange::{BodyReader, Exchange, Pooled};
 use tidegate_middleware::error_page::CompiledErrorPage;
 use tidegate_middleware::{Context, ErrorFacts, Origin, View};
 use tidegate_transport::{Sock, rt};
@@ -19,65 +18,67 @@ const DRAINED_BYTES_MAX: usize = 64 << 10;
 /// How long that may take. The client has its answer by then.
 const DRAIN_TIME_MAX: Duration = Duration::from_millis(100);
 
-impl<S: Sock> Request<'_, S> {
-    /// Makes the response head, which has the fields of the error, that of a page, and gives its body.
-    pub(crate) fn make_error_page<'b>(
-        &mut self,
-        page: &'b CompiledErrorPage,
-        error: &ErrorFacts,
-        buffer: &'b mut Vec<u8>,
-    ) -> &'b [u8] {
-        let known = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-        let context = Context { error: Some((page.status(error.status), error.reason)), ..known };
-        // Placeholders may show what the error's own answer said.
-        let mut response: Pooled<ResponseHead> = Pooled::take();
-        std::mem::swap(&mut *self.response, &mut *response);
-        let before: ResponseHead = response.clone();
-        let view = View { context: &context, request: &self.head, response: Some(&before) };
-        let body = page.answer(error, view, &mut response, buffer);
-        std::mem::swap(&mut *self.response, &mut *response);
-        body
-    }
+/// Makes the response head, which has the fields of the error, that of a page, and gives its body.
+pub fn make_error_page<'b, S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    page: &'b CompiledErrorPage,
+    error: &ErrorFacts,
+    buffer: &'b mut Vec<u8>,
+) -> &'b [u8] {
+    // Placeholders may show what the error's own answer said.
+    let mut response: Pooled<ResponseHead> = Pooled::take();
+    std::mem::swap(&mut *exchange.response, &mut *response);
+    let before: ResponseHead = response.clone();
+    let context = Context { error: Some((page.status(error.status), error.reason)), ..around.context(exchange) };
+    let view = View { context: &context, request: &exchange.head, response: Some(&before) };
+    let body = page.answer(error, view, &mut response, buffer);
+    std::mem::swap(&mut *exchange.response, &mut *response);
+    body
+}
 
-    /// Sends such a page.
-    pub(crate) async fn send_error_page(&mut self, route: Option<&CompiledRoute>, body: &[u8]) -> Result<(), Failure> {
-        self.record.status = self.response.status;
-        let Some(route) = route else { return self.send_whole(body).await };
-        self.run_response_steps(route);
-        let coded = self.code_whole(route, body);
-        self.send_whole(coded.as_deref().unwrap_or(body)).await
-    }
+/// Sends such a page.
+pub async fn send_error_page<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    body: &[u8],
+) -> Result<(), Failure> {
+    exchange.record.status = exchange.response.status;
+    around.run_response_steps(exchange);
+    send_whole_coded(exchange, around, body).await
+}
 
-    /// The page that stands for an answer of an upstream, whose head is the response's.
-    #[inline]
-    pub(crate) fn page_for_upstream<'p>(&self, route: &'p CompiledRoute) -> Option<&'p CompiledErrorPage> {
-        if !route.error_pages.has_upstreams() {
-            return None;
-        }
-        route.error_pages.find(self.response.status, Origin::Upstream, &self.head, Some(&self.response))
-    }
+/// The page that stands for an answer of an upstream, whose head is the response's.
+#[inline]
+pub fn page_for_upstream<'p, S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'p, S>) -> Option<&'p CompiledErrorPage> {
+    let route = around.route.filter(|route| route.error_pages.has_upstreams())?;
+    route.error_pages.find(exchange.response.status, Origin::Upstream, &exchange.head, Some(&exchange.response))
+}
 
-    /// Sends a page in place of an upstream's answer, whose head is the response's so far. Says whether its body was
-    /// read to the end, so that the connection can take the next request.
-    pub(crate) async fn replace_reply(
-        &mut self,
-        route: &CompiledRoute,
-        page: &CompiledErrorPage,
-        body: &mut BodyReader<'_, S>,
-    ) -> Result<bool, Failure> {
-        self.send_page_instead(route, page).await?;
-        // The client has its answer; whose turn it is need not wait for what nobody reads.
-        self.limited = None;
-        Ok(drain(body).await)
-    }
+/// Sends a page in place of an upstream's answer, whose head is the response's so far. Says whether its body was read
+/// to the end, so that the connection can take the next request.
+pub async fn replace_reply<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    page: &CompiledErrorPage,
+    body: &mut BodyReader<'_, S>,
+) -> Result<bool, Failure> {
+    send_page_instead(exchange, around, page).await?;
+    // The client has its answer; whose turn it is need not wait for what nobody reads.
+    exchange.limited = None;
+    Ok(drain(body).await)
+}
 
-    /// Sends the page in place of an answer of which nothing has to be read.
-    pub(crate) async fn send_page_instead(&mut self, route: &CompiledRoute, page: &CompiledErrorPage) -> Result<(), Failure> {
-        let error = ErrorFacts { status: self.response.status, reason: "", sentence: "" };
-        let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-        let body = self.make_error_page(page, &error, &mut buffer);
-        self.send_error_page(Some(route), body).await
-    }
+/// Sends the page in place of an answer of which nothing has to be read.
+pub async fn send_page_instead<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    page: &CompiledErrorPage,
+) -> Result<(), Failure> {
+    let error = ErrorFacts { status: exchange.response.status, reason: "", sentence: "" };
+    let mut buffer: Pooled<Vec<u8>> = Pooled::take();
+    let body = make_error_page(exchange, around, page, &error, &mut buffer);
+    send_error_page(exchange, around, body).await
 }
 
 /// Whether the body ended, within bounds.

@@ -4,37 +4,37 @@
 
 pub mod request;
 
+mod answering;
 pub mod auth;
 pub mod connection;
 mod error_page;
-pub mod exchange;
 pub mod failure;
 mod fastcgi;
 mod files;
 pub mod forward;
 mod passthrough;
+mod serve;
 pub mod tunnel;
 
+mod busy;
 pub mod cached;
 pub mod challenges;
 mod coded;
 pub mod command;
 mod decoded;
-mod early;
 pub mod inquiry;
+pub mod listeners;
 pub mod listening;
 pub mod persistent;
 pub mod process_state;
 pub mod recent;
+pub mod run;
 pub mod snapshot;
+mod streaming;
+mod surroundings;
 pub mod terminal;
 pub mod worker;
-
-mod bounds;
-mod date;
-mod forwarded;
-mod pooled;
-mod record;
+pub mod worker_snapshot;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //! requests are lived in `request`.
 
 use crate::snapshot::Listener;
-use crate::worker::WorkerSnapshot;
+use crate::worker_snapshot::WorkerSnapshot;
 use ipnet::IpNet;
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -142,6 +142,19 @@ impl ConnectionKind {
 }
 
 impl ConnectionFacts {
+    pub fn new(id: u64, client: SocketAddr) -> ConnectionFacts {
+        ConnectionFacts {
+            id,
+            client: Cell::new(client),
+            opened: SystemTime::now(),
+            kind: Cell::new(ConnectionKind::Handshake),
+            requests: Cell::new(0),
+            site: RefCell::default(),
+            generation: Cell::new(0),
+            active: Cell::new(0),
+        }
+    }
+
     /// A request begins.
     #[inline]
     pub fn begin(&self, generation: u64) {

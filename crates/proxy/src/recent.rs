@@ -2,7 +2,7 @@
 //! Fixed in size; a request is copied in when it has ended, without an allocation. Failed ones have a ring of their
 //! own, because those are asked about and the others push them out.
 
-use crate::worker::WorkerSite;
+use crate::worker_snapshot::WorkerSite;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;

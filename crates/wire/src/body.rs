@@ -1,21 +1,10 @@
 //! Bodies of HTTP/1 messages: one decoder for every framing, and the bytes that frame a chunked body on the way out.
 //! Which framing a message has says `http1`; when bytes are read and written, the connections in `proxy`.
 
-use crate::chunked::ChunkedDecoder;
+use crate::chunked::{ChunkedDecoder, Decoded};
 use crate::error::BodyError;
 use crate::head::Fields;
 use crate::http1::BodyFraming;
-use std::ops::Range;
-
-/// What a stretch of the connection's bytes was.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
-    /// Where in the given bytes the body's own bytes are now.
-    pub payload: Range<usize>,
-    /// Bytes that belonged to this message; the rest is the next one's.
-    pub consumed: usize,
-    pub finished: bool,
-}
 
 /// Finds the body in what follows the head.
 #[derive(Debug)]

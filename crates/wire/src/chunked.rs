@@ -8,11 +8,11 @@
 //! Extension ─CR──┘                     └──other──▶ Trailers ──empty line──▶ Finished
 //! ```
 
-use crate::body::Decoded;
 use crate::error::BodyError;
 use crate::head::{Fields, HeaderId};
 use crate::http1::{find_head_end, parse_fields};
 use crate::scan::is_token;
+use std::ops::Range;
 
 /// Digits of a chunk size, leading zeros included: 60 bits, so that no sum of lengths can overflow.
 pub const CHUNK_SIZE_DIGITS_MAX: u8 = 15;
@@ -23,6 +23,16 @@ pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4 << 10;
 pub const TRAILER_BYTES_MAX: usize = 8 << 10;
 /// Field lines of the trailer section.
 pub const TRAILERS_MAX: usize = 64;
+
+/// What a stretch of the connection's bytes was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// Where in the given bytes the body's own bytes are now.
+    pub payload: Range<usize>,
+    /// Bytes that belonged to this message; the rest is the next one's.
+    pub consumed: usize,
+    pub finished: bool,
+}
 
 /// Decodes one chunked body. After an error it must not be used further.
 #[derive(Debug, Default)]

@@ -23,7 +23,8 @@ mod scan;
 pub mod websocket;
 
 pub use authority::{Authority, parse_authority};
-pub use body::{BodyDecoder, Decoded};
+pub use body::BodyDecoder;
+pub use chunked::Decoded;
 pub use client_certificate::ClientCertificate;
 pub use error::{BodyError, HeadError};
 pub use h2_guard::{Flood, H2Guard};

@@ -27,8 +27,9 @@ const LAYERS: &[Layer] = &[
     Layer { name: "routing", may_use: &["model", "wire"] },
     Layer { name: "telemetry", may_use: &["model"] },
     Layer { name: "transport", may_use: &["wire", "telemetry"] },
-    Layer { name: "middleware", may_use: &["model", "wire", "routing", "limiting", "telemetry"] },
+    Layer { name: "middleware", may_use: &["model", "wire", "fastcgi", "routing", "limiting", "telemetry"] },
     Layer { name: "message", may_use: &["wire", "transport"] },
+    Layer { name: "exchange", may_use: &["model", "wire", "passwords", "transport", "middleware", "message"] },
     Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "message"] },
     Layer {
         name: "proxy",
@@ -47,6 +48,7 @@ const LAYERS: &[Layer] = &[
             "transport",
             "middleware",
             "message",
+            "exchange",
             "upstream",
         ],
     },

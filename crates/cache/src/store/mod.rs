@@ -6,6 +6,7 @@
 mod counters;
 mod flight;
 mod object;
+mod reader;
 mod shard;
 mod ticket;
 mod wait;
@@ -13,8 +14,9 @@ mod wait;
 pub use counters::Counts;
 pub use flight::{Broken, Opening};
 pub use object::{CHUNK_BYTES_MAX, CODINGS, Object};
+pub use reader::Reader;
 pub use ticket::{Adopted, Begun, FetchTicket, Writer};
-pub use wait::{Reader, WaitHandle, WaitOutcome};
+pub use wait::{WaitHandle, WaitOutcome};
 
 use crate::key::{Key, Vary};
 use crate::message::{Now, RequestHead, has};

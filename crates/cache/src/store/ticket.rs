@@ -4,7 +4,7 @@
 use super::counters::count;
 use super::flight::{Flight, Opening};
 use super::object::{CHUNK_BYTES_MAX, OBJECT_OVERHEAD_BYTES, Object, compacted};
-use super::wait::Reader;
+use super::reader::Reader;
 use super::{Inner, Store};
 use crate::key::Key;
 use crate::message::{Field, Now, ResponseHead};

@@ -62,8 +62,8 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     }
     if place.listening.protocol.scheme() != request.scheme {
         answer.outcome = match request.scheme {
-            Scheme::Http => refused_by_proxy(Refusal::PLAIN_HTTP_TO_TLS),
-            Scheme::Https => refused_by_proxy(Refusal::TLS_TO_PLAIN_HTTP),
+            Scheme::Http => refused_by_proxy(Refusal::PlainHttpToTls),
+            Scheme::Https => refused_by_proxy(Refusal::TlsToPlainHttp),
         };
         return Ok(answer);
     }
@@ -177,7 +177,7 @@ fn refused(status: u16, reason: &'static str, sentence: &str) -> Outcome {
 }
 
 fn refused_by_proxy(refusal: Refusal) -> Outcome {
-    refused(refusal.status, refusal.reason, refusal.sentence())
+    refused(refusal.status(), refusal.reason(), refusal.sentence())
 }
 
 fn refused_head(error: HeadError) -> Outcome {
@@ -246,7 +246,7 @@ fn take_route(
 ) {
     (answer.other_routes, answer.other_routes_left_out) = routes::passed(site, reasons);
     let Some(taken) = taken else {
-        answer.outcome = refused_by_proxy(Refusal::NO_ROUTE);
+        answer.outcome = refused_by_proxy(Refusal::NoRoute);
         if !site.steps.is_empty() {
             answer.notes.push("the steps of the site run before that, and may refuse it for a reason of their own".to_owned());
         }

@@ -1,7 +1,6 @@
 //! `basic-auth`: what a client says of itself, and how it is asked (RFC 7617). Whether the password fits is found out
 //! by whoever runs the steps (`proxy`), since that takes longer than anything here may.
 
-use crate::step::CompiledStep;
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -46,14 +45,6 @@ pub fn basic_auth_of<'s>(site_steps: &'s [Step], route_steps: &'s [Step]) -> Opt
         _ => None,
     });
     last.and_then(Option::as_ref)
-}
-
-/// The `basic-auth` among compiled steps, if there is one.
-pub fn compiled_basic_auth_of(steps: &[CompiledStep]) -> Option<&CompiledBasicAuth> {
-    steps.iter().find_map(|step| match step {
-        CompiledStep::BasicAuth(auth) => Some(&**auth),
-        _ => None,
-    })
 }
 
 /// What the client says. `None`: nothing, something else, or something that no name and password can be. `decoded`

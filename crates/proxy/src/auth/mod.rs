@@ -8,14 +8,11 @@ mod verifier;
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
 pub use verifier::{Asked, Outcome, Ticket, Verifier};
 
-use crate::failure::Failure;
-use crate::forward::unless_gone;
-use crate::pooled::Pooled;
-use crate::request::Request;
-use crate::snapshot::CompiledRoute;
+use crate::surroundings::Surroundings;
 use std::cell::Cell;
 use std::pin::pin;
 use std::time::Duration;
+use tidegate_exchange::{ClientFault, Exchange, Pooled, unless_gone};
 use tidegate_middleware::{Refusal, Walk, credentials};
 use tidegate_passwords::PASSWORD_BYTES_MAX;
 use tidegate_telemetry::UpstreamError;
@@ -32,45 +29,47 @@ pub(crate) struct Standing {
     pub ticket: Ticket,
 }
 
-impl<S: Sock> Request<'_, S> {
-    /// Who the client is, when that is known without waiting; otherwise what to wait for.
-    pub(crate) fn log_in(&mut self, route: &CompiledRoute) -> Result<Option<Ticket>, Refusal> {
-        let Some(users) = &route.users else { return Err(Refusal::NOT_AUTHENTICATED) };
-        let mut decoded: Pooled<Vec<u8>> = Pooled::take();
-        let asked = match credentials(&self.head, &mut decoded) {
-            Some(said) if said.password.len() <= PASSWORD_BYTES_MAX => {
-                let verifier = &self.connection.worker.process.verifier;
-                verifier.ask(&users.current(), said.name, said.password, self.client_ip, rt::now())
-            }
-            _ => Asked::Answered(None),
-        };
-        decoded.zeroize();
-        match asked {
-            Asked::Answered(Some(user)) => {
-                self.record.user = Some(user);
-                Ok(None)
-            }
-            Asked::Answered(None) => Err(Refusal::NOT_AUTHENTICATED),
-            Asked::Waits(ticket) => Ok(Some(ticket)),
-            Asked::Busy => Err(Refusal::PASSWORDS_BUSY),
+/// Who the client is, when that is known without waiting; otherwise what to wait for.
+pub(crate) fn log_in<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundings<'_, S>) -> Result<Option<Ticket>, Refusal> {
+    let Some(users) = around.route.and_then(|route| route.users.as_ref()) else { return Err(Refusal::NotAuthenticated) };
+    let mut decoded: Pooled<Vec<u8>> = Pooled::take();
+    let asked = match credentials(&exchange.head, &mut decoded) {
+        Some(said) if said.password.len() <= PASSWORD_BYTES_MAX => {
+            let verifier = &around.connection.worker.process.verifier;
+            verifier.ask(&users.current(), said.name, said.password, exchange.client_ip, rt::now())
         }
+        _ => Asked::Answered(None),
+    };
+    decoded.zeroize();
+    match asked {
+        Asked::Answered(Some(user)) => {
+            exchange.record.user = Some(user);
+            Ok(None)
+        }
+        Asked::Answered(None) => Err(Refusal::NotAuthenticated),
+        Asked::Waits(ticket) => Ok(Some(ticket)),
+        Asked::Busy => Err(Refusal::PasswordsBusy),
     }
+}
 
-    /// Waits until it is known whether the password fits. The error is the client's leaving.
-    pub(crate) async fn await_log_in(&mut self, ticket: Ticket, total: Option<Duration>) -> Result<Result<(), Refusal>, Failure> {
-        let user = ticket.user();
-        let left = self.left_of(total);
-        // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
-        let waiting = rt::timeout(WAIT_MAX.min(left), ticket);
-        let outcome = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?;
-        Ok(match (outcome, user) {
-            (Some(Outcome::Fits), Some(user)) => {
-                self.record.user = Some(user);
-                Ok(())
-            }
-            (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NOT_AUTHENTICATED),
-            (None, _) if left <= WAIT_MAX => Err(Refusal::from(UpstreamError::TotalTimeout)),
-            (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PASSWORDS_BUSY),
-        })
-    }
+/// Waits until it is known whether the password fits. The error is the client's leaving.
+pub(crate) async fn await_log_in<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    ticket: Ticket,
+    total: Option<Duration>,
+) -> Result<Result<(), Refusal>, ClientFault> {
+    let user = ticket.user();
+    let left = exchange.record.left_of(total);
+    // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
+    let waiting = rt::timeout(WAIT_MAX.min(left), ticket);
+    let outcome = unless_gone(&mut exchange.responder, &Cell::new(true), pin!(waiting)).await?;
+    Ok(match (outcome, user) {
+        (Some(Outcome::Fits), Some(user)) => {
+            exchange.record.user = Some(user);
+            Ok(())
+        }
+        (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NotAuthenticated),
+        (None, _) if left <= WAIT_MAX => Err(Refusal::from(UpstreamError::TotalTimeout)),
+        (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PasswordsBusy),
+    })
 }

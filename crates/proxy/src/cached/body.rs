@@ -2,9 +2,11 @@
 //! fetches it.
 
 use bytes::Bytes;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tidegate_cache::Reader;
+use tidegate_exchange::{BodySource, NextPiece};
 use tidegate_message::body::BodyFault;
 use tidegate_transport::Buf;
 
@@ -21,6 +23,23 @@ enum Source {
     Along(Box<Reader>),
 }
 
+impl<S> BodySource<S> for StoredBody {
+    fn read(&mut self) -> NextPiece<'_> {
+        Box::pin(poll_fn(|cx| self.poll(cx)))
+    }
+
+    fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
+        match self.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(piece) => piece,
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.left == 0
+    }
+}
+
 impl StoredBody {
     /// `length` bytes from `skip` on.
     pub fn kept(chunks: &Arc<[Bytes]>, skip: u64, length: u64) -> StoredBody {
@@ -32,19 +51,7 @@ impl StoredBody {
         StoredBody { source: Source::Along(Box::new(reader)), skip, left: length.unwrap_or(u64::MAX) }
     }
 
-    pub fn is_finished(&self) -> bool {
-        self.left == 0
-    }
-
-    /// What is there already.
-    pub fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
-        match self.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(piece) => piece,
-            Poll::Pending => Ok(None),
-        }
-    }
-
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyFault>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyFault>> {
         while self.left > 0 {
             let chunk = match &mut self.source {
                 Source::Kept { chunks, next } => {

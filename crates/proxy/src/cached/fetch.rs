@@ -2,24 +2,21 @@
 //! holds, or passed on.
 
 use super::asked::Asked;
-use super::serve::OwnFields;
+use super::serve::{OwnFields, push_cache_status, serve_reader};
 use super::tier::CacheTier;
-use crate::exchange::{BodyReader, Responder};
-use crate::failure::Failure;
-use crate::forward::{join_both, upstream_body_fault};
-use crate::request::Request;
-use crate::snapshot::CompiledRoute;
-use std::future::poll_fn;
+use crate::failure::{Failure, body_cut, upstream_body_fault};
+use crate::surroundings::Surroundings;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
-use tidegate_cache::policy::{CacheStatus, Exchange, Forward, invalidation, revalidation, storing};
+use tidegate_cache::policy::{self, CacheStatus, Forward, invalidation, revalidation, storing};
 use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Begun, FetchTicket, Key, Now, Object, Purge, ResponseHead, StoredHead, Writer};
-use tidegate_telemetry::UpstreamError;
+use tidegate_exchange::{BodyReader, Exchange, TURN_BYTES};
 use tidegate_transport::{Buf, Sock, rt};
-use tidegate_upstream::fault::Progress;
 
 /// Fields that name what an answer is purged by: for caches, not for clients.
 pub(super) const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
@@ -29,8 +26,6 @@ const ROOM_WAIT: Duration = Duration::from_secs(10);
 const ALONE_MAX: Duration = Duration::from_secs(30);
 /// Silence in a body after which those who come ask for themselves.
 const SILENCE_LOOK: Duration = Duration::from_secs(5);
-/// After so much of a body the other connections of the worker get a turn.
-const TURN_BYTES: usize = 1 << 20;
 
 /// What the cache wants of a request that goes to the upstream, and what has come of it.
 pub enum Caching {
@@ -67,122 +62,122 @@ pub enum Kept {
     Yes { is_read: bool },
 }
 
-impl<S: Sock> Request<'_, S> {
-    /// The head of an answer has come, and is complete but for what steps make of it.
-    pub(crate) async fn keep_answer(&mut self, route: &CompiledRoute, body: &mut BodyReader<'_, S>) -> Result<Kept, Failure> {
-        match self.caching.take().map(|caching| *caching) {
-            Some(Caching::Past { why, key }) => {
-                self.note_invalidated(route, key);
-                self.pass_on(why);
-                Ok(Kept::No)
-            }
-            Some(Caching::Fetch(fetch)) => self.keep_fetched(route, fetch, body).await,
-            Some(Caching::Answered(_)) | None => Ok(Kept::No),
+/// The head of an answer has come, and is complete but for what steps make of it.
+/// `caching` is what the request wants of it, and afterwards what has come of it.
+pub(crate) async fn keep_answer<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    caching: &mut Option<Box<Caching>>,
+    body: &mut BodyReader<'_, S>,
+) -> Result<Kept, Failure> {
+    match caching.take().map(|caching| *caching) {
+        Some(Caching::Past { why, key }) => {
+            note_invalidated(exchange, around, key);
+            pass_on(exchange, why);
+            Ok(Kept::No)
         }
+        Some(Caching::Fetch(fetch)) => keep_fetched(exchange, around, caching, fetch, body).await,
+        Some(Caching::Answered(_)) | None => Ok(Kept::No),
     }
+}
 
-    async fn keep_fetched(
-        &mut self,
-        route: &CompiledRoute,
-        mut fetch: Fetch,
-        body: &mut BodyReader<'_, S>,
-    ) -> Result<Kept, Failure> {
-        let now = fetch.tier.now();
-        if matches!(self.response.status, 500 | 502..=504)
-            && let Some((object, _)) = fetch.ticket.serve_stale(now)
-        {
-            self.caching = Some(Box::new(Caching::Answered(Answered::Stale(object))));
-            return Ok(Kept::Yes { is_read: false });
+async fn keep_fetched<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    caching: &mut Option<Box<Caching>>,
+    mut fetch: Fetch,
+    body: &mut BodyReader<'_, S>,
+) -> Result<Kept, Failure> {
+    let now = fetch.tier.now();
+    if matches!(exchange.response.status, 500 | 502..=504)
+        && let Some((object, _)) = fetch.ticket.serve_stale(now)
+    {
+        *caching = Some(Box::new(Caching::Answered(Answered::Stale(object))));
+        return Ok(Kept::Yes { is_read: false });
+    }
+    let Fetch { ticket, why, asked, tier, sent } = fetch;
+    let begun = with_response(exchange, |response| {
+        asked.with(|request| ticket.begin(policy::Exchange { request, response, sent, received: now }))
+    });
+    let answered = match begun {
+        Begun::Storing(writer) => {
+            stream_stored(exchange, around, (why, &asked, &tier), writer, body).await?;
+            return Ok(Kept::Yes { is_read: true });
         }
-        let Fetch { ticket, why, asked, tier, sent } = fetch;
-        let begun = self
-            .with_response(|response| asked.with(|request| ticket.begin(Exchange { request, response, sent, received: now })));
-        let answered = match begun {
-            Begun::Storing(writer) => {
-                self.stream_stored(route, (why, &asked, &tier), writer, body).await?;
-                return Ok(Kept::Yes { is_read: true });
-            }
-            Begun::NotStored(_) if self.is_in_background() => return Ok(Kept::Yes { is_read: body.is_finished() }),
-            Begun::NotStored(_) => {
-                self.pass_on(why);
-                return Ok(Kept::No);
-            }
-            Begun::Validated(object, stored) => {
-                if stored {
-                    tier.keep_on_disk(&object);
-                }
-                let ttl_seconds = Some(object.ttl_seconds(now));
-                let status = CacheStatus::Forwarded { why, status: Some(304), ttl_seconds, stored, collapsed: false };
-                // A cookie that comes with a 304 is this client's, as one that comes with a whole answer.
-                let own = self.with_response(|response| copied(revalidation::withheld(response.fields, &object.head)));
-                Answered::Validated { object, status, own: Some(own) }
-            }
-            Begun::AskAgain(ticket) => Answered::AskAgain(ticket),
-        };
-        self.caching = Some(Box::new(Caching::Answered(answered)));
-        Ok(Kept::Yes { is_read: body.is_finished() })
-    }
-
-    /// The body goes into the store as fast as it comes; the client of this request reads it along like all others, so
-    /// that one that is slow holds nobody up. When it leaves, the others still get theirs.
-    async fn stream_stored(
-        &mut self,
-        route: &CompiledRoute,
-        (why, asked, tier): (Forward, &Asked, &Arc<CacheTier>),
-        writer: Writer,
-        body: &mut BodyReader<'_, S>,
-    ) -> Result<(), Failure> {
-        let reader = if self.is_in_background() { None } else { writer.reader() };
-        let filling = fill(writer, body, tier);
-        let Some(reader) = reader else { return pin!(filling).await };
-        let own = self.withheld(&reader.opening().head);
-        let ttl_seconds =
-            Some(reader.opening().terms.lifetime_seconds as i64 - reader.opening().terms.initial_age_seconds as i64);
-        let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: true, collapsed: false };
-        let serving = self.serve_reader(route, (reader, &own), asked, status, tier);
-        let (filled, served) = join_both(filling, serving).await;
-        // When both failed it is because of the upstream: only what it sent can be read along.
-        filled.and(served)
-    }
-
-    /// The answer as it is, with word of what the cache did.
-    fn pass_on(&mut self, why: Forward) {
-        for name in TAG_FIELDS {
-            self.response.fields.remove(name);
+        Begun::NotStored(_) if exchange.is_in_background() => return Ok(Kept::Yes { is_read: body.is_finished() }),
+        Begun::NotStored(_) => {
+            pass_on(exchange, why);
+            return Ok(Kept::No);
         }
-        let status = CacheStatus::Forwarded { why, status: None, ttl_seconds: None, stored: false, collapsed: false };
-        self.push_cache_status(status);
-    }
-
-    /// RFC 9111 section 4.4.
-    fn note_invalidated(&self, route: &CompiledRoute, key: Option<Key>) {
-        let (Some(cache), Some(key)) = (&route.cache, key) else { return };
-        let method = self.head.method_name();
-        let keys = self.with_response(|response| {
-            invalidation::invalidated(&key, tidegate_cache::RequestHead { method, fields: &[] }, response)
-        });
-        for key in keys {
-            cache.tier.invalidate(Purge::Url(key), PurgeKind::Hard);
+        Begun::Validated(object, stored) => {
+            if stored {
+                tier.keep_on_disk(&object);
+            }
+            let ttl_seconds = Some(object.ttl_seconds(now));
+            let status = CacheStatus::Forwarded { why, status: Some(304), ttl_seconds, stored, collapsed: false };
+            // A cookie that comes with a 304 is this client's, as one that comes with a whole answer.
+            let own = with_response(exchange, |response| copied(revalidation::withheld(response.fields, &object.head)));
+            Answered::Validated { object, status, own: Some(own) }
         }
-    }
+        Begun::AskAgain(ticket) => Answered::AskAgain(ticket),
+    };
+    *caching = Some(Box::new(Caching::Answered(answered)));
+    Ok(Kept::Yes { is_read: body.is_finished() })
+}
 
-    /// What the answer says to this client alone.
-    fn withheld(&self, kept: &StoredHead) -> Box<OwnFields> {
-        self.with_response(|response| copied(storing::withheld(response.fields, kept)))
-    }
+/// The body goes into the store as fast as it comes; the client of this request reads it along like all others, so
+/// that one that is slow holds nobody up. When it leaves, the others still get theirs.
+async fn stream_stored<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    (why, asked, tier): (Forward, &Asked, &Arc<CacheTier>),
+    writer: Writer,
+    body: &mut BodyReader<'_, S>,
+) -> Result<(), Failure> {
+    let reader = if exchange.is_in_background() { None } else { writer.reader() };
+    let filling = fill(writer, body, tier);
+    let Some(reader) = reader else { return pin!(filling).await };
+    let own = withheld(exchange, &reader.opening().head);
+    let ttl_seconds = Some(reader.opening().terms.lifetime_seconds as i64 - reader.opening().terms.initial_age_seconds as i64);
+    let status = CacheStatus::Forwarded { why, status: None, ttl_seconds, stored: true, collapsed: false };
+    let serving = serve_reader(exchange, around, (reader, &own), asked, status, tier);
+    let (filled, served) = join_both(filling, serving).await;
+    // When both failed it is because of the upstream: only what it sent can be read along.
+    filled.and(served)
+}
 
-    /// The answer's head as the cache is shown it: with names in lower case.
-    fn with_response<R>(&self, run: impl FnOnce(ResponseHead<'_>) -> R) -> R {
-        let names: Vec<Vec<u8>> = self.response.fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
-        let values = self.response.fields.iter().map(|(_, value)| value);
-        let fields: Vec<tidegate_cache::Field<'_>> = names.iter().map(Vec::as_slice).zip(values).collect();
-        run(ResponseHead { status: self.response.status, fields: &fields })
+/// The answer as it is, with word of what the cache did.
+fn pass_on<S: Sock>(exchange: &mut Exchange<'_, S>, why: Forward) {
+    for name in TAG_FIELDS {
+        exchange.response.fields.remove(name);
     }
+    let status = CacheStatus::Forwarded { why, status: None, ttl_seconds: None, stored: false, collapsed: false };
+    push_cache_status(exchange, status);
+}
 
-    /// Nobody waits for the answer but the cache.
-    pub(crate) fn is_in_background(&self) -> bool {
-        matches!(self.responder, Responder::Nobody)
+/// RFC 9111 section 4.4.
+fn note_invalidated<S: Sock>(exchange: &Exchange<'_, S>, around: Surroundings<'_, S>, key: Option<Key>) {
+    let (Some(cache), Some(key)) = (around.route.and_then(|route| route.cache.as_ref()), key) else { return };
+    let method = exchange.head.method_name();
+    let keys = with_response(exchange, |response| {
+        invalidation::invalidated(&key, tidegate_cache::RequestHead { method, fields: &[] }, response)
+    });
+    for key in keys {
+        cache.tier.invalidate(Purge::Url(key), PurgeKind::Hard);
     }
+}
+
+/// What the answer says to this client alone.
+fn withheld<S: Sock>(exchange: &Exchange<'_, S>, kept: &StoredHead) -> Box<OwnFields> {
+    with_response(exchange, |response| copied(storing::withheld(response.fields, kept)))
+}
+
+/// The answer's head as the cache is shown it: with names in lower case.
+fn with_response<R, S: Sock>(exchange: &Exchange<'_, S>, run: impl FnOnce(ResponseHead<'_>) -> R) -> R {
+    let names: Vec<Vec<u8>> = exchange.response.fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let values = exchange.response.fields.iter().map(|(_, value)| value);
+    let fields: Vec<tidegate_cache::Field<'_>> = names.iter().map(Vec::as_slice).zip(values).collect();
+    run(ResponseHead { status: exchange.response.status, fields: &fields })
 }
 
 fn copied<'a>(fields: impl Iterator<Item = tidegate_cache::Field<'a>>) -> Box<OwnFields> {
@@ -205,7 +200,7 @@ async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &
         }
         if !writer.is_wanted() {
             // Too large to be kept, and nobody is left who reads it along.
-            return Err(abandoned());
+            return Err(body_cut());
         }
         let _ = rt::timeout(ROOM_WAIT, poll_fn(|cx| writer.poll_room(cx))).await;
         if turn > TURN_BYTES {
@@ -215,7 +210,7 @@ async fn fill<S: Sock>(mut writer: Writer, body: &mut BodyReader<'_, S>, tier: &
         let now = rt::now();
         alone_since = if writer.has_readers() { None } else { Some(alone_since.unwrap_or(now)) };
         if alone_since.is_some_and(|since| now.saturating_duration_since(since) > ALONE_MAX) {
-            return Err(abandoned());
+            return Err(body_cut());
         }
         piece = read_or_part(body, &writer).await?;
         if piece.is_none() {
@@ -241,12 +236,33 @@ async fn read_or_part<S: Sock>(body: &mut BodyReader<'_, S>, writer: &Writer) ->
         let since = *silent_since.get_or_insert(now);
         writer.part_company();
         if !writer.has_readers() && now.saturating_duration_since(since) > ALONE_MAX {
-            return Err(abandoned());
+            return Err(body_cut());
         }
     }
 }
 
-/// Nobody gets what was fetched so far.
-fn abandoned() -> Failure {
-    Failure::upstream(UpstreamError::BodyCut, Progress::Answering)
+/// Drives two futures to the end of both, the first one first.
+async fn join_both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut of_one, mut of_other) = (None, None);
+    poll_fn(|cx| {
+        if of_one.is_none()
+            && let Poll::Ready(output) = one.as_mut().poll(cx)
+        {
+            of_one = Some(output);
+        }
+        if of_other.is_none()
+            && let Poll::Ready(output) = other.as_mut().poll(cx)
+        {
+            of_other = Some(output);
+        }
+        match (of_one.take(), of_other.take()) {
+            (Some(one), Some(other)) => Poll::Ready((one, other)),
+            (one, other) => {
+                (of_one, of_other) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }

@@ -105,7 +105,7 @@ impl CacheTier {
         TierCounts { memory: self.store.counts(), disk: self.state().disk.as_ref().map(|disk| disk.disk.counts()) }
     }
 
-    pub(super) fn disk(&self) -> Option<Arc<DiskTier>> {
+    pub(crate) fn disk(&self) -> Option<Arc<DiskTier>> {
         self.state().disk.clone()
     }
 
@@ -246,7 +246,7 @@ impl DiskTier {
     }
 
     /// What answers the request, once it has been read. `None`: nothing does, or too much waits for the disk.
-    pub(super) fn read(&self, key: &Key, request: &[Field<'_>]) -> Option<rt::Receiver<Option<Object>>> {
+    pub(crate) fn read(&self, key: &Key, request: &[Field<'_>]) -> Option<rt::Receiver<Option<Object>>> {
         let found = self.disk.find(key, request)?;
         let (sender, receiver) = rt::mailbox(1);
         self.send(Job::Read(found, sender)).then_some(receiver)

@@ -1,27 +1,22 @@
-//! A client connection from accept to end: the ClientHello's name, the handshake, then HTTP/1 or HTTP/2. Requests are
-//! lived in `request`.
+//! A client connection as its requests see it: its two ends, its handshake, its listener, and the snapshot that is
+//! valid for it. How it is served is in `serve`.
 
-mod h1;
-mod h2;
-mod introduced;
 mod refused;
-mod tls;
 
-use crate::bounds::CLIENT_WRITE_IDLE;
 use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
-use crate::passthrough;
-use crate::record::Record;
 use crate::snapshot::Listener;
-use crate::worker::{Worker, WorkerSnapshot};
-use std::cell::{Cell, OnceCell, RefCell};
+use crate::worker::Worker;
+use crate::worker_snapshot::WorkerSnapshot;
+use std::cell::{Cell, OnceCell};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+use tidegate_exchange::Record;
 use tidegate_middleware::{DryRun, Refusal};
-use tidegate_model::listening::ListenerProtocol;
+use tidegate_model::Scheme;
 use tidegate_routing::decision::TlsIdentity;
-use tidegate_telemetry::ListenerKind;
 use tidegate_transport::{ReadLimit, Sock, Stream, TlsFacts, rt};
 use tidegate_wire::ClientCertificate;
 
@@ -57,95 +52,41 @@ pub struct Connection<S: Sock> {
     place: Cell<(u64, usize)>,
 }
 
-/// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its
-/// own.
-pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, peer: SocketAddr, listener: Rc<ListenerState<S>>) {
-    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-    // A load balancer says first whose connection it is. Until then it is nobody's.
-    let is_introduced = listener.expects_header_from(peer.ip());
-    if !is_introduced && !may_connect(worker, peer.ip()) {
-        return;
-    }
-    let mut counted = Counted::new(worker.clone(), (!is_introduced).then_some(peer.ip()), listener.protocol());
-    sock.set_write_idle(CLIENT_WRITE_IDLE);
-    let stream = Rc::new(Stream::plain(sock));
-    let facts = ConnectionFacts {
-        id: counted.id,
-        client: Cell::new(peer),
-        opened: SystemTime::now(),
-        kind: Cell::new(ConnectionKind::Handshake),
-        requests: Cell::new(0),
-        site: RefCell::default(),
-        generation: Cell::new(0),
-        active: Cell::new(0),
-    };
-    let registered = listener.register(facts, &stream);
-    let mut connection = Connection {
-        worker: worker.clone(),
-        stream,
-        client: peer,
-        tls: None,
-        client_certificate: None,
-        server_name: None,
-        ja4: None,
-        tls_identity: None,
-        listener: listener.clone(),
-        facts: registered.facts.clone(),
-        destination: None,
-        handshake_until: None,
-        local_ip: OnceCell::new(),
-        client_ip_text: OnceCell::new(),
-        place: Cell::new((0, 0)),
-    };
-    let key = registered.key();
-    let task = rt::spawn_abortable(async move {
-        let _registered = registered;
-        if is_introduced && !Box::pin(introduced::accept(&mut connection, &mut counted)).await {
-            return;
-        }
-        serve(connection).await;
-    });
-    listener.served_by(key, task);
-}
-
-/// Counts a connection of a client, unless it has too many.
-fn may_connect<S: Sock>(worker: &Worker<S>, client: IpAddr) -> bool {
-    let connections_per_ip = worker.snapshot().shared.limits.connections_per_ip;
-    if worker.process.clients().try_add(client, connections_per_ip) {
-        return true;
-    }
-    worker.metrics.connections_refused.increment("connections_per_ip");
-    if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
-        tracing::warn!(%client, suppressed, setting = "limits connections-per-ip", "a client has too many connections");
-    }
-    false
-}
-
-async fn serve<S: Sock>(mut connection: Connection<S>) {
-    // Boxed: few listeners pass anything on, and connections must not carry the size of it.
-    if connection.listener.passes_on() && Box::pin(passthrough::take(&mut connection)).await {
-        return;
-    }
-    let is_h2 = match connection.listener.protocol() {
-        ListenerProtocol::Http => false,
-        ListenerProtocol::Https | ListenerProtocol::Tcp => match Box::pin(tls::accept(&mut connection)).await {
-            Some(facts) => {
-                connection.tls = Some(facts);
-                facts.h2
-            }
-            None => return,
-        },
-    };
-    connection.facts.kind.set(if is_h2 { ConnectionKind::Http2 } else { ConnectionKind::Http1 });
-    if is_h2 {
-        // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
-        Box::pin(h2::serve(Rc::new(connection))).await;
-    } else {
-        h1::serve(Rc::new(connection)).await;
-    }
-}
-
 impl<S: Sock> Connection<S> {
+    /// A connection of which nothing is known yet but its two ends.
+    pub fn new(
+        worker: Rc<Worker<S>>,
+        stream: Rc<Stream<S>>,
+        client: SocketAddr,
+        listener: Rc<ListenerState<S>>,
+        facts: Rc<ConnectionFacts>,
+    ) -> Connection<S> {
+        Connection {
+            worker,
+            stream,
+            client,
+            tls: None,
+            client_certificate: None,
+            server_name: None,
+            ja4: None,
+            tls_identity: None,
+            listener,
+            facts,
+            destination: None,
+            handshake_until: None,
+            local_ip: OnceCell::new(),
+            client_ip_text: OnceCell::new(),
+            place: Cell::new((0, 0)),
+        }
+    }
+
+    /// A load balancer has said whose connection it is, and where to.
+    pub fn introduce(&mut self, source: SocketAddr, destination: SocketAddr) {
+        self.client = source;
+        self.destination = Some(destination);
+        self.facts.client.set(source);
+    }
+
     /// The snapshot that is valid now and this connection's listener in it. When the listener has left the
     /// configuration, the last snapshot that had it.
     #[inline]
@@ -215,6 +156,12 @@ impl<S: Sock> Connection<S> {
         self.facts.kind.get() == ConnectionKind::Http2
     }
 
+    /// What the client sees; a trusted proxy in front may say otherwise to the upstream, which does not change what we
+    /// match.
+    pub fn scheme(&self) -> Scheme {
+        self.listener.protocol().scheme()
+    }
+
     pub fn listen_port(&self) -> u16 {
         self.listener.address.port()
     }
@@ -244,14 +191,14 @@ impl<S: Sock> Connection<S> {
 
     /// Counts a refusal, and logs it without letting a flood of them flood the log.
     pub fn note_refusal(&self, refusal: Refusal, client_ip: IpAddr) {
-        self.worker.metrics.refused.increment(refusal.reason);
+        self.worker.metrics.refused.increment(refusal.reason());
         let Some(suppressed) = self.worker.gates.refused.allow(Instant::now()) else { return };
-        match refusal.setting {
+        match refusal.setting() {
             Some(setting) => {
-                tracing::info!(client = %client_ip, status = refusal.status, reason = refusal.reason, setting, suppressed, "request refused");
+                tracing::info!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), setting, suppressed, "request refused");
             }
             None => {
-                tracing::debug!(client = %client_ip, status = refusal.status, reason = refusal.reason, suppressed, "request refused");
+                tracing::debug!(client = %client_ip, status = refusal.status(), reason = refusal.reason(), suppressed, "request refused");
             }
         }
     }
@@ -268,6 +215,13 @@ impl<S: Sock> Connection<S> {
         self.worker.metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
     }
 
+    /// Reads until the handshake is over, in the time that a handshake has.
+    pub async fn finish_handshake(&self) -> io::Result<()> {
+        let header_timeout = self.current_snapshot().0.shared.limits.header_timeout;
+        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + header_timeout));
+        self.stream.finish_handshake().await
+    }
+
     /// Ends our side and throws away what the client still sends, within bounds.
     pub async fn linger(&self) {
         self.stream.close().await;
@@ -279,42 +233,5 @@ impl<S: Sock> Connection<S> {
                 return;
             }
         }
-    }
-}
-
-/// Counts a connection as long as it lives, panics included.
-struct Counted<S: Sock> {
-    worker: Rc<Worker<S>>,
-    id: u64,
-    /// Among whose connections it is counted.
-    client: Option<IpAddr>,
-    kind: ListenerKind,
-}
-
-impl<S: Sock> Counted<S> {
-    fn new(worker: Rc<Worker<S>>, client: Option<IpAddr>, protocol: ListenerProtocol) -> Counted<S> {
-        let kind = match protocol {
-            ListenerProtocol::Http => ListenerKind::Http,
-            ListenerProtocol::Https => ListenerKind::Https,
-            ListenerProtocol::Tcp => ListenerKind::Tcp,
-        };
-        let listener = worker.metrics.listener(kind);
-        listener.connections_opened.increment();
-        listener.connections_active.increment();
-        let id = worker.connection_opened();
-        Counted { worker, id, client, kind }
-    }
-}
-
-impl<S: Sock> Drop for Counted<S> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.worker.metrics.panics_caught.increment();
-        }
-        self.worker.metrics.listener(self.kind).connections_active.decrement();
-        if let Some(client) = self.client {
-            self.worker.process.clients().remove(client);
-        }
-        self.worker.connection_ended();
     }
 }

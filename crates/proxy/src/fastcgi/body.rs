@@ -4,6 +4,7 @@
 use super::complaints::{Complaints, TooMany};
 use std::fmt;
 use std::io;
+use tidegate_exchange::{BodySource, NextPiece};
 use tidegate_fastcgi::record::FIRST_REQUEST;
 use tidegate_fastcgi::{AnswerError, AnswerHead, AnswerParser, Decoder, Event, Progress, ProtocolStatus, RecordError};
 use tidegate_message::body::BodyFault;
@@ -148,13 +149,13 @@ impl<'s, S: Sock> FastCgiBody<'s, S> {
     }
 
     /// Whether nothing more is handed out. Who has said how long the body is need not have ended the request by then.
-    pub fn is_finished(&self) -> bool {
-        let is_over = self.left == Some(0) || (self.left.is_none() && self.decoder.is_finished());
-        self.is_dropped || (is_over && self.at_hand.is_empty())
+    fn is_over(&self) -> bool {
+        let is_all = self.left == Some(0) || (self.left.is_none() && self.decoder.is_finished());
+        self.is_dropped || (is_all && self.at_hand.is_empty())
     }
 
     /// What came with the head.
-    pub fn take_at_hand(&mut self) -> Option<Buf> {
+    fn take_at_hand(&mut self) -> Option<Buf> {
         let mut piece = std::mem::replace(&mut self.at_hand, Buf::empty());
         if self.is_dropped {
             return None;
@@ -167,12 +168,12 @@ impl<'s, S: Sock> FastCgiBody<'s, S> {
         Some(piece).filter(|piece| !piece.is_empty())
     }
 
-    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+    async fn read_on(&mut self) -> Result<Option<Buf>, BodyFault> {
         loop {
             if let Some(piece) = self.take_at_hand() {
                 return Ok(Some(piece));
             }
-            if self.is_finished() {
+            if self.is_over() {
                 return Ok(None);
             }
             if self.decoder.is_finished() {
@@ -193,6 +194,24 @@ impl<'s, S: Sock> FastCgiBody<'s, S> {
                 Some(_) => return Err(BodyFault::BadRecord),
             }
         }
+    }
+}
+
+impl<S: Sock> BodySource<S> for &mut FastCgiBody<'_, S> {
+    fn read(&mut self) -> NextPiece<'_> {
+        Box::pin(self.read_on())
+    }
+
+    fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
+        Ok(self.take_at_hand())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_over()
+    }
+
+    fn stream(&self) -> Option<&Stream<S>> {
+        Some(self.stream)
     }
 }
 

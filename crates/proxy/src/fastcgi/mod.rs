@@ -16,18 +16,17 @@ pub use server::FastCgiServers;
 use self::compiled::Found;
 use self::reply::{Exchange, Failed};
 use self::server::FastCgiServer;
-use crate::exchange::BodyReader;
-use crate::failure::{ClientFault, Failure};
-use crate::files::Folder;
-use crate::forward::body::{Pace, client_fault, gone, unless_gone};
-use crate::pooled::Pooled;
-use crate::request::Request;
-use crate::snapshot::CompiledRoute;
+use crate::answering::answer_refusal;
+use crate::failure::Failure;
+use crate::files::{Folder, find_file, send_file_answer};
+use crate::forward::Forwarding;
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tidegate_exchange::pace::Pace;
+use tidegate_exchange::{BodyReader, ClientFault, Pooled, body_fault, gone, unless_gone};
 use tidegate_fastcgi::Script;
 use tidegate_files::{Answer, Refused};
 use tidegate_middleware::Refusal;
@@ -54,19 +53,18 @@ struct Collected {
     length: Option<u64>,
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Answers with what a script makes, or says why not.
-    pub(crate) async fn run_script(&mut self, route: &CompiledRoute, step: &CompiledFastCgi) -> Result<(), Failure> {
+    pub(crate) async fn run_script(&mut self, step: &CompiledFastCgi) -> Result<(), Failure> {
         if let Some((folder, answer)) = self.find_beside_scripts(step) {
-            return self.send_file_answer(route, folder, answer).await;
+            let (exchange, around) = self.parts();
+            return send_file_answer(exchange, around, folder, answer).await;
         }
-        let script = match step.find(self.head.path()) {
+        let script = match step.find(self.exchange.head.path()) {
             Ok(Found::Script(script)) => script,
-            Ok(Found::Folder) => return self.redirect_to_folder(route).await,
-            Ok(Found::Nothing) => return self.answer_refusal(Refusal::NO_SCRIPT).await,
-            Err(error) => {
-                return self.answer_refusal(Refusal { status: 400, reason: error.reason(), setting: None }).await;
-            }
+            Ok(Found::Folder) => return self.redirect_to_folder().await,
+            Ok(Found::Nothing) => return self.refuse(Refusal::NoScript).await,
+            Err(error) => return self.refuse(Refusal::ScriptPath(error)).await,
         };
         if self.connection.worker.process.pressure.is_high() {
             return Err(Failure::upstream(UpstreamError::Overloaded, Progress::NothingSent));
@@ -74,33 +72,39 @@ impl<S: Sock> Request<'_, S> {
         let collected = self.collect_body().await?;
         let params = match self.encode_params(step, &script, collected.length) {
             Ok(params) => params,
-            Err(refusal) => return self.answer_refusal(refusal).await,
+            Err(refusal) => return self.refuse(refusal).await,
         };
         let worker = self.connection.worker.clone();
         let server = worker.fastcgi.server(step, worker.index, &worker.process.registry);
-        self.record.fastcgi = Some(server.name.clone());
-        let failed = match self.try_server(route, step, &server, &params, &collected).await {
+        self.exchange.record.fastcgi = Some(server.name.clone());
+        let failed = match self.try_server(step, &server, &params, &collected).await {
             Ok(()) => return Ok(()),
             Err(failed) => failed,
         };
         self.note_script_failure(&server, &script, &failed);
         match failed.failure {
             // The bound is not the one of other upstreams, and there is no setting for it.
-            Failure::Upstream(fault) if fault.error == UpstreamError::HeadTooLarge && !self.responder.has_started() => {
-                self.answer_refusal(Refusal::SCRIPT_HEAD_TOO_LARGE).await
+            Failure::Upstream(fault) if fault.error == UpstreamError::HeadTooLarge && !self.exchange.responder.has_started() => {
+                self.refuse(Refusal::ScriptHeadTooLarge).await
             }
             failure => Err(failure),
         }
     }
 
+    async fn refuse(&mut self, refusal: Refusal) -> Result<(), Failure> {
+        let (exchange, around) = self.parts();
+        answer_refusal(exchange, around, refusal).await
+    }
+
     /// A file that is no script, for `static=#true`.
     fn find_beside_scripts<'s>(&self, step: &'s CompiledFastCgi) -> Option<(&'s Folder, Answer)> {
         let folder = step.folder.as_ref()?;
-        let asks_for_file = matches!(self.head.method, Method::Get | Method::Head) && step.may_be_file(self.head.path());
+        let asks_for_file =
+            matches!(self.exchange.head.method, Method::Get | Method::Head) && step.may_be_file(self.exchange.head.path());
         if !asks_for_file {
             return None;
         }
-        match self.find_file(folder) {
+        match find_file(self.exchange, folder) {
             // What is no file is a script's to answer.
             Answer::Refused(Refused::NotFound | Refused::BadPath) => None,
             answer => Some((folder, answer)),
@@ -108,61 +112,61 @@ impl<S: Sock> Request<'_, S> {
     }
 
     /// To the same path with a slash at its end, by a reference that names no host, whatever the path.
-    async fn redirect_to_folder(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
-        let bytes = &self.head.fields.bytes;
+    async fn redirect_to_folder(&mut self) -> Result<(), Failure> {
+        let bytes = &self.exchange.head.fields.bytes;
         let mut location: Pooled<Vec<u8>> = Pooled::take();
         location.extend_from_slice(b"./");
-        location.extend_from_slice(self.record.path.of(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default());
+        location.extend_from_slice(self.exchange.record.path.of(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default());
         location.push(b'/');
-        if let Some(query) = self.record.query {
+        if let Some(query) = self.exchange.record.query {
             location.push(b'?');
             location.extend_from_slice(query.of(bytes));
         }
-        begin_answer(308, &mut self.response);
-        self.response.fields.push(b"location", &location);
-        self.record.status = 308;
-        self.run_response_steps(route);
-        self.send_whole(b"").await
+        begin_answer(308, &mut self.exchange.response);
+        self.exchange.response.fields.push(b"location", &location);
+        self.exchange.record.status = 308;
+        let (exchange, around) = self.parts();
+        around.run_response_steps(exchange);
+        around.send_whole(exchange, b"").await
     }
 
     /// Takes as much of the body as has to be there before the script begins.
     async fn collect_body(&mut self) -> Result<Collected, Failure> {
         let mut collected = Collected { bytes: Pooled::take(), is_whole: true, length: None };
-        let stated = match self.framing {
+        let stated = match self.exchange.framing {
             BodyFraming::None => return Ok(collected),
             BodyFraming::Length(length) => Some(length),
             BodyFraming::Chunked | BodyFraming::UntilClose => None,
         };
-        let at_hand = self.body.at_hand().map_err(client_fault)?;
-        if at_hand.is_none() && !self.body.is_finished() && expects_continue(&self.head) {
-            begin_answer(100, &mut self.response);
-            self.responder.send_interim(&self.response).await.map_err(gone)?;
+        let at_hand = self.exchange.take_at_hand()?;
+        if at_hand.is_none() && !self.exchange.body.is_finished() && expects_continue(&self.exchange.head) {
+            begin_answer(100, &mut self.exchange.response);
+            self.exchange.responder.send_interim(&self.exchange.response).await.map_err(gone)?;
         }
         if let Some(piece) = at_hand {
-            self.count_body(piece.len())?;
             collected.bytes.extend_from_slice(&piece);
         }
         if stated.is_none_or(|length| length <= COLLECTED_BYTES_MAX) {
             self.collect_rest(&mut collected.bytes, stated.is_none()).await?;
         }
-        collected.is_whole = self.body.is_finished();
+        collected.is_whole = self.exchange.body.is_finished();
         collected.length = stated.or(Some(collected.bytes.len() as u64));
         Ok(collected)
     }
 
     async fn collect_rest(&mut self, bytes: &mut Vec<u8>, is_unstated: bool) -> Result<(), Failure> {
-        let mut pace = Pace::new(self.settings.body_rate_bytes, self.framing, self.connection.is_h2(), Duration::ZERO);
-        while !self.body.is_finished() {
-            let Some(piece) = pace.read(&mut self.body).await.map_err(client_fault)? else { break };
-            self.count_body(piece.len())?;
+        let mut pace = Pace::new(self.settings.body_rate_bytes, self.exchange.framing, self.connection.is_h2(), Duration::ZERO);
+        while !self.exchange.body.is_finished() {
+            let Some(piece) = pace.read(&mut self.exchange.body).await.map_err(body_fault)? else { break };
+            self.exchange.count_body(piece.len())?;
             if is_unstated && bytes.len() + piece.len() > UNSTATED_BYTES_MAX {
-                return Err(Failure::Client(ClientFault::LengthUnstated));
+                return Err(Failure::Client(ClientFault::Refused(Refusal::LengthUnstated)));
             }
             bytes.extend_from_slice(&piece);
         }
         // Scripts have no place for trailers.
-        drop(self.body.take_trailers());
-        if let BodyReader::H1(reader) = &self.body {
+        drop(self.exchange.body.take_trailers());
+        if let BodyReader::H1(reader) = &self.exchange.body {
             reader.stream.sock.set_read_limit(ReadLimit::Never);
         }
         Ok(())
@@ -172,13 +176,12 @@ impl<S: Sock> Request<'_, S> {
     /// that is safe.
     async fn try_server(
         &mut self,
-        route: &CompiledRoute,
         step: &CompiledFastCgi,
         server: &Rc<FastCgiServer<S>>,
         params: &[u8],
         collected: &Collected,
     ) -> Result<(), Failed> {
-        let is_idempotent = self.head.method.is_idempotent();
+        let is_idempotent = self.exchange.head.method.is_idempotent();
         let mut kept = server.take_idle(!is_idempotent, rt::now());
         loop {
             let was_kept = kept.is_some();
@@ -186,12 +189,12 @@ impl<S: Sock> Request<'_, S> {
                 Some(stream) => stream,
                 None => self.open_script_connection(step, server).await?,
             };
-            self.record.sent_to(0, was_kept);
+            self.exchange.record.sent_to(0, was_kept);
             server.metrics.requests.increment();
             let outcome = {
                 let _active = Active::new(server.metrics.clone());
                 let exchange = Exchange { step, server, stream: &stream, params, collected };
-                self.exchange_records(route, exchange).await
+                self.exchange_records(exchange).await
             };
             self.connection.account_upstream_bytes(&stream);
             let failed = match outcome {
@@ -204,7 +207,7 @@ impl<S: Sock> Request<'_, S> {
             if !(was_kept && self.may_try_again(&failed.failure, collected)) {
                 return Err(failed);
             }
-            self.record.retries += 1;
+            self.exchange.record.retries += 1;
             server.metrics.retries.increment();
         }
     }
@@ -212,7 +215,7 @@ impl<S: Sock> Request<'_, S> {
     fn keep_connection(&mut self, step: &CompiledFastCgi, server: &FastCgiServer<S>, stream: Box<Stream<S>>, is_reusable: bool) {
         if is_reusable && step.keep.connections > 0 {
             let ended = rt::now();
-            self.record.ended = Some(ended);
+            self.exchange.record.ended = Some(ended);
             server.put_idle(stream, &step.keep, ended);
         }
     }
@@ -224,7 +227,7 @@ impl<S: Sock> Request<'_, S> {
         let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset);
         let is_harmless = match fault.progress {
             Progress::NothingSent => true,
-            Progress::Sent => self.head.method.is_idempotent(),
+            Progress::Sent => self.exchange.head.method.is_idempotent(),
             Progress::Answering => false,
         };
         is_end && is_harmless && collected.is_whole
@@ -236,11 +239,11 @@ impl<S: Sock> Request<'_, S> {
         step: &CompiledFastCgi,
         server: &FastCgiServer<S>,
     ) -> Result<Box<Stream<S>>, Failure> {
-        let nothing_to_read = Cell::new(self.body.is_finished());
+        let nothing_to_read = Cell::new(self.exchange.body.is_finished());
         let opening = pin!(server.connect(step.timeouts.connect));
-        let opened = unless_gone(&mut self.responder, &nothing_to_read, opening).await?;
+        let opened = unless_gone(&mut self.exchange.responder, &nothing_to_read, opening).await?;
         opened.map_err(|error| {
-            self.record.sent_to(0, false);
+            self.exchange.record.sent_to(0, false);
             Failure::upstream(error, Progress::NothingSent)
         })
     }

@@ -1,10 +1,11 @@
 //! What a script is told of a request. Which params there are is decided in the crate `fastcgi`; here are the facts.
 
 use super::compiled::CompiledFastCgi;
-use crate::pooled::Pooled;
-use crate::request::{Request, context};
+use crate::forward::Forwarding;
+use crate::surroundings::context;
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use tidegate_exchange::Pooled;
 use tidegate_fastcgi::record::{FIRST_REQUEST, KeepConnection, encode_begin_request, encode_params};
 use tidegate_fastcgi::{Params, Script};
 use tidegate_middleware::{Refusal, View};
@@ -12,7 +13,7 @@ use tidegate_model::Scheme;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{HeaderId, Version};
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// The records before the body. `content_length` is that of the body, where there is one.
     pub(super) fn encode_params(
         &mut self,
@@ -21,10 +22,10 @@ impl<S: Sock> Request<'_, S> {
         content_length: Option<u64>,
     ) -> Result<Pooled<Vec<u8>>, Refusal> {
         // It was for us, and is settled before a script begins.
-        self.head.fields.remove_id(HeaderId::Expect);
+        self.exchange.head.fields.remove_id(HeaderId::Expect);
         self.tell_client_certificate();
-        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-        let view = View { context: &context, request: &self.head, response: None };
+        let context = context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip);
+        let view = View { context: &context, request: &self.exchange.head, response: None };
         let (mut rendered, mut ends) = (Vec::new(), Vec::new());
         for (_, template) in &step.env {
             template.render(view, &mut rendered);
@@ -34,40 +35,40 @@ impl<S: Sock> Request<'_, S> {
         let values = starts.zip(&ends).map(|(start, end)| &rendered[start..*end]);
         let extra: Vec<(&[u8], &[u8])> = step.env.iter().map(|(name, _)| &**name).zip(values).collect();
 
-        let bytes = &self.head.fields.bytes;
+        let bytes = &self.exchange.head.fields.bytes;
         let mut target: Pooled<Vec<u8>> = Pooled::take();
-        target.extend_from_slice(self.record.matched_path.of(bytes));
-        if let Some(query) = self.record.query {
+        target.extend_from_slice(self.exchange.record.matched_path.of(bytes));
+        if let Some(query) = self.exchange.record.query {
             target.push(b'?');
             target.extend_from_slice(query.of(bytes));
         }
         let is_https = self.is_https();
         let mut server = self.connection.local_address();
-        if is_https && self.scheme() == Scheme::Http {
+        if is_https && self.connection.scheme() == Scheme::Http {
             server.set_port(Scheme::Https.default_port());
         }
         let params = Params {
-            method: self.head.method_name(),
+            method: self.exchange.head.method_name(),
             raw_target: &target,
-            query: self.head.query().unwrap_or_default(),
-            protocol: match self.head.version {
+            query: self.exchange.head.query().unwrap_or_default(),
+            protocol: match self.exchange.head.version {
                 // As other servers say it, and scripts look for it.
                 Version::Http2 => "HTTP/2.0",
                 version => version.as_str(),
             },
-            authority: self.head.authority(),
+            authority: self.exchange.head.authority(),
             server_name: &self.server_name(server),
-            client: SocketAddr::new(self.client_ip, self.connection.client.port()),
+            client: SocketAddr::new(self.exchange.client_ip, self.connection.client.port()),
             server,
             is_https,
             content_length,
-            user: self.record.user.as_ref().map(|user| &*user.name),
+            user: self.exchange.record.user.as_ref().map(|user| &*user.name),
             software: "tidegate",
             extra: &extra,
         };
         let mut pairs = self.connection.worker.fastcgi.pairs.borrow_mut();
-        let written = params.write(&mut pairs, &step.scripts, script, self.head.fields.iter());
-        written.map_err(|_| Refusal::PARAMS_TOO_LARGE)?;
+        let written = params.write(&mut pairs, &step.scripts, script, self.exchange.head.fields.iter());
+        written.map_err(|_| Refusal::ParamsTooLarge)?;
         let keep = if step.keep.connections > 0 { KeepConnection::Yes } else { KeepConnection::No };
         let mut records: Pooled<Vec<u8>> = Pooled::take();
         encode_begin_request(&mut records, FIRST_REQUEST, keep);
@@ -78,14 +79,16 @@ impl<S: Sock> Request<'_, S> {
     /// A proxy in front that ends TLS is believed when it is trusted: scripts would send its clients round in circles
     /// otherwise.
     fn is_https(&self) -> bool {
-        let said = || self.head.fields.get(HeaderId::XForwardedProto).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https"));
-        self.scheme() == Scheme::Https || (self.peer_is_trusted && said())
+        let said = || {
+            self.exchange.head.fields.get(HeaderId::XForwardedProto).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https"))
+        };
+        self.connection.scheme() == Scheme::Https || (self.exchange.peer_is_trusted && said())
     }
 
     /// The host that the request is for, an IPv6 address in brackets. HTTP/1.0 may name none; then it is the address
     /// that the client found.
     fn server_name(&self, server: SocketAddr) -> Cow<'_, [u8]> {
-        match self.host() {
+        match self.exchange.head.host() {
             b"" if server.is_ipv6() => Cow::Owned(format!("[{}]", server.ip()).into_bytes()),
             b"" => Cow::Owned(server.ip().to_string().into_bytes()),
             host if host.contains(&b':') => Cow::Owned([b"[", host, b"]"].concat()),

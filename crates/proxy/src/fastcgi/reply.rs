@@ -7,16 +7,17 @@ use super::compiled::CompiledFastCgi;
 use super::complaints::Complaints;
 use super::server::FastCgiServer;
 use crate::cached::Kept;
-use crate::exchange::{BodyReader, RequestWriter};
+use crate::error_page::{page_for_upstream, replace_reply};
 use crate::failure::Failure;
-use crate::forward::body::{Pace, PumpFault, both, pump_body, unless_gone};
-use crate::forward::settle_content_length;
-use crate::request::Request;
-use crate::snapshot::CompiledRoute;
+use crate::forward::Forwarding;
+use crate::forward::body::{PumpFault, RequestWriter, both, pump_body};
+use crate::streaming::{pass_answer, settle_content_length};
 use std::cell::Cell;
 use std::io;
 use std::pin::pin;
 use std::time::{Duration, Instant};
+use tidegate_exchange::pace::Pace;
+use tidegate_exchange::{BodyReader, ClientFault, unless_gone};
 use tidegate_fastcgi::record::{FIRST_REQUEST, encode_stdin, encode_stdin_end};
 use tidegate_fastcgi::{AnswerError, AnswerHead, Kind, ProtocolStatus, RecordError};
 use tidegate_middleware::errors::begin_answer;
@@ -47,15 +48,21 @@ pub(super) struct Failed {
     pub cause: Option<ReplyFault>,
 }
 
+impl From<ClientFault> for Failed {
+    fn from(fault: ClientFault) -> Failed {
+        Failure::from(fault).into()
+    }
+}
+
 impl From<Failure> for Failed {
     fn from(failure: Failure) -> Failed {
         Failed { failure, cause: None }
     }
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Sends the request and passes its answer on. True when the connection can have another one.
-    pub(super) async fn exchange_records(&mut self, route: &CompiledRoute, exchange: Exchange<'_, S>) -> Result<bool, Failed> {
+    pub(super) async fn exchange_records(&mut self, exchange: Exchange<'_, S>) -> Result<bool, Failed> {
         let Exchange { step, stream, params, collected, .. } = exchange;
         let (first, rest) = collected.bytes.split_at(collected.bytes.len().min(FIRST_BODY_BYTES));
         let all_sent = collected.is_whole && rest.is_empty();
@@ -69,9 +76,9 @@ impl<S: Sock> Request<'_, S> {
         let request_done = Cell::new(all_sent);
         let is_answering = Cell::new(false);
         let is_reusable = if all_sent {
-            self.pass_reply(route, &exchange, sent_at, &request_done, &is_answering).await?
+            self.pass_reply(&exchange, sent_at, &request_done, &is_answering).await?
         } else {
-            self.pass_both(route, &exchange, sent_at, rest, &request_done, &is_answering).await?
+            self.pass_both(&exchange, sent_at, rest, &request_done, &is_answering).await?
         };
         Ok(is_reusable && request_done.get())
     }
@@ -79,7 +86,6 @@ impl<S: Sock> Request<'_, S> {
     /// The answer to the client while the rest of the body goes to the script.
     async fn pass_both(
         &mut self,
-        route: &CompiledRoute,
         exchange: &Exchange<'_, S>,
         sent_at: Instant,
         rest: &[u8],
@@ -87,11 +93,11 @@ impl<S: Sock> Request<'_, S> {
         is_answering: &Cell<bool>,
     ) -> Result<bool, Failed> {
         let Exchange { step, stream, collected, .. } = *exchange;
-        let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
+        let mut body = std::mem::replace(&mut self.exchange.body, BodyReader::Empty);
         body.set_idle(step.timeouts.idle);
-        let mut allowance = self.body_allowance.take();
+        let mut allowance = self.exchange.body_allowance.take();
         let pumped = Cell::new(0);
-        let pace = Pace::new(self.settings.body_rate_bytes, self.framing, self.connection.is_h2(), Duration::ZERO);
+        let pace = Pace::new(self.settings.body_rate_bytes, self.exchange.framing, self.connection.is_h2(), Duration::ZERO);
         let connection = self.connection;
         let account = move || {
             connection.account_bytes();
@@ -117,7 +123,7 @@ impl<S: Sock> Request<'_, S> {
             // The cause of a failure beside it, since only the answer has one.
             let mut cause = None;
             let reply = async {
-                let passed = self.pass_reply(route, exchange, sent_at, request_done, is_answering).await;
+                let passed = self.pass_reply(exchange, sent_at, request_done, is_answering).await;
                 passed.map_err(|failed| {
                     cause = failed.cause;
                     failed.failure
@@ -126,68 +132,80 @@ impl<S: Sock> Request<'_, S> {
             let outcome = both(reply, pump, request_done).await;
             outcome.map_err(|failure| Failed { failure, cause })
         };
-        self.body = body;
-        self.body_allowance = allowance;
-        self.record.request_bytes += pumped.get();
+        self.exchange.body = body;
+        self.exchange.body_allowance = allowance;
+        self.exchange.record.request_bytes += pumped.get();
         outcome
     }
 
     async fn pass_reply(
         &mut self,
-        route: &CompiledRoute,
         exchange: &Exchange<'_, S>,
         sent_at: Instant,
         request_done: &Cell<bool>,
         is_answering: &Cell<bool>,
     ) -> Result<bool, Failed> {
         let Exchange { step, server, stream, .. } = exchange;
-        let complaints = Complaints::new(server.name.clone(), self.record.request_id);
+        let complaints = Complaints::new(server.name.clone(), self.exchange.record.request_id);
         let mut body = Box::new(FastCgiBody::new(*stream, complaints));
-        let head = unless_gone(&mut self.responder, request_done, pin!(body.read_head())).await?;
+        let head = unless_gone(&mut self.exchange.responder, request_done, pin!(body.read_head())).await?;
         let head = head.map_err(|fault| failed(fault, body.has_begun()))?;
         is_answering.set(true);
         let waited = sent_at.elapsed();
         server.metrics.record_first_byte(waited);
-        if let Some(upstream) = &mut self.record.upstream {
+        if let Some(upstream) = &mut self.exchange.record.upstream {
             upstream.first_byte = Some(waited);
         }
         stream.sock.set_read_limit(ReadLimit::Idle(step.timeouts.idle));
         let framing = self.take_head(&head, &mut body)?;
-        settle_content_length(&mut self.response, framing);
-        self.complete_response();
-        let mut body = BodyReader::FastCgi(body);
-        if self.caching.is_some()
-            && let Kept::Yes { is_read } = Box::pin(self.keep_answer(route, &mut body)).await?
+        settle_content_length(&mut self.exchange.response, framing);
+        self.exchange.complete_response(&self.connection.worker.date);
+        let mut reader = BodyReader::Made(Box::new(&mut *body));
+        let is_whole = self.pass_script_answer(framing, &mut reader, request_done).await?;
+        drop(reader);
+        Ok(is_whole && body.is_reusable())
+    }
+
+    /// To the cache, as a page, or to the client. False: not all of the body was read.
+    async fn pass_script_answer(
+        &mut self,
+        framing: BodyFraming,
+        body: &mut BodyReader<'_, S>,
+        request_done: &Cell<bool>,
+    ) -> Result<bool, Failure> {
+        if self.way.caching.is_some()
+            && let Kept::Yes { is_read } = Box::pin(self.keep_answer(body)).await?
         {
-            return Ok(is_read && is_reusable(&body));
+            return Ok(is_read);
         }
-        if let Some(page) = self.page_for_upstream(route) {
-            Box::pin(self.replace_reply(route, page, &mut body)).await?;
-            return Ok(is_reusable(&body));
+        let (exchange, around) = self.parts();
+        if let Some(page) = page_for_upstream(exchange, around) {
+            Box::pin(replace_reply(exchange, around, page, body)).await?;
+            return Ok(true);
         }
-        self.pass_answer(route, framing, &mut body, request_done).await?;
-        Ok(is_reusable(&body))
+        pass_answer(exchange, around, framing, body, request_done).await?;
+        Ok(true)
     }
 
     /// Makes the script's head the one of the answer, and settles what its body is.
     fn take_head(&mut self, head: &AnswerHead, body: &mut FastCgiBody<'_, S>) -> Result<BodyFraming, Failure> {
         // A redirect within this server goes by way of the client, so that its routes have their say.
         let status = if head.kind() == Kind::LocalRedirect { 302 } else { head.status() };
-        begin_answer(status, &mut self.response);
+        begin_answer(status, &mut self.exchange.response);
         if !head.reason().is_empty() {
-            self.response.reason = self.response.fields.append(&[head.reason()]);
+            self.exchange.response.reason = self.exchange.response.fields.append(&[head.reason()]);
         }
         for (name, value) in head.fields() {
-            self.response.fields.push(name, value);
+            self.exchange.response.fields.push(name, value);
         }
-        self.response.fields.remove_hop_by_hop();
-        self.record.status = status;
+        self.exchange.response.fields.remove_hop_by_hop();
+        self.exchange.record.status = status;
         let mut digits = itoa::Buffer::new();
-        if !head.body_allowed(self.head.method_name()) {
+        if !head.body_allowed(self.exchange.head.method_name()) {
             body.drop_body();
             // What the answer to a GET would have.
             if let Some(length) = head.content_length().filter(|_| status != 204) {
-                self.response.fields.push(b"content-length", digits.format(length).as_bytes());
+                self.exchange.response.fields.push(b"content-length", digits.format(length).as_bytes());
             }
             return Ok(BodyFraming::None);
         }
@@ -200,13 +218,6 @@ impl<S: Sock> Request<'_, S> {
             }
             (None, None) => Ok(BodyFraming::Chunked),
         }
-    }
-}
-
-fn is_reusable<S: Sock>(body: &BodyReader<'_, S>) -> bool {
-    match body {
-        BodyReader::FastCgi(body) => body.is_reusable(),
-        BodyReader::H1(_) | BodyReader::H2(_) | BodyReader::Stored(_) | BodyReader::Decoded(_) | BodyReader::Empty => false,
     }
 }
 

@@ -1,27 +1,24 @@
 //! Which server a request goes to: the one its client belongs to, else by balance; and waiting in the queue where all
 //! that could serve it have as many requests as they may. How a server of a pool is chosen is in the crate `upstream`.
 
-use super::body::unless_gone;
+use super::Forwarding;
 use crate::failure::Failure;
-use crate::pooled::Pooled;
-use crate::request::{Request, context};
+use crate::surroundings::{context, key_hash};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tidegate_balancing::{Draw, hash_bytes};
-use tidegate_middleware::{Context, View, render_text};
-use tidegate_model::Balance;
+use tidegate_balancing::Draw;
+use tidegate_exchange::unless_gone;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
 use tidegate_upstream::pool::{Queued, WorkerPool};
-use tidegate_wire::head::RequestHead;
 
 /// How often a request in the queue looks itself whether a server has come into use.
 const QUEUE_POLL: Duration = Duration::from_millis(100);
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Without waiting. A permit that somebody in the queue was called to is theirs. One that is free with nobody
     /// called is of no use to those in the queue: they belong to other servers, have tried that one, or live in workers
     /// that may not send it more.
@@ -29,7 +26,7 @@ impl<S: Sock> Request<'_, S> {
         if pool.compiled.model.bounds.counts_requests() && pool.compiled.shared.queue.is_called() {
             return Err(NoChoice::Full);
         }
-        let now = if tried.is_empty() { self.record.started } else { rt::now() };
+        let now = if tried.is_empty() { self.exchange.record.started } else { rt::now() };
         self.choose_at(pool, tried, now)
     }
 
@@ -40,14 +37,18 @@ impl<S: Sock> Request<'_, S> {
 
     /// The server that the client's cookie names.
     pub(super) fn own_server(&self, pool: &WorkerPool<S>) -> Option<usize> {
-        own_server(pool, &self.head)
+        own_server(pool, &self.exchange.head)
     }
 
     fn key_hash(&self, pool: &WorkerPool<S>) -> u64 {
         if pool.compiled.hash.is_none() {
             return 0;
         }
-        key_hash(pool, &context(self.connection, self.pool.as_deref(), &self.record, self.client_ip), &self.head)
+        key_hash(
+            pool,
+            &context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip),
+            &self.exchange.head,
+        )
     }
 
     /// Waits in the queue until a server has a permit, for `queue-timeout` at most. A pool that gets other servers
@@ -67,7 +68,7 @@ impl<S: Sock> Request<'_, S> {
             if tried.is_empty()
                 && let Some(newer) = self.connection.worker.newer_pool(pool)
             {
-                self.pool = Some(newer.clone());
+                self.way.pool = Some(newer.clone());
                 *pool = newer;
                 is_called = true;
             }
@@ -87,15 +88,7 @@ impl<S: Sock> Request<'_, S> {
             }
             // Nobody reads the request's body meanwhile, so nobody else would notice that its client has left.
             let waiting = rt::timeout(left.min(QUEUE_POLL), ticket.wait());
-            is_called = unless_gone(&mut self.responder, &Cell::new(true), pin!(waiting)).await?.is_some();
+            is_called = unless_gone(&mut self.exchange.responder, &Cell::new(true), pin!(waiting)).await?.is_some();
         }
     }
-}
-
-/// By which a request is placed, where the pool places requests.
-pub(crate) fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
-    let Balance::Hash { key, .. } = &pool.compiled.model.balance else { return 0 };
-    let mut rendered: Pooled<Vec<u8>> = Pooled::take();
-    render_text(key, View { context, request: head, response: None }, &mut rendered);
-    hash_bytes(&rendered)
 }

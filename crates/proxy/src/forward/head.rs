@@ -1,8 +1,8 @@
 //! Making the client's head one that may go to an upstream: hop-by-hop fields out, who asked and how in.
 
-use crate::forwarded::tell_certificate;
-use crate::pooled::Pooled;
-use crate::request::Request;
+use super::Forwarding;
+use tidegate_exchange::Pooled;
+use tidegate_exchange::forwarded::tell_certificate;
 use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
@@ -19,18 +19,18 @@ pub(super) struct Plan {
     pub chunked: bool,
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Makes the client's head one that may go to an upstream.
     pub(super) fn prepare_head(&mut self, pool: &WorkerPool<S>) -> Plan {
-        let upgrade = self.hop.upgrade;
-        let idempotent = self.head.method.is_idempotent();
-        let fields = &mut self.head.fields;
+        let upgrade = self.exchange.hop.upgrade;
+        let idempotent = self.exchange.head.method.is_idempotent();
+        let fields = &mut self.exchange.head.fields;
         let plan = Plan {
             upgrade: upgrade.is_some(),
-            trailers_wanted: self.hop.trailers_wanted,
+            trailers_wanted: self.exchange.hop.trailers_wanted,
             grpc: fields.get(HeaderId::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc")),
             idempotent,
-            chunked: self.framing == BodyFraming::Chunked,
+            chunked: self.exchange.framing == BodyFraming::Chunked,
         };
         if plan.chunked {
             fields.push_id(HeaderId::TransferEncoding, b"chunked");
@@ -41,11 +41,11 @@ impl<S: Sock> Request<'_, S> {
         }
         self.set_forwarded_fields();
         self.tell_client_certificate();
-        if !self.head.fields.has(HeaderId::Host) {
+        if !self.exchange.head.fields.has(HeaderId::Host) {
             // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their
             // own name is the only one that is surely theirs.
             let host = pool.compiled.servers.first().map_or(&b""[..], |server| server.authority.as_bytes());
-            self.head.fields.push_id(HeaderId::Host, host);
+            self.exchange.head.fields.push_id(HeaderId::Host, host);
         }
         plan
     }
@@ -54,7 +54,7 @@ impl<S: Sock> Request<'_, S> {
     pub(crate) fn tell_client_certificate(&mut self) {
         let form = self.site.as_ref().and_then(|site| site.compiled.tells_client_certificate);
         if let (Some(form), Some(certificate)) = (form, &self.connection.client_certificate) {
-            tell_certificate(&mut self.head.fields, form, certificate, self.peer_is_trusted);
+            tell_certificate(&mut self.exchange.head.fields, form, certificate, self.exchange.peer_is_trusted);
         }
     }
 
@@ -63,9 +63,9 @@ impl<S: Sock> Request<'_, S> {
     fn set_forwarded_fields(&mut self) {
         let connection = self.connection;
         let port = connection.destination_port();
-        let scheme = self.scheme();
-        let authority = self.head.authority;
-        let fields = &mut self.head.fields;
+        let scheme = self.connection.scheme();
+        let authority = self.exchange.head.authority;
+        let fields = &mut self.exchange.head.fields;
         let peer = connection.client_ip_text();
         if fields.has(HeaderId::XForwardedFor) {
             let mut chain: Pooled<Vec<u8>> = Pooled::take();

@@ -2,11 +2,9 @@
 //! connection is given up, since nobody would read its answer. Only for idempotent requests without a body, and within
 //! the budget of retries.
 
-use super::body::unless_gone;
+use super::Forwarding;
 use super::head::Plan;
 use crate::failure::Failure;
-use crate::pooled::Pooled;
-use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -14,6 +12,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tidegate_exchange::{Pooled, unless_gone};
 use tidegate_model::RouteRetry;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::attempt::{Begun, Whole, begin};
@@ -36,12 +35,12 @@ pub(super) struct Race<S: Sock> {
     pub failed: Option<(Attempt<S>, Failure, Was)>,
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Whether a second server may be asked: not for `retry "off"`, which sends every request once, and not for a
     /// client that belongs to this server, whom one slow answer would move away.
     pub(super) fn is_hedged(&self, route: &CompiledRoute, attempt: &Attempt<S>) -> bool {
         let pool = attempt.pool();
-        pool.compiled.retry(route.retry(self.upstream)).is_some() && self.own_server(pool) != Some(attempt.position())
+        pool.compiled.retry(route.retry(self.way.upstream)).is_some() && self.own_server(pool) != Some(attempt.position())
     }
 
     /// Sends the request to `attempt`'s server, and to another one when no answer has begun after `after`.
@@ -57,7 +56,7 @@ impl<S: Sock> Request<'_, S> {
         let pool = attempt.pool().clone();
         // A copy: whenever the race is ended from outside, the request still knows what it was.
         let mut head: Pooled<RequestHead> = Pooled::take();
-        head.copy_from(&self.head);
+        head.copy_from(&self.exchange.head);
         let whole = Whole {
             head: &head,
             body: &[],
@@ -65,7 +64,7 @@ impl<S: Sock> Request<'_, S> {
             wants_trailers: plan.trailers_wanted || plan.grpc,
             need,
             opener: self.opener(),
-            timeouts: self.timeouts,
+            timeouts: self.way.timeouts,
         };
         self.race_of(route, &pool, attempt, &whole, after, tries).await
     }
@@ -81,25 +80,25 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<Race<S>, Failure> {
         let request_done = Cell::new(true);
         let began = rt::now();
-        let mut first = Box::pin(begin(pool, attempt.position(), whole, self.try_until));
+        let mut first = Box::pin(begin(pool, attempt.position(), whole, self.way.try_until));
         let early = {
             let waiting = pin!(rt::timeout(after, first.as_mut()));
-            unless_gone(&mut self.responder, &request_done, waiting).await?
+            unless_gone(&mut self.exchange.responder, &request_done, waiting).await?
         };
         if let Some(outcome) = early {
             return Ok(Race { attempt, outcome, failed: None });
         }
         let Some(other) = self.choose_hedge(route, pool, tries) else {
-            let outcome = unless_gone(&mut self.responder, &request_done, first.as_mut()).await?;
+            let outcome = unless_gone(&mut self.exchange.responder, &request_done, first.as_mut()).await?;
             return Ok(Race { attempt, outcome, failed: None });
         };
         pool.metrics.hedges.increment();
         let hedge_began = rt::now();
-        let second_until = time_of_hedge(route.retry(self.upstream), pool, tries, hedge_began);
+        let second_until = time_of_hedge(route.retry(self.way.upstream), pool, tries, hedge_began);
         let mut second = Box::pin(begin(pool, other.position(), whole, second_until));
         let (is_second, outcome) = {
             let waiting = pin!(either(first.as_mut(), second.as_mut()));
-            unless_gone(&mut self.responder, &request_done, waiting).await?
+            unless_gone(&mut self.exchange.responder, &request_done, waiting).await?
         };
         let (done, left) = if is_second { (other, attempt) } else { (attempt, other) };
         let Err((failure, was)) = outcome else {
@@ -111,7 +110,7 @@ impl<S: Sock> Request<'_, S> {
         };
         // One failed: all depends on the one that is left.
         let left_over: Pin<&mut dyn Future<Output = Outcome<S>>> = if is_second { first.as_mut() } else { second.as_mut() };
-        let outcome = unless_gone(&mut self.responder, &request_done, pin!(left_over)).await?;
+        let outcome = unless_gone(&mut self.exchange.responder, &request_done, pin!(left_over)).await?;
         Ok(Race { attempt: left, outcome, failed: Some((done, failure.into(), was)) })
     }
 
@@ -122,7 +121,10 @@ impl<S: Sock> Request<'_, S> {
         }
         // A attempt from here on: one that comes to nothing says so, where it was to find out how the server is.
         let attempt = Attempt::new(pool.clone(), self.choose_server(pool, tries.tried()).ok()?);
-        if !pool.take_from_budget(pool.compiled.retry(route.retry(self.upstream))?.budget_percent, self.since_start(rt::now())) {
+        if !pool.take_from_budget(
+            pool.compiled.retry(route.retry(self.way.upstream))?.budget_percent,
+            self.connection.worker.process.since_start(rt::now()),
+        ) {
             return None;
         }
         tries.begin(attempt.position());

@@ -2,18 +2,18 @@
 //! there, in a task of its own, so nothing that happens to it reaches the request; what is held of it and how many
 //! there are is bounded. One attempt, no waiting in a queue.
 
-use super::body::{TURN_BYTES, upstream_body_fault};
-use super::choose::key_hash;
-use crate::exchange::BodyReader;
-use crate::failure::Failure;
-use crate::pooled::Pooled;
-use crate::request::{Request, context};
-use crate::snapshot::{CompiledMirror, CompiledRoute};
-use crate::worker::{Worker, WorkerSnapshot};
+use super::Forwarding;
+use super::body::reader_of;
+use crate::failure::{Failure, upstream_body_fault};
+use crate::snapshot::CompiledMirror;
+use crate::surroundings::{context, key_hash};
+use crate::worker::Worker;
+use crate::worker_snapshot::WorkerSnapshot;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use tidegate_balancing::Draw;
+use tidegate_exchange::{BodyReader, Pooled, TURN_BYTES};
 use tidegate_telemetry::{MirrorResult, UpstreamError};
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_upstream::attempt::{Begun, Whole, begin};
@@ -110,40 +110,40 @@ impl<S: Sock> Drop for Place<S> {
     }
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles who gets a copy of the request, if anybody does.
-    pub(crate) fn choose_mirrors(&mut self, route: &CompiledRoute, snapshot: &WorkerSnapshot<S>) {
+    pub(crate) fn choose_mirrors(&mut self, snapshot: &WorkerSnapshot<S>) {
         let worker = &self.connection.worker;
-        let is_copy = self.head.fields.all_named(MARK).next().is_some();
-        if is_copy || self.hop.upgrade.is_some() || worker.process.pressure.is_high() {
+        let is_copy = self.exchange.head.fields.all_named(MARK).next().is_some();
+        if is_copy || self.exchange.hop.upgrade.is_some() || worker.process.pressure.is_high() {
             return;
         }
-        let declared = match self.framing {
+        let declared = match self.exchange.framing {
             BodyFraming::Length(bytes) => bytes,
             BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => 0,
         };
         let mut targets = Vec::new();
-        for mirror in &route.mirrors {
-            if !mirror.takes(self.head.method_name(), worker.random()) {
+        for mirror in &self.route.mirrors {
+            if !mirror.takes(self.exchange.head.method_name(), worker.random()) {
                 continue;
             }
-            let Some(pool) = snapshot.pool(mirror.pool, worker).cloned() else { continue };
+            let Some(pool) = snapshot.pool(mirror.pool, || worker.of()).cloned() else { continue };
             if declared > mirror.model.body_bytes_max {
                 pool.metrics.mirrored(MirrorResult::BodyTooLarge);
-            } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max, !self.body.is_finished()) {
+            } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max, !self.exchange.body.is_finished()) {
                 targets.push(self.target(mirror, place));
             }
         }
         if !targets.is_empty() {
             let body_max = targets.iter().map(|target| target.body_max).max().unwrap_or(0);
-            self.copies = Some(Box::new(Copies { targets, body: Vec::new(), body_max, head: None, facts: None }));
+            self.way.copies = Some(Box::new(Copies { targets, body: Vec::new(), body_max, head: None, facts: None }));
         }
     }
 
     fn target(&self, mirror: &CompiledMirror, place: Place<S>) -> Target<S> {
         let pool = &place.pool;
         let model = &pool.compiled.model;
-        let context = context(self.connection, None::<&WorkerPool<S>>, &self.record, self.client_ip);
+        let context = context(self.connection, None::<&WorkerPool<S>>, &self.exchange.record, self.exchange.client_ip);
         let need = Need {
             // Nothing is sent twice, so what it is sent on must be certain.
             certain: true,
@@ -155,15 +155,15 @@ impl<S: Sock> Request<'_, S> {
             client: model.send_proxy_protocol.map(|_| self.client()),
         };
         let (body_max, total) = (mirror.model.body_bytes_max, mirror.model.total);
-        Target { key_hash: key_hash(pool, &context, &self.head), opener: self.opener(), place, body_max, total, need }
+        Target { key_hash: key_hash(pool, &context, &self.exchange.head), opener: self.opener(), place, body_max, total, need }
     }
 
     /// The head is as the upstream gets it: from here on the copies know what they are copies of. One without a body
     /// goes at once.
     pub(super) fn copy_head(&mut self, trailers_wanted: bool, is_grpc: bool) {
-        let Some(copies) = &mut self.copies else { return };
+        let Some(copies) = &mut self.way.copies else { return };
         let mut head: Pooled<RequestHead> = Pooled::take();
-        head.copy_from(&self.head);
+        head.copy_from(&self.exchange.head);
         // What is sent is all there: nobody waits for leave to send it.
         head.fields.remove(b"expect");
         head.fields.set(MARK, b"1");
@@ -174,15 +174,15 @@ impl<S: Sock> Request<'_, S> {
 
     /// A piece of the body was taken from the client.
     pub(super) fn copy_piece(&mut self, piece: &[u8]) {
-        if let Some(copies) = &mut self.copies {
+        if let Some(copies) = &mut self.way.copies {
             copies.note(piece);
         }
     }
 
     /// Sends them when nothing of the body is missing.
     pub(super) fn send_copies_if_whole(&mut self) {
-        if self.body.is_finished()
-            && let Some(copies) = self.copies.take()
+        if self.exchange.body.is_finished()
+            && let Some(copies) = self.way.copies.take()
         {
             copies.send();
         }
@@ -321,7 +321,7 @@ async fn discard<S: Sock>(
     attempt.answered(response.status, sent_at.elapsed(), None);
     let pool = attempt.pool();
     let answer = call.answer(&response, method, pool.compiled.model.timeouts.idle)?;
-    let is_whole = throw_away(&mut BodyReader::from(answer.body)).await?;
+    let is_whole = throw_away(&mut reader_of(answer.body)).await?;
     let keeping = answer.keeping.only_if(is_whole);
     if let Some(stream) = call.stream() {
         target.account(stream);

@@ -1,34 +1,35 @@
 //! Between a request and its upstream: prepare the head, choose a server, take or open a connection, send, stream both
-//! bodies, and try again where that is safe. A part of `request`; split off because it is the longer half.
+//! bodies, and try again where that is safe. The second half of `request`, which stands above it.
 
 pub(crate) mod body;
-pub(crate) mod choose;
+mod choose;
 mod head;
 mod hedge;
 mod mirror;
 mod reply;
 pub(crate) mod retry;
-mod total;
 
-use self::body::{Pace, both, client_fault, pump_body};
-pub(crate) use self::body::{join_both, unless_gone, upstream_body_fault};
+use self::body::{RequestWriter, both, pump_body};
 use self::head::Plan;
-pub use self::mirror::Copies;
+use self::mirror::Copies;
 use self::reply::Replied;
-pub(crate) use self::reply::settle_content_length;
-pub use self::retry::EarlyEnd;
-use crate::exchange::{BodyReader, RequestWriter};
-use crate::failure::{ClientFault, Failure};
+use self::retry::EarlyEnd;
+use crate::cached::Caching;
+use crate::connection::Connection;
+use crate::failure::Failure;
 use crate::listening::{ConnectionFacts, ConnectionKind};
-use crate::pooled::Pooled;
-use crate::request::Request;
 use crate::snapshot::CompiledRoute;
+use crate::surroundings::Surroundings;
 use crate::tunnel::{self, Farewell, Parting, TunnelBytes};
+use crate::worker_snapshot::WorkerSite;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tidegate_exchange::pace::Pace;
+use tidegate_exchange::{BodyReader, Exchange, Pooled, unless_gone};
+use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::attempt::Begun;
@@ -40,6 +41,7 @@ use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, Was, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
+use tidegate_wire::HeadLimits;
 use tidegate_wire::http1::expects_continue;
 
 /// What is kept of a request's body while it may have to be sent again.
@@ -109,28 +111,77 @@ impl Abreast {
     }
 }
 
-/// A request on its way to some server of a pool.
-struct Forwarding<'r, 'c, S: Sock> {
-    request: &'r mut Request<'c, S>,
-    route: &'r CompiledRoute,
+/// A request on its way to some server of a pool, and its answer on the way back.
+pub(crate) struct Forwarding<'r, 'c, S: Sock> {
+    pub exchange: &'r mut Exchange<'c, S>,
+    pub connection: &'c Rc<Connection<S>>,
+    pub settings: Settings,
+    pub site: Option<&'r WorkerSite>,
+    pub route: &'r CompiledRoute,
+    pub way: &'r mut Way<S>,
+}
+
+/// What a request needs of the configuration's process-wide settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub head_limits: HeadLimits,
+    pub body_rate_bytes: u64,
+    pub access_log: bool,
+}
+
+/// What a request remembers of its way to an upstream.
+pub(crate) struct Way<S: Sock> {
+    pub pool: Option<Rc<WorkerPool<S>>>,
+    /// Which of the route's upstreams that is.
+    pub upstream: usize,
+    /// Copies that are to be made of the request.
+    pub copies: Option<Box<Copies<S>>>,
+    /// What the cache wants of the answer.
+    pub caching: Option<Box<Caching>>,
+    /// Time-outs of the pool, and where the route says otherwise, its.
+    timeouts: Timeouts,
+    attempt: EarlyEnd,
+    /// By when the attempt has to have an answer; then another server is tried.
+    try_until: Option<Instant>,
+}
+
+impl<S: Sock> Default for Way<S> {
+    #[inline]
+    fn default() -> Self {
+        Way {
+            pool: None,
+            upstream: 0,
+            copies: None,
+            caching: None,
+            timeouts: Timeouts::default(),
+            attempt: EarlyEnd::default(),
+            try_until: None,
+        }
+    }
+}
+
+/// The errand: what was settled before the first attempt, and what is kept for another.
+struct Sending<'f, 'r, 'c, S: Sock> {
+    forwarding: &'f mut Forwarding<'r, 'c, S>,
     plan: Plan,
     replay: Replay,
 }
 
-impl<S: Sock> Errand<S> for Forwarding<'_, '_, S> {
+impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
     type Done = ();
     type Failure = Failure;
 
     fn choose(&self, pool: &WorkerPool<S>, tried: &[usize]) -> Result<Choice, NoChoice> {
-        self.request.choose_server(pool, tried)
+        self.forwarding.choose_server(pool, tried)
     }
 
     async fn wait(&mut self, pool: &mut Rc<WorkerPool<S>>, tried: &[usize]) -> Result<Choice, Failure> {
-        self.request.wait_for_permit(pool, tried).await
+        self.forwarding.wait_for_permit(pool, tried).await
     }
 
     async fn attempt(&mut self, attempt: Attempt<S>, tries: &mut Tries) -> Result<(), Failed<Failure>> {
-        let Forwarding { request, route, plan, replay } = self;
+        let Sending { forwarding, plan, replay } = self;
+        let route = forwarding.route;
         let model = &attempt.pool().compiled.model;
         let need = Need {
             certain: !plan.idempotent,
@@ -138,30 +189,30 @@ impl<S: Sock> Errand<S> for Forwarding<'_, '_, S> {
             prefers_h2: plan.grpc,
             fresh: tries.needs_fresh(attempt.position()),
             connect: route.timeouts.over(&model.timeouts).connect,
-            head_bytes_max: request.settings.head_limits.head_bytes_max,
-            client: model.send_proxy_protocol.map(|_| request.client()),
+            head_bytes_max: forwarding.settings.head_limits.head_bytes_max,
+            client: model.send_proxy_protocol.map(|_| forwarding.client()),
         };
         if tries.tried().len() > 1 {
-            request.record.retries += 1;
+            forwarding.exchange.record.retries += 1;
         }
-        request.begin_attempt(attempt.pool(), route, plan, tries);
+        forwarding.begin_attempt(attempt.pool(), route, plan, tries);
         // A body that was taken for an attempt before is finished as well, and would not be sent.
-        let has_no_body = request.body.is_finished() && replay.is_untouched();
+        let has_no_body = forwarding.exchange.body.is_finished() && replay.is_untouched();
         let may_hedge = plan.idempotent && !plan.upgrade && has_no_body;
-        if let Some(hedge) = model.hedge.filter(|_| may_hedge && request.is_hedged(route, &attempt)) {
-            return Box::pin(request.attempt_hedged(route, attempt, need, plan, hedge.after, tries)).await;
+        if let Some(hedge) = model.hedge.filter(|_| may_hedge && forwarding.is_hedged(route, &attempt)) {
+            return Box::pin(forwarding.attempt_hedged(route, attempt, need, plan, hedge.after, tries)).await;
         }
-        let outcome = pin!(request.attempt(route, &attempt, need, plan, replay)).await;
-        outcome.map_err(|failed| request.note_failed(attempt, failed))
+        let outcome = pin!(forwarding.attempt(route, &attempt, need, plan, replay)).await;
+        outcome.map_err(|failed| forwarding.note_failed(attempt, failed))
     }
 
     fn terms<'a>(&'a self, pool: &'a WorkerPool<S>) -> Terms<'a> {
         Terms {
-            retry: pool.compiled.retry(self.route.retry(self.request.upstream)),
+            retry: pool.compiled.retry(self.forwarding.route.retry(self.forwarding.way.upstream)),
             is_idempotent: self.plan.idempotent,
-            is_whole: self.replay.is_whole() && !self.request.responder.has_started(),
-            try_until: self.request.try_until,
-            since_start: self.request.since_start(rt::now()),
+            is_whole: self.replay.is_whole() && !self.forwarding.exchange.responder.has_started(),
+            try_until: self.forwarding.way.try_until,
+            since_start: self.forwarding.connection.worker.process.since_start(rt::now()),
         }
     }
 
@@ -170,18 +221,24 @@ impl<S: Sock> Errand<S> for Forwarding<'_, '_, S> {
     }
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<'c, S: Sock> Forwarding<'_, 'c, S> {
+    /// The exchange, and what surrounds it.
+    pub(crate) fn parts(&mut self) -> (&mut Exchange<'c, S>, Surroundings<'_, S>) {
+        let around = Surroundings { connection: self.connection, route: Some(self.route), pool: self.way.pool.as_deref() };
+        (self.exchange, around)
+    }
+
     /// Sends the request to a server of the pool and its answer to the client, for as long as that takes.
-    pub(crate) async fn forward(&mut self, route: &CompiledRoute, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
-        self.pool = Some(pool.clone());
+    pub(crate) async fn forward(&mut self, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        self.way.pool = Some(pool.clone());
         if self.connection.worker.process.pressure.is_high() {
             return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }
         let plan = self.prepare_head(&pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
-        pool.budget.note_request(self.since_start(self.record.started));
+        pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
         let replay = Replay::new(&plan);
-        pin!(carry_out(&mut Forwarding { request: self, route, plan, replay }, pool)).await
+        pin!(carry_out(&mut Sending { forwarding: self, plan, replay }, pool)).await
     }
 
     /// An attempt that may become two.
@@ -194,7 +251,7 @@ impl<S: Sock> Request<'_, S> {
         after: Duration,
         tries: &mut Tries,
     ) -> Result<(), Failed<Failure>> {
-        self.record.sent_to(attempt.position(), false);
+        self.exchange.record.sent_to(attempt.position(), false);
         // The client has gone: nothing is tried again.
         let position = attempt.position();
         let race = self.race(route, attempt, need, plan, after, tries).await;
@@ -218,7 +275,7 @@ impl<S: Sock> Request<'_, S> {
     ) -> Result<(), (Failure, Was)> {
         let Begun { call, sent_at } = begun;
         let was = call.was();
-        self.record.sent_to(attempt.position(), was != Was::Fresh);
+        self.exchange.record.sent_to(attempt.position(), was != Was::Fresh);
         let outcome = self.stream_reply(route, attempt, &call, sent_at, &Cell::new(true), &Abreast::default()).await;
         // A request that may be hedged asks for no tunnel.
         self.finish_call(attempt, call, outcome).map(drop).map_err(|failure| (failure, was))
@@ -255,7 +312,7 @@ impl<S: Sock> Request<'_, S> {
         replay: &mut Replay,
     ) -> Result<(), (Failure, Was)> {
         let (pool, position) = (attempt.pool(), attempt.position());
-        self.record.sent_to(position, false);
+        self.exchange.record.sent_to(position, false);
         let connection = match connect::take(pool, position, need) {
             Some(connection) => connection,
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
@@ -263,7 +320,7 @@ impl<S: Sock> Request<'_, S> {
         pool.count_request(position);
         let call = Call::new(pool, connection);
         let was = call.was();
-        self.record.sent_to(position, was != Was::Fresh);
+        self.exchange.record.sent_to(position, was != Was::Fresh);
         let outcome = pin!(self.exchange(route, attempt, &call, plan, replay)).await;
         match self.finish_call(attempt, call, outcome).map_err(|failure| (failure, was))? {
             None => {}
@@ -277,8 +334,8 @@ impl<S: Sock> Request<'_, S> {
         // Nobody reads the request's body meanwhile.
         let request_done = Cell::new(true);
         let opener = self.opener();
-        let opening = open_until(self.try_until, connect::open(pool, position, need, &opener));
-        Ok(unless_gone(&mut self.responder, &request_done, pin!(opening)).await??)
+        let opening = open_until(self.way.try_until, connect::open(pool, position, need, &opener));
+        Ok(unless_gone(&mut self.exchange.responder, &request_done, pin!(opening)).await??)
     }
 
     fn opener(&self) -> Opener {
@@ -287,7 +344,7 @@ impl<S: Sock> Request<'_, S> {
 
     /// Who asks, for servers that are told. Behind a trusted proxy its port is the best that is known.
     fn client(&self) -> connect::Client {
-        let source = SocketAddr::new(self.client_ip, self.connection.client.port());
+        let source = SocketAddr::new(self.exchange.client_ip, self.connection.client.port());
         connect::Client { source, destination: self.connection.local_address() }
     }
 
@@ -297,23 +354,14 @@ impl<S: Sock> Request<'_, S> {
             Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
             Replay::Unkept | Replay::Untouched => {
-                let first = self.body.at_hand().map_err(client_fault)?;
+                let first = self.exchange.take_at_hand()?;
                 if let Some(piece) = &first {
-                    self.count_body(piece.len())?;
                     replay.note(piece);
                     self.copy_piece(piece);
                 }
                 self.send_copies_if_whole();
                 Ok(first)
             }
-        }
-    }
-
-    pub(crate) fn count_body(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.record.request_bytes += bytes as u64;
-        match &mut self.body_allowance {
-            Some(allowance) => allowance.take(bytes as u64).map_err(|_| Failure::Client(ClientFault::BodyTooLarge)),
-            None => Ok(()),
         }
     }
 
@@ -327,16 +375,16 @@ impl<S: Sock> Request<'_, S> {
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
         let first = self.first_piece(replay)?;
-        let all_sent = self.body.is_finished();
-        let trailers = if all_sent { self.body.take_trailers() } else { None };
+        let all_sent = self.exchange.body.is_finished();
+        let trailers = if all_sent { self.exchange.body.take_trailers() } else { None };
         let start = Start {
-            head: &self.head,
+            head: &self.exchange.head,
             first,
             is_chunked: plan.chunked,
             wants_trailers: plan.trailers_wanted || plan.grpc,
             is_whole: all_sent && trailers.is_none(),
         };
-        let timeouts = self.timeouts;
+        let timeouts = self.way.timeouts;
         call.send_head(start, &timeouts).await?;
         let sent_at = rt::now();
         // The clock of the first byte begins with the end of the request; while its body is on the way the upstream may
@@ -370,7 +418,7 @@ impl<S: Sock> Request<'_, S> {
             Ok(Replied::Switched(rest)) => return Ok(Some((call, rest))),
             Ok(Replied::Whole(keeping)) => {
                 if let Some(ended) = call.give_back(&attempt.pool().servers[attempt.position()], keeping) {
-                    self.record.ended = Some(ended);
+                    self.exchange.record.ended = Some(ended);
                 }
             }
             Err(failure) => {
@@ -393,19 +441,19 @@ impl<S: Sock> Request<'_, S> {
         pump_done: &Cell<bool>,
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
-        let timeouts = self.timeouts;
-        let mut body = std::mem::replace(&mut self.body, BodyReader::Empty);
-        let mut copies = self.copies.take();
+        let timeouts = self.way.timeouts;
+        let mut body = std::mem::replace(&mut self.exchange.body, BodyReader::Empty);
+        let mut copies = self.way.copies.take();
         let pumped = Cell::new(0);
-        let mut allowance = self.body_allowance.take();
+        let mut allowance = self.exchange.body_allowance.take();
         let abreast = Abreast::of(replay);
-        let try_until = self.try_until;
+        let try_until = self.way.try_until;
         let outcome = {
             // A stream may be silent for long, but not for ever.
             body.set_idle(timeouts.idle);
-            let first_grace = if expects_continue(&self.head) { timeouts.first_byte } else { Duration::ZERO };
+            let first_grace = if expects_continue(&self.exchange.head) { timeouts.first_byte } else { Duration::ZERO };
             let rate = self.settings.body_rate_bytes;
-            let pace = Pace::new(rate, self.framing, self.connection.is_h2(), first_grace);
+            let pace = Pace::new(rate, self.exchange.framing, self.connection.is_h2(), first_grace);
             let connection = self.connection;
             let account = move || {
                 connection.account_bytes();
@@ -440,20 +488,20 @@ impl<S: Sock> Request<'_, S> {
             let reply = self.stream_reply(route, attempt, call, sent_at, pump_done, &abreast);
             both(reply, pump, pump_done).await
         };
-        self.body = body;
+        self.exchange.body = body;
         // What is left of the body may go to another server, and to them.
-        self.copies = copies;
-        self.body_allowance = allowance;
-        self.record.request_bytes += pumped.get();
+        self.way.copies = copies;
+        self.exchange.body_allowance = allowance;
+        self.exchange.record.request_bytes += pumped.get();
         outcome
     }
 
     async fn tunnel(&mut self, call: &Call<S>, rest: Buf) {
         // Only a connection of its own switches.
         let Some(stream) = call.stream() else { return };
-        let idle = self.timeouts.idle;
+        let idle = self.way.timeouts.idle;
         self.connection.facts.kind.set(ConnectionKind::Tunnel);
-        let protocol = self.hop.upgrade.map_or(&b""[..], |span| span.of(&self.head.fields.bytes));
+        let protocol = self.exchange.hop.upgrade.map_or(&b""[..], |span| span.of(&self.exchange.head.fields.bytes));
         let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
         let farewell = Farewell {
             listener: &self.connection.listener,
@@ -464,10 +512,10 @@ impl<S: Sock> Request<'_, S> {
         let bytes = TunnelBytes::default();
         let cut_by = tunnel::run(&self.connection.stream, stream, rest, idle, farewell, &bytes).await;
         self.connection.account_upstream_bytes(stream);
-        self.record.request_bytes += bytes.client.get();
-        self.responder.add_bytes_sent(bytes.upstream.get());
+        self.exchange.record.request_bytes += bytes.client.get();
+        self.exchange.responder.add_bytes_sent(bytes.upstream.get());
         if let Some(cut_by) = cut_by {
-            self.record.reason = Some(cut_by.reason());
+            self.exchange.record.reason = Some(cut_by.reason());
         }
     }
 }

@@ -1,44 +1,45 @@
 //! Whether a request that failed is sent again: only what is safe, and only while all of it is still there. How often
 //! and where to is in the crate `upstream`.
 
+use super::Forwarding;
 use super::head::Plan;
-use crate::request::Request;
 use crate::snapshot::CompiledRoute;
 use std::time::Instant;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Tries, first_byte_until, has_another};
 
-/// What `Request` remembers of an attempt: what may end it early.
+/// What may end an attempt early.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EarlyEnd {
     /// An answer with a status that is tried again goes to nobody.
     pub may_leave_status: bool,
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Forwarding<'_, '_, S> {
     /// Settles what may end the attempt that begins.
     pub(super) fn begin_attempt(&mut self, pool: &WorkerPool<S>, route: &CompiledRoute, plan: &Plan, tries: &Tries) {
-        self.timeouts = route.timeouts.over(&pool.compiled.model.timeouts);
-        let Some(retry) = pool.compiled.retry(route.retry(self.upstream)) else { return };
+        self.way.timeouts = route.timeouts.over(&pool.compiled.model.timeouts);
+        let Some(retry) = pool.compiled.retry(route.retry(self.way.upstream)) else { return };
         let ends_early = plan.idempotent && (!retry.on.statuses.is_empty() || retry.try_timeout.is_some());
         let has_another = ends_early && tries.retries() < usize::from(retry.attempts) && has_another(pool, tries.tried());
-        self.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
-        self.try_until = retry.try_timeout.filter(|_| has_another).map(|limit| rt::now() + limit);
+        self.way.attempt.may_leave_status = has_another && !retry.on.statuses.is_empty();
+        self.way.try_until = retry.try_timeout.filter(|_| has_another).map(|limit| rt::now() + limit);
     }
 
     /// Whether the answer that begins is given up for another server's.
     pub(super) fn leaves_status(&self, pool: &WorkerPool<S>, route: &CompiledRoute, is_repeatable: bool) -> bool {
-        let status = self.response.status;
+        let status = self.exchange.response.status;
         // What began with an interim answer goes on with this server's.
-        if !self.attempt.may_leave_status || !is_repeatable || self.responder.has_started() {
+        if !self.way.attempt.may_leave_status || !is_repeatable || self.exchange.responder.has_started() {
             return false;
         }
-        let Some(retry) = pool.compiled.retry(route.retry(self.upstream)) else { return false };
-        retry.on.statuses.contains(&status) && pool.take_from_budget(retry.budget_percent, self.since_start(rt::now()))
+        let Some(retry) = pool.compiled.retry(route.retry(self.way.upstream)) else { return false };
+        retry.on.statuses.contains(&status)
+            && pool.take_from_budget(retry.budget_percent, self.connection.worker.process.since_start(rt::now()))
     }
 
     pub(super) fn first_byte_until(&self, sent_at: Instant) -> Instant {
-        first_byte_until(sent_at, self.timeouts.first_byte, self.try_until)
+        first_byte_until(sent_at, self.way.timeouts.first_byte, self.way.try_until)
     }
 }

@@ -7,19 +7,18 @@ mod record;
 
 use self::record::PassRecord;
 use crate::connection::Connection;
-use crate::failure::{ClientFault, Failure};
-use crate::forward::choose::key_hash;
+use crate::failure::Failure;
 use crate::listening::{ConnectionFacts, ConnectionKind, Greeted};
-use crate::record::Record;
-use crate::request::context;
+use crate::surroundings::{context, key_hash};
 use crate::tunnel::{self, CutBy, Farewell, Parting};
-use crate::worker::GenerationMark;
+use crate::worker_snapshot::GenerationMark;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use tidegate_balancing::Draw;
+use tidegate_exchange::{ClientFault, Record};
 use tidegate_model::RouteRetry;
 use tidegate_routing::Taker;
 use tidegate_telemetry::UpstreamError;
@@ -76,7 +75,7 @@ async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
         Taker::Pass(id) => listener.pass(id)?,
         Taker::Site(_) => return None,
     };
-    let pool = snapshot.pool(pass.upstream.pool, &connection.worker)?.clone();
+    let pool = snapshot.pool(pass.upstream.pool, || connection.worker.of())?.clone();
     Some(Way { name: pass.name.clone(), pool, retry: pass.upstream.retry.clone(), mark: snapshot.mark.clone(), greeted })
 }
 

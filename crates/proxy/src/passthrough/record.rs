@@ -2,11 +2,12 @@
 //! is over, whatever ended it.
 
 use crate::connection::Connection;
-use crate::failure::{ClientFault, Failure, STATUS_CLIENT_GONE};
+use crate::failure::Failure;
 use crate::tunnel::{CutBy, TunnelBytes};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tidegate_exchange::{ClientFault, STATUS_CLIENT_GONE};
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_telemetry::{AccessRecord, RecordUpstream};
 use tidegate_transport::{Sock, rt};
@@ -62,7 +63,7 @@ impl<'c, S: Sock> PassRecord<'c, S> {
         match failure {
             Failure::Upstream(fault) => {
                 let refusal = Refusal::from(fault.error);
-                (self.status, self.reason, self.setting) = (refusal.status, refusal.reason, refusal.setting);
+                (self.status, self.reason, self.setting) = (refusal.status(), refusal.reason(), refusal.setting());
             }
             Failure::Client(_) => (self.status, self.reason) = (STATUS_CLIENT_GONE, ClientFault::Gone.reason()),
         }

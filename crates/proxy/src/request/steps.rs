@@ -1,14 +1,16 @@
 //! A request's way through the steps of its route, and its answer's: where a step has to be waited for, where one
 //! refuses. What each step does is in `middleware`; the flow around this is in `request`.
 
-use super::{Request, context};
-use crate::auth::Standing;
+use super::Request;
+use crate::answering::answer_refusal_with;
+use crate::auth::{Standing, await_log_in, log_in};
 use crate::failure::Failure;
-use crate::pooled::Pooled;
 use crate::snapshot::CompiledRoute;
+use crate::surroundings::context;
 use std::borrow::Cow;
+use tidegate_exchange::Pooled;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, apply_response, compiled_basic_auth_of};
+use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_basic_auth_of};
 use tidegate_transport::Sock;
 use tidegate_wire::BodyFraming;
 
@@ -28,26 +30,27 @@ impl<S: Sock> Request<'_, S> {
             return Ok(Ran::Through);
         }
         loop {
-            let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
+            let context = context(self.connection, self.way.pool.as_deref(), &self.exchange.record, self.exchange.client_ip);
             let mut scratch = self.connection.worker.scratch.borrow_mut();
             let mut without_limits = Limited::default();
-            let limited =
-                if route.has_limits { &mut **self.limited.get_or_insert_with(Pooled::take) } else { &mut without_limits };
-            let halt = apply_request(&route.steps, &mut walk, &mut self.head, &context, &mut scratch, limited);
+            let limited = if route.has_limits {
+                &mut **self.exchange.limited.get_or_insert_with(Pooled::take)
+            } else {
+                &mut without_limits
+            };
+            let halt = apply_request(&route.steps, &mut walk, &mut self.exchange.head, &context, &mut scratch, limited);
             drop(scratch);
             let dry_run = std::mem::take(&mut limited.dry_run);
             if dry_run != DryRun::default() {
-                self.connection.note_dry_run(dry_run, self.client_ip, &mut self.record);
+                self.connection.note_dry_run(dry_run, self.exchange.client_ip, &mut self.exchange.record);
             }
-            let halt = halt.map_err(|refusal| Refusal {
-                status: refusal.status(),
-                reason: refusal.reason(),
-                setting: Some(refusal.setting()),
-            })?;
-            match halt {
+            match halt? {
                 Halt::Done(after) => return self.settle_body(after),
                 Halt::Authenticate(_) => {
-                    if let Some(ticket) = self.log_in(route)? {
+                    if let Some(ticket) = {
+                        let (exchange, around) = self.parts();
+                        log_in(exchange, around)?
+                    } {
                         return Ok(Ran::Stands(Box::new(Standing { walk, ticket })));
                     }
                 }
@@ -57,12 +60,12 @@ impl<S: Sock> Request<'_, S> {
 
     fn settle_body(&mut self, after: After) -> Result<Ran, Refusal> {
         if let Some(limit) = after.body_limit {
-            let declared = match self.framing {
+            let declared = match self.exchange.framing {
                 BodyFraming::Length(length) => Some(length),
                 BodyFraming::None => Some(0),
                 BodyFraming::Chunked | BodyFraming::UntilClose => None,
             };
-            self.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BODY_TOO_LARGE)?);
+            self.exchange.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BodyTooLarge)?);
         }
         Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })
     }
@@ -71,13 +74,13 @@ impl<S: Sock> Request<'_, S> {
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
         let refusal = loop {
-            match self.await_log_in(standing.ticket, route.timeouts.total).await? {
+            match await_log_in(&mut self.exchange, standing.ticket, route.timeouts.total).await? {
                 Ok(()) => {}
                 Err(refusal) => break refusal,
             }
             match self.run_request_steps(route, standing.walk) {
                 Ok(Ran::Through) => return Ok(true),
-                Ok(Ran::Preflight) => return self.answer_preflight(route).await.map(|()| false),
+                Ok(Ran::Preflight) => return self.answer_preflight().await.map(|()| false),
                 Ok(Ran::Stands(next)) => standing = *next,
                 Err(refusal) => break refusal,
             }
@@ -89,28 +92,20 @@ impl<S: Sock> Request<'_, S> {
     pub(super) async fn answer_step_refusal(&mut self, route: &CompiledRoute, refusal: Refusal) -> Result<(), Failure> {
         let challenge = match compiled_basic_auth_of(&route.steps) {
             // RFC 9110 section 15.5.2.
-            Some(auth) if refusal == Refusal::NOT_AUTHENTICATED => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
-            Some(_) if refusal == Refusal::PASSWORDS_BUSY => Some(("retry-after", Cow::Borrowed("1"))),
+            Some(auth) if refusal == Refusal::NotAuthenticated => Some(("www-authenticate", Cow::Borrowed(&*auth.challenge))),
+            Some(_) if refusal == Refusal::PasswordsBusy => Some(("retry-after", Cow::Borrowed("1"))),
             _ => None,
         };
-        self.answer_refusal_with(refusal, challenge.as_slice()).await
+        let (exchange, around) = self.parts();
+        answer_refusal_with(exchange, around, refusal, challenge.as_slice()).await
     }
 
     /// A browser asks what another request might do: `cors` says it in the head.
-    pub(super) async fn answer_preflight(&mut self, route: &CompiledRoute) -> Result<(), Failure> {
-        begin_answer(204, &mut self.response);
-        self.run_response_steps(route);
-        self.record.status = 204;
-        self.send_whole(b"").await
-    }
-
-    /// Applies what changes the response.
-    pub(crate) fn run_response_steps(&mut self, route: &CompiledRoute) {
-        if !route.changes_response {
-            return;
-        }
-        let context = context(self.connection, self.pool.as_deref(), &self.record, self.client_ip);
-        let mut scratch = self.connection.worker.scratch.borrow_mut();
-        apply_response(&route.steps, &mut self.response, &self.head, &context, &mut scratch, self.limited.as_deref());
+    pub(super) async fn answer_preflight(&mut self) -> Result<(), Failure> {
+        begin_answer(204, &mut self.exchange.response);
+        self.exchange.record.status = 204;
+        let (exchange, around) = self.parts();
+        around.run_response_steps(exchange);
+        around.send_whole(exchange, b"").await
     }
 }

@@ -11,7 +11,7 @@ use super::histogram::HistogramTotals;
 use super::memory::MemoryMetrics;
 use super::number::SharedNumber;
 use super::pool::{MirrorResult, PoolTotals, UpstreamError};
-use super::registry::Totals;
+use super::registry::{Registry, Totals};
 use super::server::ServerTotals;
 use super::server_state::ServerStateMetrics;
 use super::table::{TwoNames, is_shared};
@@ -28,7 +28,14 @@ use tidegate_model::TlsVersion;
 /// `+Inf`.
 const FIRST_BOUND_BITS: u32 = 7;
 
-pub(super) fn render(totals: &Totals) -> String {
+impl Registry {
+    /// Everything, in Prometheus' text format 0.0.4 (`Content-Type: text/plain; version=0.0.4; charset=utf-8`).
+    pub fn render_prometheus(&self) -> String {
+        render(&self.totals())
+    }
+}
+
+fn render(totals: &Totals) -> String {
     let mut text = Text::default();
     render_requests(&mut text, totals);
     render_clients(&mut text, &totals.workers);

@@ -9,7 +9,6 @@ use super::discovery::DiscoveryMetrics;
 use super::memory::MemoryMetrics;
 use super::pool::{PoolMetrics, PoolTotals};
 use super::process;
-use super::prometheus;
 use super::server::{ServerMetrics, ServerTotals};
 use super::server_state::ServerStateMetrics;
 use super::site::{SiteMetrics, SiteTotals};
@@ -185,13 +184,8 @@ impl Registry {
         totals
     }
 
-    /// Everything, in Prometheus' text format 0.0.4 (`Content-Type: text/plain; version=0.0.4; charset=utf-8`).
-    pub fn render_prometheus(&self) -> String {
-        prometheus::render(&self.totals())
-    }
-
     /// Adds up the workers. The lock is let go before anything is formatted.
-    fn totals(&self) -> Totals<'_> {
+    pub(super) fn totals(&self) -> Totals<'_> {
         let tables = self.lock();
         Totals {
             version: self.version,

@@ -1,8 +1,8 @@
 //! Runs the commands of a section without `h2` on its connections: the client's own, or those that an upstream
 //! accepted.
 
+use super::flow::{Outcome, execute_flow};
 use super::frames::FrameReader;
-use super::run::{Outcome, execute_flow};
 use super::script::{ClientTls, Command, Message, Pace, Step, Wire};
 use super::text::escape;
 use super::world::World;

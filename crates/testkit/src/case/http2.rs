@@ -1,9 +1,9 @@
 //! Runs the commands of a section with `h2`: streams of one client connection, or the streams that an upstream is sent.
 
+use super::flow::{Outcome, execute_flow};
 use super::frames::check_code;
 use super::http1::{accept, connect};
 use super::process;
-use super::run::{Outcome, execute_flow};
 use super::script::{ClientTls, Command, Message, Pace, Step, Stream, Wire};
 use super::text::escape;
 use super::world::World;

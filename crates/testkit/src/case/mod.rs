@@ -2,6 +2,7 @@
 //! it. `text` → `parse` → `script` (what a case means) → `run` (doing it); `suite` runs a folder of them.
 
 mod automatic;
+mod flow;
 mod frames;
 mod http1;
 mod http2;

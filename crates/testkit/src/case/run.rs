@@ -1,7 +1,8 @@
 //! Runs one case: places, upstreams, the proxy, then its acts in file order; and says where and why it failed.
 
+use super::flow::Outcome;
 use super::http1::{self, Http1Peer};
-use super::script::{Act, Case, Config, Flow, Need, ScriptedClient, ScriptedUpstream, Step, UpstreamScript};
+use super::script::{Act, Case, Config, Need, ScriptedClient, ScriptedUpstream, Step, UpstreamScript};
 use super::text::SyntaxError;
 use super::world::{Places, World};
 use super::{automatic, http2, parse, process};
@@ -16,12 +17,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local, yield_now};
+use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-
-/// Line and reason of a failure.
-pub type Outcome = Result<(), (usize, String)>;
 
 /// How a case ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -344,22 +342,4 @@ fn complete(config: &Config, world: &World) -> String {
         }
     }
     text
-}
-
-/// Time and order. A `repeat` is given back to the section, which knows how to run its commands.
-pub async fn execute_flow<'a>(world: &World, flow: &'a Flow) -> Result<Option<(u32, &'a [Step])>, String> {
-    match flow {
-        Flow::Pause(time) => sleep(*time).await,
-        Flow::Mark(name) => {
-            world.mark(name);
-            // Who waits for it goes first, so that an upstream is what it is from now on before the next request comes.
-            yield_now().await;
-        }
-        Flow::Await(name) => {
-            let waiting = timeout(world.wait, world.wait_for_mark(name)).await;
-            waiting.map_err(|_| format!("nobody marked `{name}` within {:?}", world.wait))?;
-        }
-        Flow::Repeat(times, steps) => return Ok(Some((*times, steps))),
-    }
-    Ok(None)
 }

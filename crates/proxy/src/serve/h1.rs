@@ -1,13 +1,12 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
-use super::Connection;
-use crate::exchange::{BodyReader, H1Responder, Responder};
-use crate::pooled::Pooled;
+use crate::connection::Connection;
 use crate::request::{self, Ending, Incoming};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
+use tidegate_exchange::{Arrived, BodyReader, H1Responder, Pooled, Responder};
 use tidegate_message::body::H1BodyReader;
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_middleware::{Refusal, error_answer};
@@ -80,7 +79,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
     let limits = snapshot.shared.head_limits();
     let mut head: Pooled<RequestHead> = Pooled::take();
     if connection.tls.is_none() && data.starts_with(TLS_RECORD_START) {
-        return Box::pin(refuse_head(connection, &head, Refusal::TLS_TO_PLAIN_HTTP, arrived)).await;
+        return Box::pin(refuse_head(connection, &head, Refusal::TlsToPlainHttp, arrived)).await;
     }
     let parsed = parse_request(&data, &limits, &mut head).map_err(HeadFault::Bad);
     let outcome = match parsed {
@@ -100,7 +99,7 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         Ok(rest) => rest,
         Err(HeadFault::Bad(error)) => return Box::pin(refuse_head(connection, &head, error.into(), arrived)).await,
         Err(HeadFault::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
-            return Box::pin(refuse_head(connection, &head, Refusal::HEADER_TIMEOUT, arrived)).await;
+            return Box::pin(refuse_head(connection, &head, Refusal::HeaderTimeout, arrived)).await;
         }
         Err(HeadFault::Io(_) | HeadFault::Cut) => return Ending::Abort,
     };
@@ -119,7 +118,8 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
-    pin!(request::handle(connection, Incoming { head, framing, body, responder, started: arrived, snapshot, listener })).await
+    let arrived = Arrived { head, framing, body, responder, started: arrived };
+    pin!(request::handle(connection, Incoming { arrived, snapshot, listener })).await
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next
@@ -133,7 +133,7 @@ pub(super) async fn refuse_head<S: Sock>(
     connection.note_refusal(refusal, connection.client.ip());
     let mut response: Pooled<ResponseHead> = Pooled::take();
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-    let body = error_answer(refusal.status, refusal.sentence(), refusal.reason, &mut response, &mut buffer);
+    let body = error_answer(refusal.status(), refusal.sentence(), refusal.reason(), &mut response, &mut buffer);
     response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
     response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));
     response.fields.push(b"connection", b"close");

@@ -1,11 +1,11 @@
 //! The start of a connection that a load balancer has made for somebody else: a header of the PROXY protocol says for
 //! whom. Only peers that `accept-proxy-protocol` names come here, and they must send it; how it is read is in `wire`.
 
-use super::{Connection, Counted, may_connect};
+use super::{Counted, may_connect};
+use crate::connection::Connection;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Instant;
-use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
+use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
 use tidegate_wire::proxy_protocol::{HeaderFault, Reading, Said, read};
 
 /// Why a connection is closed instead.
@@ -34,14 +34,13 @@ impl Refused {
 /// Takes the header, and counts the connection among those of its client. Whether it may go on.
 pub(super) async fn accept<S: Sock>(connection: &mut Connection<S>, counted: &mut Counted<S>) -> bool {
     // What is left of the time goes to the handshake.
-    let until = rt::now() + connection.worker.snapshot().shared.limits.header_timeout;
+    let until = connection.begin_handshake(connection.worker.snapshot().shared.limits.header_timeout);
     connection.stream.sock.set_read_limit(ReadLimit::Until(until));
-    connection.handshake_until = Some(until);
     match take_header(&connection.stream).await {
         // The load balancer's own: it is nobody's client, and however many there are is its business.
         Ok(Said::Nothing) => true,
         Ok(Said::Addresses { source, destination }) => {
-            introduce(connection, source, destination);
+            connection.introduce(source, destination);
             let may = may_connect(&connection.worker, source.ip());
             counted.client = may.then_some(source.ip());
             may
@@ -52,12 +51,6 @@ pub(super) async fn accept<S: Sock>(connection: &mut Connection<S>, counted: &mu
             false
         }
     }
-}
-
-fn introduce<S: Sock>(connection: &mut Connection<S>, source: SocketAddr, destination: SocketAddr) {
-    connection.client = source;
-    connection.destination = Some(destination);
-    connection.facts.client.set(source);
 }
 
 /// Reads until the header is whole. What follows it is read next.

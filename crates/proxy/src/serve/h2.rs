@@ -1,10 +1,8 @@
 //! HTTP/2 on a client connection: the h2 library frames, each stream is a request in a task of its own. Floods are
 //! noticed beneath the library, by `wire::h2_guard`.
 
-use super::Connection;
-use crate::exchange::{BodyReader, H2Responder, Responder};
+use crate::connection::Connection;
 use crate::listening::ConnectionKind;
-use crate::pooled::Pooled;
 use crate::request::{self, Incoming};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
@@ -16,6 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tidegate_exchange::{Arrived, BodyReader, H2Responder, Pooled, Responder};
 use tidegate_message::body::H2BodyReader;
 use tidegate_message::h2_head;
 use tidegate_middleware::Refusal;
@@ -187,7 +186,7 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
         connection.note_refusal(refusal, connection.client.ip());
         connection.log_refused_head(&head, refusal, started, 0);
         let mut response = Response::new(());
-        *response.status_mut() = http::StatusCode::from_u16(refusal.status).unwrap_or(http::StatusCode::BAD_REQUEST);
+        *response.status_mut() = http::StatusCode::from_u16(refusal.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
         if respond.send_response(response, true).is_err() {
             respond.send_reset(Reason::PROTOCOL_ERROR);
         }
@@ -196,7 +195,8 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
     let framing = framing_of(&body, &head);
     let body = if body.is_end_stream() { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(body, None)) };
     let responder = Responder::H2(H2Responder::new(respond));
-    request::handle(connection, Incoming { head, framing, body, responder, started, snapshot, listener }).await;
+    let arrived = Arrived { head, framing, body, responder, started };
+    request::handle(connection, Incoming { arrived, snapshot, listener }).await;
 }
 
 /// h2 has checked that a declared length is true; here it only says how the body is framed towards an HTTP/1.1

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_middleware::{Refusal, RequestId};
 use tidegate_passwords::User;
+use tidegate_transport::rt;
 use tidegate_wire::head::Span;
 
 pub struct Record {
@@ -59,10 +60,15 @@ impl Record {
         }
     }
 
+    /// Of the time that the request may take as a whole; without a bound, more than anything takes.
+    pub fn left_of(&self, total: Option<Duration>) -> Duration {
+        total.map_or(Duration::MAX, |total| (self.started + total).saturating_duration_since(rt::now()))
+    }
+
     pub fn refused(&mut self, refusal: Refusal) {
-        self.status = refusal.status;
-        self.reason = Some(refusal.reason);
-        self.setting = refusal.setting;
+        self.status = refusal.status();
+        self.reason = Some(refusal.reason());
+        self.setting = refusal.setting();
     }
 
     /// What would have refused the request and is only tried out. A refusal in earnest says more, and takes its place.

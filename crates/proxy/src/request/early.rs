@@ -3,13 +3,11 @@
 //! is decided in `certs::server`; bytes are read in `transport`.
 
 use crate::connection::Connection;
-use crate::failure::{ClientFault, Failure};
-use crate::request::Request;
-use crate::worker::WorkerSite;
+use crate::worker_snapshot::WorkerSite;
 use std::future::poll_fn;
-use std::io;
 use std::task::Poll;
-use tidegate_transport::{ReadLimit, Sock, rt};
+use tidegate_exchange::{ClientFault, Exchange};
+use tidegate_transport::{ReadLimit, Sock};
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 
@@ -37,42 +35,35 @@ fn may_go_ahead(method: Method, framing: BodyFraming, upgrades: bool) -> bool {
     is_safe && !has_body && !upgrades
 }
 
-impl<S: Sock> Request<'_, S> {
-    /// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
-    pub(crate) async fn settle_early(&mut self, site: &WorkerSite) -> Result<(), Failure> {
-        // The connection may have been made for another site, which takes early data where this one does not.
-        if site.compiled.takes_early_data && may_go_ahead(self.head.method, self.framing, self.hop.upgrade.is_some()) {
-            // For all that sees the head, scripts and copies included. One that the client has sent itself says the
-            // same.
-            self.head.fields.remove_look_alikes(EARLY_DATA);
-            self.head.fields.set(EARLY_DATA, b"1");
-            self.connection.worker.metrics.early_requests.increment();
-            return Ok(());
-        }
-        let stream = &self.connection.stream;
-        if self.connection.is_h2() {
-            // The connection reads; its end, by which the stream is gone, is bounded there.
-            let responder = &mut self.responder;
-            return poll_fn(|cx| match stream.poll_handshake_over(cx) {
-                Poll::Ready(()) => Poll::Ready(Ok(())),
-                Poll::Pending => responder.poll_gone(cx).map(|()| Err(Failure::Client(ClientFault::Gone))),
-            })
-            .await;
-        }
-        self.body.put_back();
-        let outcome = self.connection.finish_handshake().await;
-        stream.sock.set_read_limit(ReadLimit::Never);
-        outcome.map_err(|_| Failure::Client(ClientFault::Gone))
+/// Before any step has seen the request: it is marked and goes ahead, or waits until it is known to be no copy.
+pub(super) async fn settle_early<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    connection: &Connection<S>,
+    site: &WorkerSite,
+) -> Result<(), ClientFault> {
+    // The connection may have been made for another site, which takes early data where this one does not.
+    if site.compiled.takes_early_data && may_go_ahead(exchange.head.method, exchange.framing, exchange.hop.upgrade.is_some()) {
+        // For all that sees the head, scripts and copies included. One that the client has sent itself says the
+        // same.
+        exchange.head.fields.remove_look_alikes(EARLY_DATA);
+        exchange.head.fields.set(EARLY_DATA, b"1");
+        connection.worker.metrics.early_requests.increment();
+        return Ok(());
     }
-}
-
-impl<S: Sock> Connection<S> {
-    /// Reads until the handshake is over, in the time that a handshake has.
-    pub(crate) async fn finish_handshake(&self) -> io::Result<()> {
-        let header_timeout = self.current_snapshot().0.shared.limits.header_timeout;
-        self.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + header_timeout));
-        self.stream.finish_handshake().await
+    let stream = &connection.stream;
+    if connection.is_h2() {
+        // The connection reads; its end, by which the stream is gone, is bounded there.
+        let responder = &mut exchange.responder;
+        return poll_fn(|cx| match stream.poll_handshake_over(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => responder.poll_gone(cx).map(|()| Err(ClientFault::Gone)),
+        })
+        .await;
     }
+    exchange.body.put_back();
+    let outcome = connection.finish_handshake().await;
+    stream.sock.set_read_limit(ReadLimit::Never);
+    outcome.map_err(|_| ClientFault::Gone)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The start of a TLS connection: which site its ClientHello names decides the configuration of the handshake.
 
-use super::Connection;
 use crate::challenges::SHARED_WAIT;
+use crate::connection::Connection;
 use crate::inquiry::{Answer, Question};
 use crate::persistent::PersistentVec;
 use crate::snapshot::{CompiledSite, Listener};
@@ -144,7 +144,7 @@ async fn read_client_hello<S: Sock>(
             }
             Sniffed::NotTls if is_plain_http(&first) => {
                 // In plain text, since the client speaks nothing else; without it the browser shows a blank page.
-                super::h1::refuse_head(connection, &RequestHead::default(), Refusal::PLAIN_HTTP_TO_TLS, rt::now()).await;
+                super::h1::refuse_head(connection, &RequestHead::default(), Refusal::PlainHttpToTls, rt::now()).await;
                 connection.linger().await;
                 return Err(HandshakeFailure::PlainHttp);
             }

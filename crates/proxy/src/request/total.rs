@@ -1,9 +1,9 @@
 //! `timeout total`: the one clock that bounds a request as a whole, whatever it waits for. The clocks of single
 //! attempts are in `retry`.
 
+use super::Request;
 use crate::failure::Failure;
 use crate::listening::ConnectionKind;
-use crate::request::Request;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -15,13 +15,13 @@ use tidegate_upstream::fault::Progress;
 impl<S: Sock> Request<'_, S> {
     /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A
     /// tunnel is no request any more.
-    pub(crate) async fn within(
+    pub(super) async fn within(
         &mut self,
         total: Duration,
         work: impl AsyncFnOnce(&mut Self) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let connection = self.connection;
-        let left = self.left_of(Some(total));
+        let left = self.exchange.record.left_of(Some(total));
         let outcome = {
             let mut working = pin!(work(self));
             let mut clock = pin!(rt::sleep(left));
@@ -43,16 +43,11 @@ impl<S: Sock> Request<'_, S> {
         outcome.unwrap_or_else(|| {
             // Part of the request's body may be with what was given up, so nothing behind it can be read as the next
             // request.
-            self.responder.close_after();
-            if let Some(pool) = &self.pool {
+            self.exchange.responder.close_after();
+            if let Some(pool) = &self.way.pool {
                 pool.metrics.error(UpstreamError::TotalTimeout);
             }
             Err(Failure::upstream(UpstreamError::TotalTimeout, Progress::Sent))
         })
-    }
-
-    /// Of the time that the request may take as a whole; without a bound, more than anything takes.
-    pub(crate) fn left_of(&self, total: Option<Duration>) -> Duration {
-        total.map_or(Duration::MAX, |total| (self.record.started + total).saturating_duration_since(rt::now()))
     }
 }

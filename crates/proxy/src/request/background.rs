@@ -1,15 +1,14 @@
 //! Asking the upstream about what was served stale: a request of its own, of which no client knows. Bounded by worker.
 
-use super::asked::Asked;
-use super::fetch::{Answered, Caching, Fetch};
-use super::{CacheTier, Origin, RouteCache};
-use crate::request::Request;
+use super::Request;
+use crate::cached::{Answered, Asked, CacheTier, Caching, Fetch, Origin, RouteCache};
 use crate::snapshot::CompiledRoute;
 use crate::worker::Worker;
 use std::rc::Rc;
 use std::sync::Arc;
 use tidegate_cache::FetchTicket;
 use tidegate_cache::policy::Forward;
+use tidegate_exchange::Exchange;
 use tidegate_transport::{Sock, rt};
 use tidegate_wire::head::RequestHead;
 
@@ -26,14 +25,16 @@ impl<S: Sock> Request<'_, S> {
             return;
         }
         let counted = Counted::new(worker.clone());
-        let head = RequestHead::clone(&self.head);
+        let head = RequestHead::clone(&self.exchange.head);
         let (connection, settings, mark) = (self.connection.clone(), self.settings, self.mark.clone());
         let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
-        let (client_ip, upstream) = (self.client_ip, self.upstream);
+        let (client_ip, upstream) = (self.exchange.client_ip, self.way.upstream);
         rt::spawn(Box::pin(async move {
             let _counted = counted;
-            let mut request = Request::in_background(&connection, settings, head, (client_ip, site.clone(), route), mark);
-            request.upstream = upstream;
+            let exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
+            let mut request = Request::new(&connection, exchange, settings, mark);
+            (request.site, request.route) = (Some(site.clone()), Some(route));
+            request.way.upstream = upstream;
             request.fetch_for_nobody(site.compiled.route(Some(route)), origin, (ticket, tier), asked).await;
         }));
     }
@@ -47,15 +48,17 @@ impl<S: Sock> Request<'_, S> {
     ) {
         // Once more at most, when the upstream has spoken of something else.
         for _ in 0..2 {
-            let untouched = RequestHead::clone(&self.head);
+            let untouched = RequestHead::clone(&self.exchange.head);
             self.ask_for_whole(&ticket);
             let fetch = Fetch { ticket, why: Forward::Stale, asked: asked.clone(), tier: tier.clone(), sent: tier.now() };
-            self.caching = Some(Box::new(Caching::Fetch(fetch)));
+            self.way.caching = Some(Box::new(Caching::Fetch(fetch)));
             // Whatever fails: what is kept stays as it is, and the failure was counted where it happened.
             let _ = self.ask(route, &origin).await;
-            let Some(Caching::Answered(Answered::AskAgain(again))) = self.caching.take().map(|caching| *caching) else { return };
+            let Some(Caching::Answered(Answered::AskAgain(again))) = self.way.caching.take().map(|caching| *caching) else {
+                return;
+            };
             ticket = again;
-            *self.head = untouched;
+            *self.exchange.head = untouched;
         }
     }
 }

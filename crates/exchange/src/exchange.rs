@@ -1,0 +1,173 @@
+//! An exchange: one request and its answer, whatever the HTTP version, and what is done to it as a whole. Who decides
+//! what is answered holds it and writes its fields; nothing here knows why.
+
+use crate::body_reader::BodyReader;
+use crate::client_fault::{ClientFault, body_fault};
+use crate::date::DateClock;
+use crate::forwarded::{first_untrusted, remove_claims};
+use crate::hop_by_hop::HopByHop;
+use crate::pooled::Pooled;
+use crate::record::Record;
+use crate::responder::{BodyLength, Responder};
+use ipnet::IpNet;
+use std::net::IpAddr;
+use std::time::{Instant, SystemTime};
+use tidegate_middleware::{BodyAllowance, Limited, Refusal, RequestId};
+use tidegate_transport::{Buf, Sock};
+use tidegate_wire::BodyFraming;
+use tidegate_wire::head::{HeaderId, Method, RequestHead, ResponseHead};
+
+/// The most of an answer made here that goes into one buffer; longer bodies are sent in pieces.
+const PIECE_BYTES: usize = tidegate_transport::buffer::CAPACITY;
+
+/// One request and its answer.
+pub struct Exchange<'c, S: Sock> {
+    pub head: Pooled<RequestHead>,
+    pub framing: BodyFraming,
+    pub body: BodyReader<'c, S>,
+    /// How much more of the body there may be.
+    pub body_allowance: Option<BodyAllowance>,
+    pub hop: HopByHop,
+    pub client_ip: IpAddr,
+    /// The peer is a proxy that is trusted to say who its client is.
+    pub peer_is_trusted: bool,
+    pub response: Pooled<ResponseHead>,
+    pub responder: Responder<'c, S>,
+    /// What steps that count requests leave behind. The places that the request holds are given back with it.
+    pub limited: Option<Pooled<Limited>>,
+    pub record: Record,
+}
+
+/// A request as it arrived.
+pub struct Arrived<'c, S: Sock> {
+    pub head: Pooled<RequestHead>,
+    pub framing: BodyFraming,
+    pub body: BodyReader<'c, S>,
+    pub responder: Responder<'c, S>,
+    /// When the head began to arrive.
+    pub started: Instant,
+}
+
+impl<'c, S: Sock> Exchange<'c, S> {
+    /// A client's request. `peer` is who sent it, `trusted` who is believed to say for whom.
+    #[inline]
+    pub fn receive(mut arrived: Arrived<'c, S>, peer: IpAddr, trusted: &[IpNet], id: RequestId) -> Exchange<'c, S> {
+        // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
+        let hop = HopByHop::take(&mut arrived.head);
+        let peer_is_trusted = !trusted.is_empty() && trusted.iter().any(|network| network.contains(&peer));
+        let fields = &mut arrived.head.fields;
+        let client_ip = if peer_is_trusted { first_untrusted(fields, trusted).unwrap_or(peer) } else { peer };
+        if !peer_is_trusted {
+            remove_claims(fields);
+        }
+        Exchange::new(arrived, hop, (client_ip, peer_is_trusted), id)
+    }
+
+    /// A request that no client waits for, with the head of one as its steps have left it.
+    pub fn in_background(head: RequestHead, client_ip: IpAddr, started: Instant, id: RequestId) -> Exchange<'c, S> {
+        let mut pooled: Pooled<RequestHead> = Pooled::take();
+        *pooled = head;
+        let (body, responder) = (BodyReader::Empty, Responder::Nobody);
+        let arrived = Arrived { head: pooled, framing: BodyFraming::None, body, responder, started };
+        Exchange::new(arrived, HopByHop::default(), (client_ip, false), id)
+    }
+
+    #[inline]
+    fn new(
+        arrived: Arrived<'c, S>,
+        hop: HopByHop,
+        (client_ip, peer_is_trusted): (IpAddr, bool),
+        id: RequestId,
+    ) -> Exchange<'c, S> {
+        let Arrived { head, framing, body, responder, started } = arrived;
+        let record = Record::new(started, id, head.path, head.query);
+        Exchange {
+            head,
+            framing,
+            body,
+            body_allowance: None,
+            hop,
+            client_ip,
+            peer_is_trusted,
+            response: Pooled::take(),
+            responder,
+            limited: None,
+            record,
+        }
+    }
+
+    /// Nobody waits for the answer but the cache.
+    pub fn is_in_background(&self) -> bool {
+        matches!(self.responder, Responder::Nobody)
+    }
+
+    /// A piece of the request's body was taken.
+    pub fn count_body(&mut self, bytes: usize) -> Result<(), ClientFault> {
+        self.record.request_bytes += bytes as u64;
+        match &mut self.body_allowance {
+            Some(allowance) => allowance.take(bytes as u64).map_err(|_| ClientFault::Refused(Refusal::BodyTooLarge)),
+            None => Ok(()),
+        }
+    }
+
+    /// A piece of the request's body that is there already.
+    pub fn take_at_hand(&mut self) -> Result<Option<Buf>, ClientFault> {
+        let piece = self.body.at_hand().map_err(body_fault)?;
+        if let Some(piece) = &piece {
+            self.count_body(piece.len())?;
+        }
+        Ok(piece)
+    }
+
+    /// What every answer has: a date (RFC 9110 section 6.6.1).
+    #[inline]
+    pub fn complete_response(&mut self, date: &DateClock) {
+        if !self.response.fields.has(HeaderId::Date) {
+            self.response.fields.push_id(HeaderId::Date, &date.text(SystemTime::now()));
+        }
+    }
+
+    pub fn push_content_length(&mut self, bytes: u64) {
+        self.response.fields.push_id(HeaderId::ContentLength, itoa::Buffer::new().format(bytes).as_bytes());
+    }
+
+    /// A request body that nobody wants ends the connection, unless all of it is there already.
+    pub fn consume_small_body(&mut self, is_draining: bool) {
+        while let Ok(Some(piece)) = self.body.at_hand() {
+            self.record.request_bytes += piece.len() as u64;
+        }
+        if !self.body.is_finished() || is_draining {
+            self.responder.close_after();
+        }
+    }
+
+    /// Sends the response head, which is complete, with a body that is all there.
+    pub async fn send_whole(&mut self, body: &[u8], date: &DateClock, is_draining: bool) -> Result<(), ClientFault> {
+        let bodiless = matches!(self.response.status, 100..=199 | 204 | 304);
+        if !bodiless && !self.response.fields.has(HeaderId::ContentLength) {
+            self.push_content_length(body.len() as u64);
+        }
+        self.complete_response(date);
+        self.consume_small_body(is_draining);
+        let without_body = bodiless || self.head.method == Method::Head || body.is_empty();
+        let mut pieces = body.chunks(PIECE_BYTES);
+        let first = if without_body { None } else { pieces.next().map(Buf::copy_of) };
+        let length = if without_body { BodyLength::None } else { BodyLength::Known };
+        let mut left = pieces.len();
+        let gone = |_| ClientFault::Gone;
+        self.responder.send_head(&mut self.response, length, first, without_body || left == 0).await.map_err(gone)?;
+        if without_body {
+            return Ok(());
+        }
+        for piece in pieces {
+            left -= 1;
+            self.responder.send_body(Buf::copy_of(piece), left == 0).await.map_err(gone)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the head of an answer that has no body, or none that is sent.
+    pub async fn send_without_body(&mut self, length: BodyLength) -> Result<(), ClientFault> {
+        self.responder.send_head(&mut self.response, length, None, true).await.map_err(|_| ClientFault::Gone)
+    }
+}

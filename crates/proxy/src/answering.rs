@@ -1,0 +1,79 @@
+//! Answers that are made here: fixed ones, and refusals with or without a page. What they say is decided in
+//! `middleware`; how they go out, by the crate `exchange`.
+
+use crate::coded::send_whole_coded;
+use crate::error_page::{make_error_page, send_error_page, send_page_instead};
+use crate::failure::Failure;
+use crate::surroundings::{Surroundings, context};
+use crate::terminal::FixedAnswer;
+use std::borrow::Cow;
+use tidegate_exchange::{Exchange, Pooled};
+use tidegate_middleware::errors::begin_answer;
+use tidegate_middleware::{ErrorFacts, Origin, Refusal, View, error_answer};
+use tidegate_transport::Sock;
+
+/// `respond` and `redirect`.
+pub async fn answer_fixed<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    answer: &FixedAnswer,
+) -> Result<(), Failure> {
+    let mut buffer: Pooled<Vec<u8>> = Pooled::take();
+    let context = context(around.connection, around.pool, &exchange.record, exchange.client_ip);
+    let view = View { context: &context, request: &exchange.head, response: None };
+    let body = answer.write(view, &mut exchange.response, &mut buffer);
+    let status = exchange.response.status;
+    // What an administrator wrote as the body is meant as the page.
+    if status >= 400
+        && body.is_empty()
+        && let Some(page) = around.route.and_then(|route| route.error_pages.find(status, Origin::Proxy, &exchange.head, None))
+    {
+        return Box::pin(send_page_instead(exchange, around, page)).await;
+    }
+    around.run_response_steps(exchange);
+    exchange.record.status = status;
+    send_whole_coded(exchange, around, body).await
+}
+
+/// An answer that the proxy makes itself because something is wrong.
+pub async fn answer_refusal<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    refusal: Refusal,
+) -> Result<(), Failure> {
+    answer_refusal_with(exchange, around, refusal, &[]).await
+}
+
+/// Answers with a refusal, and with fields that such an answer has.
+pub async fn answer_refusal_with<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    refusal: Refusal,
+    fields: &[(&str, Cow<'_, str>)],
+) -> Result<(), Failure> {
+    exchange.record.refused(refusal);
+    around.connection.note_refusal(refusal, exchange.client_ip);
+    let (status, reason, sentence) = (refusal.status(), refusal.reason(), refusal.sentence());
+    let mut buffer: Pooled<Vec<u8>> = Pooled::take();
+    if let Some(page) = around.route.and_then(|route| route.error_pages.find(status, Origin::Proxy, &exchange.head, None)) {
+        begin_answer(status, &mut exchange.response);
+        let error = ErrorFacts { status, reason, sentence };
+        let body = make_error_page(exchange, around, page, &error, &mut buffer);
+        push_fields(exchange, fields);
+        return send_error_page(exchange, around, body).await;
+    }
+    let body = error_answer(status, sentence, reason, &mut exchange.response, &mut buffer);
+    push_fields(exchange, fields);
+    around.run_response_steps(exchange);
+    around.send_whole(exchange, body).await
+}
+
+/// What a refusal says besides.
+fn push_fields<S: Sock>(exchange: &mut Exchange<'_, S>, fields: &[(&str, Cow<'_, str>)]) {
+    if let Some(seconds) = exchange.limited.as_ref().and_then(|limited| limited.retry_after_seconds()) {
+        exchange.response.fields.push(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
+    }
+    for (name, value) in fields {
+        exchange.response.fields.push(name.as_bytes(), value.as_bytes());
+    }
+}

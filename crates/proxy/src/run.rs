@@ -1,0 +1,192 @@
+//! The loop of one worker, on top of this crate: it accepts connections and has them served, carries out what the
+//! control plane asks, looks after idle connections to upstreams, and ends when it was told to and its last connection
+//! has ended. What the worker knows meanwhile is in `worker`; how a listening address is left is in `listening`.
+
+use crate::command::{Change, Command};
+use crate::listeners::{Accepting, Listening, NewSocket};
+use crate::process_state::ProcessState;
+use crate::serve;
+use crate::snapshot::Snapshot;
+use crate::worker::Worker;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tidegate_telemetry::AccessLogSender;
+use tidegate_transport::{TokioListener, TokioSock, rt};
+use tidegate_upstream::connect::warm;
+
+/// How often idle upstream connections are looked through.
+const SWEEP_PERIOD: Duration = Duration::from_millis(100);
+/// A pause after an accept that failed for want of descriptors or memory: trying again at once would only burn the
+/// core.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that are taken from a queue that is being emptied before others get their turn.
+const ACCEPT_TURN: usize = 64;
+/// Errors after which a queue is given up that cannot be emptied.
+const ACCEPT_ERRORS_MAX: usize = 100;
+/// How often a draining worker looks whether its last connection has ended.
+const DRAIN_POLL: Duration = Duration::from_millis(10);
+
+/// What a worker starts with.
+pub struct WorkerParts {
+    pub index: usize,
+    pub snapshot: Arc<Snapshot>,
+    pub sockets: Vec<NewSocket>,
+    pub state: Arc<ProcessState>,
+    pub access_log: Option<AccessLogSender>,
+    pub commands: rt::Receiver<Command>,
+    /// Told once the worker accepts connections.
+    pub started: std::sync::mpsc::Sender<()>,
+}
+
+/// Runs a worker on this thread until it was told to drain and has ended its last connection.
+pub fn run(parts: WorkerParts) -> io::Result<()> {
+    rt::run(async move { obey(parts).await })?
+}
+
+async fn obey(parts: WorkerParts) -> io::Result<()> {
+    let WorkerParts { index, snapshot, sockets, state, access_log, mut commands, started } = parts;
+    let worker: Rc<Worker<TokioSock>> = Rc::new(Worker::new(index, snapshot, state, access_log));
+    worker.listen();
+    accept_from(&worker, sockets)?;
+    worker.make_warm_pools();
+    rt::spawn(sweep(worker.clone()));
+    // Nobody listens any more when the control plane has given up; then the commands end as well.
+    let _ = started.send(());
+    let mut is_draining = false;
+    loop {
+        let wait = if is_draining { rt::timeout(DRAIN_POLL, commands.recv()).await } else { Some(commands.recv().await) };
+        match wait {
+            None => {}
+            Some(Some(Command::Change(change))) => take_on(&worker, *change),
+            Some(Some(Command::Look(look))) => look(&worker),
+            Some(Some(Command::Drain { sockets, limit })) => {
+                is_draining = true;
+                worker.listeners.drain(&sockets, limit, &mut || worker.random());
+            }
+            Some(Some(Command::Abort) | None) => return Ok(()),
+        }
+        if is_draining && worker.has_ended() {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes on what a change brings. Nothing in it can fail: what can was tried before it was sent.
+fn take_on(worker: &Rc<Worker<TokioSock>>, change: Change) {
+    let Change { snapshot, sockets, old_sockets, access_log, done } = change;
+    if let (Some(settings), Some(sender)) = (&access_log, &mut *worker.access_log.borrow_mut()) {
+        sender.apply(settings);
+    }
+    if let Some(snapshot) = snapshot {
+        worker.publish(snapshot);
+    }
+    worker.listeners.stop(&old_sockets);
+    worker.listen();
+    if let Err(error) = accept_from(worker, sockets) {
+        tracing::error!(%error, "a worker cannot accept from a socket");
+    }
+    let _ = done.send(worker.index);
+}
+
+/// Begins to accept; the listener is one of the snapshot's.
+///
+/// Fails with the last error when some cannot be; the others are.
+fn accept_from(worker: &Rc<Worker<TokioSock>>, sockets: Vec<NewSocket>) -> io::Result<()> {
+    let mut outcome = Ok(());
+    for NewSocket { id, address, socket } in sockets {
+        let Some(listening) = worker.listeners.at(address) else { continue };
+        let listener = match TokioListener::adopt(socket) {
+            Ok(listener) => listener,
+            Err(error) => {
+                outcome = Err(error);
+                continue;
+            }
+        };
+        let how = listening.add(id);
+        let worker = worker.clone();
+        let accepting = &worker.listeners.accepting;
+        accepting.set(accepting.get() + 1);
+        rt::spawn(async move {
+            accept(&worker, &listening, listener, &how).await;
+            let accepting = &worker.listeners.accepting;
+            accepting.set(accepting.get() - 1);
+        });
+    }
+    outcome
+}
+
+async fn accept(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>, listener: TokioListener, how: &Accepting) {
+    let stop = how.stop.waiter();
+    loop {
+        let accepted = poll_fn(|cx| {
+            // First: a socket that somebody else accepts from is left at once.
+            if stop.poll_set(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            listener.poll_accept(cx).map(Some)
+        });
+        match accepted.await {
+            None => break,
+            Some(Ok((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
+            Some(Err(error)) => {
+                note_accept_error(worker, listening.address, &error);
+                rt::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    if !how.is_handed_on.get() {
+        empty_queue(worker, listening, &listener).await;
+    }
+}
+
+/// Accepts what waits: closing the socket would reset it.
+async fn empty_queue(worker: &Rc<Worker<TokioSock>>, listening: &Listening<TokioSock>, listener: &TokioListener) {
+    let mut turn = 0;
+    let mut errors = 0;
+    loop {
+        match listener.accept_now() {
+            Ok(None) => return,
+            Ok(Some((sock, client))) => serve::spawn(worker, sock, client, listening.state()),
+            // One that was reset while it waited, or no descriptor for the moment: requests that end give some back.
+            Err(error) => {
+                errors += 1;
+                if errors > ACCEPT_ERRORS_MAX {
+                    return note_accept_error(worker, listening.address, &error);
+                }
+                rt::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        turn += 1;
+        if turn % ACCEPT_TURN == 0 {
+            rt::yield_now().await;
+        }
+    }
+}
+
+fn note_accept_error(worker: &Worker<TokioSock>, address: SocketAddr, error: &io::Error) {
+    if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
+        tracing::error!(%address, %error, suppressed, "a connection could not be accepted");
+    }
+}
+
+async fn sweep(worker: Rc<Worker<TokioSock>>) {
+    loop {
+        rt::sleep(SWEEP_PERIOD).await;
+        let now = rt::now();
+        worker.fastcgi.sweep(now);
+        let snapshot = worker.snapshot();
+        snapshot.each_pool(|pool| {
+            pool.sweep(now, &worker.metrics);
+            // A worker that accepts nothing any more needs nothing in advance.
+            if worker.listeners.accepting.get() > 0 {
+                let head_bytes_max = snapshot.shared.head_limits().head_bytes_max;
+                warm::fill(pool, now, head_bytes_max, &mut || worker.random());
+            }
+        });
+    }
+}

@@ -1,0 +1,119 @@
+//! A client connection from accept to end: whose it is, whether it is passed on, the handshake, then requests over
+//! HTTP/1 or HTTP/2. What requests see of their connection is in `connection`; they are lived in `request`.
+
+mod h1;
+mod h2;
+mod introduced;
+mod tls;
+
+use crate::connection::Connection;
+use crate::listening::{ConnectionFacts, ConnectionKind, ListenerState};
+use crate::passthrough;
+use crate::worker::Worker;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Instant;
+use tidegate_exchange::responder::CLIENT_WRITE_IDLE;
+use tidegate_model::listening::ListenerProtocol;
+use tidegate_telemetry::ListenerKind;
+use tidegate_transport::{Sock, Stream, rt};
+
+/// Takes over an accepted socket: counts it, refuses it when its address has too many, else serves it in a task of its
+/// own.
+pub fn spawn<S: Sock>(worker: &Rc<Worker<S>>, sock: S, peer: SocketAddr, listener: Rc<ListenerState<S>>) {
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    // A load balancer says first whose connection it is. Until then it is nobody's.
+    let is_introduced = listener.expects_header_from(peer.ip());
+    if !is_introduced && !may_connect(worker, peer.ip()) {
+        return;
+    }
+    let mut counted = Counted::new(worker.clone(), (!is_introduced).then_some(peer.ip()), listener.protocol());
+    sock.set_write_idle(CLIENT_WRITE_IDLE);
+    let stream = Rc::new(Stream::plain(sock));
+    let facts = ConnectionFacts::new(counted.id, peer);
+    let registered = listener.register(facts, &stream);
+    let mut connection = Connection::new(worker.clone(), stream, peer, listener.clone(), registered.facts.clone());
+    let key = registered.key();
+    let task = rt::spawn_abortable(async move {
+        let _registered = registered;
+        if is_introduced && !Box::pin(introduced::accept(&mut connection, &mut counted)).await {
+            return;
+        }
+        serve(connection).await;
+    });
+    listener.served_by(key, task);
+}
+
+/// Counts a connection of a client, unless it has too many.
+fn may_connect<S: Sock>(worker: &Worker<S>, client: IpAddr) -> bool {
+    let connections_per_ip = worker.snapshot().shared.limits.connections_per_ip;
+    if worker.process.clients().try_add(client, connections_per_ip) {
+        return true;
+    }
+    worker.metrics.connections_refused.increment("connections_per_ip");
+    if let Some(suppressed) = worker.gates.accept.allow(Instant::now()) {
+        tracing::warn!(%client, suppressed, setting = "limits connections-per-ip", "a client has too many connections");
+    }
+    false
+}
+
+async fn serve<S: Sock>(mut connection: Connection<S>) {
+    // Boxed: few listeners pass anything on, and connections must not carry the size of it.
+    if connection.listener.passes_on() && Box::pin(passthrough::take(&mut connection)).await {
+        return;
+    }
+    let is_h2 = match connection.listener.protocol() {
+        ListenerProtocol::Http => false,
+        ListenerProtocol::Https | ListenerProtocol::Tcp => match Box::pin(tls::accept(&mut connection)).await {
+            Some(facts) => {
+                connection.tls = Some(facts);
+                facts.h2
+            }
+            None => return,
+        },
+    };
+    connection.facts.kind.set(if is_h2 { ConnectionKind::Http2 } else { ConnectionKind::Http1 });
+    if is_h2 {
+        // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
+        Box::pin(h2::serve(Rc::new(connection))).await;
+    } else {
+        h1::serve(Rc::new(connection)).await;
+    }
+}
+
+/// Counts a connection as long as it lives, panics included.
+struct Counted<S: Sock> {
+    worker: Rc<Worker<S>>,
+    id: u64,
+    /// Among whose connections it is counted.
+    client: Option<IpAddr>,
+    kind: ListenerKind,
+}
+
+impl<S: Sock> Counted<S> {
+    fn new(worker: Rc<Worker<S>>, client: Option<IpAddr>, protocol: ListenerProtocol) -> Counted<S> {
+        let kind = match protocol {
+            ListenerProtocol::Http => ListenerKind::Http,
+            ListenerProtocol::Https => ListenerKind::Https,
+            ListenerProtocol::Tcp => ListenerKind::Tcp,
+        };
+        let listener = worker.metrics.listener(kind);
+        listener.connections_opened.increment();
+        listener.connections_active.increment();
+        let id = worker.connection_opened();
+        Counted { worker, id, client, kind }
+    }
+}
+
+impl<S: Sock> Drop for Counted<S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.worker.metrics.panics_caught.increment();
+        }
+        self.worker.metrics.listener(self.kind).connections_active.decrement();
+        if let Some(client) = self.client {
+            self.worker.process.clients().remove(client);
+        }
+        self.worker.connection_ended();
+    }
+}

@@ -1,0 +1,90 @@
+//! What surrounds an exchange for whatever answers it: its connection, and the route and pool that it has got so far.
+//! Read, never written; what a feature changes is the exchange. Templates know what stands here.
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::snapshot::CompiledRoute;
+use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tidegate_balancing::hash_bytes;
+use tidegate_exchange::{Exchange, Pooled, Record};
+use tidegate_middleware::{Context, View, apply_response, render_text};
+use tidegate_model::Balance;
+use tidegate_transport::Sock;
+use tidegate_upstream::pool::WorkerPool;
+use tidegate_wire::head::RequestHead;
+
+/// What surrounds an exchange.
+pub struct Surroundings<'a, S: Sock> {
+    pub connection: &'a Connection<S>,
+    /// Once it was found; answers of the proxy's own have its response headers and error pages too.
+    pub route: Option<&'a CompiledRoute>,
+    pub pool: Option<&'a WorkerPool<S>>,
+}
+
+impl<S: Sock> Clone for Surroundings<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Sock> Copy for Surroundings<'_, S> {}
+
+impl<'a, S: Sock> Surroundings<'a, S> {
+    /// What steps and templates know besides the heads.
+    pub fn context(self, exchange: &'a Exchange<'_, S>) -> Context<'a> {
+        context(self.connection, self.pool, &exchange.record, exchange.client_ip)
+    }
+
+    /// Applies what changes the response.
+    pub fn run_response_steps(self, exchange: &mut Exchange<'_, S>) {
+        let Some(route) = self.route.filter(|route| route.changes_response) else { return };
+        let context = context(self.connection, self.pool, &exchange.record, exchange.client_ip);
+        let mut scratch = self.connection.worker.scratch.borrow_mut();
+        let limited = exchange.limited.as_deref();
+        apply_response(&route.steps, &mut exchange.response, &exchange.head, &context, &mut scratch, limited);
+    }
+
+    /// Sends the response head with a body that is all there.
+    pub async fn send_whole(self, exchange: &mut Exchange<'_, S>, body: &[u8]) -> Result<(), Failure> {
+        let connection = self.connection;
+        Ok(exchange.send_whole(body, &connection.worker.date, connection.is_draining()).await?)
+    }
+}
+
+/// What steps and templates know besides the heads.
+pub fn context<'a, S: Sock>(
+    connection: &'a Connection<S>,
+    pool: Option<&'a WorkerPool<S>>,
+    record: &'a Record,
+    client_ip: IpAddr,
+) -> Context<'a> {
+    let upstream = pool.zip(record.upstream.as_ref());
+    Context {
+        scheme: connection.listener.protocol().scheme(),
+        client_ip,
+        client_port: connection.client.port(),
+        tls_sni: connection.server_name.as_deref(),
+        tls_version: connection.tls.as_ref().map(|tls| tls.version),
+        client_certificate: connection.client_certificate.as_deref(),
+        tls_ja4: connection.ja4.as_deref(),
+        upstream_address: upstream
+            .map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority)
+            .or(record.fastcgi.as_deref()),
+        request_id: record.request_id,
+        user: record.user.as_ref().map(|user| &*user.name),
+        error: None,
+        now_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+        since_start: connection.worker.process.since_start(record.started),
+        asked_path: record.matched_path,
+        asked_query: record.query,
+    }
+}
+
+/// By which a request is placed, where the pool places requests.
+pub fn key_hash<S: Sock>(pool: &WorkerPool<S>, context: &Context<'_>, head: &RequestHead) -> u64 {
+    let Balance::Hash { key, .. } = &pool.compiled.model.balance else { return 0 };
+    let mut rendered: Pooled<Vec<u8>> = Pooled::take();
+    render_text(key, View { context, request: head, response: None }, &mut rendered);
+    hash_bytes(&rendered)
+}
