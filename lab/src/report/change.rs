@@ -3,7 +3,7 @@
 
 use crate::report::document::{Block, Column, Entry, Table};
 use crate::report::grid::{self, Grid};
-use crate::report::section::{bars, matrix};
+use crate::report::tables::{bars, matrix};
 use crate::report::targets;
 use crate::report::under_change::{SENT_AGAIN_MEANS, wrong_entry};
 use crate::results::change::{CALM, CHANGE, CHANGING, START, part_of};

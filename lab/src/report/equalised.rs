@@ -4,7 +4,7 @@
 use crate::report::chart::{Axis, Chart, Lines, Scale, Series};
 use crate::report::document::{Block, Column, Entry, Table, mark_best, say_once};
 use crate::report::grid::{self, Grid, Row};
-use crate::report::section::{bars, capital, has_best, matrix, suffix};
+use crate::report::tables::{bars, capital, has_best, matrix, suffix};
 use crate::report::{ladder, published};
 use crate::results::figure::{Better, Figure};
 use crate::results::{Cell, ExperimentRecord, Flavour, Report};

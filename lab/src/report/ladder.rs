@@ -6,8 +6,8 @@ use crate::report::document::{Block, Column, Entry, Notes, Table, Tone, mark_bes
 use crate::report::grid::{self, Grid, Row};
 use crate::report::number;
 use crate::report::published::{self, OutOfTheBoxRow, Study};
-use crate::report::section::{capital, suffix};
 use crate::report::standing::{Bound, Contender, Standing, competes};
+use crate::report::tables::{capital, suffix};
 use crate::results::compare::Sample;
 use crate::results::figure::{Better, Figure};
 use crate::results::ladder::{self as rule, Miss};

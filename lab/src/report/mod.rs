@@ -18,6 +18,7 @@ pub mod published;
 mod readme;
 mod section;
 mod standing;
+mod tables;
 mod targets;
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,13 @@
 //! The bounds that the project has set itself, and how they were kept; behind them the measurements as everywhere.
 
 use crate::report::document::{Block, Column, Entry, Table, Tone};
-use crate::report::{number, section};
+use crate::report::{number, tables};
 use crate::results::judgement::{Judgement, Verdict};
 use crate::results::{ExperimentRecord, Report};
 
 pub fn layout(report: &Report, experiment: &ExperimentRecord) -> Vec<Block> {
     let mut blocks = judgements(experiment);
-    blocks.extend(section::generic(report, experiment));
+    blocks.extend(tables::generic(report, experiment));
     blocks
 }
 
