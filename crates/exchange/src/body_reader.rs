@@ -52,7 +52,11 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.read().await,
             BodyReader::H2(reader) => Box::pin(reader.read()).await,
-            BodyReader::Made(source) => source.read().await,
+            // What is there already costs no future on the heap.
+            BodyReader::Made(source) => match source.at_hand()? {
+                Some(piece) => Ok(Some(piece)),
+                None => source.read().await,
+            },
             BodyReader::Empty => Ok(None),
         }
     }

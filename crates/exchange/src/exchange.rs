@@ -50,7 +50,7 @@ pub struct Arrived<'c, S: Sock> {
 
 impl<'c, S: Sock> Exchange<'c, S> {
     /// A client's request. `peer` is who sent it, `trusted` who is believed to say for whom.
-    #[inline]
+    #[inline(always)]
     pub fn receive(mut arrived: Arrived<'c, S>, peer: IpAddr, trusted: &[IpNet], id: RequestId) -> Exchange<'c, S> {
         // Before any step: what a client names in `Connection` are its own fields, never those that a step sets.
         let hop = HopByHop::take(&mut arrived.head);
@@ -72,7 +72,7 @@ impl<'c, S: Sock> Exchange<'c, S> {
         Exchange::new(arrived, HopByHop::default(), (client_ip, false), id)
     }
 
-    #[inline]
+    #[inline(always)]
     fn new(
         arrived: Arrived<'c, S>,
         hop: HopByHop,

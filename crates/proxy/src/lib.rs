@@ -39,19 +39,21 @@ pub mod worker_snapshot;
 #[cfg(test)]
 mod tests {
     use crate::connection::Connection;
-    use crate::request::{Incoming, handle};
+    use crate::request::{Place, handle};
     use std::rc::Rc;
+    use tidegate_exchange::Exchange;
     use tidegate_transport::TokioSock;
 
-    fn output_size<A, B, F>(_: fn(A, B) -> F) -> usize {
+    fn output_size<A, B, C, F>(_: fn(A, B, C) -> F) -> usize {
         size_of::<F>()
     }
 
-    /// Every open connection carries the future of a request, and every request copies parts of it: what is rare in it
-    /// is boxed.
+    /// Every open connection carries the future of a request, with its exchange: what is rare in it is boxed.
     #[test]
     fn the_future_of_a_request_stays_small() {
-        let bytes = output_size::<&Rc<Connection<TokioSock>>, Incoming<'_, TokioSock>, _>(handle);
+        let exchange = size_of::<Exchange<'_, TokioSock>>();
+        let bytes =
+            exchange + output_size::<&Rc<Connection<TokioSock>>, Place<TokioSock>, &mut Exchange<'_, TokioSock>, _>(handle);
         assert!(bytes <= 3 << 10, "{bytes} bytes");
     }
 }

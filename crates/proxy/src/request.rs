@@ -40,17 +40,10 @@ use tidegate_transport::{Sock, rt};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::head::HeaderId;
 
-/// A request as its connection received it.
-pub struct Incoming<'c, S: Sock> {
-    pub arrived: Arrived<'c, S>,
-    pub snapshot: Rc<WorkerSnapshot<S>>,
-    /// The connection's listener in that snapshot.
-    pub listener: usize,
-}
-
-/// One request on its way.
-pub struct Request<'c, S: Sock> {
-    exchange: Exchange<'c, S>,
+/// One request on its way. The exchange stands where it was made: it is large, and to move it costs as much as to parse
+/// a head.
+pub struct Request<'r, 'c, S: Sock> {
+    exchange: &'r mut Exchange<'c, S>,
     connection: &'c Rc<Connection<S>>,
     settings: Settings,
     /// Once they were found. Of the configuration the request keeps these parts only: a download of hours must not keep
@@ -74,9 +67,28 @@ pub enum Ending {
     Abort,
 }
 
+/// The exchange of a request that has arrived on a connection, as the snapshot's listener says who is believed. Inlined,
+/// so that it is made where it stays.
+#[inline(always)]
+pub fn receive<'c, S: Sock>(
+    connection: &Connection<S>,
+    (snapshot, listener): &Place<S>,
+    arrived: Arrived<'c, S>,
+) -> Exchange<'c, S> {
+    let trusted = &snapshot.shared.listeners[*listener].trusted_proxies;
+    Exchange::receive(arrived, connection.client.ip(), trusted, connection.worker.next_request_id())
+}
+
 /// Lives a request from head to log line.
-pub async fn handle<S: Sock>(connection: &Rc<Connection<S>>, incoming: Incoming<'_, S>) -> Ending {
-    let (mut request, place) = Request::receive(connection, incoming);
+pub async fn handle<'c, S: Sock>(connection: &'c Rc<Connection<S>>, place: Place<S>, exchange: &mut Exchange<'c, S>) -> Ending {
+    let shared = &place.0.shared;
+    connection.facts.begin(shared.generation);
+    let settings = Settings {
+        head_limits: shared.head_limits(),
+        body_rate_bytes: shared.limits.body_rate_bytes,
+        access_log: shared.access_log,
+    };
+    let mut request = Request::new(connection, exchange, settings, place.0.mark.clone());
     // Pinned where it is made, as all that is awaited for each request: otherwise the future is copied, and it has all
     // the others in it.
     let outcome = pin!(request.answer(place)).await;
@@ -89,7 +101,7 @@ pub async fn handle<S: Sock>(connection: &Rc<Connection<S>>, incoming: Incoming<
 }
 
 /// Recorded however it ends: also when a worker is stopped with the request on its way, or after a panic.
-impl<S: Sock> Drop for Request<'_, S> {
+impl<S: Sock> Drop for Request<'_, '_, S> {
     fn drop(&mut self) {
         if !self.ended {
             self.exchange.record.reason = Some(CUT_SHORT);
@@ -102,45 +114,31 @@ impl<S: Sock> Drop for Request<'_, S> {
 }
 
 /// The configuration that a request is looked up in, and its listener's place there. Given up when it has been.
-type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
+pub type Place<S> = (Rc<WorkerSnapshot<S>>, usize);
 
 /// Why a request ended that nobody brought to its end.
 const CUT_SHORT: &str = "cut_short";
 
-impl<'c, S: Sock> Request<'c, S> {
-    fn receive(connection: &'c Rc<Connection<S>>, incoming: Incoming<'c, S>) -> (Request<'c, S>, Place<S>) {
-        let Incoming { arrived, snapshot, listener } = incoming;
-        let trusted = &snapshot.shared.listeners[listener].trusted_proxies;
-        let id = connection.worker.next_request_id();
-        let exchange = Exchange::receive(arrived, connection.client.ip(), trusted, id);
-        connection.facts.begin(snapshot.shared.generation);
-        let settings = Settings {
-            head_limits: snapshot.shared.head_limits(),
-            body_rate_bytes: snapshot.shared.limits.body_rate_bytes,
-            access_log: snapshot.shared.access_log,
-        };
-        (Request::new(connection, exchange, settings, snapshot.mark.clone()), (snapshot, listener))
-    }
-
+impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     fn new(
         connection: &'c Rc<Connection<S>>,
-        exchange: Exchange<'c, S>,
+        exchange: &'r mut Exchange<'c, S>,
         settings: Settings,
         mark: Rc<GenerationMark>,
-    ) -> Request<'c, S> {
+    ) -> Request<'r, 'c, S> {
         Request { exchange, connection, settings, site: None, route: None, way: Way::default(), mark, ended: false }
     }
 
     /// The exchange, and what surrounds it.
     fn parts(&mut self) -> (&mut Exchange<'c, S>, Surroundings<'_, S>) {
         let route = self.site.as_ref().map(|site| site.compiled.route(self.route));
-        (&mut self.exchange, Surroundings { connection: self.connection, route, pool: self.way.pool.as_deref() })
+        (self.exchange, Surroundings { connection: self.connection, route, pool: self.way.pool.as_deref() })
     }
 
     /// The request's way to an upstream.
-    fn forwarding<'r>(&'r mut self, route: &'r CompiledRoute) -> Forwarding<'r, 'c, S> {
+    fn forwarding<'f>(&'f mut self, route: &'f CompiledRoute) -> Forwarding<'f, 'c, S> {
         Forwarding {
-            exchange: &mut self.exchange,
+            exchange: self.exchange,
             connection: self.connection,
             settings: self.settings,
             site: self.site.as_deref(),
@@ -165,7 +163,7 @@ impl<'c, S: Sock> Request<'c, S> {
             Err(refusal) => return Box::pin(self.answer_refusal(refusal)).await,
         };
         if self.connection.stream.is_early() {
-            Box::pin(settle_early(&mut self.exchange, self.connection, &site)).await?;
+            Box::pin(settle_early(self.exchange, self.connection, &site)).await?;
         }
         let route = match self.find_route(&site) {
             Ok(route) => route,
@@ -183,7 +181,7 @@ impl<'c, S: Sock> Request<'c, S> {
             Err(refusal) => return Box::pin(self.answer_step_refusal(route, refusal)).await,
         }
         if let Some(decompress) = route.decompress
-            && let Err(refusal) = decode_body(&mut self.exchange, decompress)
+            && let Err(refusal) = decode_body(self.exchange, decompress)
         {
             return Box::pin(self.answer_refusal(refusal)).await;
         }

@@ -15,7 +15,7 @@ use tidegate_wire::head::RequestHead;
 /// Of one worker. Beyond, what is stale stays so until somebody asks again.
 const FETCHES_MAX: usize = 128;
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Request<'_, '_, S> {
     /// Asks for what has the ticket, while the client gets what is there.
     pub(super) fn revalidate(&self, cache: &RouteCache, origin: &Origin<S>, ticket: FetchTicket, asked: &Rc<Asked>) {
         let worker = &self.connection.worker;
@@ -31,8 +31,8 @@ impl<S: Sock> Request<'_, S> {
         let (client_ip, upstream) = (self.exchange.client_ip, self.way.upstream);
         rt::spawn(Box::pin(async move {
             let _counted = counted;
-            let exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
-            let mut request = Request::new(&connection, exchange, settings, mark);
+            let mut exchange = Exchange::in_background(head, client_ip, rt::now(), connection.worker.next_request_id());
+            let mut request = Request::new(&connection, &mut exchange, settings, mark);
             (request.site, request.route) = (Some(site.clone()), Some(route));
             request.way.upstream = upstream;
             request.fetch_for_nobody(site.compiled.route(Some(route)), origin, (ticket, tier), asked).await;

@@ -11,7 +11,7 @@ use tidegate_wire::head::Method;
 const HTTP_PREFIX: &[u8] = b"/.well-known/acme-challenge/";
 /// RFC 8555 wants at least 128 bits of entropy; CAs use 43 characters.
 const TOKEN_BYTES_MAX: usize = 256;
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Request<'_, '_, S> {
     /// Whether it asks for the answer to a challenge, as far as one look tells.
     #[inline]
     pub(super) fn may_be_challenge(&self) -> bool {

@@ -24,7 +24,7 @@ const LOOKUPS_MAX: u32 = 8;
 /// How long a request waits for its answer to come from the disk. A disk that is slower than an upstream is no help.
 const DISK_WAIT: Duration = Duration::from_secs(2);
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Request<'_, '_, S> {
     /// Answers what nothing kept answers at once.
     pub(super) async fn answer_not_at_hand(
         &mut self,

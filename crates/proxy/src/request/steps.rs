@@ -23,7 +23,7 @@ pub(super) enum Ran {
     Stands(Box<Standing>),
 }
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Request<'_, '_, S> {
     /// Applies what changes the request from where it has got, and settles how much body it may have.
     pub(super) fn run_request_steps(&mut self, route: &CompiledRoute, mut walk: Walk) -> Result<Ran, Refusal> {
         if route.steps.is_empty() {

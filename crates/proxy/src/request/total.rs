@@ -12,7 +12,7 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
 use tidegate_upstream::fault::Progress;
 
-impl<S: Sock> Request<'_, S> {
+impl<S: Sock> Request<'_, '_, S> {
     /// Does something of the request, and gives it up when the request takes longer than `total` from its head on. A
     /// tunnel is no request any more.
     pub(super) async fn within(

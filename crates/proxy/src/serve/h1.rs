@@ -1,7 +1,7 @@
 //! HTTP/1 on a client connection: one request after the other, until one of them or the client ends it.
 
 use crate::connection::Connection;
-use crate::request::{self, Ending, Incoming};
+use crate::request::{self, Ending};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
@@ -118,8 +118,9 @@ async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -
         framing => BodyReader::H1(H1BodyReader::new(&connection.stream, framing, rest)),
     };
     let responder = Responder::H1(H1Responder::new(&connection.stream, head.version, keep_alive));
-    let arrived = Arrived { head, framing, body, responder, started: arrived };
-    pin!(request::handle(connection, Incoming { arrived, snapshot, listener })).await
+    let place = (snapshot, listener);
+    let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started: arrived });
+    pin!(request::handle(connection, place, &mut exchange)).await
 }
 
 /// A head that is no request: answered and counted, and the connection ends, since nobody can say where the next

@@ -3,7 +3,7 @@
 
 use crate::connection::Connection;
 use crate::listening::ConnectionKind;
-use crate::request::{self, Incoming};
+use crate::request;
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -195,8 +195,9 @@ async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<
     let framing = framing_of(&body, &head);
     let body = if body.is_end_stream() { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(body, None)) };
     let responder = Responder::H2(H2Responder::new(respond));
-    let arrived = Arrived { head, framing, body, responder, started };
-    request::handle(connection, Incoming { arrived, snapshot, listener }).await;
+    let place = (snapshot, listener);
+    let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started });
+    request::handle(connection, place, &mut exchange).await;
 }
 
 /// h2 has checked that a declared length is true; here it only says how the body is framed towards an HTTP/1.1
