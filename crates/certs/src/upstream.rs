@@ -14,7 +14,7 @@ use rustls_pki_types::ServerName;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use tidegate_model::{Certificate, UpstreamAddress, UpstreamTls};
+use tidegate_model::{Certificate, TcpAddress, UpstreamTls};
 use tidegate_outbound::trusted_roots;
 
 /// Sessions remembered for each client configuration, by server name; the least recently added goes first.
@@ -44,7 +44,7 @@ pub fn upstream_client_config(
 }
 
 /// The name to ask for (SNI) and to verify: the one configured, else the address's host.
-pub fn upstream_server_name(address: &UpstreamAddress, tls: &UpstreamTls) -> Result<ServerName<'static>, CertError> {
+pub fn upstream_server_name(address: &TcpAddress, tls: &UpstreamTls) -> Result<ServerName<'static>, CertError> {
     let name = tls.sni.as_deref().unwrap_or(&address.host);
     if let Ok(ip) = name.parse::<IpAddr>() {
         return Ok(ServerName::from(ip));

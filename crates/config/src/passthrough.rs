@@ -58,7 +58,7 @@ pub fn pools(lowering: &mut Lowering<'_>) {
 
 /// Whoever writes `https://` there most likely means the TLS that the client brings.
 fn tls_in_tls(pool: &Pool, at: &Location) -> Option<Diagnostic> {
-    let server = pool.servers.iter().find(|server| server.address.scheme == Scheme::Https)?;
+    let server = pool.servers.iter().find(|server| server.address.scheme() == Scheme::Https)?;
     let message = format!("the TLS of the client is put into TLS of ours to `{}`", server.address);
     let help = format!("write `{}`: what the client encrypts goes to the server as it is", server.address.authority());
     Some(Diagnostic::warning("tls-in-tls", at.clone(), message).help(help))

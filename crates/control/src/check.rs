@@ -13,8 +13,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, Terminal,
-    TlsSource, UpstreamAddress,
+    Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress,
+    Terminal, TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::tokio_sock::{self, ListenOptions};
@@ -121,10 +121,7 @@ fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Findi
     let until_then = "requests are answered with 502 until it listens there and this user may connect";
     match &fastcgi.address {
         FastCgiAddress::Unix(path) => {
-            // Also whether this user may write to it, which is what connecting needs. Nobody is connected to: that
-            // would cost PHP-FPM a process.
-            let fault = std::fs::metadata(path).map_err(|error| error.to_string()).and_then(|_| can_write(path));
-            if let Err(why) = fault {
+            if let Err(why) = can_connect(path) {
                 let message = format!("the socket {} cannot be connected to: {why}", path.display());
                 findings.push(warning("fastcgi-socket", at(path), message, until_then));
             }
@@ -389,6 +386,12 @@ fn can_write_into(folder: &Path) -> Result<(), String> {
     }
 }
 
+/// Whether there is a socket that this user may write to, which is what connecting needs. Nobody is connected to: that
+/// would cost PHP-FPM a process.
+fn can_connect(socket: &Path) -> Result<(), String> {
+    std::fs::metadata(socket).map_err(|error| error.to_string()).and_then(|_| can_write(socket))
+}
+
 fn can_write(path: &Path) -> Result<(), String> {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).map_err(|error| io::Error::from(error).to_string())
 }
@@ -409,7 +412,18 @@ fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
                 message,
                 help: Some(help.into()),
             };
-            let Ok(addresses) = (server.address.host.as_str(), server.address.port).to_socket_addrs() else {
+            let TcpAddress { host, port, .. } = match &server.address {
+                UpstreamAddress::Tcp(address) => address,
+                UpstreamAddress::Unix(path) => {
+                    if let Err(why) = can_connect(path) {
+                        let message = format!("the socket {} cannot be connected to: {why}", path.display());
+                        let help = "requests are answered with 502 until it listens there and this user may connect";
+                        findings.push(finding(Severity::Warning, "socket", message, help));
+                    }
+                    continue;
+                }
+            };
+            let Ok(addresses) = (host.as_str(), *port).to_socket_addrs() else {
                 let message = format!("the name of the server `{}` in the pool `{}` has no address", server.address, pool.name);
                 let help = "requests to it fail with 502 until the name resolves; a running Tidegate looks every ten seconds";
                 findings.push(finding(Severity::Warning, "unresolved", message, help));

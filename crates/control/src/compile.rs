@@ -20,7 +20,8 @@ use tidegate_certs::{
 };
 use tidegate_discovery::Endpoint;
 use tidegate_model::{
-    Certificate, Changed, Configuration, Delta, Discover, Pool, PoolName, Scheme, Server, Site, Tls, TlsSource, UpstreamAddress,
+    Certificate, Changed, Configuration, Delta, Discover, Pool, PoolName, Scheme, Server, ServerAddresses, Site, TcpAddress, Tls,
+    TlsSource, UpstreamAddress,
 };
 use tidegate_parallel::in_parallel;
 use tidegate_proxy::auth::{UserFiles, UserList};
@@ -423,7 +424,10 @@ fn look_up(pools: &[WantedPool<'_>], names: &Names) -> Found {
 fn known_addresses<'k>(address: &UpstreamAddress, known: Option<&'k Arc<CompiledPool>>) -> Option<&'k Vec<SocketAddr>> {
     let authority = address.authority();
     let server = known?.servers.iter().find(|server| *server.authority == *authority)?;
-    (!server.addresses.is_empty()).then_some(&server.addresses)
+    match &server.addresses {
+        ServerAddresses::Tcp(addresses) if !addresses.is_empty() => Some(addresses),
+        ServerAddresses::Tcp(_) | ServerAddresses::Unix(_) => None,
+    }
 }
 
 /// `None` when the pool can stay as it is.
@@ -439,15 +443,19 @@ fn pool_parts(
     let mut servers = Vec::with_capacity(endpoints.len());
     for Endpoint { server, addresses, .. } in endpoints {
         let address = &server.address;
-        let name = Name::of(address);
+        let found_now = || {
+            let (name, known) = (Name::of(address)?, known_addresses(address, *known));
+            news.get(&name).or(known).or_else(|| found.get(&name)).cloned()
+        };
         servers.push(ServerParts {
             tls_name: tls_name(pool, address)?,
-            addresses: match (address.host.parse::<IpAddr>(), known_addresses(address, *known)) {
-                (Ok(ip), _) => vec![SocketAddr::new(ip, address.port)],
-                (Err(_), _) if !addresses.is_empty() => addresses.clone(),
-                (Err(_), known) => name
-                    .and_then(|name| news.get(&name).cloned().or_else(|| known.cloned()).or_else(|| found.get(&name).cloned()))
-                    .unwrap_or_default(),
+            addresses: match address {
+                UpstreamAddress::Unix(path) => ServerAddresses::Unix(path.as_path().into()),
+                UpstreamAddress::Tcp(TcpAddress { host, port, .. }) => ServerAddresses::Tcp(match host.parse::<IpAddr>() {
+                    Ok(ip) => vec![SocketAddr::new(ip, *port)],
+                    Err(_) if !addresses.is_empty() => addresses.clone(),
+                    Err(_) => found_now().unwrap_or_default(),
+                }),
             },
             cookie_value: pool.sticky.as_ref().and_then(|sticky| state.cookie_keys.value(sticky, &pool.name, address)),
             model: server.clone(),
@@ -482,9 +490,9 @@ fn trusts_the_same(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTls
 }
 
 fn tls_name(pool: &Pool, address: &UpstreamAddress) -> Result<Option<rustls_pki_types::ServerName<'static>>, StartFault> {
-    match address.scheme {
-        Scheme::Http => Ok(None),
-        Scheme::Https => {
+    match address {
+        UpstreamAddress::Unix(_) | UpstreamAddress::Tcp(TcpAddress { scheme: Scheme::Http, .. }) => Ok(None),
+        UpstreamAddress::Tcp(address) => {
             let name = upstream_server_name(address, &pool.tls);
             name.map(Some).map_err(|error| upstream_fault(pool, &error.message()))
         }
@@ -494,7 +502,7 @@ fn tls_name(pool: &Pool, address: &UpstreamAddress) -> Result<Option<rustls_pki_
 /// Settings and files that have not changed give the very same configurations.
 fn upstream_tls(wanted: &WantedPool<'_>, tls: &TlsProcessState) -> Result<Option<UpstreamTlsConfigs>, StartFault> {
     let WantedPool { pool, endpoints, .. } = wanted;
-    if !endpoints.iter().any(|endpoint| endpoint.server.address.scheme == Scheme::Https) {
+    if !endpoints.iter().any(|endpoint| endpoint.server.address.scheme() == Scheme::Https) {
         return Ok(None);
     }
     let config =

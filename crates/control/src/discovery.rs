@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_discovery::{Context, Endpoint, Event, Fault, follow};
-use tidegate_model::{Delta, Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme};
+use tidegate_model::{Delta, Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme, UpstreamAddress};
 use tidegate_telemetry::{DiscoveryMetrics, Registry};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tokio::sync::Notify;
@@ -356,7 +356,10 @@ async fn follow_name(name: Name, heard: Arc<Heard>) {
     let source = Discover::Dns(DnsDiscover { scheme: Scheme::Http, question, resolver: None, ttl_least, ttl_most });
     let report = |event| match event {
         Event::Endpoints(endpoints) => {
-            let address = |endpoint: &Endpoint| Some(SocketAddr::new(endpoint.server.address.host.parse().ok()?, name.port));
+            let address = |endpoint: &Endpoint| match &endpoint.server.address {
+                UpstreamAddress::Tcp(address) => Some(SocketAddr::new(address.host.parse().ok()?, name.port)),
+                UpstreamAddress::Unix(_) => None,
+            };
             heard.news().found.insert(name.clone(), endpoints.iter().filter_map(address).collect());
             heard.notify.notify_one();
         }
@@ -435,8 +438,9 @@ type Servers = BTreeSet<String>;
 /// The addresses of a pool's servers, as logs have them.
 fn servers(pool: &CompiledPool) -> Servers {
     let shown = |server: &CompiledServer| {
-        let addresses: Vec<String> = server.addresses.iter().map(ToString::to_string).collect();
+        let addresses: Vec<String> = server.addresses.tcp().iter().map(ToString::to_string).collect();
         match addresses.as_slice() {
+            [] => server.authority.to_string(),
             [only] if **only == *server.authority => only.clone(),
             _ => format!("{} ({})", server.authority, addresses.join(", ")),
         }

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tidegate_model::UpstreamAddress;
+use tidegate_model::{TcpAddress, UpstreamAddress};
 use tidegate_proxy::snapshot::Snapshot;
 use tokio::sync::mpsc;
 
@@ -37,8 +37,9 @@ pub struct Name {
 impl Name {
     /// `None` for an address, which nobody needs to be asked for.
     pub fn of(address: &UpstreamAddress) -> Option<Name> {
-        let is_address = address.host.parse::<IpAddr>().is_ok();
-        (!is_address).then(|| Name { host: address.host.clone(), port: address.port })
+        let UpstreamAddress::Tcp(TcpAddress { host, port, .. }) = address else { return None };
+        let is_address = host.parse::<IpAddr>().is_ok();
+        (!is_address).then(|| Name { host: host.clone(), port: *port })
     }
 }
 
@@ -243,7 +244,7 @@ impl Control {
 
 fn without_address(snapshot: &Snapshot) -> BTreeSet<Name> {
     let servers = snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
-    servers.filter(|server| server.addresses.is_empty()).filter_map(|server| Name::of(&server.model.address)).collect()
+    servers.filter(|server| !server.addresses.are_known()).filter_map(|server| Name::of(&server.model.address)).collect()
 }
 
 #[cfg(test)]

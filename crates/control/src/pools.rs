@@ -181,7 +181,7 @@ fn target(pool: &CompiledPool, server: &CompiledServer, health: &Health) -> Targ
     };
     Target {
         addresses: server.addresses.clone(),
-        authority: server.authority.to_string(),
+        authority: server.model.address.host_field(),
         tls,
         is_h2: matches!(pool.model.protocol, Protocol::H2 | Protocol::H2c),
         proxy_protocol: pool.model.send_proxy_protocol,

@@ -14,11 +14,10 @@ use crate::fault::{ProbeFault, Stage};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_model::{Probe, ProxyProtocol};
+use tidegate_model::{Probe, ProxyProtocol, ServerAddresses};
 use tokio::time::{Instant, timeout_at};
 
 /// No check takes longer, whatever its settings say: the clock must not overflow.
@@ -32,7 +31,7 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Tried in turn until one takes the connection, as requests do.
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: ServerAddresses,
     /// Host and, where it is not the scheme's own, port: what a request is sent for unless the check names a host.
     pub authority: String,
     /// `None`: the server is spoken to in clear text.

@@ -1,8 +1,10 @@
-//! Where clients come in and where upstreams are: hosts, ports, schemes.
+//! Where clients come in and where upstreams are: hosts, ports, schemes, sockets.
 //! Parsing text into these is here too, because the same forms appear in the file, on the command line and in the API.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
@@ -96,18 +98,114 @@ impl fmt::Display for SiteAddress {
     }
 }
 
-/// Where an upstream server listens. The host is resolved when the configuration is applied.
+/// Where an upstream server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UpstreamAddress {
+pub enum UpstreamAddress {
+    Tcp(TcpAddress),
+    /// The absolute path of a socket of this machine.
+    Unix(PathBuf),
+}
+
+impl UpstreamAddress {
+    /// What fits into `sockaddr_un` with its NUL.
+    pub const UNIX_PATH_BYTES_MAX: usize = 107;
+
+    /// Reads `unix:/path`, or what [`TcpAddress::parse`] reads. `Err` says in one sentence what is wrong.
+    pub fn parse(text: &str) -> Result<UpstreamAddress, String> {
+        let Some(path) = text.strip_prefix("unix:") else {
+            // As nginx and Caddy write it.
+            return match text.strip_prefix("unix/").or(text.starts_with('/').then_some(text)) {
+                Some(path) => Err(format!("write `unix:{path}`")),
+                None => TcpAddress::parse(text).map(UpstreamAddress::Tcp),
+            };
+        };
+        // `unix:///run/x` is a URL of the same.
+        let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
+        match path {
+            _ if !path.starts_with('/') => Err("the path of a socket begins with `/`, as in `unix:/run/app.sock`".into()),
+            _ if path.contains('\0') => Err("the path of a socket has no NUL".into()),
+            _ if path.len() > Self::UNIX_PATH_BYTES_MAX => {
+                Err(format!("the path of a socket has at most {} bytes", Self::UNIX_PATH_BYTES_MAX))
+            }
+            _ => Ok(UpstreamAddress::Unix(path.into())),
+        }
+    }
+
+    /// There is no TLS over sockets of this machine.
+    pub fn scheme(&self) -> Scheme {
+        match self {
+            UpstreamAddress::Tcp(address) => address.scheme,
+            UpstreamAddress::Unix(_) => Scheme::Http,
+        }
+    }
+
+    /// `host:port`, with brackets around IPv6, or `unix:/path`: what logs and metrics call the server.
+    pub fn authority(&self) -> String {
+        match self {
+            UpstreamAddress::Tcp(address) => address.authority(),
+            UpstreamAddress::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// The server's own name, for requests that name no host.
+    pub fn host_field(&self) -> String {
+        match self {
+            UpstreamAddress::Tcp(address) => address.authority(),
+            UpstreamAddress::Unix(_) => "localhost".into(),
+        }
+    }
+}
+
+impl From<TcpAddress> for UpstreamAddress {
+    fn from(address: TcpAddress) -> UpstreamAddress {
+        UpstreamAddress::Tcp(address)
+    }
+}
+
+impl fmt::Display for UpstreamAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpstreamAddress::Tcp(address) => address.fmt(f),
+            UpstreamAddress::Unix(_) => f.write_str(&self.authority()),
+        }
+    }
+}
+
+/// What an [`UpstreamAddress`] stands for: where connections to the server are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAddresses {
+    /// Empty: the name has no address.
+    Tcp(Vec<SocketAddr>),
+    Unix(Arc<Path>),
+}
+
+impl ServerAddresses {
+    /// Whether there is anything to connect to.
+    pub fn are_known(&self) -> bool {
+        !matches!(self, ServerAddresses::Tcp(addresses) if addresses.is_empty())
+    }
+
+    /// The addresses of a name; none for a socket of this machine.
+    pub fn tcp(&self) -> &[SocketAddr] {
+        match self {
+            ServerAddresses::Tcp(addresses) => addresses,
+            ServerAddresses::Unix(_) => &[],
+        }
+    }
+}
+
+/// A host, a port and what is spoken there. The host is resolved when the configuration is applied.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TcpAddress {
     pub scheme: Scheme,
     /// A name or an IP address, without brackets, lower case.
     pub host: String,
     pub port: u16,
 }
 
-impl UpstreamAddress {
+impl TcpAddress {
     /// Reads `[scheme://]host:port`; with a scheme the port may be left out. Without a scheme it is plain HTTP.
-    pub fn parse(text: &str) -> Result<UpstreamAddress, String> {
+    pub fn parse(text: &str) -> Result<TcpAddress, String> {
         let (scheme, rest) = split_scheme(text)?;
         let rest = rest.strip_suffix('/').filter(|_| scheme.is_some()).unwrap_or(rest);
         if let Some(position) = rest.find('/') {
@@ -127,7 +225,7 @@ impl UpstreamAddress {
             HostPattern::Any => return Err(format!("an upstream address needs a host, as in `127.0.0.1:{port}`")),
             HostPattern::Wildcard(_) => return Err("an upstream address cannot be a wildcard".into()),
         };
-        Ok(UpstreamAddress { scheme: scheme.unwrap_or(Scheme::Http), host, port })
+        Ok(TcpAddress { scheme: scheme.unwrap_or(Scheme::Http), host, port })
     }
 
     /// `host:port`, with brackets around IPv6.
@@ -136,7 +234,7 @@ impl UpstreamAddress {
     }
 }
 
-impl fmt::Display for UpstreamAddress {
+impl fmt::Display for TcpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.scheme {
             Scheme::Http => f.write_str(&self.authority()),
@@ -290,5 +388,17 @@ mod tests {
         check("localhost", "error: an upstream address needs a port, as in `localhost:8080`");
         check(":80", "error: an upstream address needs a host, as in `127.0.0.1:80`");
         check("http://a:1/b", "error: an upstream address has no path; use `add-prefix \"/b\"` to put one in front");
+        check("unix:/run/php/php8.2-fpm.sock", "unix:/run/php/php8.2-fpm.sock");
+        check("unix:///run/php.sock", "unix:/run/php.sock");
+        check("unix//run/php.sock", "error: write `unix:/run/php.sock`");
+        check("/run/php.sock", "error: write `unix:/run/php.sock`");
+        check("unix:php.sock", "error: the path of a socket begins with `/`, as in `unix:/run/app.sock`");
+        check(&format!("unix:/{}", "a".repeat(107)), "error: the path of a socket has at most 107 bytes");
+        check("unix:/run/php/php8.2-fpm.sock", "unix:/run/php/php8.2-fpm.sock");
+        check("unix:///run/php.sock", "unix:/run/php.sock");
+        check("unix//run/php.sock", "error: write `unix:/run/php.sock`");
+        check("/run/php.sock", "error: write `unix:/run/php.sock`");
+        check("unix:php.sock", "error: the path of a socket begins with `/`, as in `unix:/run/app.sock`");
+        check(&format!("unix:/{}", "a".repeat(107)), "error: the path of a socket has at most 107 bytes");
     }
 }

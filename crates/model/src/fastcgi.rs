@@ -1,7 +1,7 @@
 //! `fastcgi`: answers are made by scripts of a FastCGI server such as PHP-FPM. Which script a path names, and what it
 //! is told, is decided in the crate `fastcgi`.
 
-use crate::address::{Scheme, UpstreamAddress};
+use crate::address::{Scheme, TcpAddress};
 use crate::placeholder::Template;
 use crate::pool::Timeouts;
 use std::fmt;
@@ -96,7 +96,7 @@ impl FastCgiAddress {
         if let Some((scheme, rest)) = text.split_once("://") {
             return Err(format!("FastCGI has no `{scheme}://`; write `{rest}`"));
         }
-        let UpstreamAddress { scheme, host, port } = UpstreamAddress::parse(text).map_err(|reason| {
+        let TcpAddress { scheme, host, port } = TcpAddress::parse(text).map_err(|reason| {
             if text.contains(':') { reason } else { "a FastCGI server is `unix:PATH` or `host:port`".to_owned() }
         })?;
         debug_assert_eq!(scheme, Scheme::Http, "there is no scheme in the text");

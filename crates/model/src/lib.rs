@@ -36,7 +36,7 @@ pub use acme::{
     Acme, AcmeAuthority, AcmeChallenge, AcmeChanges, AcmeDns, AcmeExternalAccount, AcmeKeyType, DnsProvider, OnDemand, Rfc2136,
     TsigAlgorithm, TsigKey,
 };
-pub use address::{HostPattern, Scheme, SiteAddress, UpstreamAddress};
+pub use address::{HostPattern, Scheme, ServerAddresses, SiteAddress, TcpAddress, UpstreamAddress};
 pub use balance::{Balance, Sticky};
 pub use basic_auth::{AuthUsers, BasicAuth};
 pub use cache::{Cache, CacheDisk, CacheStore, Purging};

@@ -6,10 +6,9 @@ use crate::shared::{PoolShared, ServerShared};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_model::{Balance, Pool, PoolName, Retry, RouteRetry, Server, Sticky};
+use tidegate_model::{Balance, Pool, PoolName, Retry, RouteRetry, Server, ServerAddresses, Sticky};
 
 /// A pool as it is compiled for one configuration.
 pub struct CompiledPool {
@@ -81,11 +80,11 @@ impl CompiledSticky {
 
 pub struct CompiledServer {
     pub model: Server,
-    /// `host:port`, as logs and `{upstream.address}` have it.
+    /// `host:port` or `unix:/path`, as logs and `{upstream.address}` have it.
     pub authority: Arc<str>,
     /// The same over reloads and restarts.
     pub identity: u64,
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: ServerAddresses,
     /// The name to ask for and to verify; `None` speaks plain text.
     pub tls_name: Option<ServerName<'static>>,
     /// Whether the server stands where this proxy stands, or nobody said where that is.
@@ -116,8 +115,7 @@ pub struct PoolParts {
 
 pub struct ServerParts {
     pub model: Server,
-    /// Empty: the name has no address.
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: ServerAddresses,
     pub tls_name: Option<ServerName<'static>>,
     /// Signed, for a pool with a sticky cookie.
     pub cookie_value: Option<Arc<str>>,

@@ -82,7 +82,7 @@ impl<S: Sock> WorkerPool<S> {
                 known.take_terms(server, &compiled);
                 // Connections are made to any of a server's addresses: when one of them is gone, so may be what they
                 // lead to.
-                if terms_before.addresses.iter().any(|address| !server.addresses.contains(address)) {
+                if terms_before.addresses.tcp().iter().any(|address| !server.addresses.tcp().contains(address)) {
                     known.let_connections_go();
                 }
                 known.keep_idle_for(compiled.model.keep_alive.idle);
@@ -292,7 +292,7 @@ impl<S: Sock> Server<S> {
         self.state.priority.set(server.model.priority);
         self.state.is_local.set(server.is_local);
         let (slow_start, bounds) = (pool.model.slow_start, pool.model.bounds);
-        self.terms.set(slow_start, bounds, !server.addresses.is_empty());
+        self.terms.set(slow_start, bounds, server.addresses.are_known());
         if let Some(adaptive) = bounds.adaptive {
             self.adaptive.set_bounds(adaptive);
         }

@@ -8,7 +8,7 @@ use crate::upstream::{upstream_client_config, upstream_server_name};
 use rustls::{HandshakeKind, ServerConfig};
 use std::sync::Arc;
 use tempfile::TempDir;
-use tidegate_model::{Tls, UpstreamAddress, UpstreamTls};
+use tidegate_model::{TcpAddress, Tls, UpstreamTls};
 
 struct World {
     dir: TempDir,
@@ -112,7 +112,7 @@ fn a_client_certificate_is_shown_to_an_upstream_that_asks() {
 #[test]
 fn the_name_to_verify_is_the_configured_one_or_the_address() {
     let check = |address: &str, sni: Option<&str>, expected: &str| {
-        let address = UpstreamAddress::parse(address).expect("a valid address");
+        let address = TcpAddress::parse(address).expect("a valid address");
         let tls = UpstreamTls { sni: sni.map(str::to_owned), ..UpstreamTls::default() };
         let seen = upstream_server_name(&address, &tls).map_or_else(|error| error.to_string(), |name| name.to_str().into_owned());
         assert_eq!(seen, expected, "for {address} with {sni:?}");

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::{Diagnostic, nearest, shortened};
 use crate::directives::pool::retry::{self, RETRY, read_retry};
-use crate::directives::pool::server::{add_server, parse_upstream};
+use crate::directives::pool::server::add_server;
 use crate::directives::pool::{self, PoolDraft};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
@@ -12,12 +12,12 @@ use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
 use std::sync::Arc;
-use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal};
+use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal, UpstreamAddress};
 
 pub const ARGUMENTS: &[Argument] = &[Argument::any(
     "upstreams",
     Kind::Text("the name of a pool, or upstream addresses"),
-    "The name of a pool; or one or more addresses `[scheme://]host:port`, which are a pool written in place.",
+    "The name of a pool; or one or more addresses `[scheme://]host:port` or `unix:PATH`, which are a pool written in place.",
 )];
 
 pub static PROXY: Directive = Directive {
@@ -46,7 +46,7 @@ pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
 pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool) -> Option<(PoolName, RouteRetry)> {
     let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
     let all_read = texts.len() == line.arguments().count();
-    let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains(':'));
+    let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains([':', '/']));
     if let (Some(name), Some(address)) = (names.first(), addresses.first()) {
         let message = format!("`{}` is neither an address nor alone", name.shown());
         let diagnostic = Diagnostic::error("mixed-upstreams", name.location.clone(), message)
@@ -60,7 +60,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool
     }
     let mut draft = PoolDraft { faulty: !all_read, ..PoolDraft::default() };
     for text in addresses {
-        match parse_upstream(&text.value) {
+        match UpstreamAddress::parse(&text.value) {
             Ok(address) => add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
             Err(reason) => {
                 draft.faulty = true;

@@ -26,7 +26,7 @@ fn configuration(pools: &str) -> Arc<Configuration> {
 /// How many addresses each server has, by pool.
 fn addresses(material: &Material) -> Vec<(String, Vec<usize>)> {
     let pools = material.snapshot.pools.iter().flatten();
-    let count = |pool: &Arc<super::CompiledPool>| pool.servers.iter().map(|server| server.addresses.len()).collect();
+    let count = |pool: &Arc<super::CompiledPool>| pool.servers.iter().map(|server| server.addresses.tcp().len()).collect();
     let mut counts: Vec<_> = pools.map(|pool| (pool.name.to_string(), count(pool))).collect();
     counts.sort();
     counts

@@ -90,7 +90,7 @@ impl Control {
         let seen = self.checkers.seen(&pool.name, &server.authority);
         let mut report = Server {
             address: server.model.address.to_string(),
-            addresses: server.addresses.clone(),
+            addresses: server.addresses.tcp().to_vec(),
             weight: server.model.weight,
             priority: server.model.priority.into(),
             zone: server.model.zone.as_ref().map(ToString::to_string),
@@ -121,7 +121,7 @@ impl Control {
             Why::Paused(_) => "it asked for a pause (Retry-After)".to_owned(),
             Why::Starting(share) => format!("it came into use a while ago and gets {} % of its share", share * 100 / 256),
         });
-        if why.is_none() && server.addresses.is_empty() {
+        if why.is_none() && !server.addresses.are_known() {
             report.state = ServerState::Down;
             report.why = Some("its name has no address".to_owned());
         }

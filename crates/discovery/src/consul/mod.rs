@@ -9,7 +9,7 @@ use crate::http::{Answered, get, percent_encoded};
 use crate::{Event, Fault};
 use http::StatusCode;
 use std::time::Duration;
-use tidegate_model::{ConsulDiscover, Scheme, UpstreamAddress};
+use tidegate_model::{ConsulDiscover, Scheme, TcpAddress};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -69,8 +69,8 @@ async fn ask(discover: &ConsulDiscover, index: u64) -> Result<(Answer, u64), Str
     Ok((Answer::new(endpoints, faults.into_iter().min().map(Fault::new)), index))
 }
 
-fn agent(text: &str) -> Result<UpstreamAddress, String> {
-    let agent = UpstreamAddress::parse(text).map_err(|message| format!("the agent `{text}`: {message}"))?;
+fn agent(text: &str) -> Result<TcpAddress, String> {
+    let agent = TcpAddress::parse(text).map_err(|message| format!("the agent `{text}`: {message}"))?;
     match agent.scheme {
         Scheme::Http => Ok(agent),
         Scheme::Https => Err(format!(

@@ -14,7 +14,7 @@ use services::Target;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tidegate_model::{DnsDiscover, DnsQuestion, Scheme, Server, UpstreamAddress};
+use tidegate_model::{DnsDiscover, DnsQuestion, Scheme, Server, TcpAddress};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -91,8 +91,8 @@ impl Source {
         let found = self.hosts.take(name, session.addresses(name).await)?;
         self.hosts.keep_only(&BTreeSet::from([name]));
         let endpoint = |ip: &IpAddr| {
-            let address = UpstreamAddress { scheme, host: ip.to_string(), port };
-            Endpoint { server: Server::new(address), addresses: vec![SocketAddr::new(*ip, port)], is_leaving: false }
+            let address = TcpAddress { scheme, host: ip.to_string(), port };
+            Endpoint { server: Server::new(address.into()), addresses: vec![SocketAddr::new(*ip, port)], is_leaving: false }
         };
         let answer = Answer::new(found.addresses.iter().map(endpoint).collect(), None);
         Ok(NameLooked { answer, time_to_live: found.time_to_live })

@@ -6,7 +6,7 @@ use super::resolver::Trouble;
 use crate::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use tidegate_model::{Scheme, Server, UpstreamAddress};
+use tidegate_model::{Scheme, Server, TcpAddress};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Service {
@@ -39,7 +39,7 @@ pub fn usable(services: Vec<Service>, scheme: Scheme) -> Result<(Vec<Service>, V
     let mut remarks = Vec::new();
     let mut usable = Vec::new();
     for service in services.into_iter().filter(|service| !service.target.is_empty()) {
-        match UpstreamAddress::parse(&format!("{}://{}:{}", scheme.as_str(), service.target, service.port)) {
+        match TcpAddress::parse(&format!("{}://{}:{}", scheme.as_str(), service.target, service.port)) {
             Ok(_) => usable.push(service),
             Err(message) => remarks.push(format!("an SRV record is left out, because {message}")),
         }
@@ -62,9 +62,9 @@ pub fn endpoints(services: &[Service], targets: &[Target], scheme: Scheme) -> Ve
     }
     let endpoint = |service: &Service| {
         let target = targets.get(service.target.as_str())?;
-        let address = UpstreamAddress { scheme, host: service.target.clone(), port: service.port };
+        let address = TcpAddress { scheme, host: service.target.clone(), port: service.port };
         let most = heaviest.get(&service.priority).copied().unwrap_or_default();
-        let server = Server { weight: weight(service.weight, most), priority: rank(service), ..Server::new(address) };
+        let server = Server { weight: weight(service.weight, most), priority: rank(service), ..Server::new(address.into()) };
         let addresses = target.addresses.iter().map(|ip| SocketAddr::new(*ip, service.port)).collect();
         Some(Endpoint { server, addresses, is_leaving: false })
     };

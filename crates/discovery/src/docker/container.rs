@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
-use tidegate_model::{DockerDiscover, Scheme, Server, UpstreamAddress};
+use tidegate_model::{DockerDiscover, Scheme, Server, TcpAddress};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
@@ -120,8 +120,8 @@ impl Container {
         let port = self.port(discover, known)?;
         let ip = self.address(discover, known)?;
         let zone = self.label("zone").filter(|zone| !zone.is_empty()).map(Into::into);
-        let address = UpstreamAddress { scheme, host: ip.to_string(), port };
-        Ok(Server { weight, zone, ..Server::new(address) })
+        let address = TcpAddress { scheme, host: ip.to_string(), port };
+        Ok(Server { weight, zone, ..Server::new(address.into()) })
     }
 
     fn port(&self, discover: &DockerDiscover, known: &Known) -> Result<u16, String> {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tidegate_discovery::{Context, Endpoint, Event, follow};
-use tidegate_model::Discover;
+use tidegate_model::{Discover, UpstreamAddress};
 use tidegate_testkit::tokio;
 
 /// For anything that has to happen; the machine may be busy.
@@ -123,8 +123,9 @@ fn endpoint(endpoint: &Endpoint) -> String {
     let mut text = server.address.to_string();
     if !endpoint.addresses.is_empty() {
         let ips: Vec<String> = endpoint.addresses.iter().map(|address| address.ip().to_string()).collect();
-        assert!(endpoint.addresses.iter().all(|address| address.port() == server.address.port));
-        if ips != [server.address.host.as_str()] {
+        let UpstreamAddress::Tcp(written) = &server.address else { panic!("no source tells addresses of a socket: {text}") };
+        assert!(endpoint.addresses.iter().all(|address| address.port() == written.port));
+        if ips != [written.host.as_str()] {
             text.push_str(&format!(" at {}", ips.join(" and ")));
         }
     }

@@ -56,7 +56,7 @@ pub fn pool_settings(pool: &Pool) -> Vec<Setting> {
     settings.extend(self::bounds(bounds));
     settings.extend(self::keep_alive(keep_alive));
     settings.push(setting("protocol", self::protocol(*protocol)));
-    let may_have_tls = !discover.is_empty() || servers.iter().any(|server| server.address.scheme == Scheme::Https);
+    let may_have_tls = !discover.is_empty() || servers.iter().any(|server| server.address.scheme() == Scheme::Https);
     if may_have_tls || *tls != UpstreamTls::default() {
         settings.extend(upstream_tls(tls));
     }

@@ -1,12 +1,13 @@
-//! A connection to one of a server's addresses, which is a check in itself and the beginning of every other one.
+//! A connection to one of a server's addresses, or to its socket, which is a check in itself and the beginning of every
+//! other one.
 //! TLS on top of it is in `tls`.
 
 use crate::fault::{ProbeFault, Stage};
 use crate::probe::{Limit, Target};
 use std::net::SocketAddr;
-use tidegate_model::ProxyProtocol;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tidegate_model::{ProxyProtocol, ServerAddresses};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout_at};
 
 /// Version 2, command LOCAL: the proxy speaks for itself, and no addresses follow (PROXY protocol, section 2.2).
@@ -14,18 +15,35 @@ const LOCAL_V2: &[u8; 16] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 /// Version 1 has no LOCAL; a receiver takes the connection's own addresses for `UNKNOWN` (section 2.1).
 const LOCAL_V1: &[u8] = b"PROXY UNKNOWN\r\n";
 
+/// An open connection, over whatever it goes.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
+
 /// The first connection that opens. Each address gets its equal share of the time that is left, so that one that
 /// swallows packets leaves time for the next; the fault is that of the last one.
-pub async fn connect(target: &Target, limit: &Limit) -> Result<TcpStream, ProbeFault> {
+pub async fn connect(target: &Target, limit: &Limit) -> Result<Box<dyn Connection>, ProbeFault> {
+    let addresses = match &target.addresses {
+        ServerAddresses::Tcp(addresses) => addresses,
+        ServerAddresses::Unix(path) => {
+            let connecting = async { UnixStream::connect(path).await.map_err(|error| ProbeFault::connect(&error)) };
+            return begin(limit.hold(Stage::Connect, connecting).await?, target.proxy_protocol, limit).await;
+        }
+    };
     let mut fault = ProbeFault::NoAddress;
-    let mut left = u32::try_from(target.addresses.len()).unwrap_or(u32::MAX);
-    for address in &target.addresses {
+    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for address in addresses {
         let now = Instant::now();
         let ends_at = now + limit.ends_at.saturating_duration_since(now) / left;
         left = left.saturating_sub(1).max(1);
         let address = SocketAddr::new(address.ip(), target.port.unwrap_or(address.port()));
         match timeout_at(ends_at, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return begin(stream, target.proxy_protocol, limit).await,
+            Ok(Ok(stream)) => {
+                // Without it the question waits for the acknowledgement of the header before it. A socket that refuses
+                // is asked all the same.
+                let _ = stream.set_nodelay(true);
+                return begin(stream, target.proxy_protocol, limit).await;
+            }
             Ok(Err(error)) => fault = ProbeFault::connect(&error),
             Err(_) => fault = limit.exceeded(Stage::Connect),
         }
@@ -33,10 +51,12 @@ pub async fn connect(target: &Target, limit: &Limit) -> Result<TcpStream, ProbeF
     Err(fault)
 }
 
-async fn begin(mut stream: TcpStream, proxy_protocol: Option<ProxyProtocol>, limit: &Limit) -> Result<TcpStream, ProbeFault> {
-    // Without it the question waits for the acknowledgement of the header before it. A socket that refuses is asked all
-    // the same.
-    let _ = stream.set_nodelay(true);
+async fn begin(
+    stream: impl Connection + 'static,
+    proxy_protocol: Option<ProxyProtocol>,
+    limit: &Limit,
+) -> Result<Box<dyn Connection>, ProbeFault> {
+    let mut stream: Box<dyn Connection> = Box::new(stream);
     let header: &[u8] = match proxy_protocol {
         None => return Ok(stream),
         Some(ProxyProtocol::V1) => LOCAL_V1,

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidegate_health::{Target, probe};
-use tidegate_model::{HttpProbe, Probe};
+use tidegate_model::{HttpProbe, Probe, ServerAddresses};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -117,6 +117,7 @@ pub fn target(address: SocketAddr) -> Target {
 }
 
 pub fn targets(addresses: Vec<SocketAddr>) -> Target {
+    let addresses = ServerAddresses::Tcp(addresses);
     Target { addresses, authority: "shop.test:8080".to_owned(), tls: None, is_h2: false, proxy_protocol: None, port: None }
 }
 

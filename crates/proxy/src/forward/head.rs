@@ -44,8 +44,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if !self.exchange.head.fields.has(HeaderId::Host) {
             // HTTP/1.0 without a host: upstreams speak HTTP/1.1, where one is required (RFC 9112 section 3.2). Their
             // own name is the only one that is surely theirs.
-            let host = pool.compiled.servers.first().map_or(&b""[..], |server| server.authority.as_bytes());
-            self.exchange.head.fields.push_id(HeaderId::Host, host);
+            let host = pool.compiled.servers.first().map_or_else(String::new, |server| server.model.address.host_field());
+            self.exchange.head.fields.push_id(HeaderId::Host, host.as_bytes());
         }
         plan
     }

@@ -9,6 +9,7 @@ mod ejection;
 mod memory;
 mod misconduct;
 mod sticky;
+mod unix_sockets;
 
 use tidegate_testkit::get;
 use tidegate_testkit::server::{Server, Settings, serve_if_asked};

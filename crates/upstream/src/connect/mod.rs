@@ -25,7 +25,7 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_model::{Protocol, ProxyProtocol};
+use tidegate_model::{Protocol, ProxyProtocol, ServerAddresses};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::proxy_protocol;
@@ -350,7 +350,7 @@ fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::Client
     }
 }
 
-/// Connects to one of the server's addresses.
+/// Connects to one of the server's addresses, or to its socket.
 async fn connect<S: Sock>(
     pool: &WorkerPool<S>,
     server: &Rc<Server<S>>,
@@ -358,7 +358,11 @@ async fn connect<S: Sock>(
     limit: Duration,
 ) -> Result<S, UpstreamError> {
     let failed = |fault: &io::Error| log_cause(&pool.compiled, compiled, connect_error(fault), fault);
-    let connected = eyeballs::connect(&compiled.addresses, &server.address_turn, limit, S::connect, failed).await;
+    let connected = match &compiled.addresses {
+        ServerAddresses::Tcp(addresses) => eyeballs::connect(addresses, &server.address_turn, limit, S::connect, failed).await,
+        // Boxed, as every branch that the common request does not take.
+        ServerAddresses::Unix(path) => Box::pin(S::connect_unix(path)).await.inspect_err(failed).map_err(Some),
+    };
     connected.map_err(|fault| fault.as_ref().map_or(UpstreamError::ResolveFailed, connect_error))
 }
 

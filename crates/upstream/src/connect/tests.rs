@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, UpstreamAddress};
+use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
 use tidegate_telemetry::{Registry, WorkerMetrics};
 use tidegate_transport::{TokioSock, rt};
 
@@ -41,7 +41,7 @@ impl World {
             identity: 0,
             shared: shared.server(&authority),
             authority,
-            addresses: vec![address],
+            addresses: ServerAddresses::Tcp(vec![address]),
             tls_name: None,
             is_local: true,
             cookie_value: None,

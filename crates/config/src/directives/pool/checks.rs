@@ -62,7 +62,7 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         ),
         Protocol::Auto | Protocol::Http1 => return,
     };
-    if let Some((_, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme == conflicting_scheme) {
+    if let Some((_, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme() == conflicting_scheme) {
         let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message)
             .label(protocol_at.clone(), "asked for here")
             .help(help);
@@ -71,7 +71,7 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
 }
 
 fn check_tls(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
-    if !draft.discover.is_empty() || !draft.all(|server| server.address.scheme == Scheme::Http) {
+    if !draft.discover.is_empty() || !draft.all(|server| server.address.scheme() == Scheme::Http) {
         return;
     }
     let Some((_, server_at)) = draft.servers.first() else { return };

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_model::{
-    ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, HostPattern, Scheme, Secret, UpstreamAddress, address,
+    ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, HostPattern, Scheme, Secret, TcpAddress, address,
 };
 
 const TTL: Kind = Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) };
@@ -208,12 +208,12 @@ fn parse_dns(text: &str) -> Result<(Scheme, DnsQuestion), (String, String)> {
         let help = format!("write `dns=\"{rest}:8080\"`, or `dns=\"srv+_http._tcp.{rest}\"` for SRV records, which bring it");
         return Err(("the port of the servers is missing".into(), help));
     }
-    match UpstreamAddress::parse(text) {
+    match TcpAddress::parse(text) {
         Ok(found) if found.host.parse::<IpAddr>().is_ok() => {
             let message = format!("`{}` is an IP address, and there is nothing to look up", found.host);
             Err((message, format!("write `server \"{found}\"`")))
         }
-        Ok(UpstreamAddress { scheme, host, port }) => Ok((scheme, DnsQuestion::Addresses { name: host, port })),
+        Ok(TcpAddress { scheme, host, port }) => Ok((scheme, DnsQuestion::Addresses { name: host, port })),
         Err(reason) => Err((reason, as_in.into())),
     }
 }
@@ -281,7 +281,7 @@ fn is_on_this_machine(agent: &str) -> bool {
 
 fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     let is_http = !text.value.contains("://") || text.value.starts_with("http://");
-    let reason = match UpstreamAddress::parse(&text.value) {
+    let reason = match TcpAddress::parse(&text.value) {
         Ok(address) if is_http => return Some(format!("http://{}", address.authority())),
         Ok(_) => "the agent is asked in plain text, as it is on the same machine".to_string(),
         Err(reason) => reason,

@@ -17,7 +17,7 @@ pub static SERVER: Directive = Directive {
     arguments: &[Argument::one(
         "address",
         Kind::Text("an upstream address, as in `\"10.0.0.4:8080\"`"),
-        "`[scheme://]host:port`; without a scheme it is plain HTTP.",
+        "`[scheme://]host:port`, without a scheme plain HTTP; or `unix:` and the path of a socket.",
     )],
     properties: &[
         Property::once(
@@ -96,14 +96,6 @@ pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Se
     draft.servers.push((server, at));
 }
 
-/// An address, with a word of its own for what other proxies take here.
-pub fn parse_upstream(text: &str) -> Result<UpstreamAddress, String> {
-    if text.starts_with("unix:") || text.starts_with('/') {
-        return Err("an upstream is reached by TCP, not by a Unix socket".into());
-    }
-    UpstreamAddress::parse(text)
-}
-
 fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     let text = line.read_argument(lowering, 0).map(Read::text);
     let weight = line.number(lowering, "weight").map_or(1, |weight| weight as u32);
@@ -115,7 +107,7 @@ fn lower_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<
         draft.faulty = true;
         return;
     };
-    match parse_upstream(&text.value) {
+    match UpstreamAddress::parse(&text.value) {
         Ok(address) => add_server(lowering, draft, Server { address, weight, priority, zone }, text.location),
         Err(reason) => {
             draft.faulty = true;
