@@ -62,8 +62,6 @@ objects! {
         pub pool: Option<String>,
         /// Whose files answer, or whose scripts.
         pub folder: Option<String>,
-        /// The FastCGI server that runs a script.
-        pub server: Option<String>,
         /// Of a split: the template of its key; none when it goes by chance. Of a connection that is passed on: what
         /// does that.
         pub by: Option<String>,

@@ -259,9 +259,9 @@ fn ticket_keys_for_nobody(lowering: &mut Lowering<'_>) {
 fn unused_pools(lowering: &mut Lowering<'_>) {
     let is_unused = |name: &String| !lowering.pools_used.contains(name);
     let unused: Vec<Location> =
-        lowering.pools_written.iter().filter(|(name, _)| is_unused(name)).map(|(_, at)| at.clone()).collect();
+        lowering.pools_written.iter().filter(|(name, _)| is_unused(name)).map(|(_, pool)| pool.at.clone()).collect();
     for at in unused {
-        let diagnostic = Diagnostic::warning("unused-pool", at, "no `proxy` uses this pool");
+        let diagnostic = Diagnostic::warning("unused-pool", at, "nothing uses this pool");
         lowering.report(diagnostic.help("remove it, or switch it off with `/-`"));
     }
 }

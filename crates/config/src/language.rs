@@ -90,11 +90,13 @@ pub struct Language {
 impl Language {
     /// The directive of that name in that place.
     pub fn find(&self, name: &str, place: Place) -> Option<&'static Directive> {
-        self.directives.iter().copied().find(|directive| directive.name == name && directive.places.contains(&place))
+        self.at(place).find(|directive| directive.name == name)
     }
 
+    /// What may stand in a block. That of a `fastcgi` takes what a pool takes as well.
     pub fn at(&self, place: Place) -> impl Iterator<Item = &'static Directive> + use<> {
-        self.directives.iter().copied().filter(move |directive| directive.places.contains(&place))
+        let is_in = move |known: &Place| *known == place || (place == Place::FastCgi && *known == Place::Pool);
+        self.directives.iter().copied().filter(move |directive| directive.places.iter().any(is_in))
     }
 
     pub fn names_at(&self, place: Place) -> Vec<&'static str> {
@@ -103,7 +105,9 @@ impl Language {
 
     /// Where a word may stand, of those that this version has.
     pub fn places_of(&self, name: &str) -> Vec<Place> {
-        Place::ALL.into_iter().filter(|place| self.find(name, *place).is_some()).collect()
+        let is_there =
+            |place: &Place| self.directives.iter().any(|directive| directive.name == name && directive.places.contains(place));
+        Place::ALL.into_iter().filter(is_there).collect()
     }
 
     /// Whether the word is reserved for a later version, in that place or, when this version has it nowhere, in any.

@@ -7,7 +7,7 @@ use crate::directives::LANGUAGE;
 use crate::directives::include::INCLUDE;
 use crate::directives::{edition, pool};
 use crate::language::{Line, Lower, Seen};
-use crate::lowering::{Environment, Lowering};
+use crate::lowering::{Environment, Lowering, WrittenPool};
 use crate::pieces::{LoadMemory, Recall, TopNode};
 use crate::placeholders::Text;
 use crate::reading::Read;
@@ -384,7 +384,7 @@ pub fn texts_of(node: &Node) -> Vec<String> {
 /// An `include` inside these is replaced by what it includes. Elsewhere it stays, and is reported as a word that cannot
 /// stand there.
 pub fn takes_includes(node: &Node) -> bool {
-    matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy")
+    matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy" | "fastcgi")
 }
 
 pub fn includes(node: &Node) -> bool {
@@ -431,7 +431,7 @@ enum Apart<'t> {
 fn lowered_apart<'t>(
     sources: &Sources,
     environment: &Environment,
-    pools_written: &Arc<BTreeMap<String, Location>>,
+    pools_written: &Arc<BTreeMap<String, WrittenPool>>,
     top: &'t TopNode,
 ) -> Apart<'t> {
     if !matches!(top.name(), "site" | "pool") {

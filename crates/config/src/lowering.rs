@@ -18,7 +18,7 @@ pub struct Lowering<'a> {
     pub diagnostics: Vec<Diagnostic>,
     pub configuration: Configuration,
     /// Every named pool that is written, also the faulty ones, so that a use of them is not one more fault.
-    pub pools_written: Arc<BTreeMap<String, Location>>,
+    pub pools_written: Arc<BTreeMap<String, WrittenPool>>,
     pub pools_used: BTreeSet<String>,
     /// Pools written in place, by the name that is made from their content.
     pub pools_in_place: BTreeMap<PoolName, Arc<Pool>>,
@@ -76,6 +76,14 @@ impl<'a> Lowering<'a> {
     pub fn note_influence(&mut self) {
         self.is_by_text = false;
     }
+}
+
+/// What is known of a pool before it is read.
+#[derive(Debug, Clone)]
+pub struct WrittenPool {
+    pub at: Location,
+    /// Whether its servers speak FastCGI.
+    pub is_fastcgi: bool,
 }
 
 /// Where `{env.X}` is looked up.

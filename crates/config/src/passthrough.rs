@@ -104,7 +104,8 @@ fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
             match &route.terminal {
                 Terminal::Proxy { pool, .. } => drop(names.insert(pool.clone())),
                 Terminal::Split(split) => names.extend(split.arms.iter().map(|arm| arm.pool.clone())),
-                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_) => {}
+                Terminal::FastCgi(fastcgi) => drop(names.insert(fastcgi.pool.clone())),
+                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => {}
             }
             let steps = site.steps.iter().chain(&route.steps);
             names.extend(

@@ -3,7 +3,7 @@
 //! it.
 
 use crate::diagnostics::{Diagnostic, FileId, Label, Location};
-use crate::lowering::Lowering;
+use crate::lowering::{Lowering, WrittenPool};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -39,7 +39,8 @@ pub struct Lowered {
     diagnostics: Vec<Diagnostic>,
     sites: Vec<Arc<Site>>,
     pools: Vec<Arc<Pool>>,
-    pools_used: Vec<String>,
+    /// With whether they speak FastCGI.
+    pools_used: Vec<(String, bool)>,
     pools_in_place: Vec<(PoolName, Arc<Pool>)>,
     addresses: Vec<(SiteAddress, Location)>,
     files: Vec<(PathBuf, Location)>,
@@ -53,11 +54,12 @@ impl Lowered {
     /// What was lowered with nothing in view but the names of pools, so that the rest of the configuration could have
     /// no say in what came out.
     pub fn of(alone: Lowering<'_>) -> Lowered {
+        let is_fastcgi = |name: &String| alone.pools_written.get(name).is_some_and(|pool| pool.is_fastcgi);
         Lowered {
             diagnostics: alone.diagnostics,
             sites: alone.configuration.sites,
             pools: alone.configuration.pools,
-            pools_used: alone.pools_used.into_iter().collect(),
+            pools_used: alone.pools_used.iter().map(|name| (name.clone(), is_fastcgi(name))).collect(),
             pools_in_place: alone.pools_in_place.into_iter().collect(),
             addresses: alone.spans.addresses,
             files: alone.spans.files,
@@ -69,15 +71,17 @@ impl Lowered {
     }
 
     /// Whether it would come out the same again, as far as other pools decide that.
-    pub fn holds(&self, pools_written: &BTreeMap<String, Location>) -> bool {
-        self.pools_used.iter().all(|name| pools_written.contains_key(name))
+    pub fn holds(&self, pools_written: &BTreeMap<String, WrittenPool>) -> bool {
+        let is_as_before =
+            |(name, is_fastcgi): &(String, bool)| pools_written.get(name).is_some_and(|pool| pool.is_fastcgi == *is_fastcgi);
+        self.pools_used.iter().all(is_as_before)
     }
 
     pub fn merge(&self, lowering: &mut Lowering<'_>, place: &dyn Fn(&Location) -> Location) {
         lowering.diagnostics.extend(self.diagnostics.iter().map(|diagnostic| relocated(diagnostic, place)));
         lowering.configuration.sites.extend(self.sites.iter().cloned());
         lowering.configuration.pools.extend(self.pools.iter().cloned());
-        for name in &self.pools_used {
+        for (name, _) in &self.pools_used {
             if !lowering.pools_used.contains(name) {
                 lowering.pools_used.insert(name.clone());
             }

@@ -59,7 +59,9 @@ fn reference_to(directive: &Directive, place: Place) -> Value {
 fn members(place: Place) -> Map<String, Value> {
     let mut members = Map::new();
     for directive in LANGUAGE.at(place).filter(|directive| is_in_json(directive)) {
-        let one = reference_to(directive, place);
+        // What a `fastcgi` takes of a pool is the same there.
+        let defined_in = if directive.places.contains(&place) { place } else { Place::Pool };
+        let one = reference_to(directive, defined_in);
         let member = match directive.repeat {
             Repeat::Once => one,
             Repeat::Many => json!({ "type": "array", "items": one }),

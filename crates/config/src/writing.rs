@@ -119,7 +119,13 @@ mod tests {
         let nodes = syntax::parse(&sources, file).map_err(|errors| format!("{errors:?}"))?;
         let environment = Environment::Given([].into());
         let mut lowering = Lowering::new(&sources, &environment);
-        let somewhere = |pool: &Arc<tidegate_model::Pool>| (pool.name.to_string(), Location { file, span: 0..0 });
+        let somewhere = |pool: &Arc<tidegate_model::Pool>| {
+            let at = Location { file, span: 0..0 };
+            (
+                pool.name.to_string(),
+                crate::lowering::WrittenPool { at, is_fastcgi: pool.protocol == tidegate_model::Protocol::FastCgi },
+            )
+        };
         lowering.pools_written = Arc::new(configuration.pools.iter().map(somewhere).collect());
         let line = LANGUAGE.line(&mut lowering, &nodes[0], Place::Route, &mut Seen::new());
         let part = line.and_then(|line| match line.directive.lower {
@@ -147,6 +153,7 @@ mod tests {
         parts.retain(|part| match part {
             Part::Step(Step::Mirror(Some(mirror))) => !is_made(&mirror.pool),
             Part::Terminal(Terminal::Proxy { pool, .. }) => !is_made(pool),
+            Part::Terminal(Terminal::FastCgi(fastcgi)) => !is_made(&fastcgi.pool),
             Part::Terminal(Terminal::Split(split)) => !split.arms.iter().any(|arm| is_made(&arm.pool)),
             Part::Match(_) | Part::Step(_) | Part::Terminal(_) => true,
         });

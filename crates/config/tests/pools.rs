@@ -225,8 +225,10 @@ fn how_a_pool_bears_failure_and_load() {
             age: Some(Duration::from_secs(3600)),
             warm: 2,
             ping: None,
+            ..KeepAlive::default()
         };
     });
+    check("keep-alive connections=3", |pool| pool.keep_alive.connections = 3);
     check("keep-alive ping=\"5s\"", |pool| pool.keep_alive.ping = Some(Duration::from_secs(5)));
     check("sticky secret=\"0123456789abcdef\" max-age=\"1h\"", |pool| {
         let secret = Some(Secret::new("0123456789abcdef"));

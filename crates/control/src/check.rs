@@ -13,8 +13,8 @@ use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
 use tidegate_model::listening::listen_address;
 use tidegate_model::{
-    Admin, Configuration, Discover, FastCgi, FastCgiAddress, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress,
-    Terminal, TlsSource, UpstreamAddress,
+    Admin, Configuration, Discover, FastCgi, LogTarget, Pool, Scheme, Site, SiteAddress, Storage, TcpAddress, Terminal,
+    TlsSource, UpstreamAddress,
 };
 use tidegate_proxy::auth::read_users;
 use tidegate_transport::tokio_sock::{self, ListenOptions};
@@ -82,7 +82,7 @@ pub fn check(configuration: &Configuration, state_dir: PathBuf, now: Timestamp) 
     findings
 }
 
-/// Folders that `files` and `fastcgi` answer from, and sockets of FastCGI servers.
+/// Folders that `files` and `fastcgi` answer from.
 fn check_folders(configuration: &Configuration, findings: &mut Vec<Finding>) {
     for site in &configuration.sites {
         let address = &site.addresses[0];
@@ -107,39 +107,21 @@ fn check_served(folder: &Path, site: &SiteAddress) -> Option<Finding> {
     })
 }
 
-/// Warnings, unless files are served as well: the process starts without the server and finds it later, and the server
-/// may see other folders.
+/// A warning, unless files are served as well: the servers may see other folders.
 fn check_fastcgi(fastcgi: &FastCgi, site: &SiteAddress, findings: &mut Vec<Finding>) {
-    let warning = |code, place, message: String, help: &str| Finding {
-        severity: Severity::Warning,
-        code,
-        place,
-        message,
-        help: Some(help.into()),
-    };
-    let at = |path: &Path| Place::File(path.to_owned(), Some(site.clone()));
-    let until_then = "requests are answered with 502 until it listens there and this user may connect";
-    match &fastcgi.address {
-        FastCgiAddress::Unix(path) => {
-            if let Err(why) = can_connect(path) {
-                let message = format!("the socket {} cannot be connected to: {why}", path.display());
-                findings.push(warning("fastcgi-socket", at(path), message, until_then));
-            }
-        }
-        FastCgiAddress::Tcp { host, port } => {
-            if (host.as_str(), *port).to_socket_addrs().is_err() {
-                let message = format!("the name of the FastCGI server `{}` has no address", fastcgi.address);
-                let help = "requests to it fail with 502 until the name resolves";
-                findings.push(warning("unresolved", Place::Address(site.clone()), message, help));
-            }
-        }
-    }
     if fastcgi.serves_files {
         findings.extend(check_served(&fastcgi.root, site));
     } else if !fastcgi.root.is_dir() {
-        let message = format!("there is no folder {} here, so whether a script exists is not looked up", fastcgi.root.display());
-        let help = "that is right when the FastCGI server runs elsewhere; it must then refuse what is no script (`security.limit_extensions` of PHP-FPM)";
-        findings.push(warning("folder", at(&fastcgi.root), message, help));
+        findings.push(Finding {
+            severity: Severity::Warning,
+            code: "folder",
+            place: Place::File(fastcgi.root.clone(), Some(site.clone())),
+            message: format!("there is no folder {} here, so whether a script exists is not looked up", fastcgi.root.display()),
+            help: Some(
+                "that is right when the FastCGI server runs elsewhere; it must then refuse what is no script (`security.limit_extensions` of PHP-FPM)"
+                    .into(),
+            ),
+        });
     }
 }
 

@@ -17,8 +17,6 @@ pub struct Record {
     pub reason: Option<&'static str>,
     pub setting: Option<&'static str>,
     pub upstream: Option<UpstreamRecord>,
-    /// The FastCGI server that it was for, by its address; then it has no pool.
-    pub fastcgi: Option<Arc<str>>,
     pub retries: u32,
     /// What the cache did, in one word.
     pub cache: Option<&'static str>,
@@ -49,7 +47,6 @@ impl Record {
             reason: None,
             setting: None,
             upstream: None,
-            fastcgi: None,
             retries: 0,
             cache: None,
             request_bytes: 0,

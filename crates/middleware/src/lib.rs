@@ -37,7 +37,7 @@ pub use compile_error::CompileError;
 pub use compress::CompiledCompress;
 pub use context::{Context, RequestId, Scratch, View, client_certificate_text};
 pub use error_page::{ErrorFacts, ErrorPages, Origin};
-pub use errors::{error_answer, reason_phrase};
+pub use errors::error_answer;
 pub use limited::{DryRun, Limited};
 pub use refusal::Refusal;
 pub use rewrite::RewriteError;

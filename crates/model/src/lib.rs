@@ -48,7 +48,7 @@ pub use cors::{Cors, OriginPattern, Origins};
 pub use delta::{Changed, Delta, Difference};
 pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
-pub use fastcgi::{FastCgi, FastCgiAddress, FastCgiKeepAlive};
+pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};

@@ -167,6 +167,8 @@ impl Default for Adaptive {
 /// How long connections to servers are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
+    /// Idle connections that each worker keeps to each server.
+    pub connections: u32,
     /// Without a request for so long, a connection is closed; what a server announces or is seen to do may make it
     /// less.
     pub idle: Duration,
@@ -183,7 +185,27 @@ pub struct KeepAlive {
 
 impl Default for KeepAlive {
     fn default() -> Self {
-        KeepAlive { idle: Duration::from_secs(55), requests: None, age: None, warm: 0, ping: Some(Duration::from_secs(30)) }
+        KeepAlive {
+            connections: KeepAlive::CONNECTIONS_MAX,
+            idle: Duration::from_secs(55),
+            requests: None,
+            age: None,
+            warm: 0,
+            ping: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+impl KeepAlive {
+    pub const CONNECTIONS_MAX: u32 = 512;
+
+    /// As it is when nothing is written. Of FastCGI none is kept: PHP-FPM gives each connection a process of its own,
+    /// and one that is idle is missing elsewhere.
+    pub fn of(protocol: Protocol) -> KeepAlive {
+        match protocol {
+            Protocol::Auto | Protocol::Http1 | Protocol::H2 | Protocol::H2c => KeepAlive::default(),
+            Protocol::FastCgi => KeepAlive { connections: 0, idle: Duration::from_secs(10), ..KeepAlive::default() },
+        }
     }
 }
 
@@ -195,11 +217,18 @@ pub enum Protocol {
     Http1,
     H2,
     H2c,
+    /// Requests are answered by scripts.
+    FastCgi,
 }
 
 impl Protocol {
-    pub const NAMES: &'static [(&'static str, Protocol)] =
-        &[("auto", Protocol::Auto), ("http1", Protocol::Http1), ("h2", Protocol::H2), ("h2c", Protocol::H2c)];
+    pub const NAMES: &'static [(&'static str, Protocol)] = &[
+        ("auto", Protocol::Auto),
+        ("http1", Protocol::Http1),
+        ("h2", Protocol::H2),
+        ("h2c", Protocol::H2c),
+        ("fastcgi", Protocol::FastCgi),
+    ];
 }
 
 /// A connection begins with who the client is, so connections are not shared by clients.

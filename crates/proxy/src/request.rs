@@ -15,7 +15,7 @@ mod total;
 use self::early::settle_early;
 use self::steps::Ran;
 use crate::answering::{answer_fixed, answer_refusal};
-use crate::cached::{Looked, Origin, look_up_kept, serve_kept};
+use crate::cached::{Looked, look_up_kept, serve_kept};
 use crate::connection::Connection;
 use crate::decoded::decode_body;
 use crate::failure::Failure;
@@ -32,7 +32,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_balancing::hash_bytes;
 use tidegate_exchange::{Arrived, ClientFault, Exchange, Pooled, Responder, STATUS_CLIENT_GONE};
 use tidegate_middleware::{CompiledLog, Refusal, View, Walk, client_certificate_text};
-use tidegate_model::PoolName;
 use tidegate_routing::decision::{Arrival, Sender};
 use tidegate_routing::{RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError};
@@ -191,7 +190,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         }
         drop(place);
         if let Some(cache) = &route.cache
-            && let Some(origin) = Origin::of(route, pool.as_ref())
+            && let Some(origin) = pool.clone()
         {
             let (exchange, around) = self.parts();
             return match look_up_kept(exchange, around, cache, &origin) {
@@ -221,10 +220,10 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
                 let mut forwarding = self.forwarding(route);
                 pin!(forwarding.forward(pool)).await
             }
-            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_), None) => {
+            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(_), None) => {
                 self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await
             }
-            (CompiledTerminal::FastCgi(script), _) => self.forwarding(route).run_script(script).await,
+            (CompiledTerminal::FastCgi(script), Some(pool)) => self.forwarding(route).run_script(script, pool).await,
             (CompiledTerminal::Files(folder), _) => {
                 let (exchange, around) = self.parts();
                 serve_file(exchange, around, folder).await
@@ -365,7 +364,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             site: self.site.take(),
             route: self.route,
             pool: self.way.pool.take(),
-            past_pool: self.exchange.record.fastcgi.take().map(|server| Box::new((PoolName(server.clone()), Some(server)))),
+            past_pool: None,
             server: self.exchange.record.upstream.as_ref().map(|upstream| upstream.server),
         };
         self.connection.worker.recent.add(ended, |asked| {
@@ -448,7 +447,7 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
             user_agent: field(HeaderId::UserAgent),
             request_id: &record.request_id.to_hex(),
             site: self.site.as_ref().map_or("", |site| &site.compiled.name),
-            pool: self.way.pool.as_ref().map(|pool| &*pool.compiled.name.0).or(record.fastcgi.as_deref()),
+            pool: self.way.pool.as_ref().map(|pool| &*pool.compiled.name.0),
             cache: record.cache,
             reason: record.reason,
             setting: record.setting,
@@ -461,9 +460,6 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
     }
 
     fn upstream_authority(&self, server: usize) -> &str {
-        match (&self.way.pool, &self.exchange.record.fastcgi) {
-            (Some(pool), _) => &pool.compiled.servers[server].authority,
-            (None, server) => server.as_deref().unwrap_or_default(),
-        }
+        self.way.pool.as_ref().map_or("", |pool| &pool.compiled.servers[server].authority)
     }
 }

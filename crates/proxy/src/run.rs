@@ -178,7 +178,6 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
     loop {
         rt::sleep(SWEEP_PERIOD).await;
         let now = rt::now();
-        worker.fastcgi.sweep(now);
         let snapshot = worker.snapshot();
         snapshot.each_pool(|pool| {
             pool.sweep(now, &worker.metrics);

@@ -68,9 +68,7 @@ pub fn context<'a, S: Sock>(
         tls_version: connection.tls.as_ref().map(|tls| tls.version),
         client_certificate: connection.client_certificate.as_deref(),
         tls_ja4: connection.ja4.as_deref(),
-        upstream_address: upstream
-            .map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority)
-            .or(record.fastcgi.as_deref()),
+        upstream_address: upstream.map(|(pool, upstream)| &*pool.compiled.servers[upstream.server].authority),
         request_id: record.request_id,
         user: record.user.as_ref().map(|user| &*user.name),
         error: None,

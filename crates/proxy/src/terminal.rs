@@ -60,7 +60,8 @@ impl CompiledTerminal {
                 CompiledTerminal::Files(Box::new(folder.map_err(unusable)?))
             }
             Terminal::FastCgi(fastcgi) => {
-                let script = CompiledFastCgi::new(fastcgi);
+                let upstream = RouteUpstream::new(&fastcgi.pool, &fastcgi.retry, slots)?;
+                let script = CompiledFastCgi::new(fastcgi, upstream);
                 let unusable = |error| format!("the scripts in {} cannot answer: {error}", fastcgi.root.display());
                 CompiledTerminal::FastCgi(Box::new(script.map_err(unusable)?))
             }
@@ -72,10 +73,8 @@ impl CompiledTerminal {
         match self {
             CompiledTerminal::Proxy(upstream) => Some(upstream),
             CompiledTerminal::Split(split) => split.arms.get(arm),
-            CompiledTerminal::Answer(_)
-            | CompiledTerminal::Files(_)
-            | CompiledTerminal::FastCgi(_)
-            | CompiledTerminal::NoRoute => None,
+            CompiledTerminal::FastCgi(script) => Some(&script.upstream),
+            CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => None,
         }
     }
 

@@ -2,7 +2,6 @@
 //! share. Workers share nothing that is written per request. The loop that accepts and obeys is `run`.
 
 use crate::busy::BusyMeter;
-use crate::fastcgi::FastCgiServers;
 use crate::listeners::Listeners;
 use crate::process_state::ProcessState;
 use crate::recent::RecentRequests;
@@ -34,7 +33,6 @@ pub struct Worker<S: Sock> {
     pub access_log: RefCell<Option<AccessLogSender>>,
     pub date: DateClock,
     pub busy: BusyMeter,
-    pub(crate) fastcgi: FastCgiServers<S>,
     pub scratch: RefCell<Scratch>,
     pub recent: RecentRequests<S>,
     pub gates: EventGates,
@@ -78,7 +76,6 @@ impl<S: Sock> Worker<S> {
             access_log: RefCell::new(access_log),
             date: DateClock::default(),
             busy: BusyMeter::default(),
-            fastcgi: FastCgiServers::default(),
             scratch: RefCell::default(),
             recent: RecentRequests::default(),
             gates: EventGates {

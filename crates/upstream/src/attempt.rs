@@ -1,7 +1,7 @@
 //! A request that is all there, sent to one server until its answer begins: for `hedge`, which asks two, and for
 //! `mirror`, which asks on the side. A request whose body is still on its way goes another way, in `proxy::forward`.
 
-use crate::call::{Call, SendFault, Start};
+use crate::call::{Call, ScriptRequest, SendFault, Start};
 use crate::connect::{self, Need, Opener};
 use crate::fault::{Progress, UpstreamFault};
 use crate::pool::WorkerPool;
@@ -26,6 +26,7 @@ pub struct Whole<'r> {
     /// Whether the head says that the body is chunked; then it has none.
     pub is_chunked: bool,
     pub wants_trailers: bool,
+    pub script: Option<&'r ScriptRequest>,
     pub need: Need,
     pub opener: Opener,
     pub timeouts: Timeouts,
@@ -46,7 +47,7 @@ pub async fn begin<S: Sock>(
         }
     };
     pool.count_request(position);
-    let call = Call::new(pool, connection);
+    let call = Call::new(pool, position, connection);
     match send(&call, whole, try_until).await {
         Ok(sent_at) => Ok(Begun { call, sent_at }),
         Err(fault) => Err((fault, call.was())),
@@ -61,6 +62,7 @@ async fn send<S: Sock>(call: &Call<S>, whole: &Whole<'_>, try_until: Option<Inst
         first,
         is_chunked: whole.is_chunked,
         wants_trailers: whole.wants_trailers,
+        script: whole.script,
         is_whole: pieces.peek().is_none(),
     };
     call.send_head(start, &whole.timeouts).await?;

@@ -7,6 +7,7 @@ use crate::connect::h2::H2Connections;
 use crate::connect::lifespan::Lifespan;
 use crate::connect::{AGE_LEAST, Warming};
 use crate::connect::{Client, Fresh, Owner, log_given_up, serves};
+use crate::retry::Was;
 use crate::shared::{OpenSlot, PoolShared, ServerShared};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -19,8 +20,6 @@ use tidegate_model::{Bounds, KeepAlive};
 use tidegate_telemetry::{PoolMetrics, Registry, ServerMetrics, WorkerMetrics};
 use tidegate_transport::{Sock, Stream};
 
-/// Idle connections a worker keeps to one server.
-pub const IDLE_MAX: usize = 512;
 /// What is learnt never goes below this: a connection that is used at once is always worth keeping.
 const IDLE_LEAST: Duration = Duration::from_millis(5);
 
@@ -163,6 +162,8 @@ pub struct Server<S: Sock> {
     idle_max: Cell<Duration>,
     /// The pool's setting, which what is learnt never exceeds.
     idle_most: Cell<Duration>,
+    /// Idle connections that this worker keeps.
+    kept_max: Cell<usize>,
     pub h2: H2Connections,
     pub shared: Arc<ServerShared>,
     pool_shared: Arc<PoolShared>,
@@ -205,7 +206,7 @@ fn same_tls(before: Option<&UpstreamTlsConfigs>, now: Option<&UpstreamTlsConfigs
     }
 }
 
-/// An HTTP/1.1 connection to a server.
+/// A connection to a server that has one request at a time: of HTTP/1.1, of FastCGI, or bare.
 pub struct H1Connection<S: Sock> {
     /// Boxed once for its whole life: it moves into and out of the pool with every request.
     pub stream: Box<Stream<S>>,
@@ -254,6 +255,12 @@ impl<S: Sock> Candidate for Server<S> {
 }
 
 impl<S: Sock> H1Connection<S> {
+    /// What it was before the request that is on it.
+    #[inline]
+    pub fn was(&self) -> Was {
+        if self.idle_before.is_some() { Was::Pooled } else { Was::Fresh }
+    }
+
     pub fn fresh(fresh: Fresh<S>) -> H1Connection<S> {
         let Fresh { stream, slot, lifespan, owner } = fresh;
         H1Connection { stream: Box::new(stream), idle_before: None, _slot: slot, lifespan, owner }
@@ -272,6 +279,7 @@ impl<S: Sock> Server<S> {
             idle: RefCell::default(),
             idle_max: Cell::new(KeepAlive::default().idle),
             idle_most: Cell::new(KeepAlive::default().idle),
+            kept_max: Cell::new(0),
             h2: H2Connections::default(),
             shared: compiled.shared.clone(),
             pool_shared: pool.shared.clone(),
@@ -292,6 +300,7 @@ impl<S: Sock> Server<S> {
         self.state.priority.set(server.model.priority);
         self.state.is_local.set(server.is_local);
         let (slow_start, bounds) = (pool.model.slow_start, pool.model.bounds);
+        self.kept_max.set(pool.model.keep_alive.connections as usize);
         self.terms.set(slow_start, bounds, server.addresses.are_known());
         if let Some(adaptive) = bounds.adaptive {
             self.adaptive.set_bounds(adaptive);
@@ -382,7 +391,7 @@ impl<S: Sock> Server<S> {
             return;
         }
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= IDLE_MAX {
+        if idle.len() >= self.kept_max.get() {
             // Nobody but its client takes an older one, who may be gone for long.
             let Some(_) = connection.owner.as_ref().and_then(|_| idle.pop_front()) else { return };
             self.metrics.connections_idle.decrement();
@@ -404,7 +413,7 @@ impl<S: Sock> Server<S> {
     /// Keeps a connection that was opened before it is needed.
     pub fn put_fresh(&self, connection: H1Connection<S>, now: Instant) {
         let mut idle = self.idle.borrow_mut();
-        if self.gone.get() || idle.len() >= IDLE_MAX {
+        if self.gone.get() || idle.len() >= KeepAlive::CONNECTIONS_MAX as usize {
             return;
         }
         self.metrics.connections_idle.increment();

@@ -20,6 +20,7 @@ pub mod path;
 pub mod preferences;
 pub mod proxy_protocol;
 mod scan;
+mod status;
 pub mod websocket;
 
 pub use authority::{Authority, parse_authority};
@@ -31,3 +32,4 @@ pub use h2_guard::{Flood, H2Guard};
 pub use head::{Field, Fields, HeaderId, Method, RequestHead, ResponseHead, Span, Version};
 pub use http1::{BodyFraming, Parsed};
 pub use limits::HeadLimits;
+pub use status::reason_phrase;

@@ -30,7 +30,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "middleware", may_use: &["model", "wire", "fastcgi", "routing", "limiting", "telemetry"] },
     Layer { name: "message", may_use: &["wire", "transport"] },
     Layer { name: "exchange", may_use: &["model", "wire", "passwords", "transport", "middleware", "message"] },
-    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "telemetry", "transport", "message"] },
+    Layer { name: "upstream", may_use: &["model", "wire", "balancing", "fastcgi", "telemetry", "transport", "message"] },
     Layer {
         name: "proxy",
         may_use: &[

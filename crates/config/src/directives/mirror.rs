@@ -68,7 +68,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         let message = format!("`{}` does nothing here: a copy is sent once", child.name.text);
         lowering.report(Diagnostic::warning("without-effect", child.location.clone(), message).help("remove it"));
     }
-    let pool = proxy::read_pool(lowering, line, false).map(|(pool, _)| pool);
+    let pool = proxy::read_pool(lowering, line, proxy::Sends::Copies).map(|(pool, _)| pool);
     let sample = line.number(lowering, "sample").map_or(Sample::ALL, Sample::from_millionths);
     let methods = methods(lowering, line);
     let body_bytes_max = line.number(lowering, "body-max").unwrap_or(Mirror::BODY_BYTES_MAX);

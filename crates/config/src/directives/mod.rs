@@ -77,8 +77,6 @@ static ALL: &[&Directive] = &[
     &files::FILES,
     &fastcgi::FASTCGI,
     &fastcgi::ENV,
-    &fastcgi::TIMEOUT,
-    &fastcgi::KEEP_ALIVE,
     &header::HEADER,
     &header::RESPONSE_HEADER,
     &header::REQUEST_HEADER,

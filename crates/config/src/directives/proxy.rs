@@ -1,6 +1,7 @@
 //! `proxy "api"`, `proxy "10.0.0.4:8080" { … }`: hands the request to an upstream.
 
 use crate::diagnostics::{Diagnostic, nearest, shortened};
+use crate::directives::pool::connection::PROTOCOL;
 use crate::directives::pool::retry::{self, RETRY, read_retry};
 use crate::directives::pool::server::add_server;
 use crate::directives::pool::{self, PoolDraft};
@@ -12,13 +13,17 @@ use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
 use std::sync::Arc;
-use tidegate_model::{Discover, DnsQuestion, Pool, PoolName, RouteRetry, Secret, Server, Terminal, UpstreamAddress};
+use tidegate_model::{
+    Discover, DnsQuestion, KeepAlive, Pool, PoolName, Protocol, RouteRetry, Secret, Server, Terminal, UpstreamAddress,
+};
 
 pub const ARGUMENTS: &[Argument] = &[Argument::any(
     "upstreams",
     Kind::Text("the name of a pool, or upstream addresses"),
     "The name of a pool; or one or more addresses `[scheme://]host:port` or `unix:PATH`, which are a pool written in place.",
 )];
+
+const ADDRESS_OF_SCRIPTS: &str = "for example `unix:/run/php/php8.2-fpm.sock` or `127.0.0.1:9000`";
 
 pub static PROXY: Directive = Directive {
     name: "proxy",
@@ -37,13 +42,45 @@ pub static PROXY: Directive = Directive {
     ..Directive::PLAIN
 };
 
-/// Also the lines of a `split`.
-pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
-    read_pool(lowering, line, true).map(|(pool, retry)| Terminal::Proxy { pool, retry })
+/// What a line sends to its pool.
+pub enum Sends<'d> {
+    Requests,
+    /// Copies of requests, which nobody sends again.
+    Copies,
+    /// Connections as they are, whatever is spoken on them.
+    Connections,
+    /// Requests that scripts answer. Lines of the block that are no settings of a pool go there.
+    ToScripts(&'d mut dyn FnMut(&mut Lowering<'_>, &Line<'_>)),
 }
 
-/// The pool that a line names or writes in place. `takes_retry`: behind a name, `retry` may stand in the block.
-pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool) -> Option<(PoolName, RouteRetry)> {
+impl Sends<'_> {
+    fn takes_retry(&self) -> bool {
+        !matches!(self, Sends::Copies)
+    }
+
+    /// Why the line does not fit to what its pool speaks, and what to do.
+    fn conflict(&self, is_fastcgi: bool) -> Option<(&'static str, &'static str)> {
+        match (self, is_fastcgi) {
+            (Sends::Requests | Sends::Copies, true) => Some((
+                "HTTP is sent here, and the servers of the pool speak FastCGI",
+                "scripts answer with `fastcgi`, as in `fastcgi \"php\" root=\"/srv/www\"`",
+            )),
+            (Sends::ToScripts(_), false) => Some((
+                "scripts are asked by FastCGI, and the servers of the pool speak HTTP",
+                "add `protocol \"fastcgi\"` to the pool, or hand requests on with `proxy`",
+            )),
+            (Sends::Requests | Sends::Copies, false) | (Sends::ToScripts(_), true) | (Sends::Connections, _) => None,
+        }
+    }
+}
+
+/// Also the lines of a `split`.
+pub fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
+    read_pool(lowering, line, Sends::Requests).map(|(pool, retry)| Terminal::Proxy { pool, retry })
+}
+
+/// The pool that a line names or writes in place.
+pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<'_>) -> Option<(PoolName, RouteRetry)> {
     let texts: Vec<Text> = line.read_arguments(lowering).into_iter().map(Read::text).collect();
     let all_read = texts.len() == line.arguments().count();
     let (addresses, names): (Vec<&Text>, Vec<&Text>) = texts.iter().partition(|text| text.value.contains([':', '/']));
@@ -56,19 +93,35 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool
         return None;
     }
     if let Some(name) = names.first() {
-        return named(lowering, line, name, &names, takes_retry);
+        return named(lowering, line, name, &names, sends);
     }
     let mut draft = PoolDraft { faulty: !all_read, ..PoolDraft::default() };
+    let is_scripts = matches!(sends, Sends::ToScripts(_));
+    if is_scripts {
+        draft.pool.protocol = Protocol::FastCgi;
+    }
     for text in addresses {
-        match UpstreamAddress::parse(&text.value) {
+        match parse_address(&text.value, is_scripts) {
             Ok(address) => add_server(lowering, &mut draft, Server::new(address), text.location.clone()),
             Err(reason) => {
                 draft.faulty = true;
-                lowering.report(text.error("bad-address", reason));
+                let diagnostic = text.error("bad-address", reason);
+                lowering.report(if is_scripts { diagnostic.help(ADDRESS_OF_SCRIPTS) } else { diagnostic });
             }
         }
     }
-    pool::lower_children(lowering, &mut draft, line);
+    for setting in line.lines(lowering) {
+        match (setting.directive.lower, &mut sends) {
+            (Lower::Inside, Sends::ToScripts(take)) => take(lowering, &setting),
+            _ => pool::lower_line(lowering, &mut draft, &setting),
+        }
+    }
+    if let (Some((message, help)), Some(at)) =
+        (sends.conflict(draft.pool.protocol == Protocol::FastCgi), draft.at.get(PROTOCOL.name))
+    {
+        lowering.report(Diagnostic::error("conflicting-protocol", at.clone(), message).help(help));
+        return None;
+    }
     if line.arguments().next().is_none() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
         let word = line.directive.name;
         let diagnostic = Diagnostic::error(
@@ -77,11 +130,18 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, takes_retry: bool
             format!("`{word}` needs the name of a pool, or upstream addresses"),
         )
         .help(format!("for example `{word} \"127.0.0.1:8080\"`"));
-        lowering.report(diagnostic);
+        lowering.report(if is_scripts { diagnostic.help(ADDRESS_OF_SCRIPTS) } else { diagnostic });
         return None;
     }
     let pool = pool::finish(lowering, draft, PoolName("".into()), line.location()).filter(|_| all_read)?;
     Some((share(lowering, pool), RouteRetry::OfPool))
+}
+
+fn parse_address(text: &str, is_scripts: bool) -> Result<UpstreamAddress, String> {
+    match text.split_once("://") {
+        Some((scheme, rest)) if is_scripts && scheme != "unix" => Err(format!("FastCGI has no `{scheme}://`; write `{rest}`")),
+        Some(_) | None => UpstreamAddress::parse(text),
+    }
 }
 
 fn named(
@@ -89,7 +149,7 @@ fn named(
     line: &Line<'_>,
     name: &Text,
     names: &[&Text],
-    takes_retry: bool,
+    mut sends: Sends<'_>,
 ) -> Option<(PoolName, RouteRetry)> {
     if let Some(second) = names.get(1) {
         let diagnostic = Diagnostic::error("too-many-arguments", second.location.clone(), "only one pool can be named")
@@ -98,24 +158,28 @@ fn named(
     }
     let mut retry = RouteRetry::OfPool;
     for setting in line.lines(lowering) {
-        if takes_retry && setting.directive.name == RETRY.name {
+        if sends.takes_retry() && setting.directive.name == RETRY.name {
             retry = read_retry(lowering, &setting).map_or(RouteRetry::Off, RouteRetry::Own);
+            continue;
+        }
+        if let (Lower::Inside, Sends::ToScripts(take)) = (setting.directive.lower, &mut sends) {
+            take(lowering, &setting);
             continue;
         }
         lowering.note_influence();
         let message = format!("`{}` belongs in the pool", setting.directive.name);
         let mut diagnostic = Diagnostic::error("settings-of-a-named-pool", setting.location(), message);
-        if let Some(at) = lowering.pools_written.get(&name.value) {
-            diagnostic = diagnostic.label(at.clone(), "the pool");
+        if let Some(pool) = lowering.pools_written.get(&name.value) {
+            diagnostic = diagnostic.label(pool.at.clone(), "the pool");
         }
-        lowering.report(diagnostic.help(if takes_retry {
-            "behind the name of a pool only `retry` can stand here"
-        } else {
-            "behind the name of a pool no settings can stand here"
+        lowering.report(diagnostic.help(match sends {
+            Sends::Requests | Sends::Connections => "behind the name of a pool only `retry` can stand here",
+            Sends::Copies => "behind the name of a pool no settings can stand here",
+            Sends::ToScripts(_) => "behind the name of a pool only `env` and `retry` can stand here",
         }));
     }
     lowering.pools_used.insert(name.value.clone());
-    if !lowering.pools_written.contains_key(&name.value) {
+    let Some(pool) = lowering.pools_written.get(&name.value) else {
         lowering.note_influence();
         let diagnostic = name.error("unknown-pool", format!("there is no pool `{}`", shortened(&name.value)));
         let candidate = nearest(&name.value, lowering.pools_written.keys().map(String::as_str)).map(str::to_string);
@@ -126,6 +190,12 @@ fn named(
             }
             None => diagnostic.help(format!("an upstream address needs a port, as in `{}:8080`", shortened(name.shown()))),
         });
+        return None;
+    };
+    if let Some((message, help)) = sends.conflict(pool.is_fastcgi) {
+        let diagnostic = name.error("conflicting-protocol", message).label(pool.at.clone(), "the pool").help(help);
+        lowering.note_influence();
+        lowering.report(diagnostic);
         return None;
     }
     Some((PoolName(name.value.as_str().into()), retry))
@@ -140,15 +210,19 @@ fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
 }
 
 /// Where its servers are; and when anything is not as by default, a digest of all settings, so that equal names are
-/// equal pools.
+/// equal pools. Servers that speak FastCGI are others than those of the same addresses that do not.
 fn content_name(pool: &Pool) -> PoolName {
     let servers = pool.servers.iter().map(|server| server.address.to_string());
     let addresses: Vec<String> = servers.chain(pool.discover.iter().map(source)).collect();
     let addresses = addresses.join(",");
     let addresses_alone = pool.servers.iter().map(|server| Server::new(server.address.clone())).collect();
-    let is_plain = *pool == Pool::new(pool.name.clone(), addresses_alone);
-    if is_plain {
-        return PoolName(addresses.into());
+    let (protocol, keep_alive) = (pool.protocol, KeepAlive::of(pool.protocol));
+    let is_plain = *pool == Pool { protocol, keep_alive, ..Pool::new(pool.name.clone(), addresses_alone) };
+    match protocol {
+        _ if !is_plain => {}
+        Protocol::Auto => return PoolName(addresses.into()),
+        Protocol::FastCgi => return PoolName(format!("{addresses}#fastcgi").into()),
+        Protocol::Http1 | Protocol::H2 | Protocol::H2c => {}
     }
     let mut digest = Fnv(0xcbf2_9ce4_8422_2325);
     digest.write(format!("{pool:?}").as_bytes());
@@ -205,11 +279,16 @@ pub fn write(line: &mut Writer, pool: &PoolName, retry: &RouteRetry) {
 
 /// The block of a `proxy` with the name of a pool.
 pub fn write_retry(line: &mut Writer, retry: &RouteRetry) {
-    line.block([retry], |line, retry| match retry {
+    line.block([retry], write_retry_line);
+}
+
+/// Nothing where the pool's holds.
+pub fn write_retry_line(line: &mut Writer, retry: &RouteRetry) {
+    match retry {
         RouteRetry::OfPool => {}
         RouteRetry::Off => {
             line.name("retry").argument("off");
         }
         RouteRetry::Own(retry) => retry::write(line, retry),
-    });
+    }
 }

@@ -104,10 +104,13 @@ fn warn_of_idle_steps(lowering: &mut Lowering<'_>, draft: &RouteDraft, lines: &[
         None | Some(Terminal::Proxy { .. } | Terminal::Split(_)) => return,
         Some(Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) | Terminal::FastCgi(_)) => {}
     }
-    let takes_time = matches!(draft.terminal, Some(Terminal::Files(_) | Terminal::FastCgi(_)));
     let is_idle = |line: &&Line<'_>| match line.directive.name {
         "mirror" => true,
-        "timeout" => !takes_time || line.property("total").is_none(),
+        "timeout" => match draft.terminal {
+            Some(Terminal::FastCgi(_)) => false,
+            Some(Terminal::Files(_)) => line.property("total").is_none(),
+            _ => true,
+        },
         _ => false,
     };
     for line in lines.iter().filter(is_idle) {

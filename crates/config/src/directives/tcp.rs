@@ -156,7 +156,7 @@ fn parse_name(text: &Text) -> Result<HostPattern, Box<Diagnostic>> {
 
 /// In an `sni` it is known that clients speak TLS.
 fn target(lowering: &mut Lowering<'_>, line: &Line<'_>, place: Place) -> Option<TcpTarget> {
-    let (pool, retry) = proxy::read_pool(lowering, line, true)?;
+    let (pool, retry) = proxy::read_pool(lowering, line, proxy::Sends::Connections)?;
     let is_tls = place == Place::Sni;
     lowering.spans.tcp_pools.push((pool.clone(), line.location(), is_tls));
     Some(TcpTarget { pool, retry })

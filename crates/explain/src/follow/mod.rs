@@ -16,11 +16,11 @@ pub use request::Question;
 
 use crate::wording;
 use listener::Place;
-use tidegate_api::{ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
+use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
 use tidegate_config::writing::show_size;
 use tidegate_middleware::Refusal;
 use tidegate_model::listening::{listening_shared, redirect_site, site_name};
-use tidegate_model::{Configuration, Scheme, Site, Step, Terminal};
+use tidegate_model::{Configuration, PoolName, Scheme, Site, Step, Terminal};
 use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
 use tidegate_wire::HeadError;
@@ -157,18 +157,7 @@ fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
 
 /// An outcome of which nothing else is known.
 fn outcome(kind: OutcomeKind) -> Outcome {
-    Outcome {
-        kind,
-        status: None,
-        reason: None,
-        sentence: None,
-        to: None,
-        pool: None,
-        folder: None,
-        server: None,
-        by: None,
-        shares: None,
-    }
+    Outcome { kind, status: None, reason: None, sentence: None, to: None, pool: None, folder: None, by: None, shares: None }
 }
 
 fn refused(status: u16, reason: &'static str, sentence: &str) -> Outcome {
@@ -237,6 +226,10 @@ fn pass_sites(answer: &mut Explanation, configuration: &Configuration, place: &P
     (answer.other_sites, answer.other_sites_left_out) = sites::passed(configuration, place, host, found);
 }
 
+fn pool_of(configuration: &Configuration, name: &PoolName) -> Option<ExplainedPool> {
+    configuration.pools.iter().find(|known| known.name == *name).map(|known| pool::seen(known))
+}
+
 fn take_route(
     answer: &mut Explanation,
     configuration: &Configuration,
@@ -262,18 +255,18 @@ fn take_route(
             Outcome { status: Some(*status), to: Some(to.to_string()), ..outcome(OutcomeKind::Redirects) }
         }
         Terminal::Files(files) => Outcome { folder: Some(files.root.display().to_string()), ..outcome(OutcomeKind::Serves) },
-        Terminal::FastCgi(fastcgi) => Outcome {
-            server: Some(fastcgi.address.to_string()),
-            folder: Some(fastcgi.root.display().to_string()),
-            ..outcome(OutcomeKind::RunsScript)
-        },
+        Terminal::FastCgi(fastcgi) => {
+            answer.pool = pool_of(configuration, &fastcgi.pool);
+            let folder = Some(fastcgi.root.display().to_string());
+            Outcome { pool: Some(fastcgi.pool.to_string()), folder, ..outcome(OutcomeKind::RunsScript) }
+        }
         Terminal::Split(split) => Outcome {
             by: split.by.as_ref().map(ToString::to_string),
             shares: Some(wording::shares(split)),
             ..outcome(OutcomeKind::Split)
         },
         Terminal::Proxy { pool, .. } => {
-            answer.pool = configuration.pools.iter().find(|known| known.name == *pool).map(|known| pool::seen(known));
+            answer.pool = pool_of(configuration, pool);
             Outcome { pool: Some(pool.to_string()), ..outcome(OutcomeKind::Proxied) }
         }
     };

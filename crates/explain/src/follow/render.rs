@@ -98,10 +98,10 @@ fn render_other_sites(explained: &Explanation, page: &mut Page) {
 }
 
 fn outcome(outcome: &Outcome) -> String {
-    let Outcome { kind, status, reason, sentence, to, pool, folder, server, by, shares } = outcome;
+    let Outcome { kind, status, reason, sentence, to, pool, folder, by, shares } = outcome;
     let status = status.unwrap_or_default();
-    let [reason, sentence, to, pool, folder, server, shares] =
-        [reason, sentence, to, pool, folder, server, shares].map(|text| text.as_deref().unwrap_or_default());
+    let [reason, sentence, to, pool, folder, shares] =
+        [reason, sentence, to, pool, folder, shares].map(|text| text.as_deref().unwrap_or_default());
     let by = by.as_deref();
     match kind {
         OutcomeKind::Responds => format!("answered here with {status}"),
@@ -112,7 +112,7 @@ fn outcome(outcome: &Outcome) -> String {
         }
         OutcomeKind::Split => format!("split by {}: {shares}", by.unwrap_or("chance")),
         OutcomeKind::Serves => format!("a file of {folder}, or 404"),
-        OutcomeKind::RunsScript => format!("a script of {folder}, by the FastCGI server {server}, or 404"),
+        OutcomeKind::RunsScript => format!("a script of {folder}, by the pool {pool}, or 404"),
         OutcomeKind::Refused => format!("refused with {status} {reason}: {sentence}"),
         OutcomeKind::NothingListens => "the connection is refused: nothing listens there".to_owned(),
         OutcomeKind::HandshakeRefused => "the TLS handshake is refused: no site with TLS has this host name".to_owned(),

@@ -38,7 +38,7 @@ pub fn route_title(route: &Route) -> String {
         Terminal::Redirect { to, .. } => format!("redirect {}", shortened(&to.to_string())),
         Terminal::Proxy { pool, .. } => format!("pool {pool}"),
         Terminal::Files(files) => format!("files {}", shortened(&files.root.display().to_string())),
-        Terminal::FastCgi(fastcgi) => format!("fastcgi {}", shortened(&fastcgi.address.to_string())),
+        Terminal::FastCgi(fastcgi) => format!("fastcgi {}", shortened(&fastcgi.pool.0)),
         Terminal::Split(split) => format!("split {}", shares(split)),
     });
     title
@@ -288,11 +288,15 @@ mod tests {
             r#"redirect "https://x.test{uri}" status=302"#,
             r#"route "/a" "/b/*" match method="GET" or match client="10.0.0.0/8" → redirect https://x.test{uri}"#,
         );
-        check(r#"fastcgi "php:9000" root="/srv/www""#, r#"fastcgi "php:9000" root="/srv/www""#, "route → fastcgi php:9000");
         check(
-            r#"fastcgi "unix:/run/a" root="/srv" index="a.cgi" fallback="/b.cgi" split=".cgi" static=#true { env "A" "{path}"; env "API_KEY" "x"; timeout connect="1s"; keep-alive connections=2 }"#,
-            r#"fastcgi "unix:/run/a" root="/srv" index="a.cgi" fallback="/b.cgi" split=".cgi" static=#true { env "A" "{path}"; env "API_KEY" "…"; timeout connect="1s" first-byte="1m" idle="1h"; keep-alive connections=2 idle="10s" }"#,
-            "route → fastcgi unix:/run/a",
+            r#"fastcgi "php:9000" root="/srv/www""#,
+            r#"fastcgi "php:9000#fastcgi" root="/srv/www""#,
+            "route → fastcgi php:9000#fastcgi",
+        );
+        check(
+            r#"fastcgi "unix:/run/a" root="/srv" index="a.cgi" fallback="/b.cgi" split=".cgi" static=#true { env "A" "{path}"; env "API_KEY" "x" }"#,
+            r#"fastcgi "unix:/run/a#fastcgi" root="/srv" index="a.cgi" fallback="/b.cgi" split=".cgi" static=#true { env "A" "{path}"; env "API_KEY" "…" }"#,
+            "route → fastcgi unix:/run/a#fastcgi",
         );
         check(r#"proxy "10.0.0.4:80""#, r#"proxy "10.0.0.4:80""#, "route → pool 10.0.0.4:80");
     }

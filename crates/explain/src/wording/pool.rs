@@ -189,8 +189,10 @@ fn bounds(bounds: &Bounds) -> Vec<Setting> {
 }
 
 fn keep_alive(keep_alive: &KeepAlive) -> Vec<Setting> {
-    let KeepAlive { idle, requests, age, warm, ping } = keep_alive;
+    let KeepAlive { connections, idle, requests, age, warm, ping } = keep_alive;
     let mut settings = vec![setting("keep-alive idle", show_duration(*idle))];
+    let is_bounded = *connections != KeepAlive::CONNECTIONS_MAX;
+    settings.extend(is_bounded.then(|| setting("keep-alive connections", connections.to_string())));
     settings.extend(requests.map(|count| setting("keep-alive requests", count.to_string())));
     settings.extend(age.map(|age| setting("keep-alive age", show_duration(age))));
     settings.extend((*warm > 0).then(|| setting("keep-alive warm", warm.to_string())));

@@ -4,11 +4,12 @@
 mod accept;
 
 use crate::context::View;
-use crate::errors::{PLAIN_TEXT, error_answer, reason_phrase};
+use crate::errors::{PLAIN_TEXT, error_answer};
 use crate::template::{CompiledTemplate, Target};
 use accept::Liked;
 use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step, Template};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
+use tidegate_wire::reason_phrase;
 
 /// Error pages of a route, or of a site for requests that no route takes; the first that fits counts.
 #[derive(Debug, Default)]

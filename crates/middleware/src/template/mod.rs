@@ -2,12 +2,12 @@
 //! have chosen: nothing that a placeholder brings may end a header, leave a path or break out of a quoted string.
 
 use crate::context::{View, client_certificate_text};
-use crate::errors::reason_phrase;
 use regex::bytes::Captures;
 use std::io::Write;
 use std::net::IpAddr;
 use tidegate_model::{LogField, Placeholder, Template, TemplatePart};
 use tidegate_routing::cookie_value;
+use tidegate_wire::reason_phrase;
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,6 @@ pub use self::route_cache::RouteCache;
 pub(crate) use self::serve::{Hit, serve_kept, serve_reader};
 pub use self::tier::{CacheTier, TierSettings};
 
-use crate::snapshot::CompiledRoute;
 use crate::surroundings::Surroundings;
 use crate::terminal::CompiledTerminal;
 use std::borrow::Cow;
@@ -31,33 +30,6 @@ use tidegate_transport::Sock;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::{HeaderId, Method};
-
-/// Who answers what is not kept.
-pub(crate) enum Origin<S: Sock> {
-    Pool(Rc<WorkerPool<S>>),
-    /// The FastCGI server of the route.
-    Script,
-}
-
-impl<S: Sock> Clone for Origin<S> {
-    fn clone(&self) -> Self {
-        match self {
-            Origin::Pool(pool) => Origin::Pool(pool.clone()),
-            Origin::Script => Origin::Script,
-        }
-    }
-}
-
-impl<S: Sock> Origin<S> {
-    /// None where nothing is asked, as in a route whose pool is not there.
-    pub(crate) fn of(route: &CompiledRoute, pool: Option<&Rc<WorkerPool<S>>>) -> Option<Origin<S>> {
-        match &route.terminal {
-            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) => pool.map(|pool| Origin::Pool(pool.clone())),
-            CompiledTerminal::FastCgi(_) => Some(Origin::Script),
-            CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => None,
-        }
-    }
-}
 
 /// What the cache says of a request at once.
 pub(crate) enum Looked {
@@ -86,7 +58,7 @@ pub(crate) fn look_up_kept<S: Sock>(
     exchange: &Exchange<'_, S>,
     around: Surroundings<'_, S>,
     cache: &RouteCache,
-    origin: &Origin<S>,
+    origin: &WorkerPool<S>,
 ) -> Looked {
     if cache.purging.is_open() && exchange.head.method_name() == b"PURGE" {
         return Looked::other(Other::Purge);
@@ -132,15 +104,13 @@ fn partition<'a, S: Sock>(
     exchange: &Exchange<'_, S>,
     around: Surroundings<'_, S>,
     cache: &'a RouteCache,
-    origin: &Origin<S>,
+    origin: &WorkerPool<S>,
 ) -> Cow<'a, [u8]> {
     let mut partition = Cow::Borrowed(&*cache.partition);
     let mut add = |parts: &[&[u8]]| parts.iter().for_each(|part| partition.to_mut().extend_from_slice(part));
-    if around.route.is_some_and(|route| matches!(route.terminal, CompiledTerminal::Split(_)))
-        && let Origin::Pool(pool) = origin
-    {
+    if around.route.is_some_and(|route| matches!(route.terminal, CompiledTerminal::Split(_))) {
         // What one pool of several says is not what another would have said.
-        add(&[b"\npool ", pool.compiled.name.0.as_bytes()]);
+        add(&[b"\npool ", origin.compiled.name.0.as_bytes()]);
     }
     let bytes = &exchange.head.fields.bytes;
     let sent = (exchange.record.matched_path.of(bytes), exchange.record.query.map(|query| query.of(bytes)));

@@ -2,24 +2,20 @@
 //! the crate `fastcgi`; what happens with the script is in `mod`.
 
 use crate::files::Folder;
+use crate::terminal::RouteUpstream;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 use tidegate_fastcgi::{Choice, Mode, PathError, Script, Scripts, SettingsError};
 use tidegate_middleware::{CompiledTemplate, Target};
-use tidegate_model::{FastCgi, FastCgiAddress, FastCgiKeepAlive, Files, Timeouts};
+use tidegate_model::{FastCgi, Files};
 
 pub struct CompiledFastCgi {
-    pub address: FastCgiAddress,
-    /// The address as logs and metrics have it.
-    pub name: Arc<str>,
+    pub upstream: RouteUpstream,
     pub scripts: Scripts,
     pub env: Box<[(Box<[u8]>, CompiledTemplate)]>,
-    pub timeouts: Timeouts,
-    pub keep: FastCgiKeepAlive,
     /// For `static=#true`.
     pub folder: Option<Folder>,
     suffix: Box<[u8]>,
@@ -60,7 +56,7 @@ enum Seen {
 }
 
 impl CompiledFastCgi {
-    pub fn new(model: &FastCgi) -> Result<CompiledFastCgi, Fault> {
+    pub fn new(model: &FastCgi, upstream: RouteUpstream) -> Result<CompiledFastCgi, Fault> {
         let mode = match &model.fallback {
             None => Mode::Direct,
             Some(script) => Mode::FrontController { script: script.as_bytes().to_vec() },
@@ -74,12 +70,9 @@ impl CompiledFastCgi {
         };
         let param = |(name, value): &(String, _)| (name.as_bytes().into(), CompiledTemplate::new(value, Target::HeaderValue));
         Ok(CompiledFastCgi {
-            address: model.address.clone(),
-            name: model.address.to_string().into(),
+            upstream,
             scripts,
             env: model.env.iter().map(param).collect(),
-            timeouts: model.timeouts,
-            keep: model.keep,
             folder,
             suffix: model.split.as_bytes().into(),
         })
@@ -171,13 +164,14 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{CompiledFastCgi, Found};
+    use crate::terminal::RouteUpstream;
     use std::path::Path;
-    use tidegate_model::{FastCgi, FastCgiAddress};
+    use tidegate_model::{FastCgi, PoolName, RouteRetry};
 
     fn compiled(root: &Path, fallback: Option<&str>) -> CompiledFastCgi {
-        let address = FastCgiAddress::Tcp { host: "127.0.0.1".to_owned(), port: 9000 };
-        let model = FastCgi { fallback: fallback.map(str::to_owned), ..FastCgi::new(address, root) };
-        CompiledFastCgi::new(&model).unwrap_or_else(|fault| panic!("{fault}"))
+        let model = FastCgi { fallback: fallback.map(str::to_owned), ..FastCgi::new(PoolName("php".into()), root) };
+        CompiledFastCgi::new(&model, RouteUpstream { pool: 0, retry: RouteRetry::OfPool })
+            .unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     fn check(fastcgi: &CompiledFastCgi, path: &str, expected: &str) {

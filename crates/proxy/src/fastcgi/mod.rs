@@ -1,39 +1,29 @@
-//! `fastcgi`: answers are made by scripts. Finds the script, collects a body that must not be cut, takes or opens a
-//! connection, and tries once more where a kept one had ended. Which params there are and how records travel is decided
-//! in the crate of that name.
+//! `fastcgi`: answers are made by scripts. Finds the script, collects a body that must not be cut, and says what the
+//! script is told; then its request goes to the pool as any other. How it travels is in `upstream::call`, and which
+//! params there are is decided in the crate `fastcgi`.
 
-pub mod body;
 pub mod compiled;
-mod complaints;
 mod params;
-mod reply;
-pub mod server;
-pub mod stdin;
 
 pub use compiled::CompiledFastCgi;
-pub use server::FastCgiServers;
 
 use self::compiled::Found;
-use self::reply::{Exchange, Failed};
-use self::server::FastCgiServer;
 use crate::answering::answer_refusal;
 use crate::failure::Failure;
 use crate::files::{Folder, find_file, send_file_answer};
-use crate::forward::Forwarding;
-use std::cell::Cell;
-use std::pin::pin;
+use crate::forward::{Forwarding, Replay};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, ClientFault, Pooled, body_fault, gone, unless_gone};
-use tidegate_fastcgi::Script;
+use tidegate_exchange::{BodyReader, ClientFault, Pooled, body_fault, gone};
 use tidegate_files::{Answer, Refused};
 use tidegate_middleware::Refusal;
 use tidegate_middleware::errors::begin_answer;
-use tidegate_telemetry::{PoolMetrics, UpstreamError};
-use tidegate_transport::{ReadLimit, Sock, Stream, rt};
-use tidegate_upstream::fault::Progress;
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::{ReadLimit, Sock};
+use tidegate_upstream::call::ScriptRequest;
+use tidegate_upstream::choose::unserved;
+use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::Method;
 use tidegate_wire::http1::expects_continue;
@@ -44,18 +34,11 @@ const COLLECTED_BYTES_MAX: u64 = 256 << 10;
 /// A body of unknown length is collected to the end, since scripts have to be told its length first.
 const UNSTATED_BYTES_MAX: usize = 1 << 20;
 
-/// What was taken of the request's body before its script begins.
-struct Collected {
-    bytes: Pooled<Vec<u8>>,
-    /// There is no more of it.
-    is_whole: bool,
-    /// What scripts are told; `None` where there is no body.
-    length: Option<u64>,
-}
-
 impl<S: Sock> Forwarding<'_, '_, S> {
     /// Answers with what a script makes, or says why not.
-    pub(crate) async fn run_script(&mut self, step: &CompiledFastCgi) -> Result<(), Failure> {
+    pub(crate) async fn run_script(&mut self, step: &CompiledFastCgi, pool: Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        // No request of this route goes anywhere as it is.
+        self.way.copies = None;
         if let Some((folder, answer)) = self.find_beside_scripts(step) {
             let (exchange, around) = self.parts();
             return send_file_answer(exchange, around, folder, answer).await;
@@ -67,27 +50,22 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             Err(error) => return self.refuse(Refusal::ScriptPath(error)).await,
         };
         if self.connection.worker.process.pressure.is_high() {
-            return Err(Failure::upstream(UpstreamError::Overloaded, Progress::NothingSent));
+            return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }
-        let collected = self.collect_body().await?;
-        let params = match self.encode_params(step, &script, collected.length) {
+        let (replay, length) = self.collect_body().await?;
+        let params = match self.encode_params(step, &script, length) {
             Ok(params) => params,
             Err(refusal) => return self.refuse(refusal).await,
         };
-        let worker = self.connection.worker.clone();
-        let server = worker.fastcgi.server(step, worker.index, &worker.process.registry);
-        self.exchange.record.fastcgi = Some(server.name.clone());
-        let failed = match self.try_server(step, &server, &params, &collected).await {
-            Ok(()) => return Ok(()),
-            Err(failed) => failed,
-        };
-        self.note_script_failure(&server, &script, &failed);
-        match failed.failure {
+        let script = ScriptRequest { params, request_id: self.exchange.record.request_id.0 };
+        match self.forward_script(pool, script, replay).await {
             // The bound is not the one of other upstreams, and there is no setting for it.
-            Failure::Upstream(fault) if fault.error == UpstreamError::HeadTooLarge && !self.exchange.responder.has_started() => {
+            Err(Failure::Upstream(fault))
+                if fault.error == UpstreamError::HeadTooLarge && !self.exchange.responder.has_started() =>
+            {
                 self.refuse(Refusal::ScriptHeadTooLarge).await
             }
-            failure => Err(failure),
+            outcome => outcome,
         }
     }
 
@@ -130,32 +108,29 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         around.send_whole(exchange, b"").await
     }
 
-    /// Takes as much of the body as has to be there before the script begins.
-    async fn collect_body(&mut self) -> Result<Collected, Failure> {
-        let mut collected = Collected { bytes: Pooled::take(), is_whole: true, length: None };
+    /// Takes as much of the body as has to be there before the script begins, and says how long it is.
+    async fn collect_body(&mut self) -> Result<(Replay, Option<u64>), Failure> {
         let stated = match self.exchange.framing {
-            BodyFraming::None => return Ok(collected),
+            BodyFraming::None => return Ok((Replay::Whole(Pooled::take()), None)),
             BodyFraming::Length(length) => Some(length),
             BodyFraming::Chunked | BodyFraming::UntilClose => None,
         };
-        let at_hand = self.exchange.take_at_hand()?;
-        if at_hand.is_none() && !self.exchange.body.is_finished() && expects_continue(&self.exchange.head) {
+        if !self.exchange.body.is_finished() && expects_continue(&self.exchange.head) {
             begin_answer(100, &mut self.exchange.response);
             self.exchange.responder.send_interim(&self.exchange.response).await.map_err(gone)?;
         }
-        if let Some(piece) = at_hand {
-            collected.bytes.extend_from_slice(&piece);
+        if stated.is_some_and(|length| length > COLLECTED_BYTES_MAX) {
+            return Ok((Replay::of(self.exchange.head.method.is_idempotent()), stated));
         }
-        if stated.is_none_or(|length| length <= COLLECTED_BYTES_MAX) {
-            self.collect_rest(&mut collected.bytes, stated.is_none()).await?;
-        }
-        collected.is_whole = self.exchange.body.is_finished();
-        collected.length = stated.or(Some(collected.bytes.len() as u64));
-        Ok(collected)
+        let bytes = self.collect_whole(stated.is_none()).await?;
+        let length = stated.unwrap_or(bytes.len() as u64);
+        Ok((Replay::Whole(bytes), Some(length)))
     }
 
-    async fn collect_rest(&mut self, bytes: &mut Vec<u8>, is_unstated: bool) -> Result<(), Failure> {
+    async fn collect_whole(&mut self, is_unstated: bool) -> Result<Pooled<Vec<u8>>, Failure> {
+        let mut bytes: Pooled<Vec<u8>> = Pooled::take();
         let mut pace = Pace::new(self.settings.body_rate_bytes, self.exchange.framing, self.connection.is_h2(), Duration::ZERO);
+        bytes.extend_from_slice(self.exchange.take_at_hand()?.as_deref().unwrap_or_default());
         while !self.exchange.body.is_finished() {
             let Some(piece) = pace.read(&mut self.exchange.body).await.map_err(body_fault)? else { break };
             self.exchange.count_body(piece.len())?;
@@ -169,114 +144,6 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         if let BodyReader::H1(reader) = &self.exchange.body {
             reader.stream.sock.set_read_limit(ReadLimit::Never);
         }
-        Ok(())
-    }
-
-    /// On a kept connection where there is one. It may have ended a moment before, as it may; then on a fresh one, if
-    /// that is safe.
-    async fn try_server(
-        &mut self,
-        step: &CompiledFastCgi,
-        server: &Rc<FastCgiServer<S>>,
-        params: &[u8],
-        collected: &Collected,
-    ) -> Result<(), Failed> {
-        let is_idempotent = self.exchange.head.method.is_idempotent();
-        let mut kept = server.take_idle(!is_idempotent, rt::now());
-        loop {
-            let was_kept = kept.is_some();
-            let stream = match kept.take() {
-                Some(stream) => stream,
-                None => self.open_script_connection(step, server).await?,
-            };
-            self.exchange.record.sent_to(0, was_kept);
-            server.metrics.requests.increment();
-            let outcome = {
-                let _active = Active::new(server.metrics.clone());
-                let exchange = Exchange { step, server, stream: &stream, params, collected };
-                self.exchange_records(exchange).await
-            };
-            self.connection.account_upstream_bytes(&stream);
-            let failed = match outcome {
-                Ok(is_reusable) => {
-                    self.keep_connection(step, server, stream, is_reusable);
-                    return Ok(());
-                }
-                Err(failed) => failed,
-            };
-            if !(was_kept && self.may_try_again(&failed.failure, collected)) {
-                return Err(failed);
-            }
-            self.exchange.record.retries += 1;
-            server.metrics.retries.increment();
-        }
-    }
-
-    fn keep_connection(&mut self, step: &CompiledFastCgi, server: &FastCgiServer<S>, stream: Box<Stream<S>>, is_reusable: bool) {
-        if is_reusable && step.keep.connections > 0 {
-            let ended = rt::now();
-            self.exchange.record.ended = Some(ended);
-            server.put_idle(stream, &step.keep, ended);
-        }
-    }
-
-    /// Whether a failure on a kept connection is that it had ended, and no script can have run twice when the request
-    /// is sent again.
-    fn may_try_again(&self, failure: &Failure, collected: &Collected) -> bool {
-        let Failure::Upstream(fault) = failure else { return false };
-        let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset);
-        let is_harmless = match fault.progress {
-            Progress::NothingSent => true,
-            Progress::Sent => self.exchange.head.method.is_idempotent(),
-            Progress::Answering => false,
-        };
-        is_end && is_harmless && collected.is_whole
-    }
-
-    /// A fresh connection, unless the client leaves while it is made.
-    async fn open_script_connection(
-        &mut self,
-        step: &CompiledFastCgi,
-        server: &FastCgiServer<S>,
-    ) -> Result<Box<Stream<S>>, Failure> {
-        let nothing_to_read = Cell::new(self.exchange.body.is_finished());
-        let opening = pin!(server.connect(step.timeouts.connect));
-        let opened = unless_gone(&mut self.exchange.responder, &nothing_to_read, opening).await?;
-        opened.map_err(|error| {
-            self.exchange.record.sent_to(0, false);
-            Failure::upstream(error, Progress::NothingSent)
-        })
-    }
-
-    fn note_script_failure(&self, server: &FastCgiServer<S>, script: &Script, failed: &Failed) {
-        let Failure::Upstream(fault) = failed.failure else { return };
-        server.metrics.error(fault.error);
-        let is_logged_already =
-            matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::ConnectTimeout | UpstreamError::ResolveFailed);
-        if is_logged_already {
-            return;
-        }
-        if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {
-            let (server, reason) = (&server.name, fault.error.reason());
-            let script = script.name().escape_ascii();
-            let cause = failed.cause.as_ref().map_or_else(String::new, ToString::to_string);
-            tracing::warn!(%server, %script, reason, cause, suppressed, "a script gave no answer");
-        }
-    }
-}
-
-/// Counts a connection with a request on it.
-struct Active(Arc<PoolMetrics>);
-
-impl Active {
-    fn new(metrics: Arc<PoolMetrics>) -> Active {
-        metrics.connections_active.increment();
-        Active(metrics)
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.0.connections_active.decrement();
+        Ok(bytes)
     }
 }

@@ -4,23 +4,32 @@ use super::compiled::CompiledFastCgi;
 use crate::forward::Forwarding;
 use crate::surroundings::context;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use tidegate_exchange::Pooled;
-use tidegate_fastcgi::record::{FIRST_REQUEST, KeepConnection, encode_begin_request, encode_params};
-use tidegate_fastcgi::{Params, Script};
+use tidegate_fastcgi::record::{FIRST_REQUEST, encode_params};
+use tidegate_fastcgi::{Pairs, Params, Script};
 use tidegate_middleware::{Refusal, View};
 use tidegate_model::Scheme;
 use tidegate_transport::Sock;
 use tidegate_wire::head::{HeaderId, Version};
 
+/// All params of a request: each byte of a path is in several of them, and heads may be 64 KiB and more.
+const PARAMS_BYTES_MAX: usize = 512 << 10;
+
+thread_local! {
+    /// Where the params of a request are gathered.
+    static PAIRS: RefCell<Pairs> = RefCell::new(Pairs::new(PARAMS_BYTES_MAX));
+}
+
 impl<S: Sock> Forwarding<'_, '_, S> {
-    /// The records before the body. `content_length` is that of the body, where there is one.
+    /// The records of PARAMS. `content_length` is that of the body, where there is one.
     pub(super) fn encode_params(
         &mut self,
         step: &CompiledFastCgi,
         script: &Script,
         content_length: Option<u64>,
-    ) -> Result<Pooled<Vec<u8>>, Refusal> {
+    ) -> Result<Vec<u8>, Refusal> {
         // It was for us, and is settled before a script begins.
         self.exchange.head.fields.remove_id(HeaderId::Expect);
         self.tell_client_certificate();
@@ -66,14 +75,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             software: "tidegate",
             extra: &extra,
         };
-        let mut pairs = self.connection.worker.fastcgi.pairs.borrow_mut();
-        let written = params.write(&mut pairs, &step.scripts, script, self.exchange.head.fields.iter());
-        written.map_err(|_| Refusal::ParamsTooLarge)?;
-        let keep = if step.keep.connections > 0 { KeepConnection::Yes } else { KeepConnection::No };
-        let mut records: Pooled<Vec<u8>> = Pooled::take();
-        encode_begin_request(&mut records, FIRST_REQUEST, keep);
-        encode_params(&mut records, FIRST_REQUEST, &pairs);
-        Ok(records)
+        PAIRS.with_borrow_mut(|pairs| {
+            let written = params.write(pairs, &step.scripts, script, self.exchange.head.fields.iter());
+            written.map_err(|_| Refusal::ParamsTooLarge)?;
+            let mut records = Vec::new();
+            encode_params(&mut records, FIRST_REQUEST, pairs);
+            Ok(records)
+        })
     }
 
     /// A proxy in front that ends TLS is believed when it is trusted: scripts would send its clients round in circles

@@ -1,51 +1,46 @@
 //! Bodies in motion: the request's body to the upstream at its least rate, and the answer beside it.
 
 use crate::failure::Failure;
-use crate::fastcgi::stdin::{send_stdin, send_stdin_end};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::pin;
 use std::task::Poll;
 use tidegate_exchange::pace::Pace;
-use tidegate_exchange::{BodyReader, ClientFault, TURN_BYTES, body_fault};
+use tidegate_exchange::{BodyReader, BodySource, ClientFault, NextPiece, TURN_BYTES, body_fault};
+use tidegate_message::body::BodyFault;
 use tidegate_middleware::{BodyAllowance, Refusal};
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
-use tidegate_upstream::call::{AnswerBody, Call};
-use tidegate_wire::head::Fields;
+use tidegate_upstream::call::{AnswerBody, Call, FastCgiBody};
 
 /// The body of an upstream's answer as any other body.
 #[inline]
-pub fn reader_of<S>(body: AnswerBody<'_, S>) -> BodyReader<'_, S> {
+pub fn reader_of<S: Sock>(body: AnswerBody<'_, S>) -> BodyReader<'_, S> {
     match body {
         AnswerBody::H1(body) => BodyReader::H1(body),
         AnswerBody::H2(body) => BodyReader::H2(body),
+        AnswerBody::FastCgi(body) => BodyReader::Made(Box::new(ScriptBody(body))),
         AnswerBody::Empty => BodyReader::Empty,
     }
 }
 
-/// The upstream's side of a request's body.
-pub enum RequestWriter<'s, S: Sock> {
-    Call(&'s Call<S>),
-    /// The records of STDIN.
-    FastCgi {
-        stream: &'s Stream<S>,
-    },
-}
+/// The answer of a script. Boxed as a source that is not on every request's way.
+struct ScriptBody<'c, S>(FastCgiBody<'c, S>);
 
-impl<S: Sock> RequestWriter<'_, S> {
-    pub async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
-        match self {
-            RequestWriter::Call(call) => call.send_body(piece, finished).await,
-            RequestWriter::FastCgi { stream } => Box::pin(send_stdin(stream, piece, finished)).await,
-        }
+impl<S: Sock> BodySource<S> for ScriptBody<'_, S> {
+    fn read(&mut self) -> NextPiece<'_> {
+        Box::pin(self.0.read())
     }
 
-    pub async fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
-        match self {
-            RequestWriter::Call(call) => call.finish(trailers).await,
-            RequestWriter::FastCgi { stream } => send_stdin_end(stream).await,
-        }
+    fn at_hand(&mut self) -> Result<Option<Buf>, BodyFault> {
+        Ok(self.0.at_hand())
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    fn stream(&self) -> Option<&Stream<S>> {
+        Some(self.0.stream)
     }
 }
 
@@ -60,13 +55,13 @@ pub(crate) enum PumpFault {
 /// takes nothing.
 pub(crate) async fn pump_body<S: Sock>(
     body: &mut BodyReader<'_, S>,
-    writer: RequestWriter<'_, S>,
+    call: &Call<S>,
     pace: Pace,
     allowance: &mut Option<BodyAllowance>,
     note: impl FnMut(&[u8], bool),
     account: &impl Fn(),
 ) -> Result<(), PumpFault> {
-    let outcome = pump_pieces(body, writer, pace, allowance, note, account).await;
+    let outcome = pump_pieces(body, call, pace, allowance, note, account).await;
     if let BodyReader::H1(reader) = body {
         // From here on the answer watches the client, and waits as long as the answer takes.
         reader.stream.sock.set_read_limit(ReadLimit::Never);
@@ -76,7 +71,7 @@ pub(crate) async fn pump_body<S: Sock>(
 
 async fn pump_pieces<S: Sock>(
     body: &mut BodyReader<'_, S>,
-    mut writer: RequestWriter<'_, S>,
+    call: &Call<S>,
     mut pace: Pace,
     allowance: &mut Option<BodyAllowance>,
     mut note: impl FnMut(&[u8], bool),
@@ -87,18 +82,18 @@ async fn pump_pieces<S: Sock>(
         let piece = pace.read(body).await.map_err(|fault| PumpFault::Client(body_fault(fault)))?;
         let trailers = if body.is_finished() || piece.is_none() { body.take_trailers() } else { None };
         note(piece.as_deref().unwrap_or_default(), trailers.is_some());
-        let Some(piece) = piece else { return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
+        let Some(piece) = piece else { return call.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream) };
         if let Some(allowance) = allowance {
             allowance.take(piece.len() as u64).map_err(|_| PumpFault::Client(ClientFault::Refused(Refusal::BodyTooLarge)))?;
         }
         turn += piece.len();
         let last = body.is_finished() && trailers.is_none();
-        writer.send_body(piece, last).await.map_err(|_| PumpFault::Upstream)?;
+        call.send_body(piece, last).await.map_err(|_| PumpFault::Upstream)?;
         if last {
             return Ok(());
         }
         if body.is_finished() {
-            return writer.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream);
+            return call.finish(trailers.as_deref()).await.map_err(|_| PumpFault::Upstream);
         }
         if turn > TURN_BYTES {
             turn = 0;

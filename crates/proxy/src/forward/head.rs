@@ -4,6 +4,7 @@ use super::Forwarding;
 use tidegate_exchange::Pooled;
 use tidegate_exchange::forwarded::tell_certificate;
 use tidegate_transport::Sock;
+use tidegate_upstream::call::ScriptRequest;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::HeaderId;
@@ -17,6 +18,8 @@ pub(super) struct Plan {
     pub grpc: bool,
     pub idempotent: bool,
     pub chunked: bool,
+    /// What a script is told, where one answers.
+    pub script: Option<Box<ScriptRequest>>,
 }
 
 impl<S: Sock> Forwarding<'_, '_, S> {
@@ -31,6 +34,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             grpc: fields.get(HeaderId::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc")),
             idempotent,
             chunked: self.exchange.framing == BodyFraming::Chunked,
+            script: None,
         };
         if plan.chunked {
             fields.push_id(HeaderId::TransferEncoding, b"chunked");

@@ -62,6 +62,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             body: &[],
             is_chunked: plan.chunked,
             wants_trailers: plan.trailers_wanted || plan.grpc,
+            script: plan.script.as_deref(),
             need,
             opener: self.opener(),
             timeouts: self.way.timeouts,

@@ -272,6 +272,7 @@ impl<S: Sock> Errand<S> for Copying<'_, S> {
         let Copying { target, head, body, facts } = *self;
         let pool = attempt.pool();
         let whole = Whole {
+            script: None,
             head,
             body,
             is_chunked: false,

@@ -9,7 +9,7 @@ mod mirror;
 mod reply;
 pub(crate) mod retry;
 
-use self::body::{RequestWriter, both, pump_body};
+use self::body::{PumpFault, both, pump_body};
 use self::head::Plan;
 use self::mirror::Copies;
 use self::reply::Replied;
@@ -33,7 +33,7 @@ use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::attempt::Begun;
-use tidegate_upstream::call::{Call, Start};
+use tidegate_upstream::call::{Call, ScriptRequest, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
 use tidegate_upstream::connect::{self, Need, Opener};
 use tidegate_upstream::errand::{Errand, Failed, carry_out};
@@ -47,8 +47,12 @@ use tidegate_wire::http1::expects_continue;
 /// What is kept of a request's body while it may have to be sent again.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
 
+/// A piece of a body that was collected: less than what sockets hold, so that the first one is taken although its script
+/// may write before it reads.
+const COLLECTED_PIECE_BYTES: usize = 32 << 10;
+
 /// The beginning of the request's body, kept while the request may have to be sent again.
-enum Replay {
+pub(crate) enum Replay {
     /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice.
     Unkept,
     /// Nothing of the body was taken yet.
@@ -56,11 +60,21 @@ enum Replay {
     Kept(Pooled<Vec<u8>>),
     /// More was taken than is kept.
     Lost,
+    /// All of the body, which was collected before it went anywhere.
+    Whole(Pooled<Vec<u8>>),
 }
 
 impl Replay {
-    fn new(plan: &Plan) -> Replay {
-        if plan.idempotent { Replay::Untouched } else { Replay::Unkept }
+    pub(crate) fn of(is_idempotent: bool) -> Replay {
+        if is_idempotent { Replay::Untouched } else { Replay::Unkept }
+    }
+
+    /// What of a collected body is not sent with the request's head.
+    fn rest(&self) -> &[u8] {
+        match self {
+            Replay::Whole(bytes) => bytes.get(COLLECTED_PIECE_BYTES..).unwrap_or_default(),
+            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Lost => &[],
+        }
     }
 
     /// A piece is taken from the client.
@@ -68,7 +82,7 @@ impl Replay {
         let mut kept: Pooled<Vec<u8>> = match std::mem::replace(self, Replay::Lost) {
             Replay::Untouched => Pooled::take(),
             Replay::Kept(kept) => kept,
-            Replay::Unkept | Replay::Lost => return,
+            Replay::Unkept | Replay::Lost | Replay::Whole(_) => return,
         };
         if kept.len() + piece.len() <= REPLAY_BYTES_MAX {
             kept.extend_from_slice(piece);
@@ -83,7 +97,7 @@ impl Replay {
 
     fn is_whole(&self) -> bool {
         match self {
-            Replay::Unkept | Replay::Untouched | Replay::Kept(_) => true,
+            Replay::Unkept | Replay::Untouched | Replay::Kept(_) | Replay::Whole(_) => true,
             Replay::Lost => false,
         }
     }
@@ -93,6 +107,7 @@ impl Replay {
         match self {
             Replay::Unkept | Replay::Untouched => true,
             Replay::Kept(_) | Replay::Lost => false,
+            Replay::Whole(bytes) => bytes.is_empty(),
         }
     }
 }
@@ -237,8 +252,23 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let plan = self.prepare_head(&pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
-        let replay = Replay::new(&plan);
+        let replay = Replay::of(plan.idempotent);
         pin!(carry_out(&mut Sending { forwarding: self, plan, replay }, pool)).await
+    }
+
+    /// Has the script run by a server of the pool, and sends its answer to the client.
+    pub(crate) async fn forward_script(
+        &mut self,
+        pool: Rc<WorkerPool<S>>,
+        script: ScriptRequest,
+        replay: Replay,
+    ) -> Result<(), Failure> {
+        self.way.pool = Some(pool.clone());
+        let idempotent = self.exchange.head.method.is_idempotent();
+        let script = Some(Box::new(script));
+        let plan = Plan { upgrade: false, trailers_wanted: false, grpc: false, idempotent, chunked: false, script };
+        pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
+        carry_out(&mut Sending { forwarding: self, plan, replay }, pool).await
     }
 
     /// An attempt that may become two.
@@ -318,7 +348,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             None => Box::pin(self.open(pool, position, need)).await.map_err(|failure| (failure, Was::Fresh))?,
         };
         pool.count_request(position);
-        let call = Call::new(pool, connection);
+        let call = Call::new(pool, position, connection);
         let was = call.was();
         self.exchange.record.sent_to(position, was != Was::Fresh);
         let outcome = pin!(self.exchange(route, attempt, &call, plan, replay)).await;
@@ -353,6 +383,10 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         match replay {
             Replay::Kept(kept) => Ok(Some(kept.as_slice()).filter(|kept| !kept.is_empty()).map(Buf::copy_of)),
             Replay::Lost => Ok(None),
+            Replay::Whole(bytes) => {
+                let first = &bytes[..bytes.len().min(COLLECTED_PIECE_BYTES)];
+                Ok(Some(first).filter(|first| !first.is_empty()).map(Buf::copy_of))
+            }
             Replay::Unkept | Replay::Untouched => {
                 let first = self.exchange.take_at_hand()?;
                 if let Some(piece) = &first {
@@ -375,13 +409,14 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         replay: &mut Replay,
     ) -> Result<Replied, Failure> {
         let first = self.first_piece(replay)?;
-        let all_sent = self.exchange.body.is_finished();
+        let all_sent = self.exchange.body.is_finished() && replay.rest().is_empty();
         let trailers = if all_sent { self.exchange.body.take_trailers() } else { None };
         let start = Start {
             head: &self.exchange.head,
             first,
             is_chunked: plan.chunked,
             wants_trailers: plan.trailers_wanted || plan.grpc,
+            script: plan.script.as_deref(),
             is_whole: all_sent && trailers.is_none(),
         };
         let timeouts = self.way.timeouts;
@@ -462,18 +497,22 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
                 }
             };
             let pump = async {
-                let note = |piece: &[u8], has_trailers: bool| {
-                    pumped.set(pumped.get() + piece.len() as u64);
-                    replay.note(piece);
-                    if let Some(copies) = &mut copies {
-                        copies.note(piece);
-                    }
-                    if has_trailers {
-                        replay.note_trailers();
-                    }
-                    abreast.is_lost.set(!replay.is_whole());
+                let outcome = if replay.rest().is_empty() {
+                    let note = |piece: &[u8], has_trailers: bool| {
+                        pumped.set(pumped.get() + piece.len() as u64);
+                        replay.note(piece);
+                        if let Some(copies) = &mut copies {
+                            copies.note(piece);
+                        }
+                        if has_trailers {
+                            replay.note_trailers();
+                        }
+                        abreast.is_lost.set(!replay.is_whole());
+                    };
+                    pump_body(&mut body, call, pace, &mut allowance, note, &account).await
+                } else {
+                    send_rest(call, replay.rest()).await
                 };
-                let outcome = pump_body(&mut body, RequestWriter::Call(call), pace, &mut allowance, note, &account).await;
                 if outcome.is_ok()
                     && let Some(copies) = copies.take()
                 {
@@ -518,4 +557,13 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             self.exchange.record.reason = Some(cut_by.reason());
         }
     }
+}
+
+/// Sends what is left of a body that was collected.
+async fn send_rest<S: Sock>(call: &Call<S>, rest: &[u8]) -> Result<(), PumpFault> {
+    let mut pieces = rest.chunks(COLLECTED_PIECE_BYTES).peekable();
+    while let Some(piece) = pieces.next() {
+        call.send_body(Buf::copy_of(piece), pieces.peek().is_none()).await.map_err(|_| PumpFault::Upstream)?;
+    }
+    Ok(())
 }

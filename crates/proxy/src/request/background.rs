@@ -1,7 +1,7 @@
 //! Asking the upstream about what was served stale: a request of its own, of which no client knows. Bounded by worker.
 
 use super::Request;
-use crate::cached::{Answered, Asked, CacheTier, Caching, Fetch, Origin, RouteCache};
+use crate::cached::{Answered, Asked, CacheTier, Caching, Fetch, RouteCache};
 use crate::snapshot::CompiledRoute;
 use crate::worker::Worker;
 use std::rc::Rc;
@@ -10,6 +10,7 @@ use tidegate_cache::FetchTicket;
 use tidegate_cache::policy::Forward;
 use tidegate_exchange::Exchange;
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::head::RequestHead;
 
 /// Of one worker. Beyond, what is stale stays so until somebody asks again.
@@ -17,7 +18,7 @@ const FETCHES_MAX: usize = 128;
 
 impl<S: Sock> Request<'_, '_, S> {
     /// Asks for what has the ticket, while the client gets what is there.
-    pub(super) fn revalidate(&self, cache: &RouteCache, origin: &Origin<S>, ticket: FetchTicket, asked: &Rc<Asked>) {
+    pub(super) fn revalidate(&self, cache: &RouteCache, origin: &Rc<WorkerPool<S>>, ticket: FetchTicket, asked: &Rc<Asked>) {
         let worker = &self.connection.worker;
         let Some(site) = self.site.clone() else { return };
         let Some(route) = self.route else { return };
@@ -42,7 +43,7 @@ impl<S: Sock> Request<'_, '_, S> {
     async fn fetch_for_nobody(
         &mut self,
         route: &CompiledRoute,
-        origin: Origin<S>,
+        origin: Rc<WorkerPool<S>>,
         (mut ticket, tier): (FetchTicket, Arc<CacheTier>),
         asked: Rc<Asked>,
     ) {

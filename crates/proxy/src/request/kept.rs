@@ -2,7 +2,7 @@
 //! in `cached`.
 
 use super::Request;
-use crate::cached::{Answered, Asked, Caching, Fetch, Hit, Origin, Other, RouteCache, purge, serve_kept, serve_reader};
+use crate::cached::{Answered, Asked, Caching, Fetch, Hit, Other, RouteCache, purge, serve_kept, serve_reader};
 use crate::failure::Failure;
 use crate::snapshot::CompiledRoute;
 use std::cell::Cell;
@@ -17,6 +17,7 @@ use tidegate_cache::{FetchTicket, Key, Lookup, Object, Reader, WaitHandle, WaitO
 use tidegate_exchange::unless_gone;
 use tidegate_middleware::Refusal;
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::head::RequestHead;
 
 /// Fetches that a request may see fail or turn out to be for others, before it goes to the upstream on its own.
@@ -30,7 +31,7 @@ impl<S: Sock> Request<'_, '_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        origin: Origin<S>,
+        origin: Rc<WorkerPool<S>>,
         other: Box<Other>,
     ) -> Result<(), Failure> {
         match *other {
@@ -48,7 +49,7 @@ impl<S: Sock> Request<'_, '_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        origin: Origin<S>,
+        origin: Rc<WorkerPool<S>>,
         (key, asked): (Key, Rc<Asked>),
         mut lookup: Lookup,
     ) -> Result<(), Failure> {
@@ -103,7 +104,7 @@ impl<S: Sock> Request<'_, '_, S> {
     async fn pass_by(
         &mut self,
         route: &CompiledRoute,
-        origin: &Origin<S>,
+        origin: &Rc<WorkerPool<S>>,
         why: Forward,
         key: Option<Key>,
     ) -> Result<(), Failure> {
@@ -111,11 +112,8 @@ impl<S: Sock> Request<'_, '_, S> {
         pin!(self.ask(route, origin)).await
     }
 
-    pub(super) async fn ask(&mut self, route: &CompiledRoute, origin: &Origin<S>) -> Result<(), Failure> {
-        let pool = match origin {
-            Origin::Pool(pool) => Some(pool.clone()),
-            Origin::Script => None,
-        };
+    pub(super) async fn ask(&mut self, route: &CompiledRoute, origin: &Rc<WorkerPool<S>>) -> Result<(), Failure> {
+        let pool = Some(origin.clone());
         match route.timeouts.total {
             None => pin!(self.answer_from(route, pool)).await,
             Some(total) => Box::pin(self.within(total, async |request| request.answer_from(route, pool).await)).await,
@@ -127,7 +125,7 @@ impl<S: Sock> Request<'_, '_, S> {
         &mut self,
         route: &CompiledRoute,
         cache: &RouteCache,
-        origin: Origin<S>,
+        origin: Rc<WorkerPool<S>>,
         (ticket, why): (FetchTicket, Forward),
         asked: Rc<Asked>,
     ) -> Result<(), Failure> {

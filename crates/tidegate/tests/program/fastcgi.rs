@@ -4,6 +4,7 @@
 mod client;
 mod hostile;
 mod php;
+mod pools;
 mod server;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate");

@@ -2,11 +2,13 @@
 //! head of the answer and its body, give the connection back. What is sent, and what becomes of the answer, is the
 //! caller's; how a server is chosen is in `choose`.
 
+mod fastcgi;
 mod h1;
 mod h2;
 #[cfg(test)]
 mod tests;
 
+pub use self::fastcgi::{FastCgiBody, FastCgiCall, ScriptRequest};
 pub use self::h1::H1Call;
 pub use self::h2::H2Call;
 
@@ -33,6 +35,8 @@ pub enum Call<S: Sock> {
     /// The connection has requests of others as well. Boxed: HTTP/1 futures are copied often, and must not carry its
     /// size.
     H2(Box<H2Call>),
+    /// Boxed for the same reason.
+    FastCgi(Box<FastCgiCall<S>>),
 }
 
 /// What goes out first: the head, and what is there of the body.
@@ -44,6 +48,8 @@ pub struct Start<'r> {
     pub is_chunked: bool,
     /// The answer may have trailers.
     pub wants_trailers: bool,
+    /// What goes to a script in place of the head.
+    pub script: Option<&'r ScriptRequest>,
     /// Nothing follows: no more of the body and no trailers.
     pub is_whole: bool,
 }
@@ -83,6 +89,7 @@ pub struct Answer<'c, S> {
 pub enum AnswerBody<'c, S> {
     H1(H1BodyReader<'c, S>),
     H2(H2BodyReader),
+    FastCgi(FastCgiBody<'c, S>),
     /// There is none. What a server sends behind the head all the same is nobody's.
     Empty,
 }
@@ -102,21 +109,22 @@ impl Keeping {
 }
 
 impl<S: Sock> Call<S> {
-    /// A request on a connection of that pool.
+    /// A request on a connection to the server at that position of the pool.
     #[inline]
-    pub fn new(pool: &Rc<WorkerPool<S>>, connection: Connection<S>) -> Call<S> {
+    pub fn new(pool: &Rc<WorkerPool<S>>, position: usize, connection: Connection<S>) -> Call<S> {
         match connection {
             Connection::H1(connection) => Call::H1(H1Call::new(pool, connection)),
             Connection::H2(lease) => Call::H2(Box::new(H2Call::new(lease, pool.compiled.tls.is_some()))),
+            Connection::FastCgi(connection) => Call::FastCgi(Box::new(FastCgiCall::new(pool, position, connection))),
         }
     }
 
     /// What the connection was before this request.
     pub fn was(&self) -> Was {
         match self {
-            Call::H1(call) if call.connection.idle_before.is_some() => Was::Pooled,
-            Call::H1(_) => Was::Fresh,
+            Call::H1(call) => call.connection.was(),
             Call::H2(_) => Was::Shared,
+            Call::FastCgi(call) => call.connection.was(),
         }
     }
 
@@ -125,6 +133,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => Some(&call.connection.stream),
             Call::H2(_) => None,
+            Call::FastCgi(call) => Some(&call.connection.stream),
         }
     }
 
@@ -134,6 +143,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.send_head(start, timeouts).await,
             Call::H2(call) => Box::pin(call.send_head(start, timeouts)).await,
+            Call::FastCgi(call) => Box::pin(call.send_head(start, timeouts)).await,
         }
     }
 
@@ -142,6 +152,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.send_body(piece, is_last).await,
             Call::H2(call) => call.send_body(piece, is_last).await,
+            Call::FastCgi(call) => Box::pin(call.send_body(piece, is_last)).await,
         }
     }
 
@@ -150,6 +161,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.finish(trailers).await,
             Call::H2(call) => call.finish(trailers),
+            Call::FastCgi(call) => Box::pin(call.finish()).await,
         }
     }
 
@@ -159,6 +171,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.connection.stream.sock.set_read_limit(limit),
             Call::H2(call) => call.set_read_limit(limit),
+            Call::FastCgi(call) => call.connection.stream.sock.set_read_limit(limit),
         }
     }
 
@@ -167,6 +180,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.begin_answer().await,
             Call::H2(call) => call.begin_answer().await,
+            Call::FastCgi(call) => Box::pin(call.begin_answer()).await,
         }
     }
 
@@ -176,6 +190,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.read_head(limits, head).await,
             Call::H2(call) => Box::pin(call.read_head(limits, head)).await,
+            Call::FastCgi(call) => Box::pin(call.read_head(head)).await,
         }
     }
 
@@ -184,6 +199,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.answer(head, method, idle),
             Call::H2(call) => Ok(call.answer(head, method, idle)),
+            Call::FastCgi(call) => call.answer(method, idle),
         }
     }
 
@@ -192,6 +208,7 @@ impl<S: Sock> Call<S> {
         match self {
             Call::H1(call) => call.give_back(server, keeping),
             Call::H2(_) => None,
+            Call::FastCgi(call) => call.give_back(server, keeping),
         }
     }
 
@@ -199,7 +216,7 @@ impl<S: Sock> Call<S> {
     pub fn note_fault(&self, fault: UpstreamFault) {
         match self {
             Call::H2(call) if fault.error == UpstreamError::GoAway => call.retire(),
-            Call::H1(_) | Call::H2(_) => {}
+            Call::H1(_) | Call::H2(_) | Call::FastCgi(_) => {}
         }
     }
 }
@@ -211,6 +228,10 @@ impl<S: Sock> ActiveConnection<S> {
     pub fn new(pool: Rc<WorkerPool<S>>) -> ActiveConnection<S> {
         pool.metrics.connections_active.increment();
         ActiveConnection(pool)
+    }
+
+    pub fn pool(&self) -> &WorkerPool<S> {
+        &self.0
     }
 }
 

@@ -65,6 +65,7 @@ pub struct Opener {
 pub enum Connection<S: Sock> {
     H1(H1Connection<S>),
     H2(h2::Lease),
+    FastCgi(H1Connection<S>),
 }
 
 /// An open connection to the server at `position`, if there is one that will do.
@@ -75,11 +76,14 @@ pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Optio
     let server = &pool.servers[position];
     let want = wanted(pool, position, need);
     let shared = match want {
-        Wanted::H1 | Wanted::Bare => None,
+        Wanted::H1 | Wanted::FastCgi | Wanted::Bare => None,
         Wanted::H2 | Wanted::Either => server.h2.lease(need.client.as_ref()).map(Connection::H2),
     };
     let connection = match want {
         Wanted::H2 | Wanted::Bare => shared,
+        Wanted::FastCgi => {
+            server.take_idle(rt::now(), need.certain, need.client.as_ref(), &pool.metrics).map(Connection::FastCgi)
+        }
         Wanted::H1 | Wanted::Either => {
             shared.or_else(|| server.take_idle(rt::now(), need.certain, need.client.as_ref(), &pool.metrics).map(Connection::H1))
         }
@@ -100,7 +104,7 @@ pub async fn open<S: Sock>(
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
     match wanted(pool, position, need) {
-        want @ (Wanted::H1 | Wanted::Bare) => open_own(pool, server, compiled, want, need, opener).await,
+        want @ (Wanted::H1 | Wanted::FastCgi | Wanted::Bare) => open_own(pool, server, compiled, want, need, opener).await,
         want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need, opener).await,
     }
 }
@@ -114,7 +118,7 @@ pub async fn open_bare<S: Sock>(
 ) -> Result<H1Connection<S>, UpstreamFault> {
     match open_own(pool, &pool.servers[position], &pool.compiled.servers[position], Wanted::Bare, need, opener).await? {
         Connection::H1(connection) => Ok(connection),
-        Connection::H2(_) => Err(UpstreamFault::unsent(UpstreamError::ConnectFailed)),
+        Connection::H2(_) | Connection::FastCgi(_) => Err(UpstreamFault::unsent(UpstreamError::ConnectFailed)),
     }
 }
 
@@ -128,12 +132,14 @@ enum Wanted {
     H2,
     /// What ALPN settles.
     Either,
+    FastCgi,
     /// A fresh connection for whatever its client speaks.
     Bare,
 }
 
 fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
     match (protocol, tls) {
+        (Protocol::FastCgi, _) => Wanted::FastCgi,
         _ if need.http1_only => Wanted::H1,
         (Protocol::Http1, _) => Wanted::H1,
         (Protocol::H2 | Protocol::H2c, _) => Wanted::H2,
@@ -201,8 +207,10 @@ async fn open_own<S: Sock>(
                 let lease = added.ok().and_then(|()| server.h2.lease_newest());
                 return lease.map(Connection::H2).ok_or(UpstreamFault::unsent(UpstreamError::ConnectFailed));
             }
-            if want != Wanted::Bare {
-                server.h2.learn_http1();
+            match want {
+                Wanted::FastCgi => return Ok(Connection::FastCgi(H1Connection::fresh(fresh))),
+                Wanted::H1 | Wanted::H2 | Wanted::Either => server.h2.learn_http1(),
+                Wanted::Bare => {}
             }
             Ok(Connection::H1(H1Connection::fresh(fresh)))
         }
@@ -250,11 +258,12 @@ async fn wait_for_slot<S: Sock>(
         {
             return Ok(Slot::Connection(Connection::H2(lease)));
         }
-        if matches!(want, Wanted::H1 | Wanted::Either)
+        if matches!(want, Wanted::H1 | Wanted::Either | Wanted::FastCgi)
             && (is_called || ticket.is_first())
             && let Some(connection) = server.take_idle(rt::now(), true, client, &pool.metrics)
         {
-            return Ok(Slot::Connection(Connection::H1(connection)));
+            let kept = if want == Wanted::FastCgi { Connection::FastCgi(connection) } else { Connection::H1(connection) };
+            return Ok(Slot::Connection(kept));
         }
         let left = until.saturating_duration_since(rt::now());
         if left.is_zero() {
@@ -327,7 +336,7 @@ async fn establish<S: Sock>(
     })?;
     match want {
         Wanted::H2 if !facts.h2 => Err(UpstreamError::TlsFailed),
-        Wanted::H1 | Wanted::H2 | Wanted::Either | Wanted::Bare => Ok((stream, facts.h2)),
+        Wanted::H1 | Wanted::H2 | Wanted::Either | Wanted::FastCgi | Wanted::Bare => Ok((stream, facts.h2)),
     }
 }
 
@@ -346,7 +355,7 @@ fn tls_config(configs: &UpstreamTlsConfigs, want: Wanted) -> &Arc<rustls::Client
         Wanted::H1 => &configs.http1,
         Wanted::H2 => &configs.h2,
         Wanted::Either => &configs.any,
-        Wanted::Bare => &configs.bare,
+        Wanted::FastCgi | Wanted::Bare => &configs.bare,
     }
 }
 

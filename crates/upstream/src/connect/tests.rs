@@ -511,6 +511,7 @@ fn a_connection_ends_with_the_only_client_that_could_use_it() {
             match world.open(Some(client(1))).await {
                 connection @ Connection::H1(_) => world.put_idle(connection, now),
                 Connection::H2(lease) => drop(lease),
+                Connection::FastCgi(_) => panic!("{protocol:?}"),
             }
             world.sweep(now);
             rt::yield_now().await;

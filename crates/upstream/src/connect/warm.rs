@@ -3,7 +3,7 @@
 //! a place or says anything about a server's health.
 
 use super::{Fresh, Lifespan, Need, Wanted, establish_in_time, wanted};
-use crate::pool::{H1Connection, IDLE_MAX, Server, WorkerPool};
+use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::shared::OpenSlot;
 use std::rc::Rc;
 use std::time::Instant;
@@ -40,9 +40,8 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usi
 /// settles, one finds out.
 fn count<S: Sock>(server: &Server<S>, want: Wanted, warm: u32) -> (u32, u32) {
     let idle = server.idle_count() as u32;
-    let warm = warm.min(IDLE_MAX as u32);
     match want {
-        Wanted::H1 | Wanted::Bare => (warm, idle),
+        Wanted::H1 | Wanted::Bare | Wanted::FastCgi => (warm, idle),
         Wanted::H2 => (1, u32::from(server.h2.has_usable())),
         Wanted::Either if server.h2.has_usable() => (1, 1),
         Wanted::Either if server.h2.is_expected(false) => (1, 0),

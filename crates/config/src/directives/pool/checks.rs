@@ -4,7 +4,7 @@ use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
 use crate::units::show_duration;
-use tidegate_model::{Pool, PoolName, Probe, Protocol, Scheme, Server};
+use tidegate_model::{KeepAlive, Pool, PoolName, Probe, Protocol, Scheme, Server};
 
 /// The pool, unless something keeps it from being complete.
 pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName, at: Location) -> Option<Pool> {
@@ -24,6 +24,9 @@ pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName,
     check_sticky(lowering, &draft);
     check_hedge(lowering, &draft);
     check_warm(lowering, &draft);
+    let usual = KeepAlive::of(draft.pool.protocol);
+    draft.pool.keep_alive.connections = draft.kept.0.unwrap_or(usual.connections);
+    draft.pool.keep_alive.idle = draft.kept.1.unwrap_or(usual.idle);
     check_times_and_bounds(lowering, &draft);
     draft.pool.name = name;
     draft.pool.servers = draft.servers.into_iter().map(|(server, _)| server).collect();
@@ -52,6 +55,7 @@ fn check_backups(lowering: &mut Lowering<'_>, draft: &PoolDraft, at: Location) {
 }
 
 fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    check_probe(lowering, draft);
     let Some(protocol_at) = draft.at.get(super::connection::PROTOCOL.name) else { return };
     let (conflicting_scheme, message, help) = match draft.pool.protocol {
         Protocol::H2c => (Scheme::Https, "`h2c` is HTTP/2 without TLS, and this server has TLS", "use `protocol \"h2\"`"),
@@ -60,6 +64,9 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
             "`h2` is HTTP/2 over TLS, and this server has no TLS",
             "use `protocol \"h2c\"`, or write `https://` in front of the address",
         ),
+        Protocol::FastCgi => {
+            (Scheme::Https, "FastCGI has no `https://`, and this server has it", "write the address without a scheme")
+        }
         Protocol::Auto | Protocol::Http1 => return,
     };
     if let Some((_, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme() == conflicting_scheme) {
@@ -67,6 +74,16 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
             .label(protocol_at.clone(), "asked for here")
             .help(help);
         lowering.report(diagnostic);
+    }
+}
+
+/// Checks speak HTTP or nothing at all.
+fn check_probe(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
+    let (Some(health), Some(at)) = (&draft.pool.health, draft.at.get(super::health::HEALTH.name)) else { return };
+    if draft.pool.protocol == Protocol::FastCgi && matches!(health.probe, Probe::Http(_) | Probe::Grpc { .. }) {
+        let message = "the check speaks HTTP, and the servers of this pool speak FastCGI";
+        let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message);
+        lowering.report(diagnostic.help("use `health type=\"tcp\"`, which finds out whether connections are taken"));
     }
 }
 

@@ -47,9 +47,15 @@ pub static KEEP_ALIVE: Directive = Directive {
     places: &[Place::Pool],
     properties: &[
         Property::once(
+            "connections",
+            Kind::Integer { min: 0, max: KeepAlive::CONNECTIONS_MAX as u64 },
+            "Idle connections that each thread keeps to each server; `512` when left out, and none with `protocol \"fastcgi\"`.",
+        ),
+        Property::once(
             "idle",
             Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) },
-            "How long a connection is kept without a request; `55s` when left out. What a server announces, or is seen to do, may make it less.",
+            "How long a connection is kept without a request; `55s` when left out, `10s` with `protocol \"fastcgi\"`. What a server announces, or is seen \
+             to do, may make it less.",
         ),
         Property::once(
             "requests",
@@ -74,8 +80,10 @@ pub static KEEP_ALIVE: Directive = Directive {
         ),
     ],
     summary: "How long connections to servers are used.",
-    details: "With `age=` or `requests=`, load spreads over servers that came later, and what a name stands for now is what is connected to.",
-    default: "`idle=\"55s\" warm=0 ping=\"30s\"`",
+    details: "With `age=` or `requests=`, load spreads over servers that came later, and what a name stands for now is what is connected to.\n\n\
+              Of FastCGI none are kept unless `connections=` says so: each has a process of PHP-FPM to itself, also while it is idle, and with as many kept as there are \
+              processes, nobody else gets one. Keep fewer than `pm.max_children` over all threads, or none: a connection over a unix socket costs microseconds.",
+    default: "`connections=512 idle=\"55s\" warm=0 ping=\"30s\"`, with FastCGI `connections=0 idle=\"10s\"`",
     example: "keep-alive idle=\"30s\" age=\"10m\" warm=2",
     lower: Lower::Pool(lower_keep_alive),
     ..Directive::PLAIN
@@ -84,10 +92,14 @@ pub static KEEP_ALIVE: Directive = Directive {
 pub static PROTOCOL: Directive = Directive {
     name: "protocol",
     places: &[Place::Pool],
-    arguments: &[Argument::one("name", Kind::ChoiceOr(&["auto", "http1", "h2", "h2c"], ""), "`auto`, `http1`, `h2` or `h2c`.")],
-    summary: "The version of HTTP that is spoken with the servers.",
+    arguments: &[Argument::one(
+        "name",
+        Kind::ChoiceOr(&["auto", "http1", "h2", "h2c", "fastcgi"], ""),
+        "`auto`, `http1`, `h2`, `h2c` or `fastcgi`.",
+    )],
+    summary: "What is spoken with the servers: a version of HTTP, or FastCGI.",
     details: "`auto` lets the TLS handshake settle it; without TLS it is HTTP/1.1, and HTTP/2 for gRPC, which nothing else can carry. `h2` is \
-              HTTP/2 over TLS, `h2c` HTTP/2 without TLS.",
+              HTTP/2 over TLS, `h2c` HTTP/2 without TLS. Servers with `fastcgi` run scripts, and routes name their pool with `fastcgi`.",
     default: "`auto`",
     example: "protocol \"h2c\"",
     lower: Lower::Pool(lower_protocol),
@@ -132,8 +144,7 @@ fn lower_timeout(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
     draft.pool.timeouts = read_timeouts(lowering, line);
 }
 
-/// A `timeout` line, of a pool or of a `fastcgi`.
-pub fn read_timeouts(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Timeouts {
+fn read_timeouts(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Timeouts {
     if line.node.entries.is_empty() {
         let diagnostic = Diagnostic::error("missing-argument", line.location(), "`timeout` sets nothing")
             .help("for example `timeout connect=\"5s\" first-byte=\"60s\" idle=\"1h\"`");
@@ -212,12 +223,13 @@ fn lower_keep_alive(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &L
         },
     };
     super::explain_zero(lowering, line.property("ping"), "to send none, write `ping=\"off\"`");
+    draft.kept = (line.number(lowering, "connections").map(|count| count as u32), line.duration(lowering, "idle"));
     draft.pool.keep_alive = KeepAlive {
-        idle: line.duration(lowering, "idle").unwrap_or(defaults.idle),
         requests: line.number(lowering, "requests").map(|requests| requests as u32),
         age: line.duration(lowering, "age"),
         warm: line.number(lowering, "warm").map_or(defaults.warm, |warm| warm as u32),
         ping,
+        ..defaults
     };
 }
 

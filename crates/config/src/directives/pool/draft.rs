@@ -2,6 +2,7 @@
 
 use crate::diagnostics::Location;
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 use tidegate_model::{Discover, Pool, PoolName, Server};
 
 /// A pool while its lines are read.
@@ -11,6 +12,8 @@ pub struct PoolDraft {
     pub discover: Vec<(Discover, Location)>,
     /// Everything else.
     pub pool: Pool,
+    /// Connections and their idle time of `keep-alive`, which depend on the protocol where they are left out.
+    pub kept: (Option<u32>, Option<Duration>),
     /// Where directives that may be there once were written.
     pub at: BTreeMap<&'static str, Location>,
     pub queue_at: Option<Location>,
@@ -26,6 +29,7 @@ impl Default for PoolDraft {
             servers: Vec::new(),
             discover: Vec::new(),
             pool: Pool::new(PoolName("".into()), Vec::new()),
+            kept: (None, None),
             at: BTreeMap::new(),
             queue_at: None,
             faulty: false,

@@ -15,17 +15,17 @@ pub mod server;
 pub use checks::finish;
 pub use draft::PoolDraft;
 
-use crate::diagnostics::{Diagnostic, Location, nearest, not_available, quoted_list};
+use crate::diagnostics::{Diagnostic, nearest, not_available, quoted_list};
 use crate::language::{Directive, Line, Lower};
-use crate::lowering::Lowering;
+use crate::lowering::{Lowering, WrittenPool};
 use crate::pieces::TopNode;
 use crate::placeholders::Text;
 use crate::reading::Read;
-use crate::syntax::{Entry, Literal, Value};
+use crate::syntax::{Entry, Literal, Node, Value};
 use crate::table::{Argument, Block, Kind, Place, Repeat};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_model::PoolName;
+use tidegate_model::{PoolName, Protocol};
 
 pub static POOL: Directive = Directive {
     name: "pool",
@@ -33,7 +33,7 @@ pub static POOL: Directive = Directive {
     repeat: Repeat::Many,
     arguments: &[Argument::one("name", Kind::Text("a name, as in `\"api\"`"), "Letters, digits, `-`, `_` and `.`.")],
     block: Block::Required(Place::Pool),
-    summary: "Servers that do the same work, to be named by `proxy`.",
+    summary: "Servers that do the same work, to be named by `proxy`, or by `fastcgi` where they run scripts.",
     example: "pool \"api\" {\n    server \"10.0.0.4:8080\" weight=2\n    server \"10.0.0.5:8080\"\n    server \"https://10.0.0.6:8443\" backup=#true\n}",
     lower: Lower::Top(lower),
     ..Directive::PLAIN
@@ -43,31 +43,41 @@ pub static POOL: Directive = Directive {
 const OFF: Argument = Argument::optional("mode", Kind::Choice(&["off"]), "`off`, and nothing else on the line.");
 
 /// The names of all pools that are written, before anything uses them. Reports names that are taken.
-pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap<String, Location> {
-    let mut names: BTreeMap<String, Location> = BTreeMap::new();
+pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap<String, WrittenPool> {
+    let mut names: BTreeMap<String, WrittenPool> = BTreeMap::new();
     // Faults of the text itself are reported where the pool is lowered.
     let mut scratch = Lowering::new(lowering.sources, lowering.environment);
     for top in nodes.iter().filter(|node| node.name() == POOL.name) {
-        let mut arguments = top.remembered.node.entries.iter().filter(|entry| entry.name.is_none());
-        let Some(Entry { value, .. }) = arguments.next() else { continue };
-        let value = Value { location: top.location(&value.location), ..value.clone() };
-        let Some(name) = crate::placeholders::resolve_text(&mut scratch, &value) else { continue };
+        let node = &top.remembered.node;
+        let Some(name) = first_text(&mut scratch, top, node) else { continue };
         if let Some(first) = names.get(&name.value) {
             let diagnostic =
                 Diagnostic::error("duplicate-pool", name.location.clone(), format!("there are two pools `{}`", name.shown()))
-                    .label(first.clone(), "the first one");
+                    .label(first.at.clone(), "the first one");
             lowering.report(diagnostic);
             continue;
         }
-        names.insert(name.value, name.location);
+        let protocols = node.children.iter().flatten().filter(|child| child.name.text == connection::PROTOCOL.name);
+        let mut said = protocols.filter_map(|child| first_text(&mut scratch, top, child));
+        let is_fastcgi = said.any(|said| Protocol::NAMES.contains(&(&said.value, Protocol::FastCgi)));
+        names.insert(name.value, WrittenPool { at: name.location, is_fastcgi });
     }
     names
+}
+
+/// The first argument of a node in the piece `top`.
+fn first_text(scratch: &mut Lowering<'_>, top: &TopNode, node: &Node) -> Option<Text> {
+    let Entry { value, .. } = node.entries.iter().find(|entry| entry.name.is_none())?;
+    let value = Value { location: top.location(&value.location), ..value.clone() };
+    crate::placeholders::resolve_text(scratch, &value)
 }
 
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let name = line.read_argument(lowering, 0).map(Read::text);
     let mut draft = PoolDraft::default();
-    lower_children(lowering, &mut draft, line);
+    for child in line.lines(lowering) {
+        lower_line(lowering, &mut draft, &child);
+    }
     if let Some(name) = &name
         && !is_name(&name.value)
     {
@@ -84,14 +94,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     lowering.configuration.pools.extend(pool.map(Arc::new));
 }
 
-/// The lines of a pool's block, and of the block of a `proxy`.
-pub fn lower_children(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, owner: &Line<'_>) {
-    for line in owner.lines(lowering) {
-        draft.at.insert(line.directive.name, line.location());
-        // An `include` has been replaced by now.
-        if let Lower::Pool(lower) = line.directive.lower {
-            lower(lowering, draft, &line);
-        }
+/// A line of a pool's block, or of the block of whatever writes a pool in place.
+pub fn lower_line(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
+    draft.at.insert(line.directive.name, line.location());
+    // An `include` has been replaced by now.
+    if let Lower::Pool(lower) = line.directive.lower {
+        lower(lowering, draft, line);
     }
 }
 

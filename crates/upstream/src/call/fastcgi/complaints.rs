@@ -1,7 +1,6 @@
 //! What a script writes to STDERR: kept up to a bound, and one line of the event log when its answer is over.
 
 use std::sync::Arc;
-use tidegate_middleware::RequestId;
 use tidegate_telemetry::EventGate;
 use tidegate_transport::rt;
 
@@ -15,7 +14,7 @@ static GATE: EventGate = EventGate::new(20);
 
 pub struct Complaints {
     server: Arc<str>,
-    request_id: RequestId,
+    request_id: u128,
     kept: Vec<u8>,
     /// All of them, also those that are not kept.
     bytes: usize,
@@ -26,7 +25,7 @@ pub struct Complaints {
 pub struct TooMany;
 
 impl Complaints {
-    pub fn new(server: Arc<str>, request_id: RequestId) -> Complaints {
+    pub fn new(server: Arc<str>, request_id: u128) -> Complaints {
         Complaints { server, request_id, kept: Vec::new(), bytes: 0 }
     }
 
@@ -44,8 +43,7 @@ impl Drop for Complaints {
             return;
         }
         let Some(suppressed) = GATE.allow(rt::now()) else { return };
-        let id = self.request_id.to_hex();
-        let request = std::str::from_utf8(&id).unwrap_or_default();
+        let request = format_args!("{:032x}", self.request_id);
         let left_out_bytes = self.bytes - self.kept.len();
         let stderr = on_one_line(&self.kept);
         tracing::warn!(server = %self.server, %request, %stderr, left_out_bytes, suppressed, "a script complains");
@@ -71,7 +69,6 @@ fn on_one_line(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::{BYTES_MAX, Complaints, LOGGED_BYTES_MAX, TooMany, on_one_line};
-    use tidegate_middleware::RequestId;
 
     #[test]
     fn a_complaint_is_one_line_and_moves_no_cursor() {
@@ -85,7 +82,7 @@ mod tests {
 
     #[test]
     fn complaints_are_bounded() {
-        let mut complaints = Complaints::new("s".into(), RequestId(1));
+        let mut complaints = Complaints::new("s".into(), 1);
         let piece = [b'x'; 1 << 10];
         for _ in 0..BYTES_MAX / piece.len() {
             assert_eq!(complaints.add(&piece), Ok(()));
