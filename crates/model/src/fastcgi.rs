@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// One `fastcgi` step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FastCgi {
-    /// Its protocol is FastCGI.
+    /// The pool that runs them; its protocol is FastCGI.
     pub pool: PoolName,
     pub retry: RouteRetry,
     /// The folder of the scripts as the servers see it; absolute.

@@ -220,10 +220,10 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
                 let mut forwarding = self.forwarding(route);
                 pin!(forwarding.forward(pool)).await
             }
-            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(_), None) => {
+            (CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(..), None) => {
                 self.answer_refusal(Refusal::from(UpstreamError::NoServer)).await
             }
-            (CompiledTerminal::FastCgi(script), Some(pool)) => self.forwarding(route).run_script(script, pool).await,
+            (CompiledTerminal::FastCgi(_, script), Some(pool)) => self.forwarding(route).run_script(script, pool).await,
             (CompiledTerminal::Files(folder), _) => {
                 let (exchange, around) = self.parts();
                 serve_file(exchange, around, folder).await

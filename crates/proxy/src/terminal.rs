@@ -16,7 +16,7 @@ pub enum CompiledTerminal {
     Proxy(RouteUpstream),
     Split(Box<CompiledSplit>),
     Files(Box<Folder>),
-    FastCgi(Box<CompiledFastCgi>),
+    FastCgi(RouteUpstream, Box<CompiledFastCgi>),
     /// Behind the steps of a site, for requests that none of its routes takes: they are refused, with 404.
     NoRoute,
 }
@@ -61,9 +61,9 @@ impl CompiledTerminal {
             }
             Terminal::FastCgi(fastcgi) => {
                 let upstream = RouteUpstream::new(&fastcgi.pool, &fastcgi.retry, slots)?;
-                let script = CompiledFastCgi::new(fastcgi, upstream);
+                let script = CompiledFastCgi::new(fastcgi);
                 let unusable = |error| format!("the scripts in {} cannot answer: {error}", fastcgi.root.display());
-                CompiledTerminal::FastCgi(Box::new(script.map_err(unusable)?))
+                CompiledTerminal::FastCgi(upstream, Box::new(script.map_err(unusable)?))
             }
         })
     }
@@ -71,9 +71,8 @@ impl CompiledTerminal {
     /// The pool that requests go to; of a split, that of the arm at this position.
     pub fn upstream(&self, arm: usize) -> Option<&RouteUpstream> {
         match self {
-            CompiledTerminal::Proxy(upstream) => Some(upstream),
+            CompiledTerminal::Proxy(upstream) | CompiledTerminal::FastCgi(upstream, _) => Some(upstream),
             CompiledTerminal::Split(split) => split.arms.get(arm),
-            CompiledTerminal::FastCgi(script) => Some(&script.upstream),
             CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => None,
         }
     }
@@ -82,7 +81,7 @@ impl CompiledTerminal {
     /// already.
     pub fn asks_others(&self) -> bool {
         match self {
-            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(_) => true,
+            CompiledTerminal::Proxy(_) | CompiledTerminal::Split(_) | CompiledTerminal::FastCgi(..) => true,
             CompiledTerminal::Answer(_) | CompiledTerminal::Files(_) | CompiledTerminal::NoRoute => false,
         }
     }

@@ -3,9 +3,9 @@
 
 use crate::call::{Call, ScriptRequest, SendFault, Start};
 use crate::connect::{self, Need, Opener};
-use crate::fault::{Progress, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::WorkerPool;
-use crate::retry::{Was, first_byte_until, open_until};
+use crate::retry::{first_byte_until, open_until};
 use std::rc::Rc;
 use std::time::Instant;
 use tidegate_model::Timeouts;

@@ -3,9 +3,9 @@
 //! of `choose`, `verdict` and `retry`.
 
 use crate::choose::{Choice, NoChoice, unserved};
-use crate::fault::UpstreamFault;
+use crate::fault::{UpstreamFault, Was};
 use crate::pool::WorkerPool;
-use crate::retry::{NextTry, Terms, Tries, Was};
+use crate::retry::{NextTry, Terms, Tries};
 use crate::shared::Permit;
 use crate::verdict::Attempt;
 use std::pin::pin;

@@ -31,6 +31,31 @@ impl UpstreamFault {
     }
 }
 
+/// The connection of an attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Was {
+    Fresh,
+    /// The connection had served a request before.
+    Pooled,
+    /// HTTP/2, with the requests of others.
+    Shared,
+}
+
+impl Was {
+    /// A kept connection ended under the request: the server closed it a moment before, as it may (RFC 9112 section
+    /// 9.5), and did nothing wrong.
+    pub fn is_race(self, fault: UpstreamFault) -> bool {
+        let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
+        match self {
+            Was::Fresh => false,
+            Was::Pooled => is_end && fault.progress != Progress::Answering,
+            // A stream that is reset after it was taken is the server's answer.
+            Was::Shared if fault.error == UpstreamError::Reset => fault.progress == Progress::NothingSent,
+            Was::Shared => is_end && fault.progress != Progress::Answering,
+        }
+    }
+}
+
 /// What an I/O error before the end of the answer's head means. The clock is that of the first byte to the end of the
 /// head: an upstream that drips it is as late as one that is silent.
 pub fn upstream_read_error(error: &io::Error) -> UpstreamError {

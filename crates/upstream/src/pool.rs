@@ -7,7 +7,7 @@ use crate::connect::h2::H2Connections;
 use crate::connect::lifespan::Lifespan;
 use crate::connect::{AGE_LEAST, Warming};
 use crate::connect::{Client, Fresh, Owner, log_given_up, serves};
-use crate::retry::Was;
+use crate::fault::Was;
 use crate::shared::{OpenSlot, PoolShared, ServerShared};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -1,7 +1,7 @@
 //! Whether a request that failed is sent again, and where: only what is safe, only so often, and never so much that an
 //! outage is multiplied.
 
-use crate::fault::{Progress, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::{Server, WorkerPool};
 use crate::shared::Permit;
 use std::rc::Rc;
@@ -15,31 +15,6 @@ use tidegate_transport::{Sock, rt};
 const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX;
 /// Kept connections that end under one request before it counts as failed.
 const REPAIRS_MAX: usize = 2;
-
-/// The connection of an attempt that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Was {
-    Fresh,
-    /// The connection had served a request before.
-    Pooled,
-    /// HTTP/2, with the requests of others.
-    Shared,
-}
-
-impl Was {
-    /// A kept connection ended under the request: the server closed it a moment before, as it may (RFC 9112 section
-    /// 9.5), and did nothing wrong.
-    pub fn is_race(self, fault: UpstreamFault) -> bool {
-        let is_end = matches!(fault.error, UpstreamError::ClosedEarly | UpstreamError::Reset | UpstreamError::GoAway);
-        match self {
-            Was::Fresh => false,
-            Was::Pooled => is_end && fault.progress != Progress::Answering,
-            // A stream that is reset after it was taken is the server's answer.
-            Was::Shared if fault.error == UpstreamError::Reset => fault.progress == Progress::NothingSent,
-            Was::Shared => is_end && fault.progress != Progress::Answering,
-        }
-    }
-}
 
 /// Where a request has been.
 pub struct Tries {

@@ -3,9 +3,8 @@
 //! in `balancing::outlier`.
 
 use crate::choose::Choice;
-use crate::fault::UpstreamFault;
+use crate::fault::{UpstreamFault, Was};
 use crate::pool::{Server, WorkerPool};
-use crate::retry::Was;
 use crate::shared::Permit;
 use std::cell::Cell;
 use std::rc::Rc;

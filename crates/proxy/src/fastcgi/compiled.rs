@@ -2,7 +2,6 @@
 //! the crate `fastcgi`; what happens with the script is in `mod`.
 
 use crate::files::Folder;
-use crate::terminal::RouteUpstream;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -13,7 +12,6 @@ use tidegate_middleware::{CompiledTemplate, Target};
 use tidegate_model::{FastCgi, Files};
 
 pub struct CompiledFastCgi {
-    pub upstream: RouteUpstream,
     pub scripts: Scripts,
     pub env: Box<[(Box<[u8]>, CompiledTemplate)]>,
     /// For `static=#true`.
@@ -56,7 +54,7 @@ enum Seen {
 }
 
 impl CompiledFastCgi {
-    pub fn new(model: &FastCgi, upstream: RouteUpstream) -> Result<CompiledFastCgi, Fault> {
+    pub fn new(model: &FastCgi) -> Result<CompiledFastCgi, Fault> {
         let mode = match &model.fallback {
             None => Mode::Direct,
             Some(script) => Mode::FrontController { script: script.as_bytes().to_vec() },
@@ -69,13 +67,7 @@ impl CompiledFastCgi {
             None
         };
         let param = |(name, value): &(String, _)| (name.as_bytes().into(), CompiledTemplate::new(value, Target::HeaderValue));
-        Ok(CompiledFastCgi {
-            upstream,
-            scripts,
-            env: model.env.iter().map(param).collect(),
-            folder,
-            suffix: model.split.as_bytes().into(),
-        })
+        Ok(CompiledFastCgi { scripts, env: model.env.iter().map(param).collect(), folder, suffix: model.split.as_bytes().into() })
     }
 
     /// What `path` stands for: that of a request, still percent-encoded. It waits for the file system.
@@ -164,14 +156,12 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{CompiledFastCgi, Found};
-    use crate::terminal::RouteUpstream;
     use std::path::Path;
-    use tidegate_model::{FastCgi, PoolName, RouteRetry};
+    use tidegate_model::{FastCgi, PoolName};
 
     fn compiled(root: &Path, fallback: Option<&str>) -> CompiledFastCgi {
         let model = FastCgi { fallback: fallback.map(str::to_owned), ..FastCgi::new(PoolName("php".into()), root) };
-        CompiledFastCgi::new(&model, RouteUpstream { pool: 0, retry: RouteRetry::OfPool })
-            .unwrap_or_else(|fault| panic!("{fault}"))
+        CompiledFastCgi::new(&model).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     fn check(fastcgi: &CompiledFastCgi, path: &str, expected: &str) {

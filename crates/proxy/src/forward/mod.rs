@@ -37,9 +37,9 @@ use tidegate_upstream::call::{Call, ScriptRequest, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
 use tidegate_upstream::connect::{self, Need, Opener};
 use tidegate_upstream::errand::{Errand, Failed, carry_out};
-use tidegate_upstream::fault::UpstreamFault;
+use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
-use tidegate_upstream::retry::{Terms, Tries, Was, first_byte_until, open_until};
+use tidegate_upstream::retry::{Terms, Tries, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::HeadLimits;
 use tidegate_wire::http1::expects_continue;
@@ -47,8 +47,8 @@ use tidegate_wire::http1::expects_continue;
 /// What is kept of a request's body while it may have to be sent again.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
 
-/// A piece of a body that was collected: less than what sockets hold, so that the first one is taken although its script
-/// may write before it reads.
+/// A piece of a body that was collected: less than what sockets hold, so that the first one is taken although its
+/// script may write before it reads.
 const COLLECTED_PIECE_BYTES: usize = 32 << 10;
 
 /// The beginning of the request's body, kept while the request may have to be sent again.

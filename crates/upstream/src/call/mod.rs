@@ -13,9 +13,8 @@ pub use self::h1::H1Call;
 pub use self::h2::H2Call;
 
 use crate::connect::Connection;
-use crate::fault::{Progress, UpstreamFault};
+use crate::fault::{Progress, UpstreamFault, Was};
 use crate::pool::{Server, WorkerPool};
-use crate::retry::Was;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};

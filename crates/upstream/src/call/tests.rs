@@ -3,7 +3,7 @@
 
 use super::{AnswerBody, Call, HeadKind, Start};
 use crate::connect::tests::{World, run, server};
-use crate::retry::Was;
+use crate::fault::Was;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use tidegate_model::{Protocol, Timeouts};
