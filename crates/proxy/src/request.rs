@@ -66,8 +66,8 @@ pub enum Ending {
     Abort,
 }
 
-/// The exchange of a request that has arrived on a connection, as the snapshot's listener says who is believed. Inlined,
-/// so that it is made where it stays.
+/// The exchange of a request that has arrived on a connection, as the snapshot's listener says who is believed.
+/// Inlined, so that it is made where it stays.
 #[inline(always)]
 pub fn receive<'c, S: Sock>(
     connection: &Connection<S>,
