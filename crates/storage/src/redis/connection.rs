@@ -4,9 +4,10 @@
 use super::answer_bound::BoundedAnswers;
 use crate::fault::{Problem, StorageFault};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, ServerErrorKind};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, RedisError, ServerErrorKind, Value};
 use std::fmt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 use tidegate_model::{RedisAddress, RedisStorage, Secret};
 use tidegate_outbound::{OutboundFault, StreamClient, Trust};
@@ -82,7 +83,12 @@ impl Connections {
 
     /// All that is asked may be asked twice, so what a kept connection did not answer because it had ended is asked
     /// again over a new one.
-    pub(super) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Problem> {
+    /// Boxed and with one type of answer: the future would otherwise be compiled anew into each of its callers.
+    pub(super) fn ask<'a>(&'a self, command: &'a Cmd) -> Pin<Box<dyn Future<Output = Result<Value, Problem>> + Send + 'a>> {
+        Box::pin(self.ask_twice(command))
+    }
+
+    async fn ask_twice(&self, command: &Cmd) -> Result<Value, Problem> {
         let (kept, is_new) = self.connection().await?;
         match self.ask_over(kept, command).await {
             Err(Failure { is_of_connection: true, .. }) if !is_new => {
@@ -128,7 +134,7 @@ impl Connections {
         Ok(Open { connection, driver: std::sync::Arc::new(driver) })
     }
 
-    async fn ask_over<T: FromRedisValue>(&self, mut open: Open, command: &Cmd) -> Result<T, Failure> {
+    async fn ask_over(&self, mut open: Open, command: &Cmd) -> Result<Value, Failure> {
         let answer = tokio::time::timeout(ANSWER_TIME_MAX, command.query_async(&mut open.connection)).await;
         let failure = match answer {
             Ok(Ok(value)) => return Ok(value),
@@ -142,7 +148,7 @@ impl Connections {
         Err(failure)
     }
 
-    fn problem_of(&self, error: &RedisError) -> Problem {
+    pub(super) fn problem_of(&self, error: &RedisError) -> Problem {
         problem_of(error, without_arguments(&error.to_string(), self.password.as_ref()))
     }
 

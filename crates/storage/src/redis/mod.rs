@@ -138,7 +138,8 @@ impl RedisShared {
     }
 
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Problem> {
-        self.connections.ask(command).await
+        let answer = self.connections.ask(command).await?;
+        T::from_redis_value(answer).map_err(|error| self.connections.problem_of(&error.into()))
     }
 }
 
