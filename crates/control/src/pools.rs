@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_balancing::outlier::Sample;
 use tidegate_health::{CheckState, Checker, ProbeFault, Report, Seen, Standing, Target, TlsTarget, Transition, probe};
-use tidegate_model::{Health, PoolName, Protocol};
+use tidegate_model::{Health, PoolName};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{ServerStateMetrics, ServerTotals};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
@@ -183,7 +183,7 @@ fn target(pool: &CompiledPool, server: &CompiledServer, health: &Health) -> Targ
         addresses: server.addresses.clone(),
         authority: server.model.address.host_field(),
         tls,
-        is_h2: matches!(pool.model.protocol, Protocol::H2 | Protocol::H2c),
+        protocol: pool.model.protocol,
         proxy_protocol: pool.model.send_proxy_protocol,
         port: health.port,
     }

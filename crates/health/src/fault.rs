@@ -29,6 +29,8 @@ pub enum ProbeFault {
     Request { why: String },
     /// The answer is not HTTP, or it broke off.
     Http { why: String },
+    /// The answer is not FastCGI, or it broke off.
+    FastCgi { why: String },
     /// `expect` is empty for the default.
     Status { status: u16, expect: Vec<StatusRange> },
     /// The body has not what it should.
@@ -84,6 +86,7 @@ impl ProbeFault {
             ProbeFault::NotHttp2 => "TLS: the server did not agree to HTTP/2 (ALPN h2)".to_owned(),
             ProbeFault::Request { why } => format!("the check's own request is not valid: {why}"),
             ProbeFault::Http { why } => format!("no valid HTTP answer: {why}"),
+            ProbeFault::FastCgi { why } => format!("no valid FastCGI answer: {why}"),
             ProbeFault::Status { status, expect } => format!("answered {status}, expected {}", ranges(expect)),
             ProbeFault::Body { expect } => missing_in_body(expect),
             ProbeFault::Grpc(fault) => format!("grpc: {fault}"),

@@ -1,8 +1,9 @@
 //! One check of one server: a fresh connection, a question, and whether the answer is good, all within one timeout.
-//! What an outcome means for the server is not said here; `state` does. The questions are in `http`, `tcp`, `tls` and
-//! `grpc`.
+//! What an outcome means for the server is not said here; `state` does. The questions are in `http`, `fastcgi`,
+//! `tcp`, `tls` and `grpc`.
 
 mod body;
+mod fastcgi;
 mod grpc;
 pub mod grpc_message;
 mod http;
@@ -17,7 +18,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_model::{Probe, ProxyProtocol, ServerAddresses};
+use tidegate_model::{Probe, Protocol, ProxyProtocol, ServerAddresses};
 use tokio::time::{Instant, timeout_at};
 
 /// No check takes longer, whatever its settings say: the clock must not overflow.
@@ -36,8 +37,9 @@ pub struct Target {
     pub authority: String,
     /// `None`: the server is spoken to in clear text.
     pub tls: Option<TlsTarget>,
-    /// HTTP checks go over HTTP/2: in clear text by prior knowledge, in TLS where the server agrees to it.
-    pub is_h2: bool,
+    /// HTTP checks go over what requests go over: HTTP/2 in clear text by prior knowledge, in TLS where the server
+    /// agrees to it; or FastCGI.
+    pub protocol: Protocol,
     /// The header that connections begin with.
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Instead of the port of each address.
@@ -62,6 +64,7 @@ pub async fn probe(target: &Target, probe: &Probe, timeout: Duration) -> Result<
     let started = Instant::now();
     let limit = Limit { ends_at: started + timeout, timeout };
     match probe {
+        Probe::Http(probe) if target.protocol == Protocol::FastCgi => fastcgi::check(target, probe, &limit).await?,
         Probe::Http(probe) => http::check(target, probe, &limit).await?,
         Probe::Tcp => drop(tcp::connect(target, &limit).await?),
         Probe::Tls => tls::check(target, &limit).await?,

@@ -3,7 +3,7 @@
 mod world;
 
 use std::time::Duration;
-use tidegate_model::{HttpProbe, Probe, ProxyProtocol, StatusRange, TextPattern};
+use tidegate_model::{HttpProbe, Probe, Protocol, ProxyProtocol, StatusRange, TextPattern};
 use tidegate_testkit::{bytes::Bytes, h2};
 use world::{LONG, SHORT, Then, ask, closed_port, http, listen, scripted, soon, target};
 
@@ -174,7 +174,7 @@ async fn a_check_goes_over_http2_where_requests_do() {
         (200, Some(page), pattern("y"), "the body does not begin with `y`"),
     ] {
         let mut target = target(http2_server(status, body).await);
-        target.is_h2 = true;
+        target.protocol = Protocol::H2c;
         assert_eq!(ask(&target, &Probe::Http(question), LONG).await, expect);
     }
 }
@@ -182,7 +182,7 @@ async fn a_check_goes_over_http2_where_requests_do() {
 #[tokio::test]
 async fn a_server_that_speaks_no_http2_is_not_well_over_it() {
     let mut target = target(scripted(b"HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n", Then::Close).await.address);
-    target.is_h2 = true;
+    target.protocol = Protocol::H2c;
     let found = ask(&target, &Probe::Http(http()), LONG).await;
     assert!(found.starts_with("no valid HTTP answer: "), "{found}");
 }

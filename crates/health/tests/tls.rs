@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_health::{Target, TlsTarget};
-use tidegate_model::{Probe, ProxyProtocol};
+use tidegate_model::{Probe, Protocol, ProxyProtocol};
 use tidegate_testkit::bytes::Bytes;
 use tidegate_testkit::http::{HeaderName, HeaderValue, Response};
 use tidegate_testkit::tls::{ClientOptions, client_config, server_config};
@@ -150,17 +150,17 @@ async fn http_is_spoken_in_the_version_that_was_agreed_on() {
     let world = World::new();
     let both: &[&[u8]] = &[b"h2", b"http/1.1"];
     let (only_http1, only_h2): (&[&[u8]], &[&[u8]]) = (&[b"http/1.1"], &[b"h2"]);
-    for (server_alpn, h2_alpn, is_h2, expect) in [
-        (both, both, false, "well"),
-        (both, both, true, "well"),
-        (only_http1, both, true, "well"),
-        (&[], both, true, "well"),
-        (only_h2, only_h2, true, "well"),
-        (&[], only_h2, true, "TLS: the server did not agree to HTTP/2 (ALPN h2)"),
+    for (server_alpn, h2_alpn, protocol, expect) in [
+        (both, both, Protocol::Auto, "well"),
+        (both, both, Protocol::H2, "well"),
+        (only_http1, both, Protocol::H2, "well"),
+        (&[], both, Protocol::H2, "well"),
+        (only_h2, only_h2, Protocol::H2, "well"),
+        (&[], only_h2, Protocol::H2, "TLS: the server did not agree to HTTP/2 (ALPN h2)"),
     ] {
         let address = world.server(KeyKind::Ecdsa, server_alpn, 0).await;
-        let target = Target { is_h2, ..world.target(address, "shop.test", h2_alpn) };
-        assert_eq!(ask(&target, &Probe::Http(http()), LONG).await, expect, "{server_alpn:?} {h2_alpn:?} {is_h2}");
+        let target = Target { protocol, ..world.target(address, "shop.test", h2_alpn) };
+        assert_eq!(ask(&target, &Probe::Http(http()), LONG).await, expect, "{server_alpn:?} {h2_alpn:?} {protocol:?}");
     }
 }
 

@@ -157,6 +157,11 @@ impl Choice {
 }
 
 impl Script {
+    /// The script that a whole path names, with nothing left for PATH_INFO. It begins with a slash.
+    pub fn whole(path: &str) -> Script {
+        Script { path: path.into(), name_end: path.len() }
+    }
+
     /// SCRIPT_NAME: from the root, with a slash in front.
     pub fn name(&self) -> &[u8] {
         &self.path[..self.name_end]

@@ -9,7 +9,7 @@ use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::uri::{PathAndQuery, Scheme};
 use ::http::{Method, Request, Uri};
 use bytes::Bytes;
-use tidegate_model::{HttpProbe, StatusRange};
+use tidegate_model::{HttpProbe, Protocol, StatusRange};
 use tidegate_outbound as outbound;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -20,12 +20,13 @@ const STATUS_DEFAULT: StatusRange = StatusRange { first: 200, last: 399 };
 const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 pub async fn check(target: &Target, probe: &HttpProbe, limit: &Limit) -> Result<(), ProbeFault> {
+    let is_h2 = matches!(target.protocol, Protocol::H2 | Protocol::H2c);
     let stream = tcp::connect(target, limit).await?;
     let Some(tls) = &target.tls else {
-        let agreed = if target.is_h2 { Agreed::Http2 } else { Agreed::Http1 };
+        let agreed = if is_h2 { Agreed::Http2 } else { Agreed::Http1 };
         return limit.hold(Stage::Answer, ask(stream, agreed, target, probe)).await;
     };
-    let config = if target.is_h2 { &tls.config_h2 } else { &tls.config_http1 };
+    let config = if is_h2 { &tls.config_h2 } else { &tls.config_http1 };
     let stream = tls::handshake(stream, tls, config, limit).await?;
     let agreed = tls::agreed(&stream, config)?;
     limit.hold(Stage::Answer, ask(stream, agreed, target, probe)).await
@@ -70,7 +71,7 @@ where
     .await
 }
 
-fn check_status(probe: &HttpProbe, status: u16) -> Result<(), ProbeFault> {
+pub fn check_status(probe: &HttpProbe, status: u16) -> Result<(), ProbeFault> {
     let is_expected = match probe.expect.as_slice() {
         [] => STATUS_DEFAULT.contains(status),
         expect => expect.iter().any(|range| range.contains(status)),
@@ -131,6 +132,6 @@ fn path(probe: &HttpProbe) -> Result<PathAndQuery, ProbeFault> {
     PathAndQuery::try_from(probe.path.as_str()).map_err(|error| not_valid(format!("the path `{}`: {error}", probe.path)))
 }
 
-fn not_valid(why: impl ToString) -> ProbeFault {
+pub fn not_valid(why: impl ToString) -> ProbeFault {
     ProbeFault::Request { why: why.to_string() }
 }

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidegate_health::{Target, probe};
-use tidegate_model::{HttpProbe, Probe, ServerAddresses};
+use tidegate_model::{HttpProbe, Probe, Protocol, ServerAddresses};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -118,7 +118,14 @@ pub fn target(address: SocketAddr) -> Target {
 
 pub fn targets(addresses: Vec<SocketAddr>) -> Target {
     let addresses = ServerAddresses::Tcp(addresses);
-    Target { addresses, authority: "shop.test:8080".to_owned(), tls: None, is_h2: false, proxy_protocol: None, port: None }
+    Target {
+        addresses,
+        authority: "shop.test:8080".to_owned(),
+        tls: None,
+        protocol: Protocol::Auto,
+        proxy_protocol: None,
+        port: None,
+    }
 }
 
 pub fn http() -> HttpProbe {

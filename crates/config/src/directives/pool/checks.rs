@@ -77,13 +77,14 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
     }
 }
 
-/// Checks speak HTTP or nothing at all.
+/// No FastCGI server has the health service of gRPC.
 fn check_probe(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
     let (Some(health), Some(at)) = (&draft.pool.health, draft.at.get(super::health::HEALTH.name)) else { return };
-    if draft.pool.protocol == Protocol::FastCgi && matches!(health.probe, Probe::Http(_) | Probe::Grpc { .. }) {
-        let message = "the check speaks HTTP, and the servers of this pool speak FastCGI";
+    if draft.pool.protocol == Protocol::FastCgi && matches!(health.probe, Probe::Grpc { .. }) {
+        let message = "the check speaks gRPC, and the servers of this pool speak FastCGI";
         let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message);
-        lowering.report(diagnostic.help("use `health type=\"tcp\"`, which finds out whether connections are taken"));
+        lowering
+            .report(diagnostic.help("ask for `ping.path` of PHP-FPM, as in `health \"/ping\"`, or use `health type=\"tcp\"`"));
     }
 }
 

@@ -66,6 +66,8 @@ pub static HEALTH: Directive = Directive {
     summary: "Servers are asked whether they are well, and those that are not get no requests.",
     details: "`http` asks for a path and looks at the status; a redirect is not followed, so it is as good as its status, and `200-399` takes it. \
               `tcp` is content with a connection, `tls` with a handshake. `grpc` asks by the gRPC health protocol, which answers `SERVING`.\n\n\
+              In a pool with `protocol \"fastcgi\"`, `http` asks in FastCGI: the path is `ping.path` or `pm.status_path` of PHP-FPM, or the file of a script as the server sees it, as \
+              in `health \"/ping\" body=\"pong\"`. With every process of PHP-FPM busy the question waits as requests do, so its `timeout=` decides.\n\n\
               The whole process asks once, whatever the number of its threads, and spreads the questions by a tenth of the interval. At the start the first \
               answer decides, good or bad, without waiting for `rise=` or `fall=`; as long as no server of the pool has answered, all of them are used.\n\n\
               `body=\"ok\"` is the whole body, blanks around it aside, `\"ok*\"` its start, `\"*ok\"` its end, `\"~ok\"` a regular expression anywhere in it.",

@@ -66,7 +66,7 @@ impl Fpm {
         // Every name is a script to this one: what is none must be kept from it.
         let configuration = format!(
             "[global]\nerror_log = {}\ndaemonize = no\n[www]\nuser = root\ngroup = root\nlisten = {}\npm = static\npm.max_children = {processes}\n\
-             security.limit_extensions =\ncatch_workers_output = no\nphp_admin_flag[log_errors] = on\nphp_admin_flag[display_errors] = off\n\
+             ping.path = /fpm-ping\npm.status_path = /fpm-status\nsecurity.limit_extensions =\ncatch_workers_output = no\nphp_admin_flag[log_errors] = on\nphp_admin_flag[display_errors] = off\n\
              php_admin_value[error_reporting] = 32767\n",
             log.display(),
             socket.display()
@@ -266,6 +266,31 @@ fn more_requests_than_processes_and_kept_connections() {
         asker.join().expect("no panic");
     }
     proxy.wait_for_metric("tidegate_upstream_connections_idle", 0.0).expect("none stays longer than it may");
+}
+
+#[test]
+fn it_is_asked_whether_it_is_well() {
+    let Some(fpm) = Fpm::start(2) else { return };
+    let socket = fpm.socket();
+    let start = |health: &str| {
+        let config = format!(
+            "admin \"127.0.0.1:{{admin}}\"\npool \"php\" {{\nprotocol \"fastcgi\"\nserver \"unix:{}\"\nhealth {health} interval=\"1s\" fall=1\n}}\n\
+             site \"http://:{{port}}\" {{ fastcgi \"php\" root=\"{}\" fallback=\"/index.php\"; }}\n",
+            socket.display(),
+            fpm.folder.path().join("www").display()
+        );
+        Proxy::start(PROGRAM, &config).expect("it starts")
+    };
+    let script = fpm.folder.path().join("www/index.php").display().to_string();
+    let health_of_script = format!("\"{script}\"");
+    for health in ["\"/fpm-ping\" body=\"pong\"", "\"/fpm-status?json\" body=\"~www\"", &health_of_script] {
+        let proxy = start(health);
+        let passed = "tidegate_server_checks_total{result=\"passed\"}";
+        proxy.wait_for_metric_from(passed, 1.0, f64::MAX).unwrap_or_else(|error| panic!("{health}: {error}"));
+        assert_eq!(get(proxy.address, "/").text(), "front / -", "{health}");
+    }
+    let mut proxy = start("\"/nothing\"");
+    proxy.wait_for_log("answered 404, expected 200-399").expect("a check that fails");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::fastcgi::PROGRAM;
 use crate::fastcgi::client::{ask, get};
-use crate::fastcgi::server::{Server, answer, end, read_request};
+use crate::fastcgi::server::{STDOUT, Server, answer, end, read_request, record};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -75,6 +75,47 @@ fn a_check_takes_a_server_out_of_its_pool() {
     drop(down);
     proxy.wait_for_log("a server is down").expect("the check fails");
     assert_eq!(texts(&proxy, 6), ["up"; 6]);
+}
+
+#[test]
+fn a_check_asks_for_a_path_and_looks_at_the_answer() {
+    let check = |what: &str, bad: Server, health: &str, expected: &str| {
+        let (good, seen) = Server::remembering(b"\r\npong\n");
+        let lines = format!(
+            "server \"{}\"\nserver \"{}\"\nbalance \"round-robin\"\nhealth \"/ping?full\" interval=\"200ms\" fall=1 {health}",
+            bad.address, good.address
+        );
+        let mut proxy = start(&lines);
+        proxy.wait_for_log("a server is down").unwrap_or_else(|error| panic!("{what}: {error}"));
+        proxy.wait_for_log(expected).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(texts(&proxy, 6), ["pong\n"; 6], "{what}");
+        let seen = seen.lock().expect("no panic");
+        let asked = seen.iter().find(|asked| asked.param("HTTP_USER_AGENT") == Some("tidegate-health")).expect("a check");
+        assert!(!asked.keeps && asked.body.is_empty(), "{what}");
+        for (name, value) in [
+            ("SCRIPT_NAME", "/ping"),
+            ("SCRIPT_FILENAME", "/ping"),
+            ("REQUEST_URI", "/ping?full"),
+            ("QUERY_STRING", "full"),
+            ("REQUEST_METHOD", "GET"),
+            ("HTTP_HOST", &good.address.to_string()),
+            ("SERVER_NAME", "127.0.0.1"),
+        ] {
+            assert_eq!(asked.param(name), Some(value), "{what}: {name}");
+        }
+    };
+    let status = || Server::always(answer(b"Status: 503 Busy\r\n\r\npong"));
+    check("its status", status(), "", "answered 503, expected 200-399");
+    check("its body", Server::always(answer(b"\r\nno")), "body=\"pong\"", "the body is not `pong`");
+    check("no place", Server::always(end(2)), "", "no valid FastCGI answer");
+    check("no answer", Server::always(end(0)), "", "no valid FastCGI answer");
+    check("no FastCGI", Server::always(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()), "", "no valid FastCGI answer");
+    check("half of one", Server::always(record(STDOUT, b"A: b")), "", "closed the connection before the end of its answer");
+    let silent = Server::start(|_, stream| {
+        let _ = read_request(stream);
+        std::thread::sleep(Duration::from_secs(20));
+    });
+    check("silence", silent, "timeout=\"150ms\"", "no answer within 150ms");
 }
 
 #[test]
