@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -103,8 +102,9 @@ pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
     };
     runtime.block_on(async {
         let mut asked = tokio::task::JoinSet::new();
+        let context = Context::default();
         for (position, source) in sources.into_iter().enumerate() {
-            let words = words.clone();
+            let (words, context) = (words.clone(), context.clone());
             asked.spawn_local(async move {
                 let heard = Notify::new();
                 let report = |event| {
@@ -123,7 +123,7 @@ pub fn first_words(sources: Vec<Discover>) -> Vec<FirstWord> {
                     heard.notify_one();
                 };
                 tokio::select! {
-                    () = follow(source, place(), report) => {}
+                    () = follow(source, context, report) => {}
                     () = heard.notified() => {}
                 }
             });
@@ -150,6 +150,8 @@ pub struct Followers {
     /// Names of servers. Not all have a follower.
     names: BTreeMap<Name, FollowedName>,
     names_followed: usize,
+    /// Shared by all sources. Paths are whole when the configuration has been read.
+    context: Context,
     /// What each pool looks for.
     sought: HashMap<PoolName, Sought>,
     heard: Arc<Heard>,
@@ -237,10 +239,10 @@ impl Followers {
     /// On the control thread's runtime only.
     fn seek(&mut self, pool: &PoolName, sought: Sought, registry: &Registry) {
         for source in &sought.sources {
-            let heard = &self.heard;
+            let (heard, context) = (&self.heard, &self.context);
             let follow = || {
                 let (pools, seen) = (SourcePools::default(), Arc::<Mutex<SourceSeen>>::default());
-                let task = follow_source(source.clone(), pools.clone(), seen.clone(), heard.clone());
+                let task = follow_source(source.clone(), context.clone(), pools.clone(), seen.clone(), heard.clone());
                 FollowedSource { pools, seen, _follower: Follower(tokio::task::spawn_local(task)) }
             };
             let followed = self.sources.entry(source.clone()).or_insert_with(follow);
@@ -305,7 +307,7 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn follow_source(source: Discover, pools: SourcePools, seen: Arc<Mutex<SourceSeen>>, heard: Arc<Heard>) {
+async fn follow_source(source: Discover, context: Context, pools: SourcePools, seen: Arc<Mutex<SourceSeen>>, heard: Arc<Heard>) {
     let kind = source.kind();
     let names = || locked(&pools).iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", ");
     let report = |event| match event {
@@ -340,12 +342,7 @@ async fn follow_source(source: Discover, pools: SourcePools, seen: Arc<Mutex<Sou
             tracing::info!(pools = names(), kind, "servers can be found again");
         }
     };
-    follow(source.clone(), place(), report).await;
-}
-
-/// Paths are whole when the configuration has been read.
-fn place() -> Context {
-    Context { folder: PathBuf::new() }
+    follow(source.clone(), context, report).await;
 }
 
 /// A name of a written server: its addresses may change while it runs. That it cannot be looked up is said where it was
@@ -368,7 +365,7 @@ async fn follow_name(name: Name, heard: Arc<Heard>) {
         }
         Event::Recovered => {}
     };
-    follow(source, place(), report).await;
+    follow(source, Context::default(), report).await;
 }
 
 impl Control {

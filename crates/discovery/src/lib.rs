@@ -15,6 +15,7 @@ pub mod trail;
 
 pub use answer::ENDPOINTS_MAX;
 pub use fault::Fault;
+pub use file::FileNotices;
 
 use answer::Reporter;
 use std::net::SocketAddr;
@@ -45,11 +46,12 @@ pub enum Event {
     Recovered,
 }
 
-/// Where the configuration stands that asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where the configuration stands that asks, and what its sources share.
+#[derive(Clone, Default)]
 pub struct Context {
     /// What a relative path is relative to.
     pub folder: PathBuf,
+    pub notices: FileNotices,
 }
 
 /// Tells the endpoints that a source names, now and whenever they change. It runs for ever and is cancelled by
@@ -58,7 +60,7 @@ pub async fn follow(discover: Discover, base: Context, report: impl FnMut(Event)
     let mut reporter = Reporter::new(report);
     match discover {
         Discover::Dns(discover) => dns::follow(&discover, &mut reporter).await,
-        Discover::File { path } => file::follow(&base.folder.join(path), &mut reporter).await,
+        Discover::File { path } => file::follow(&base.folder.join(path), &base.notices, &mut reporter).await,
         Discover::Docker(mut discover) => {
             discover.socket = discover.socket.map(|socket| base.folder.join(socket));
             docker::follow(&discover, &mut reporter).await;

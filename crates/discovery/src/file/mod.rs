@@ -11,16 +11,13 @@ use crate::answer::{Answer, Reporter};
 use crate::{Event, Fault};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::time::Duration;
 use tokio::task::spawn_blocking;
+pub use watch::FileNotices;
 use watch::Watch;
 
-/// What is not told of is found after so long: network file systems, and folders above that were renamed.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) -> ! {
+pub async fn follow<R: FnMut(Event)>(path: &Path, notices: &FileNotices, reporter: &mut Reporter<R>) -> ! {
     let hasher = RandomState::new();
-    let mut watch = Watch::new(path);
+    let watch = Watch::new(path, notices);
     let mut hash_before = None;
     loop {
         // The folders come first: a change after that is told of, one before it is read.
@@ -35,10 +32,11 @@ pub async fn follow<R: FnMut(Event)>(path: &Path, reporter: &mut Reporter<R>) ->
             }
             FileLooked::Fault(fault) => {
                 hash_before = None;
+                watch.failed();
                 reporter.fault(fault);
             }
         }
-        watch.changed(LOOK_AGAIN).await;
+        watch.changed().await;
     }
 }
 

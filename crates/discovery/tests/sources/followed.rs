@@ -21,7 +21,7 @@ impl Followed {
     pub fn new(discover: Discover, folder: &Path) -> Followed {
         let (sender, events) = channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let base = Context { folder: folder.to_owned() };
+        let base = Context { folder: folder.to_owned(), ..Context::default() };
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
