@@ -5,6 +5,7 @@ use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Render
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 pub use tidegate_kdl::{FileId, Location};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub struct Sources {
 pub struct SourceFile {
     /// As it is shown in messages.
     pub name: String,
-    pub text: String,
+    /// Shared with the history of the process, and with what edits begin with.
+    pub text: Arc<str>,
     /// What relative paths in this file are relative to.
     pub directory: PathBuf,
 }
@@ -85,11 +87,17 @@ impl Sources {
     fn without_secrets(&self) -> Option<Sources> {
         let mut copy: Option<Sources> = None;
         for (index, file) in self.files.iter().enumerate() {
+            let mut shown = String::new();
             let arguments = written_secret_arguments(&file.text, &self.secret_arguments);
             let of_urls = passwords_in_urls(&file.text);
             for span in written_secrets(&file.text, &self.secrets).into_iter().chain(arguments).chain(of_urls) {
-                let text = &mut copy.get_or_insert_with(|| self.clone()).files[index].text;
-                text.replace_range(span.clone(), &"*".repeat(span.len()));
+                if shown.is_empty() {
+                    shown.push_str(&file.text);
+                }
+                shown.replace_range(span.clone(), &"*".repeat(span.len()));
+            }
+            if !shown.is_empty() {
+                copy.get_or_insert_with(|| self.clone()).files[index].text = shown.into();
             }
         }
         copy
@@ -322,6 +330,9 @@ pub fn shortened(word: &str) -> Cow<'_, str> {
 /// All diagnostics in the compiler's manner: title, place, excerpt, notes, help; a blank line between two.
 pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    if diagnostics.is_empty() {
+        return String::new();
+    }
     let without_secrets = sources.without_secrets();
     let sources = without_secrets.as_ref().unwrap_or(sources);
     let mut out = String::new();

@@ -113,19 +113,19 @@ pub fn load_with_again(name: &str, text: &str, base_dir: &Path, environment: &En
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     /// By the path as it would be read: that of the main file, or what an `include` names.
-    pub by_path: BTreeMap<PathBuf, String>,
+    pub by_path: BTreeMap<PathBuf, Arc<str>>,
     /// There are no other files: what was read once is read again as it was, and patterns match only these.
     pub is_complete: bool,
 }
 
 /// Loads a main text that was read before, or is about to be written. Certificates, `{file.X}` and `{env.X}` are as
 /// they are now.
-pub fn load_instead(name: &str, text: &str, base_dir: &Path, texts: &Texts, memory: &mut LoadMemory) -> Loaded {
+pub fn load_instead(name: &str, text: Arc<str>, base_dir: &Path, texts: &Texts, memory: &mut LoadMemory) -> Loaded {
     let mut loader = Loader::new(&Environment::Process, memory);
     loader.texts = Some(texts);
     loader.read_files.extend(Path::new(name).is_absolute().then(|| PathBuf::from(name)));
     loader.written.files.push((identity(Path::new(name)), PathBuf::from(name)));
-    let file = loader.sources.add(SourceFile { name: name.into(), text: text.into(), directory: base_dir.into() });
+    let file = loader.sources.add(SourceFile { name: name.into(), text, directory: base_dir.into() });
     loader.open.push(identity(Path::new(name)));
     let nodes = loader.nodes_of(file);
     loader.finish(nodes)
@@ -183,7 +183,7 @@ impl<'e> Loader<'e> {
         self.written.files.push((identity(path), path.to_path_buf()));
         let file = self.sources.add(SourceFile {
             name: path.display().to_string(),
-            text: text.as_ref().map_or_else(|_| String::new(), String::clone),
+            text: text.as_ref().map_or_else(|_| Arc::default(), Arc::clone),
             directory: directory_of(path),
         });
         if let Err(reason) = text {
@@ -212,7 +212,7 @@ impl<'e> Loader<'e> {
         for top in nodes {
             if top.name() == INCLUDE.name {
                 expanded.extend(self.include(&top.placed()));
-            } else if includes(&top.remembered.node) {
+            } else if top.remembered.has_includes {
                 let node = self.expand(top.placed());
                 expanded.push(TopNode::for_once(node));
             } else {
@@ -300,7 +300,7 @@ impl<'e> Loader<'e> {
         Ok(files)
     }
 
-    fn read_text(&self, path: &Path) -> Result<String, String> {
+    fn read_text(&self, path: &Path) -> Result<Arc<str>, String> {
         match self.texts {
             Some(texts) => match texts.by_path.get(path) {
                 Some(text) => Ok(text.clone()),
@@ -358,7 +358,9 @@ impl<'e> Loader<'e> {
             lowering.diagnostics.retain(|diagnostic| diagnostic.code != "unknown-pool");
         }
         let has_errors = lowering.has_errors();
-        let Lowering { mut configuration, mut diagnostics, pools_in_place, spans, read_files: more_files, .. } = lowering;
+        let Lowering { mut configuration, mut diagnostics, pools_in_place, mut spans, servers, read_files: more_files, .. } =
+            lowering;
+        spans.servers.push(servers.into(), None);
         configuration.pools.extend(pools_in_place.into_values());
         read_files.extend(more_files);
         read_files.sort();
@@ -405,7 +407,7 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
         for (top, apart) in batch.iter().zip(apart) {
             match apart {
                 Apart::Not => lower_node(lowering, &top.placed(), &mut seen),
-                Apart::AsBefore(lowered) => lowered.merge(lowering, &|location| top.location(location)),
+                Apart::AsBefore(lowered) => lowered.merge(lowering, top.placement),
                 Apart::Anew(lowered, is_by_text) => take_up(lowering, top, lowered, is_by_text),
             }
         }
@@ -448,7 +450,7 @@ fn lowered_apart<'t>(
 }
 
 fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: Box<Lowered>, is_by_text: bool) {
-    lowered.merge(lowering, &Location::clone);
+    lowered.merge(lowering, None);
     if is_by_text
         && let Some(placement) = top.placement
         && let Some(lowered) = lowered.relative(placement)
@@ -467,12 +469,12 @@ fn lower_node(lowering: &mut Lowering<'_>, node: &Node, seen: &mut Seen) {
     }
 }
 
-fn read_text(path: &Path, kind: MainFile) -> Result<String, String> {
+fn read_text(path: &Path, kind: MainFile) -> Result<Arc<str>, String> {
     let text = match kind {
         MainFile::AnyKind => std::fs::File::open(path).and_then(read_bounded),
         MainFile::Regular => read_regular(path),
     };
-    text.map_err(|error| reason(&error))
+    text.map(Arc::from).map_err(|error| reason(&error))
 }
 
 /// What tells that two paths are one file.

@@ -6,7 +6,7 @@ use crate::spans::Spans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_model::{Configuration, Pool, PoolName};
+use tidegate_model::{Configuration, Pool, PoolName, UpstreamAddress};
 
 /// Everything that is collected on the way. Faults are reported and lowering goes on, so that all of them show at once.
 pub struct Lowering<'a> {
@@ -23,6 +23,8 @@ pub struct Lowering<'a> {
     /// Pools written in place, by the name that is made from their content.
     pub pools_in_place: BTreeMap<PoolName, Arc<Pool>>,
     pub spans: Spans,
+    /// Servers so far; they are put into `spans` piece by piece.
+    pub servers: Vec<(UpstreamAddress, Location)>,
     /// Files that were read besides the configuration itself.
     pub read_files: Vec<PathBuf>,
 }
@@ -39,6 +41,7 @@ impl<'a> Lowering<'a> {
             pools_used: BTreeSet::new(),
             pools_in_place: BTreeMap::new(),
             spans: Spans::default(),
+            servers: Vec::new(),
             read_files: Vec::new(),
         }
     }

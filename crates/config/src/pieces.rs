@@ -3,6 +3,7 @@
 //! remembered in `remembered`; who asks for nodes is `load`.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
+use crate::load::includes;
 use crate::remembered::{Lowered, Placement};
 use crate::slips;
 use crate::syntax::{self, Node};
@@ -35,7 +36,15 @@ struct Piece {
 #[derive(Debug)]
 pub struct Remembered {
     pub node: Node,
+    /// Whether an `include` stands within it that is to be replaced.
+    pub has_includes: bool,
     pub lowered: OnceLock<Lowered>,
+}
+
+impl Remembered {
+    fn new(node: Node) -> Arc<Remembered> {
+        Arc::new(Remembered { has_includes: includes(&node), node, lowered: OnceLock::new() })
+    }
 }
 
 /// A node at the top level of a load, wherever it was written.
@@ -49,7 +58,7 @@ pub struct TopNode {
 
 impl TopNode {
     pub fn for_once(node: Node) -> TopNode {
-        TopNode { remembered: Arc::new(Remembered { node, lowered: OnceLock::new() }), placement: None }
+        TopNode { remembered: Remembered::new(node), placement: None }
     }
 
     pub fn name(&self) -> &str {
@@ -101,7 +110,7 @@ impl<'m> Recall<'m> {
 
     /// The nodes of a file, or everything that keeps it from being KDL.
     pub fn nodes_of(&mut self, sources: &Sources, file: FileId) -> Result<Vec<TopNode>, Vec<Diagnostic>> {
-        let text = sources.file(file).text.as_str();
+        let text = &*sources.file(file).text;
         let mut nodes = Vec::new();
         // A byte order mark belongs to the file and to no piece.
         let mut offset = text.len() - text.strip_prefix('\u{feff}').unwrap_or(text).len();
@@ -147,7 +156,7 @@ impl<'m> Recall<'m> {
                 return Some(Arc::clone(&pieces[*position]));
             }
         }
-        let node = node.map(|node| Arc::new(Remembered { node, lowered: OnceLock::new() }));
+        let node = node.map(Remembered::new);
         Some(Arc::new(Piece { text: written.into(), node, ends_file }))
     }
 }
@@ -193,7 +202,7 @@ mod tests {
                 let text = words.iter().enumerate().filter(|(index, _)| changed < 2 || *index != words.len() / 2);
                 let text: String = text.map(|(_, word)| *word).collect();
                 let mut sources = Sources::default();
-                let file = sources.add(SourceFile { name: "t".into(), text, directory: std::path::PathBuf::new() });
+                let file = sources.add(SourceFile { name: "t".into(), text: text.into(), directory: std::path::PathBuf::new() });
                 let whole = syntax::parse(&sources, file);
                 let mut recall = Recall::new(&mut memory);
                 let pieces = recall.nodes_of(&sources, file).map(|nodes| nodes.iter().map(TopNode::placed).collect());

@@ -44,7 +44,7 @@ pub struct Lowered {
     pools_in_place: Vec<(PoolName, Arc<Pool>)>,
     addresses: Vec<(SiteAddress, Location)>,
     files: Vec<(PathBuf, Location)>,
-    servers: Vec<(UpstreamAddress, Location)>,
+    servers: Arc<[(UpstreamAddress, Location)]>,
     sources: Vec<(Discover, Location)>,
     files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     read_files: Vec<PathBuf>,
@@ -63,7 +63,7 @@ impl Lowered {
             pools_in_place: alone.pools_in_place.into_iter().collect(),
             addresses: alone.spans.addresses,
             files: alone.spans.files,
-            servers: alone.spans.servers,
+            servers: alone.servers.into(),
             sources: alone.spans.sources,
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
@@ -77,7 +77,9 @@ impl Lowered {
         self.pools_used.iter().all(is_as_before)
     }
 
-    pub fn merge(&self, lowering: &mut Lowering<'_>, place: &dyn Fn(&Location) -> Location) {
+    /// `placement`: where the piece stands from whose start its places count, if they do.
+    pub fn merge(&self, lowering: &mut Lowering<'_>, placement: Option<Placement>) {
+        let place = &|at: &Location| placement.map_or_else(|| at.clone(), |placement| placement.location(at));
         lowering.diagnostics.extend(self.diagnostics.iter().map(|diagnostic| relocated(diagnostic, place)));
         lowering.configuration.sites.extend(self.sites.iter().cloned());
         lowering.configuration.pools.extend(self.pools.iter().cloned());
@@ -99,20 +101,21 @@ impl Lowered {
         spans.files_of_sites.extend(self.files_of_sites.iter().map(files_of_sites));
         spans.addresses.extend(self.addresses.iter().map(|(address, at)| (address.clone(), place(at))));
         spans.files.extend(self.files.iter().map(|(path, at)| (path.clone(), place(at))));
-        spans.servers.extend(self.servers.iter().map(|(address, at)| (address.clone(), place(at))));
+        spans.servers.push(self.servers.clone(), placement);
         spans.sources.extend(self.sources.iter().map(|(source, at)| (source.clone(), place(at))));
         lowering.read_files.extend(self.read_files.iter().cloned());
     }
 
     /// What was lowered, with places that count from the start of the piece; `None` when one lies outside of it.
     pub fn relative(mut self, placement: Placement) -> Option<Lowered> {
+        let at_start = |(address, at): &(UpstreamAddress, Location)| Some((address.clone(), placement.relative(at)?));
+        self.servers = self.servers.iter().map(at_start).collect::<Option<_>>()?;
         let diagnostics = &mut self.diagnostics;
         let labels = diagnostics.iter_mut().flat_map(|one| std::iter::once(&mut one.primary).chain(&mut one.labels));
         let locations = labels
             .map(|label| &mut label.location)
             .chain(self.addresses.iter_mut().map(|(_, at)| at))
             .chain(self.files.iter_mut().map(|(_, at)| at))
-            .chain(self.servers.iter_mut().map(|(_, at)| at))
             .chain(self.sources.iter_mut().map(|(_, at)| at));
         for at in locations {
             *at = placement.relative(at)?;

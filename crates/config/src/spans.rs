@@ -2,11 +2,13 @@
 //! fill it in while they are read (`lowering` holds it); who asks is `checks`, and the process.
 
 use crate::diagnostics::Location;
+use crate::remembered::Placement;
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tidegate_model::{Discover, HostPattern, PoolName, SiteAddress, UpstreamAddress};
 
 /// Where things were written that are checked again when the configuration is put to work.
@@ -34,7 +36,7 @@ pub struct Spans {
     /// Every pool that a `tcp` hands connections to, as often as it does, and whether those are TLS for sure.
     pub(crate) tcp_pools: Vec<(PoolName, Location, bool)>,
     /// Every server of every pool, named or written in place, as often as it is named.
-    pub servers: Vec<(UpstreamAddress, Location)>,
+    pub servers: ServerSpans,
     /// Every `discover` of every pool.
     pub sources: Vec<(Discover, Location)>,
     /// The addresses of each site that names files, and which of `files` those are.
@@ -48,18 +50,18 @@ pub struct Spans {
 struct SpanIndex {
     addresses: HashMap<SiteAddress, usize>,
     files: HashMap<PathBuf, usize>,
-    servers: HashMap<UpstreamAddress, usize>,
+    servers: HashMap<UpstreamAddress, Location>,
     files_of_sites: HashMap<SiteAddress, usize>,
 }
 
 impl Spans {
     fn index(&self) -> &SpanIndex {
-        fn first<'l, T: Clone + Eq + Hash + 'l>(list: impl Iterator<Item = (usize, &'l T)>) -> HashMap<T, usize> {
-            let mut positions = HashMap::new();
-            for (position, one) in list {
-                positions.entry(one.clone()).or_insert(position);
+        fn first<'l, T: Clone + Eq + Hash + 'l, P>(list: impl Iterator<Item = (P, &'l T)>) -> HashMap<T, P> {
+            let mut places = HashMap::new();
+            for (place, one) in list {
+                places.entry(one.clone()).or_insert(place);
             }
-            positions
+            places
         }
         fn keys<T, U>(list: &[(T, U)]) -> impl Iterator<Item = (usize, &T)> {
             list.iter().map(|(key, _)| key).enumerate()
@@ -67,7 +69,7 @@ impl Spans {
         self.index.get_or_init(|| SpanIndex {
             addresses: first(keys(&self.addresses)),
             files: first(keys(&self.files)),
-            servers: first(keys(&self.servers)),
+            servers: first(self.servers.iter().map(|(address, at)| (at, address))),
             files_of_sites: first(
                 keys(&self.files_of_sites).flat_map(|(at, addresses)| addresses.iter().map(move |one| (at, one))),
             ),
@@ -99,8 +101,40 @@ impl Spans {
 
     /// The first place that names the server.
     pub fn of_server(&self, address: &UpstreamAddress) -> Option<&Location> {
-        let position = self.index().servers.get(address)?;
-        self.servers.get(*position).map(|(_, at)| at)
+        self.index().servers.get(address)
+    }
+}
+
+/// Servers as they were written. Those of a piece that is remembered are shared with it: there may be a hundred
+/// thousand, and a load that reads none of them anew has none to copy.
+#[derive(Clone, Default)]
+pub struct ServerSpans(Vec<ServersOfPiece>);
+
+#[derive(Clone)]
+struct ServersOfPiece {
+    servers: Arc<[(UpstreamAddress, Location)]>,
+    /// `None`: the places are those of the files.
+    placement: Option<Placement>,
+}
+
+impl ServerSpans {
+    pub(crate) fn push(&mut self, servers: Arc<[(UpstreamAddress, Location)]>, placement: Option<Placement>) {
+        if !servers.is_empty() {
+            self.0.push(ServersOfPiece { servers, placement });
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&UpstreamAddress, Location)> {
+        self.0.iter().flat_map(|ServersOfPiece { servers, placement }| {
+            let place = |at: &Location| placement.map_or_else(|| at.clone(), |placement| placement.location(at));
+            servers.iter().map(move |(address, at)| (address, place(at)))
+        })
+    }
+}
+
+impl fmt::Debug for ServerSpans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

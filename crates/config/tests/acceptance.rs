@@ -489,11 +489,11 @@ fn places_of_servers_and_of_the_files_of_a_site() {
     let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics/pem"));
     let loaded = load_text_in(text, directory, &[]);
     let spans = &loaded.spans;
-    let servers: Vec<&str> = spans.servers.iter().map(|(_, location)| &text[location.span.clone()]).collect();
+    let servers: Vec<&str> = spans.servers.iter().map(|(_, location)| &text[location.span]).collect();
     assert_eq!(servers, ["\"10.0.0.1:80\"", "\"https://10.0.0.2:443\"", "\"10.0.0.3:80\"", "\"10.0.0.1:80\""]);
     let address = |text: &str| UpstreamAddress::parse(text).expect("an address");
-    assert_eq!(spans.of_server(&address("10.0.0.1:80")), Some(&spans.servers[0].1));
-    assert_eq!(spans.of_server(&address("https://10.0.0.2")), Some(&spans.servers[1].1));
+    assert_eq!(spans.of_server(&address("10.0.0.1:80")), spans.servers.iter().next().map(|(_, at)| at).as_ref());
+    assert_eq!(spans.of_server(&address("https://10.0.0.2")), spans.servers.iter().nth(1).map(|(_, at)| at).as_ref());
     assert_eq!(spans.of_server(&address("10.0.0.9:80")), None);
     let check = |site: &str, file: &str, expected: Option<usize>| {
         let site = SiteAddress::parse(site).expect("an address");

@@ -404,7 +404,7 @@ fn secrets_stay_with_their_line() {
     let before = with(&[line("dns=\"d:1\""), token("a", "secret-of-a"), token("b", "secret-of-b")]);
     let check = |wanted: Value, expected: Option<&[String]>| {
         let changed = apply_edits(&load(&before), &[Edit::Patch(pool("api"), json!({ "discover": wanted }))]);
-        let text = changed.ok().map(|changed| changed.first().map_or_else(|| before.clone(), |file| file.text.clone()));
+        let text = changed.ok().map(|changed| changed.first().map_or_else(|| before.clone(), |file| file.text.to_string()));
         assert_eq!(text, expected.map(with), "for {wanted}");
     };
     let (dns, a, b) =
@@ -424,7 +424,7 @@ fn several_edits_are_made_one_after_the_other() {
         Edit::Put(site(":8080"), json!({ "addresses": ["http://:8080"], "steps": [{ "proxy": { "upstreams": ["b"] } }] })),
     ];
     let changed = apply_edits(&load(""), &edits).expect("edits");
-    assert_eq!(changed[0].text, "pool \"b\" {\n    server \"b:2\"\n}\n\nsite \"http://:8080\" {\n    proxy \"b\"\n}\n");
+    assert_eq!(&*changed[0].text, "pool \"b\" {\n    server \"b:2\"\n}\n\nsite \"http://:8080\" {\n    proxy \"b\"\n}\n");
     let edits = [edits[0].clone(), Edit::Remove(pool("c"))];
     assert!(apply_edits(&load(""), &edits).is_err());
 }
@@ -441,7 +441,7 @@ fn included_nodes_are_changed_in_their_own_file() {
     let changed = |edit: Edit| {
         let files = apply_edits(&load_path(&path("main.kdl")), &[edit]).unwrap_or_else(|errors| panic!("{errors:?}"));
         assert_eq!(files.len(), 1, "{files:?}");
-        (files[0].path.file_name().expect("a name").to_str().expect("UTF-8").to_string(), files[0].text.clone())
+        (files[0].path.file_name().expect("a name").to_str().expect("UTF-8").to_string(), files[0].text.to_string())
     };
     let check = |edit: Edit, name: &str, text: &str| assert_eq!(changed(edit), (name.to_string(), text.to_string()));
     check(

@@ -271,7 +271,7 @@ fn check_edit(bytes: &[u8]) {
     let mut expected = document.clone();
     expected[member][position][list] = wanted.clone().into();
     let files = apply_edits(&load(&text), &edits).unwrap_or_else(|errors| panic!("{errors:?} for {edits:?} of\n{text}"));
-    let seen = files.first().map_or(text.as_str(), |file| file.text.as_str());
+    let seen = files.first().map_or(text.as_str(), |file| &*file.text);
     let mut now = to_json(&load(seen));
     if wanted.is_empty() && !is_site {
         expected[member][position].as_object_mut().expect("a pool").remove("server");
@@ -335,7 +335,7 @@ fn check_corpus_edit(corpus: &[String], bytes: &[u8]) {
     match apply_edits(&loaded, std::slice::from_ref(&edit)) {
         Ok(files) => {
             assert!(files.len() <= 1);
-            let seen = files.first().map_or(text.as_str(), |file| file.text.as_str());
+            let seen = files.first().map_or(text.as_str(), |file| &*file.text);
             let in_other_file = files.first().is_some_and(|file| file.path != Path::new("test.kdl"));
             if !in_other_file {
                 assert_eq!(

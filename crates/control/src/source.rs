@@ -93,9 +93,9 @@ impl Proposal {
 /// The first of these is the main file. Unless they are all that there is, files that are not among them are read from
 /// disk.
 pub(crate) fn load_files(files: &[WrittenFile], is_complete: bool, memory: &mut LoadMemory) -> Loaded {
-    let by_path: BTreeMap<_, _> = files.iter().skip(1).map(|file| (PathBuf::from(&file.name), file.text.to_string())).collect();
+    let by_path: BTreeMap<_, _> = files.iter().skip(1).map(|file| (PathBuf::from(&file.name), file.text.clone())).collect();
     match files.first() {
-        Some(main) => load_instead(&main.name, &main.text, &main.directory, &Texts { by_path, is_complete }, memory),
+        Some(main) => load_instead(&main.name, main.text.clone(), &main.directory, &Texts { by_path, is_complete }, memory),
         // A generation has its main file at least.
         None => load_text("<nothing>", "", Path::new("/")),
     }
@@ -107,7 +107,7 @@ pub fn read(loaded: Loaded) -> Result<Read, String> {
     let files = loaded
         .files
         .iter()
-        .map(|file| WrittenFile { name: file.name.clone(), directory: file.directory.clone(), text: file.text.as_str().into() })
+        .map(|file| WrittenFile { name: file.name.clone(), directory: file.directory.clone(), text: file.text.clone() })
         .collect();
     let watched = Watched { files: loaded.read_files, patterns: loaded.include_patterns };
     match loaded.configuration {

@@ -19,6 +19,7 @@ use crate::table::Place;
 use serde_json::Value;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use apply::{apply_edits, read_target};
 
@@ -113,7 +114,7 @@ pub enum Edit {
 pub struct ChangedFile {
     /// As it was given or included; the name, for a configuration that was not read from a file.
     pub path: PathBuf,
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -52,8 +52,8 @@ impl Spellings {
             let address = SiteAddress { redirect_from_http: false, ..address.clone() };
             spellings.sites.entry(address).or_default().push(written);
         }
-        for (address, at) in &loaded.spans.servers {
-            spellings.servers.entry(address.clone()).or_default().push(written(&loaded.files, at));
+        for (address, at) in loaded.spans.servers.iter() {
+            spellings.servers.entry(address.clone()).or_default().push(written(&loaded.files, &at));
         }
         spellings
     }

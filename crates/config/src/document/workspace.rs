@@ -5,7 +5,7 @@ use crate::diagnostics::{FileId, SourceFile, Sources};
 use crate::directives::include::INCLUDE;
 use crate::document::sync::Replacement;
 use crate::document::{ChangedFile, EditError, EditFault};
-use crate::load::{Loaded, includes, takes_includes, texts_of};
+use crate::load::{Loaded, takes_includes, texts_of};
 use crate::pieces::{LoadMemory, Recall, TopNode};
 use crate::syntax::Node;
 use std::collections::{BTreeSet, HashMap};
@@ -79,9 +79,9 @@ impl Workspace {
                 done = done.max(one.span.end);
             }
             text.push_str(&file.text[done..]);
-            if text != file.text {
+            if *text != *file.text {
                 self.changed.insert(part[0].file);
-                file.text = text;
+                file.text = text.into();
             }
         }
         self.tops = self.read()?;
@@ -120,7 +120,7 @@ impl Reading<'_> {
         for top in nodes {
             if top.name() == INCLUDE.name {
                 expanded.extend(self.include(&top.placed(), depth)?);
-            } else if includes(&top.remembered.node) {
+            } else if top.remembered.has_includes {
                 expanded.push(TopNode::for_once(self.expand(top.placed(), depth)?));
             } else {
                 expanded.push(top);

@@ -119,7 +119,8 @@ mod tests {
         bolero::check!().with_type::<String>().for_each(|text: &String| {
             let written = format!("a {}\n", quoted(text));
             let mut sources = Sources::default();
-            let file = sources.add(SourceFile { name: "t".into(), text: written.clone(), directory: std::path::PathBuf::new() });
+            let file =
+                sources.add(SourceFile { name: "t".into(), text: written.as_str().into(), directory: std::path::PathBuf::new() });
             let nodes = syntax::parse(&sources, file).unwrap_or_else(|errors| panic!("{errors:?} for {written}"));
             assert_eq!(nodes[0].entries[0].value.literal, Literal::Text(text.clone()), "for {written}");
         });

@@ -23,7 +23,7 @@ pub fn run(file: &Path, check: bool) -> ExitCode {
         Ok(formatted) => formatted,
         Err(diagnostics) => {
             let mut sources = Sources::default();
-            sources.add(SourceFile { name, text, directory: ".".into() });
+            sources.add(SourceFile { name, text: text.into(), directory: ".".into() });
             eprint!("{}", render(&diagnostics, &sources, std::io::stderr().is_terminal()));
             return ExitCode::from(super::FAILED);
         }

@@ -92,7 +92,7 @@ pub fn add_server(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, server: Se
         return;
     }
     draft.by_authority.insert(server.address.authority(), draft.servers.len());
-    lowering.spans.servers.push((server.address.clone(), at.clone()));
+    lowering.servers.push((server.address.clone(), at.clone()));
     draft.servers.push((server, at));
 }
 
