@@ -209,7 +209,8 @@ impl Watching {
         }
     }
 
-    /// One more step leads through the folder. Gives which one was watched under that path, and which one is now.
+    /// Counts one more step that leads through the folder. Gives which one was watched under that path, and which one
+    /// is now.
     fn enter(&mut self, path: &Path) -> (Option<FolderId>, Option<FolderId>) {
         let found = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         let folder = self.folders.entry(path.to_owned()).or_default();
