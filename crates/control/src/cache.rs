@@ -48,7 +48,7 @@ impl Control {
             return;
         }
         let CacheStore { memory_bytes, object_bytes_max, disk } = configuration.cache.clone();
-        let budget = self.memory_budget().map_or(u64::MAX, |bytes| bytes / BUDGET_PARTS);
+        let budget = self.budget.bytes(configuration.memory).map_or(u64::MAX, |bytes| bytes / BUDGET_PARTS);
         let memory_bytes = memory_bytes.unwrap_or_else(|| CacheStore::MEMORY_BYTES.min(budget));
         let disk = disk.map(|disk| (disk.folder, disk.bytes_max));
         let settings = TierSettings { memory_bytes, object_bytes_max: object_bytes_max.min(memory_bytes / 4), disk };

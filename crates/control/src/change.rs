@@ -13,6 +13,7 @@ use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
 use crate::source::{Proposal, Read, Source, read};
 use crate::tag::Tag;
+use crate::tickets::follow_ticket_keys;
 use crate::workers::{ChangeParts, worker_count};
 use jiff::Timestamp;
 use std::fmt;
@@ -321,7 +322,7 @@ impl Control {
         old_sockets.extend(unlisted.iter().zip(handed_on).map(|(spare, is_handed_on)| spare.left(is_handed_on)));
         let is_log_changed = configuration.access_log != self.running.configuration.access_log;
         events::set_level(configuration.log.level);
-        self.follow_ticket_keys(&material);
+        follow_ticket_keys(&self.tls, &material);
         self.workers.change(ChangeParts {
             snapshot: Some(material.snapshot.clone()),
             sockets,

@@ -4,19 +4,22 @@
 
 use crate::background::in_background;
 use crate::change::ChangeFault;
-use crate::compile::{Material, SharedState, gather};
+use crate::compile::{Material, News, SharedState, gather};
 use crate::confirm::{Baseline, Pending};
 use crate::discovery::Followers;
 use crate::edit::OnDisk;
 use crate::endpoint::AdminListener;
 use crate::generations::Generations;
 use crate::issuing::Issuance;
+use crate::memory::MemoryBudget;
+use crate::names::{Found, Names, without_address};
 use crate::pools::{Checkers, PoolChange, pool_changes};
 use crate::shared_tickets::TicketSharing;
 use crate::sockets::SocketTable;
 use crate::source::{Source, Watched};
 use crate::stapling::Stapling;
 use crate::sticky::CookieKeys;
+use crate::tickets::renew_ticket_keys;
 use crate::watch::FileWatch;
 use crate::workers::{ChangeParts, Workers};
 use jiff::Timestamp;
@@ -66,11 +69,11 @@ pub struct Control {
     pub(crate) watch: Watching,
     pub(crate) started: Timestamp,
     pub(crate) succession: crate::succession::Stage,
-    pub(crate) names: crate::names::Names,
+    pub(crate) names: Names,
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) followers: Followers,
     pub(crate) checkers: Checkers,
-    pub(crate) budget: Option<crate::memory::Budget>,
+    pub(crate) budget: MemoryBudget,
     pub(crate) issuance: Issuance,
     /// Only while keys of session tickets are shared with other hosts.
     pub(crate) ticket_sharing: Option<TicketSharing>,
@@ -167,10 +170,13 @@ impl Control {
         if self.lists_end.is_some_and(|end| end <= Timestamp::now()) {
             self.renew_client_trust();
         }
-        self.look_for_names_again();
+        let running = &self.running.snapshot;
+        self.names.look_again(Instant::now(), || without_address(running));
         self.look_at_unused_news();
         self.look_at_servers();
-        self.look_after_staples();
+        for slot in Stapling::look_after(&mut self.stapling, &self.tls, &self.process) {
+            self.issuance.replace_revoked(&slot, &self.tls.obtained);
+        }
     }
 
     /// Certificates that are due, by their files or by their age. Says what it took over and what it could not.
@@ -195,7 +201,7 @@ impl Control {
                 ));
             }
         }
-        for error in self.renew_ticket_keys() {
+        for error in renew_ticket_keys(&self.tls, &mut self.running) {
             tracing::error!(
                 error = error.message(),
                 help = error.help(),
@@ -327,9 +333,7 @@ impl Control {
         }
         let is_tls = |site: &Arc<Site>| site.tls.source != TlsSource::Off;
         if delta.settings || delta.listening || delta.sites_of(&before.configuration, &now).any(is_tls) {
-            self.configure_stapling();
-            self.look_after_certificates();
-            self.look_after_ticket_sharing();
+            self.follow_certificates();
         }
         self.superseded.push(before.snapshot);
     }
@@ -339,9 +343,23 @@ impl Control {
         self.configure_cache();
         let changes = pool_changes(None, &self.running.snapshot, &self.running.pools_changed);
         self.look_after_pools(&changes);
-        self.configure_stapling();
-        self.look_after_certificates();
-        self.look_after_ticket_sharing();
+        self.follow_certificates();
+    }
+
+    /// Certificates are obtained and stapled, and ticket keys shared, as the configuration that runs wants it.
+    fn follow_certificates(&mut self) {
+        let configuration = &self.running.configuration;
+        Stapling::configure(&self.tls, &self.running);
+        self.issuance.follow(configuration, &self.tls, &self.process);
+        TicketSharing::follow(&mut self.ticket_sharing, configuration, &self.tls);
+    }
+
+    /// Addresses are part of what is compiled: new ones are a new snapshot of the same generation.
+    pub(crate) fn take_addresses(&mut self, found: Found, is_over: bool) {
+        let found = self.names.take(found, is_over, &self.running.snapshot);
+        if !found.is_empty() {
+            self.take_on_news(News { found, ..News::default() });
+        }
     }
 
     /// Sources of servers are followed, and servers are asked how they are.

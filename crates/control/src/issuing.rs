@@ -3,8 +3,6 @@
 //! it (`certs::ObtainedCertificates`) and workers answer CAs (`proxy::challenges`). What an operator sees of it is in
 //! `report`.
 
-use crate::control::Control;
-
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -14,13 +12,12 @@ use std::time::Duration;
 use tidegate_acme::{
     Certificate, ChallengeChange, Fault, Issuing, Listens, NameStatus, News, OnDemandSite, Parts, Refusal, Timing, Wanted,
 };
-use tidegate_api::CertificateSource;
-use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, challenge_config};
+use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, StapleSlot, TlsProcessState, challenge_config};
 use tidegate_model::listening::{ListenerProtocol, listening, site_name};
 use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};
 use tidegate_proxy::inquiry::{Answer, Asked, Question};
 use tidegate_proxy::process_state::ProcessState;
-use tidegate_telemetry::{CertificateEnd, ObtainedNumbers, OnDemandResult};
+use tidegate_telemetry::{ObtainedNumbers, OnDemandResult};
 
 /// How often metrics are told of certificates; nothing about them is news within seconds.
 pub(crate) const SHOW_PERIOD: Duration = Duration::from_secs(5);
@@ -66,26 +63,22 @@ impl Issuance {
         let cause = format!("`names-per-hour` is reached, and no certificate was ordered for {name}");
         Some(Fault { at: *at, cause, remedy: BOUND_REMEDY.into() })
     }
-}
 
-impl Control {
     /// Has the names of the configuration that runs obtained, and those that are not in it any more forgotten.
-    pub(crate) fn look_after_certificates(&mut self) {
-        let configuration = self.running.configuration.clone();
-        let wanted = wanted(&configuration);
-        let on_demand = on_demand_sites(&configuration);
+    pub fn follow(&mut self, configuration: &Configuration, tls: &TlsProcessState, process: &Arc<ProcessState>) {
+        let wanted = wanted(configuration);
+        let on_demand = on_demand_sites(configuration);
         let is_idle = wanted.is_empty() && on_demand.is_empty();
-        if self.issuance.engine.is_some() && (is_idle || self.issuance.storage != configuration.storage) {
-            self.stop_issuing();
+        if self.engine.is_some() && (is_idle || self.storage != configuration.storage) {
+            self.stop(process);
         }
-        if self.issuance.engine.is_none() {
+        if self.engine.is_none() {
             if is_idle {
                 return;
             }
-            match self.start_issuing(&configuration.storage) {
+            match start(&configuration.storage, tls, process) {
                 Ok(engine) => {
-                    self.issuance =
-                        Issuance { engine: Some(engine), storage: configuration.storage.clone(), ..Issuance::default() }
+                    *self = Issuance { engine: Some(engine), storage: configuration.storage.clone(), ..Issuance::default() }
                 }
                 Err(error) => {
                     tracing::error!(%error, "no certificates are obtained: there is no thread for it");
@@ -93,52 +86,47 @@ impl Control {
                 }
             }
         }
-        self.forget_unwanted(&wanted);
-        if (wanted != self.issuance.wanted || on_demand != self.issuance.on_demand)
-            && let Some(engine) = self.issuance.engine.clone()
+        self.forget_unwanted(&wanted, &tls.obtained);
+        if (wanted != self.wanted || on_demand != self.on_demand)
+            && let Some(engine) = self.engine.clone()
         {
-            self.issuance.wanted.clone_from(&wanted);
-            self.issuance.on_demand.clone_from(&on_demand);
+            self.wanted.clone_from(&wanted);
+            self.on_demand.clone_from(&on_demand);
             // In order: the channel behind it serves those first that came first.
             tokio::task::spawn_local(async move { engine.want(wanted, on_demand).await });
         }
     }
 
-    fn start_issuing(&self, storage: &Storage) -> std::io::Result<Arc<Issuing>> {
-        let (process, publishing) = (self.process.clone(), self.process.clone());
-        let obtained = self.tls.obtained.clone();
-        let issuing = tidegate_acme::start(Parts {
-            storage: storage.clone(),
-            state_dir: self.state_dir().to_owned(),
-            publish: Box::new(move |change| publish(&publishing, change)),
-            news: Box::new(move |news| hear(&process, &obtained, news)),
-            timing: Timing::default(),
-        })?;
-        self.process.challenges.set_shared(*storage != Storage::State);
-        Ok(Arc::new(issuing))
-    }
-
     /// What is under way is left in storage, to be taken up again. Waiting for its thread is not this thread's work.
-    pub(crate) fn stop_issuing(&mut self) {
-        self.process.challenges.set_shared(false);
+    pub fn stop(&mut self, process: &ProcessState) {
+        process.challenges.set_shared(false);
         // The next engine knows none of them: whoever asks for one has it looked for in storage.
-        self.process.challenges.forget_at_hand();
-        if let Some(engine) = std::mem::take(&mut self.issuance).engine {
+        process.challenges.forget_at_hand();
+        if let Some(engine) = std::mem::take(self).engine {
             std::thread::spawn(move || drop(engine));
         }
     }
 
-    fn forget_unwanted(&self, wanted: &[Wanted]) {
+    /// Has a revoked certificate that was obtained obtained anew for each of its names, whatever its times say.
+    pub fn replace_revoked(&self, slot: &Arc<StapleSlot>, obtained: &ObtainedCertificates) {
+        let Some(engine) = &self.engine else { return };
+        for name in obtained.names_of(slot) {
+            let (engine, slot) = (engine.clone(), slot.clone());
+            tokio::task::spawn_local(async move { engine.found_revoked(&name, slot.leaf_der()).await });
+        }
+    }
+
+    fn forget_unwanted(&self, wanted: &[Wanted], obtained: &ObtainedCertificates) {
         let kept: HashSet<&str> = wanted.iter().map(|wanted| wanted.name.as_str()).collect();
-        for gone in self.issuance.wanted.iter().filter(|known| !kept.contains(known.name.as_str())) {
-            self.tls.obtained.remove(&gone.name);
+        for gone in self.wanted.iter().filter(|known| !kept.contains(known.name.as_str())) {
+            obtained.remove(&gone.name);
         }
     }
 
     /// What a worker waits for in the middle of a connection.
-    pub(crate) fn answer_inquiry(&mut self, asked: Asked) {
+    pub fn answer_inquiry(&self, asked: Asked, configuration: &Configuration, process: &Arc<ProcessState>) {
         match asked.question.clone() {
-            Question::Certificate { site, name } => self.obtain_on_demand(asked, &site, name),
+            Question::Certificate { site, name } => self.obtain_on_demand(asked, (&site, name), configuration, process),
             Question::HttpChallenge { token } => self.answer_for_another(asked, async move |engine| {
                 engine.http_answer(&token).await.map(|body| Answer::HttpChallenge(body.into()))
             }),
@@ -151,24 +139,28 @@ impl Control {
 
     /// A CA came here for an order of another process.
     fn answer_for_another(&self, asked: Asked, find: impl AsyncFnOnce(&Issuing) -> Option<Answer> + 'static) {
-        let Some(engine) = self.issuance.engine.clone() else { return asked.answer(Answer::No) };
+        let Some(engine) = self.engine.clone() else { return asked.answer(Answer::No) };
         tokio::task::spawn_local(async move {
             let answer = find(&engine).await.unwrap_or(Answer::No);
             asked.answer(answer);
         });
     }
 
-    fn obtain_on_demand(&mut self, asked: Asked, site: &str, name: String) {
-        let configuration = self.running.configuration.clone();
+    fn obtain_on_demand(
+        &self,
+        asked: Asked,
+        (site, name): (&str, String),
+        configuration: &Configuration,
+        process: &Arc<ProcessState>,
+    ) {
         let site = configuration.sites.iter().find(|known| site_name(known) == site);
         let found = site.and_then(|site| Some((site.tls.on_demand.clone()?, configuration.acme_of(site)?.into_owned())));
-        let (Some((settings, acme)), Some(engine)) = (found, self.issuance.engine.clone()) else {
+        let (Some((settings, acme)), Some(engine)) = (found, self.engine.clone()) else {
             return asked.answer(Answer::No);
         };
-        let listens = listens(&acme, &ports_listened_on(&configuration));
+        let listens = listens(&acme, &ports_listened_on(configuration));
         let wanted = Wanted { name: name.clone(), acme: Arc::new(acme), listens };
-        let process = self.process.clone();
-        let bound = self.issuance.bound.clone();
+        let (process, bound) = (process.clone(), self.bound.clone());
         tokio::task::spawn_local(async move {
             let outcome = engine.on_demand(wanted, &settings).await;
             process.registry.certificates().note_on_demand(on_demand_result(&outcome));
@@ -191,29 +183,24 @@ impl Control {
         });
     }
 
-    /// Every few seconds. Shows metrics which certificates there are and when they end.
-    pub(crate) fn show_certificates(&self) {
-        let mut ends: Vec<CertificateEnd> = Vec::new();
-        let mut add = |name: String, source, not_after: Timestamp| {
-            ends.push(CertificateEnd { name, source, not_after_unix_seconds: not_after.as_second() });
-        };
-        for report in self.certificates_of_sites() {
-            let name = report.names.first().cloned().unwrap_or_default();
-            let source = if report.source == CertificateSource::Files { "files" } else { "internal" };
-            if let Some(not_after) = report.not_after {
-                add(name, source, not_after);
-            }
-        }
-        let obtained = self.issuance.status();
-        let numbers = self.issuance.engine.is_some().then(|| numbers(&obtained));
-        for status in &obtained {
-            if let Some(not_after) = status.not_after {
-                add(status.name.clone(), "acme", not_after);
-            }
-        }
-        self.registry().certificates().set(ends, numbers);
-        self.show_staples();
+    /// How many are there and how many are not; `None` where none is obtained.
+    pub fn numbers(&self, obtained: &[NameStatus]) -> Option<ObtainedNumbers> {
+        self.engine.is_some().then(|| numbers(obtained))
     }
+}
+
+fn start(storage: &Storage, tls: &TlsProcessState, process: &Arc<ProcessState>) -> std::io::Result<Arc<Issuing>> {
+    let (hearing, publishing) = (process.clone(), process.clone());
+    let obtained = tls.obtained.clone();
+    let issuing = tidegate_acme::start(Parts {
+        storage: storage.clone(),
+        state_dir: tls.state_dir().to_owned(),
+        publish: Box::new(move |change| publish(&publishing, change)),
+        news: Box::new(move |news| hear(&hearing, &obtained, news)),
+        timing: Timing::default(),
+    })?;
+    process.challenges.set_shared(*storage != Storage::State);
+    Ok(Arc::new(issuing))
 }
 
 /// Whoever may order names without end, with a wildcard of theirs, keeps others' from being ordered; the operator has

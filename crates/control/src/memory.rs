@@ -2,11 +2,11 @@
 //! those on their way are finished instead of all being killed. Refusing is done by the workers, which look at one
 //! flag.
 
-use crate::control::Control;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tidegate_model::Memory;
+use tidegate_proxy::process_state::ProcessState;
 
 /// How often what is used is looked at.
 pub const SAMPLE_PERIOD: Duration = Duration::from_millis(250);
@@ -17,26 +17,37 @@ const HIGH_PERCENT: u64 = 90;
 /// Of the budget: from here down they are taken again.
 const LOW_PERCENT: u64 = 85;
 
-impl Control {
-    pub(crate) fn look_at_memory(&mut self) {
-        self.show_cache();
-        let Some(budget) = self.memory_budget() else {
-            if self.process.pressure.is_high() {
-                self.process.pressure.set_high(false);
+/// What the process may use, as it was found last.
+#[derive(Default)]
+pub(crate) struct MemoryBudget(Option<Known>);
+
+struct Known {
+    setting: Memory,
+    looked_at: Instant,
+    bytes: Option<u64>,
+}
+
+impl MemoryBudget {
+    /// Compares what is used with the budget, tells metrics, and has workers refuse or take requests again.
+    pub fn look(&mut self, setting: Memory, process: &ProcessState) {
+        let (pressure, metrics) = (&process.pressure, process.registry.memory());
+        let Some(budget) = self.bytes(setting) else {
+            if pressure.is_high() {
+                pressure.set_high(false);
             }
-            self.registry().memory().set_budget(None);
+            metrics.set_budget(None);
             return;
         };
         let used = used_bytes().unwrap_or(0);
-        let (was_high, is_high) = (self.process.pressure.is_high(), is_high(self.process.pressure.is_high(), used, budget));
-        let metrics = self.registry().memory();
+        let was_high = pressure.is_high();
+        let is_high = is_high(was_high, used, budget);
         metrics.set_budget(Some(budget));
         metrics.set_used(used);
         metrics.set_shedding(is_high);
         if was_high == is_high {
             return;
         }
-        self.process.pressure.set_high(is_high);
+        pressure.set_high(is_high);
         if is_high {
             tracing::error!(
                 used_bytes = used,
@@ -49,9 +60,9 @@ impl Control {
     }
 
     /// Bytes; `None` when there is no bound.
-    pub(crate) fn memory_budget(&mut self) -> Option<u64> {
-        let (setting, now) = (self.running.configuration.memory, Instant::now());
-        if let Some(known) = &self.budget
+    pub fn bytes(&mut self, setting: Memory) -> Option<u64> {
+        let now = Instant::now();
+        if let Some(known) = &self.0
             && known.setting == setting
             && now.saturating_duration_since(known.looked_at) < BUDGET_PERIOD
         {
@@ -62,16 +73,9 @@ impl Control {
             Memory::Bytes(bytes) => Some(bytes),
             Memory::Off => None,
         };
-        self.budget = Some(Budget { setting, looked_at: now, bytes });
+        self.0 = Some(Known { setting, looked_at: now, bytes });
         bytes
     }
-}
-
-/// What the process may use, as it was found last.
-pub(crate) struct Budget {
-    setting: Memory,
-    looked_at: Instant,
-    bytes: Option<u64>,
 }
 
 /// Between both bounds it stays as it was: otherwise every request that ends would change it.

@@ -2,9 +2,6 @@
 //! a change waits for all its names together for one bounded time, and what has no address by then is looked up again
 //! in the background. Which names a change needs is decided in `compile`.
 
-use crate::compile::News;
-use crate::control::Control;
-use crate::handle::Event;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::io;
@@ -14,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tidegate_model::{TcpAddress, UpstreamAddress};
 use tidegate_proxy::snapshot::Snapshot;
-use tokio::sync::mpsc;
 
 /// What a change waits for all its names together. Nothing else happens on the control thread meanwhile, and a resolver
 /// that works answers in milliseconds.
@@ -59,12 +55,15 @@ pub fn of_system(name: &Name) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
+/// Told in a thread of its own what a round in the background has found, and whether it is over.
+type Tell = dyn Fn(Found, bool) + Send + Sync;
+
 /// Looks names up, for changes and again.
 pub struct Names {
     for_changes: Lookups,
     again: Lookups,
     limit: Duration,
-    events: mpsc::Sender<Event>,
+    tell: Arc<Tell>,
     /// When the last round in the background began; at first when this process looked.
     round_began: Instant,
     is_round_under_way: bool,
@@ -74,12 +73,12 @@ impl Names {
     pub(crate) fn new(
         look_up: impl Fn(&Name) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static,
         limit: Duration,
-        events: mpsc::Sender<Event>,
+        tell: impl Fn(Found, bool) + Send + Sync + 'static,
     ) -> Names {
         let look_up: Arc<LookUp> = Arc::new(look_up);
         let lookups = || Lookups { look_up: look_up.clone(), queue: Arc::default() };
         let (for_changes, again) = (lookups(), lookups());
-        Names { for_changes, again, limit, events, round_began: Instant::now(), is_round_under_way: false }
+        Names { for_changes, again, limit, tell: Arc::new(tell), round_began: Instant::now(), is_round_under_way: false }
     }
 
     /// All at once, within the limit; a name that has no address by then has a sentence that says why.
@@ -104,8 +103,8 @@ impl Names {
         outcomes
     }
 
-    /// Begins a round in the background when it is time for one and none is under way. Whoever asks is told by events.
-    fn look_again(&mut self, now: Instant, names: impl FnOnce() -> BTreeSet<Name>) {
+    /// Begins a round in the background when it is time for one and none is under way.
+    pub fn look_again(&mut self, now: Instant, names: impl FnOnce() -> BTreeSet<Name>) {
         if self.is_round_under_way || now.saturating_duration_since(self.round_began) < RETRY_PERIOD {
             return;
         }
@@ -115,17 +114,17 @@ impl Names {
             return;
         }
         let asked = self.again.ask(names.into_iter());
-        let events = self.events.clone();
-        let report = move |found: Found, is_over: bool| {
-            let tell = move |control: &mut Control| {
-                control.names.is_round_under_way &= !is_over;
-                control.take_addresses(&found);
-            };
-            // Nobody to be told: the process ends.
-            let _ = events.blocking_send(Event::Ask(Box::new(tell)));
-        };
-        let follow = move || follow(&asked, BATCH_PERIOD, report);
+        let tell = self.tell.clone();
+        let follow = move || follow(&asked, BATCH_PERIOD, &*tell);
         self.is_round_under_way = std::thread::Builder::new().name("names".into()).spawn(follow).is_ok();
+    }
+
+    /// Takes what a round has found. Gives the addresses that the running configuration misses.
+    pub fn take(&mut self, mut found: Found, is_over: bool, running: &Snapshot) -> Found {
+        self.is_round_under_way &= !is_over;
+        let missed = without_address(running);
+        found.retain(|name, _| missed.contains(name));
+        found
     }
 }
 
@@ -221,28 +220,8 @@ fn work(look_up: &LookUp, queue: &Mutex<Queue>) {
     }
 }
 
-impl Control {
-    /// Once a second.
-    pub(crate) fn look_for_names_again(&mut self) {
-        let running = &self.running.snapshot;
-        self.names.look_again(Instant::now(), || without_address(running));
-    }
-
-    /// Addresses are part of what is compiled: new ones are a new snapshot of the same generation.
-    fn take_addresses(&mut self, found: &Found) {
-        let missed = without_address(&self.running.snapshot);
-        let found: Found = found
-            .iter()
-            .filter(|(name, _)| missed.contains(name))
-            .map(|(name, addresses)| (name.clone(), addresses.clone()))
-            .collect();
-        if !found.is_empty() {
-            self.take_on_news(News { found, ..News::default() });
-        }
-    }
-}
-
-fn without_address(snapshot: &Snapshot) -> BTreeSet<Name> {
+/// Names of servers that have no address so far.
+pub fn without_address(snapshot: &Snapshot) -> BTreeSet<Name> {
     let servers = snapshot.pools.iter().flatten().flat_map(|pool| &pool.servers);
     servers.filter(|server| !server.addresses.are_known()).filter_map(|server| Name::of(&server.model.address)).collect()
 }
@@ -250,14 +229,13 @@ fn without_address(snapshot: &Snapshot) -> BTreeSet<Name> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{Found, LOOKUPS_MAX, Lookups, Name, Names, RETRY_PERIOD, follow};
-    use crate::handle::Event;
     use std::collections::BTreeSet;
     use std::io;
     use std::net::SocketAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
     use std::sync::{Arc, Mutex, PoisonError};
     use std::time::{Duration, Instant};
-    use tokio::sync::mpsc;
 
     /// A resolver: `dead…` is unknown, `silent…` is never answered, everything else is the loopback address.
     #[derive(Clone, Default)]
@@ -285,10 +263,11 @@ pub(crate) mod tests {
         }
 
         /// Whose changes wait for a moment only, and what it tells the control thread.
-        pub fn names(&self, limit: Duration) -> (Names, mpsc::Receiver<Event>) {
-            let (sender, events) = mpsc::channel(16);
+        pub fn names(&self, limit: Duration) -> (Names, mpsc::Receiver<(Found, bool)>) {
+            let (sender, told) = mpsc::channel();
             let resolver = self.clone();
-            (Names::new(move |name| resolver.look_up(name), limit, sender), events)
+            let tell = move |found, is_over| drop(sender.send((found, is_over)));
+            (Names::new(move |name| resolver.look_up(name), limit, tell), told)
         }
 
         pub fn take_asked(&self) -> Vec<String> {
@@ -372,7 +351,7 @@ pub(crate) mod tests {
     #[test]
     fn one_round_at_a_time_and_not_sooner_than_the_period() {
         let resolver = Resolver::default();
-        let (mut looking, mut events) = resolver.names(LONG);
+        let (mut looking, told) = resolver.names(LONG);
         let begin = Instant::now();
         looking.look_again(begin, || panic!("it is not time yet"));
         let later = begin + RETRY_PERIOD * 2;
@@ -382,7 +361,10 @@ pub(crate) mod tests {
         looking.look_again(later, || names(&["dead.test"]));
         assert!(looking.is_round_under_way);
         looking.look_again(later + RETRY_PERIOD, || panic!("a round is under way"));
-        assert!(matches!(events.blocking_recv(), Some(Event::Ask(_))), "the end of a round that found nothing is told as well");
+        assert!(
+            matches!(told.recv(), Ok((found, true)) if found.is_empty()),
+            "the end of a round that found nothing is told as well"
+        );
         assert_eq!(resolver.take_asked(), ["dead.test"]);
     }
 }

@@ -10,8 +10,8 @@ use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::init::{self, Mailbox};
 use crate::issuing::{Issuance, SHOW_PERIOD};
-use crate::memory;
-use crate::names::{self, Names};
+use crate::memory::{self, MemoryBudget};
+use crate::names::{self, Found, Names};
 use crate::pools::Checkers;
 use crate::sharing::{ask_for_spares, offer_all};
 use crate::signals::{Signals, Told};
@@ -20,6 +20,7 @@ use crate::source::{Read, Source, Watched};
 use crate::sticky::CookieKeys;
 use crate::succession::{Inheritance, Program, Stage};
 use crate::systemd::{self, ActivationSockets};
+use crate::tickets::follow_ticket_keys;
 use crate::watch::{DEBOUNCE, FileWatch};
 use crate::workers::{Workers, worker_count};
 use jiff::Timestamp;
@@ -111,7 +112,13 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let (events_sender, events) = mpsc::channel(EVENTS_MAX);
-    let names = Names::new(names::of_system, names::CHANGE_LIMIT, events_sender.clone());
+    let found_names = events_sender.clone();
+    let tell = move |found: Found, is_over: bool| {
+        let take = move |control: &mut Control| control.take_addresses(found, is_over);
+        // Nobody to be told: the process ends.
+        let _ = found_names.blocking_send(Event::Ask(Box::new(take)));
+    };
+    let names = Names::new(names::of_system, names::CHANGE_LIMIT, tell);
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
@@ -161,7 +168,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         cookie_keys,
         followers: Followers::default(),
         checkers: Checkers::default(),
-        budget: None,
+        budget: MemoryBudget::default(),
         issuance: Issuance::default(),
         ticket_sharing: None,
         stapling: None,
@@ -175,7 +182,9 @@ fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: Wa
     let asked_for = events.clone();
     control.process.inquiries.are_taken_by(move |asked| {
         // Workers wait for an answer within a bound; with this thread behind, they get none.
-        let _ = asked_for.try_send(Event::Ask(Box::new(move |control: &mut Control| control.answer_inquiry(asked))));
+        let _ = asked_for.try_send(Event::Ask(Box::new(move |control: &mut Control| {
+            control.issuance.answer_inquiry(asked, &control.running.configuration, &control.process);
+        })));
     });
     control.watch.watch = start_watch(events);
     control.watch_files(watched);
@@ -299,7 +308,7 @@ impl Prepared {
             let mut signals = Signals::new()?;
             control.succession.mailbox = Mailbox::open()?;
             tokio::task::spawn_local(admin);
-            control.follow_ticket_keys(&control.running);
+            follow_ticket_keys(&control.tls, &control.running);
             control.workers.start(workers, &control.running.snapshot, &control.process)?;
             borrowed.keep();
             control.succession.answer_peers();
@@ -357,7 +366,10 @@ impl Control {
                     self.renew_certificates();
                     self.renew_users();
                 }
-                _ = memory.tick() => self.look_at_memory(),
+                _ = memory.tick() => {
+                    self.show_cache();
+                    self.budget.look(self.running.configuration.memory, &self.process);
+                }
                 _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
                 () = next_tick(&mut watchdog) => notify(systemd::notify_watchdog()),
@@ -395,7 +407,7 @@ impl Control {
 
     /// Hands the sockets over to whoever stays, and ends what is on its way. Says who has taken over.
     async fn leave(mut self, signals: &mut Signals) -> (Option<u32>, Option<Mailbox>) {
-        self.stop_issuing();
+        self.issuance.stop(&self.process);
         self.ticket_sharing = None;
         self.stapling = None;
         self.succession.abandon_successor();

@@ -2,13 +2,12 @@
 //! time and nobody else is at it. When that is, and which key is used, is decided by `certs::SharedKeys`; where keys
 //! come from otherwise is in `tickets`.
 
-use crate::control::Control;
 use jiff::Timestamp;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tidegate_certs::{SharedKeys, TicketKeys, UnreadableKeys};
-use tidegate_model::{Storage, TicketKeySource};
+use tidegate_certs::{SharedKeys, TicketKeys, TlsProcessState, UnreadableKeys};
+use tidegate_model::{Configuration, Storage, TicketKeySource};
 use tidegate_storage::{StorageFault, Store};
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
@@ -42,31 +41,28 @@ struct Seen {
     had_keys: bool,
 }
 
-impl Control {
+impl TicketSharing {
     /// Begins, goes on or ends as the configuration that runs wants it.
-    pub(crate) fn look_after_ticket_sharing(&mut self) {
-        let configuration = self.running.configuration.clone();
+    pub fn follow(this: &mut Option<TicketSharing>, configuration: &Configuration, tls: &TlsProcessState) {
         if configuration.ticket_keys != TicketKeySource::Shared {
-            self.ticket_sharing = None;
+            *this = None;
             return;
         }
-        if self.ticket_sharing.as_ref().is_some_and(|sharing| sharing.storage == configuration.storage) {
+        if this.as_ref().is_some_and(|sharing| sharing.storage == configuration.storage) {
             return;
         }
         let storage = configuration.storage.clone();
         let seen = Arc::new(Mutex::new(Seen { place: tidegate_explain::storage(&storage), ..Seen::default() }));
         let sharing = Sharing {
             storage: storage.clone(),
-            state_dir: self.state_dir().to_owned(),
+            state_dir: tls.state_dir().to_owned(),
             store: None,
-            tickets: self.tls.tickets.clone(),
+            tickets: tls.tickets.clone(),
             seen: seen.clone(),
         };
-        self.ticket_sharing = Some(TicketSharing { storage, seen, task: tokio::task::spawn_local(sharing.go_on()) });
+        *this = Some(TicketSharing { storage, seen, task: tokio::task::spawn_local(sharing.go_on()) });
     }
-}
 
-impl TicketSharing {
     pub fn report(&self, tickets: &TicketKeys) -> tidegate_api::TicketKeys {
         let seen = locked(&self.seen);
         let until = tickets.shared_until_secs(now_secs());

@@ -3,7 +3,7 @@
 //! ask again is decided in the crate `ocsp`; what handshakes read is `certs::StapleSlot`; what an operator sees is in
 //! `report`.
 
-use crate::control::Control;
+use crate::compile::Material;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tidegate_certs::{StapleSlot, Staples};
+use tidegate_certs::{StapleSlot, Staples, TlsProcessState};
 use tidegate_model::TlsSource;
 use tidegate_ocsp::{Course, Effect, Failure, Question, RESPONSE_BYTES_MAX, Standing};
 use tidegate_outbound::{HttpsClient, Limits, Trust};
@@ -235,42 +235,33 @@ fn tell_failure(responder: &Responder, slot: &StapleSlot, failure: &Failure) {
     }
 }
 
-impl Control {
-    /// Once a second: certificates that are new, and those that turned out to be revoked.
-    pub(crate) fn look_after_staples(&mut self) {
-        if !self.tls.staples.has_news() {
-            return;
+impl Stapling {
+    /// Once a second: certificates that are new, and those that turned out to be revoked, which are given back. The
+    /// thread begins with the first.
+    pub fn look_after(this: &mut Option<Stapling>, tls: &TlsProcessState, process: &Arc<ProcessState>) -> Vec<Arc<StapleSlot>> {
+        if !tls.staples.has_news() {
+            return Vec::new();
         }
-        for slot in self.tls.staples.take_revoked().iter().filter_map(Weak::upgrade) {
-            self.replace_revoked(&slot);
-        }
-        if self.stapling.is_none() {
-            match Stapling::start(self.tls.staples.clone(), self.process.clone()) {
-                Ok(stapling) => self.stapling = Some(stapling),
+        let revoked = tls.staples.take_revoked().iter().filter_map(Weak::upgrade).collect();
+        if this.is_none() {
+            match Stapling::start(tls.staples.clone(), process.clone()) {
+                Ok(stapling) => *this = Some(stapling),
                 // It is tried again in a second; what is new waits.
                 Err(error) => tracing::error!(%error, "no OCSP responder is asked: there is no thread for it"),
             }
         }
-        if let Some(stapling) = &self.stapling {
+        if let Some(stapling) = this {
             stapling.wake.notify_one();
         }
-    }
-
-    /// Has a revoked certificate that was obtained obtained anew for each of its names, whatever its times say.
-    fn replace_revoked(&self, slot: &Arc<StapleSlot>) {
-        let Some(engine) = self.issuance.engine() else { return };
-        for name in self.tls.obtained.names_of(slot) {
-            let (engine, slot) = (engine.clone(), slot.clone());
-            tokio::task::spawn_local(async move { engine.found_revoked(&name, slot.leaf_der()).await });
-        }
+        revoked
     }
 
     /// After each change: whether responders of obtained certificates are asked, and what clients will refuse.
-    pub(crate) fn configure_stapling(&self) {
-        let sites = &self.running.configuration.sites;
+    pub fn configure(tls: &TlsProcessState, running: &Material) {
+        let sites = &running.configuration.sites;
         let is_wanted = sites.iter().any(|site| site.tls.source == TlsSource::Automatic && site.tls.ocsp_stapling);
-        self.tls.obtained.set_stapled(is_wanted);
-        for (site, tls) in sites.iter().zip(self.running.certificates.iter()) {
+        tls.obtained.set_stapled(is_wanted);
+        for (site, tls) in sites.iter().zip(running.certificates.iter()) {
             let Some(tls) = tls else { continue };
             let set = tls.certificates.current();
             for certificate in set.all().iter().filter(|one| one.facts.must_staple() && one.staple.is_none()) {
@@ -285,15 +276,15 @@ impl Control {
     }
 
     /// Every few seconds, for metrics.
-    pub(crate) fn show_staples(&self) {
-        let slots = self.tls.staples.all();
+    pub fn show(this: Option<&Stapling>, tls: &TlsProcessState, process: &ProcessState) {
+        let slots = tls.staples.all();
         let now = Timestamp::now();
         let mut numbers = StapleNumbers::default();
         for slot in &slots {
             *count_of(&mut numbers, &slot.course(), now) += 1;
         }
-        let is_used = self.stapling.is_some() || !slots.is_empty();
-        self.registry().certificates().set_staples(is_used.then_some(numbers));
+        let is_used = this.is_some() || !slots.is_empty();
+        process.registry.certificates().set_staples(is_used.then_some(numbers));
     }
 }
 

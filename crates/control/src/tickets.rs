@@ -3,9 +3,8 @@
 //! `certs::tickets`.
 
 use crate::compile::Material;
-use crate::control::Control;
 use crate::fault::StartFault;
-use tidegate_certs::{CertError, FileKeys, TicketSource};
+use tidegate_certs::{CertError, FileKeys, TicketSource, TlsProcessState};
 use tidegate_model::{Configuration, TicketKeySource};
 
 /// What a configuration wants, with its files read; those of the one before where they are the same files.
@@ -22,30 +21,28 @@ pub(crate) fn gather_ticket_keys(configuration: &Configuration, before: Option<&
     }
 }
 
-impl Control {
-    /// From here on tickets are made as `material` says.
-    pub(crate) fn follow_ticket_keys(&self, material: &Material) {
-        if let Err(error) = self.tls.tickets.follow(&material.ticket_keys) {
-            tracing::error!(error = error.message(), "session tickets are made with the keys before");
-        }
+/// From here on tickets are made as `material` says.
+pub(crate) fn follow_ticket_keys(tls: &TlsProcessState, material: &Material) {
+    if let Err(error) = tls.tickets.follow(&material.ticket_keys) {
+        tracing::error!(error = error.message(), "session tickets are made with the keys before");
     }
+}
 
-    /// Reads files of ticket keys again, and lets keys of our own rotate. Gives what cannot be used: the keys before
-    /// stay then.
-    pub(crate) fn renew_ticket_keys(&mut self) -> Vec<CertError> {
-        match &self.running.configuration.ticket_keys {
-            TicketKeySource::Own | TicketKeySource::Shared => {
-                self.tls.tickets.rotate_if_due();
+/// Reads files of ticket keys again, and lets keys of our own rotate. Gives what cannot be used: the keys before stay
+/// then.
+pub(crate) fn renew_ticket_keys(tls: &TlsProcessState, running: &mut Material) -> Vec<CertError> {
+    match &running.configuration.ticket_keys {
+        TicketKeySource::Own | TicketKeySource::Shared => {
+            tls.tickets.rotate_if_due();
+            Vec::new()
+        }
+        TicketKeySource::Files(files) => match FileKeys::load(files) {
+            Ok(keys) => {
+                running.ticket_keys = TicketSource::Files(keys);
+                follow_ticket_keys(tls, running);
                 Vec::new()
             }
-            TicketKeySource::Files(files) => match FileKeys::load(files) {
-                Ok(keys) => {
-                    self.running.ticket_keys = TicketSource::Files(keys);
-                    self.follow_ticket_keys(&self.running);
-                    Vec::new()
-                }
-                Err(errors) => errors,
-            },
-        }
+            Err(errors) => errors,
+        },
     }
 }

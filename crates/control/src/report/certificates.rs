@@ -3,12 +3,14 @@
 
 use super::staples::{is_revoked, staple_report};
 use crate::control::Control;
+use crate::stapling::Stapling;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_acme::{Fault, Issuing, NameStatus, State};
 use tidegate_api::{Certificate, CertificateFault, CertificateSource, CertificateState, Certificates, Obtained};
 use tidegate_model::{HostPattern, Scheme, TlsSource};
+use tidegate_telemetry::CertificateEnd;
 
 /// As the API has it.
 fn certificate_fault(Fault { at, cause, remedy }: Fault) -> CertificateFault {
@@ -16,6 +18,20 @@ fn certificate_fault(Fault { at, cause, remedy }: Fault) -> CertificateFault {
 }
 
 impl Control {
+    /// Every few seconds. Shows metrics which certificates there are and when they end.
+    pub(crate) fn show_certificates(&self) {
+        let end =
+            |name, source, not_after: Timestamp| CertificateEnd { name, source, not_after_unix_seconds: not_after.as_second() };
+        let of_sites = self.certificates_of_sites().into_iter().filter_map(|report| {
+            let source = if report.source == CertificateSource::Files { "files" } else { "internal" };
+            Some(end(report.names.into_iter().next().unwrap_or_default(), source, report.not_after?))
+        });
+        let obtained = self.issuance.status();
+        let of_names = obtained.iter().filter_map(|status| Some(end(status.name.clone(), "acme", status.not_after?)));
+        self.registry().certificates().set(of_sites.chain(of_names).collect(), self.issuance.numbers(&obtained));
+        Stapling::show(self.stapling.as_ref(), &self.tls, &self.process);
+    }
+
     /// Certificates of sites, then names whose certificates are obtained.
     pub fn certificates(&self) -> Certificates {
         let mut certificates = self.certificates_of_sites();
