@@ -14,7 +14,7 @@ use tidegate_model::{Health, PoolName};
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{ServerStateMetrics, ServerTotals};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
-use tidegate_upstream::health::Checked;
+use tidegate_upstream::health::{Checked, HealthNews};
 use tidegate_upstream::shared::{PoolShared, ServerShared};
 use tidegate_upstream::verdict::log_ejection;
 
@@ -65,7 +65,24 @@ pub struct Checkers {
 
 struct PoolStates {
     pool: Arc<CompiledPool>,
+    news: HealthNews,
     states: Vec<Arc<ServerStateMetrics>>,
+}
+
+impl PoolStates {
+    fn show(&self, now: Instant) {
+        for (server, state) in self.pool.servers.iter().zip(&self.states) {
+            let health = &server.shared.health;
+            let why = health.why(self.pool.model.slow_start, now);
+            if why.is_some() {
+                // Some of these pass with time alone.
+                self.news.note();
+            }
+            state.set_state(word(why.as_ref()));
+            state.set_weight(server.model.weight);
+            state.ejected(u64::from(health.take_ejections()));
+        }
+    }
 }
 
 struct Checking {
@@ -246,7 +263,12 @@ impl Control {
         for slot in &self.running.pools_changed {
             let shown = slots[*slot].as_ref().map(|pool| {
                 let state = |server: &CompiledServer| self.process.registry.server_state(&pool.name.0, &server.authority);
-                PoolStates { pool: pool.clone(), states: pool.servers.iter().map(state).collect() }
+                pool.shared.news.note();
+                PoolStates {
+                    pool: pool.clone(),
+                    news: pool.shared.news.clone(),
+                    states: pool.servers.iter().map(state).collect(),
+                }
             });
             self.checkers.states[*slot] = shown;
         }
@@ -255,13 +277,8 @@ impl Control {
     /// Once a second: how servers stand, for the metrics; and every ten seconds, how they do beside each other.
     pub(crate) fn look_at_servers(&mut self) {
         let now = Instant::now();
-        for PoolStates { pool, states } in self.checkers.states.iter().flatten() {
-            for (server, state) in pool.servers.iter().zip(states) {
-                let health = &server.shared.health;
-                state.set_state(word(health.why(pool.model.slow_start, now).as_ref()));
-                state.set_weight(server.model.weight);
-                state.ejected(u64::from(health.take_ejections()));
-            }
+        for states in self.checkers.states.iter().flatten().filter(|states| states.news.take()) {
+            states.show(now);
         }
         let snapshot = self.running.snapshot.clone();
         if self.checkers.judged_at.is_none_or(|at| now.saturating_duration_since(at) >= JUDGE_PERIOD) {

@@ -2,7 +2,8 @@
 //! something happens to it (a check, a failure, a command), and read with one load per choice. Which server is chosen
 //! is decided in `balancing`; what counts as a failure, in `verdict`.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_balancing::{HealthStatus as Tier, outlier, slow_start};
 
@@ -209,6 +210,31 @@ pub struct Health {
     failures: AtomicU32,
     /// Ejections that nobody has counted yet, and above them why it was ejected last, for who asks.
     ejections: AtomicU64,
+    news: HealthNews,
+}
+
+/// Whether anything happened to a server of a pool since somebody looked: who shows thousands of pools looks at those
+/// alone.
+#[derive(Debug, Clone)]
+pub struct HealthNews(Arc<AtomicBool>);
+
+impl Default for HealthNews {
+    fn default() -> HealthNews {
+        HealthNews(Arc::new(AtomicBool::new(true)))
+    }
+}
+
+impl HealthNews {
+    /// Before the states are read: what happens after that is news again.
+    pub fn take(&self) -> bool {
+        // Mostly there are none, and a load leaves the line shared.
+        self.0.load(Ordering::Acquire) && self.0.swap(false, Ordering::AcqRel)
+    }
+
+    /// After the state was changed, or because it changes with time.
+    pub fn note(&self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Why a server gets no requests, or fewer than its share.
@@ -233,13 +259,14 @@ pub enum Why {
 }
 
 impl Health {
-    pub fn new(began: Instant) -> Health {
+    pub fn new(began: Instant, news: HealthNews) -> Health {
         Health {
             began,
             word: AtomicU64::new(0),
             starting_since: AtomicU64::new(0),
             failures: AtomicU32::new(0),
             ejections: AtomicU64::new(0),
+            news,
         }
     }
 
@@ -413,6 +440,7 @@ impl Health {
     pub fn begin_slowly(&self, now: Instant) {
         // Exchanged, which gives it a place in the order of what `share` exchanges.
         self.starting_since.swap(self.elapsed(now).as_millis() as u64 + 1, Ordering::Relaxed);
+        self.news.note();
     }
 
     /// What is unusual about it, for who looks; the most serious first.
@@ -446,6 +474,9 @@ impl Health {
     fn change(&self, make: impl Fn(State) -> Option<State>) -> Result<State, State> {
         let make = |word: u64| make(State::of(word)).map(State::word);
         let changed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, make);
+        if changed.is_ok() {
+            self.news.note();
+        }
         changed.map(State::of).map_err(State::of)
     }
 

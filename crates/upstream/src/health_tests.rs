@@ -1,7 +1,7 @@
 //! What becomes of a server by what is said of it. Time is given, so nothing here depends on the speed of the machine.
 //! Not beside the code, for the reason in `queue_tests`.
 
-use crate::health::{Cause, Checked, Health, PROBE_MOST, Probing, State, Ticks, Usage, Why};
+use crate::health::{Cause, Checked, Health, HealthNews, PROBE_MOST, Probing, State, Ticks, Usage, Why};
 use std::time::{Duration, Instant};
 use tidegate_balancing::{HealthStatus as Tier, outlier};
 
@@ -10,7 +10,7 @@ const WHY: outlier::Why = outlier::Why::ConsecutiveFailures(5);
 
 fn health() -> (Health, Instant) {
     let began = Instant::now();
-    (Health::new(began), began)
+    (Health::new(began, HealthNews::default()), began)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_client_stays_with_a_server_that_is_drained_and_not_with_one_that_is_down() 
 fn one_request_finds_out_and_another_one_when_it_takes_too_long() {
     let began = Instant::now();
     let at = |seconds: u64| began + Duration::from_secs(seconds);
-    let health = Health::new(began);
+    let health = Health::new(began, HealthNews::default());
     assert_eq!(health.begin_probe(at(0)), Probing::NotNeeded);
     health.back_off(at(0), Duration::from_secs(5));
     assert_eq!((health.tier(at(4)), health.tier(at(5))), (Tier::Unhealthy, Tier::Serving));
@@ -191,4 +191,24 @@ fn why_it_was_ejected_last_and_how_often() {
     }
     assert_eq!((health.take_ejections(), health.take_ejections()), (3, 0));
     assert_eq!(health.last_ejection(), Some(outlier::Why::ConsecutiveFailures(u32::MAX)));
+}
+
+#[test]
+fn only_what_happens_to_a_server_is_news_of_its_pool() {
+    let (news, now) = (HealthNews::default(), Instant::now());
+    let servers = [Health::new(now, news.clone()), Health::new(now, news.clone())];
+    assert!(news.take(), "nobody has looked at the pool");
+    assert!(!news.take());
+    servers.iter().for_each(Health::served_well);
+    assert_eq!(servers[0].failed(), 1);
+    assert!(!news.take(), "nothing of this changes what is shown");
+    let check = |happen: fn(&Health, Instant)| {
+        happen(&servers[1], now);
+        assert_eq!([news.take(), news.take()], [true, false]);
+    };
+    check(|health, _| health.set_drained(true));
+    check(|health, now| health.set_checked(Checked::Down, now));
+    check(|health, now| health.eject(health.elapsed(now) + SECOND, WHY));
+    check(|health, now| assert!(health.come_back(now)));
+    check(Health::begin_slowly);
 }

@@ -1,7 +1,7 @@
 //! What all workers and all generations of a process know of one pool and of its servers: health, queues, and what is
 //! counted where a bound asks for it. What one worker has of them is in `pool`.
 
-use crate::health::Health;
+use crate::health::{Health, HealthNews};
 use crate::queue::Queue;
 use crate::sync::{AtomicU32, Ordering};
 use std::collections::HashMap;
@@ -55,6 +55,8 @@ pub struct PoolShared {
     ejections: Mutex<Ejections>,
     /// Requests that wait for a place under `max-requests`.
     pub queue: Queue,
+    /// Of the health of its servers.
+    pub news: HealthNews,
     in_flight: AtomicU32,
 }
 
@@ -66,6 +68,7 @@ impl PoolShared {
             servers: Mutex::default(),
             ejections: Mutex::default(),
             queue: Queue::default(),
+            news: HealthNews::default(),
             in_flight: AtomicU32::new(0),
         }
     }
@@ -73,7 +76,7 @@ impl PoolShared {
     /// The shared state of a server, the same for every generation in which it appears.
     pub fn server(&self, address: &Arc<str>) -> Arc<ServerShared> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.find(address, || ServerShared::new(self.began))
+        servers.find(address, || ServerShared::new(self.began, self.news.clone()))
     }
 
     /// Takes a server out that failed too often, unless too many of the pool's are out already.
@@ -159,9 +162,9 @@ pub struct ServerShared {
 }
 
 impl ServerShared {
-    fn new(began: Instant) -> ServerShared {
+    fn new(began: Instant, news: HealthNews) -> ServerShared {
         ServerShared {
-            health: Health::new(began),
+            health: Health::new(began, news),
             queue: Queue::default(),
             usual: Usual::default(),
             open: AtomicU32::new(0),

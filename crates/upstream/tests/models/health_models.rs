@@ -1,6 +1,6 @@
 //! Several threads say something of a server at the same time: nothing that was said is lost.
 
-use crate::health::{Checked, Health, Probing};
+use crate::health::{Checked, Health, HealthNews, Probing};
 use loom::thread;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn check(
     loom::model(move || {
         let began = Instant::now();
         let now = began + SECOND * 10;
-        let health = Arc::new(Health::new(began));
+        let health = Arc::new(Health::new(began, HealthNews::default()));
         before(&health, began);
         let shared = health.clone();
         let beside = thread::spawn(move || other(&shared, now));
@@ -35,7 +35,7 @@ fn one_of_two_requests_finds_out() {
     loom::model(|| {
         let began = Instant::now();
         let now = began + SECOND * 10;
-        let health = Arc::new(Health::new(began));
+        let health = Arc::new(Health::new(began, HealthNews::default()));
         health.back_off(began, SECOND);
         let shared = health.clone();
         let beside = thread::spawn(move || shared.begin_probe(now));
@@ -86,7 +86,7 @@ fn each_ejection_and_each_failure_counts_once() {
         |health, _| health.take_ejections() == 2 && health.take_ejections() == 0,
     );
     loom::model(|| {
-        let health = Arc::new(Health::new(Instant::now()));
+        let health = Arc::new(Health::new(Instant::now(), HealthNews::default()));
         let shared = health.clone();
         let beside = thread::spawn(move || shared.failed());
         let counts = [health.failed(), beside.join().expect("no panic")];
@@ -97,7 +97,7 @@ fn each_ejection_and_each_failure_counts_once() {
 #[test]
 fn the_count_of_ejections_is_taken_whole() {
     loom::model(|| {
-        let health = Arc::new(Health::new(Instant::now()));
+        let health = Arc::new(Health::new(Instant::now(), HealthNews::default()));
         let shared = health.clone();
         let beside = thread::spawn(move || shared.eject(SECOND, Why::ConsecutiveFailures(5)));
         let taken = health.take_ejections();

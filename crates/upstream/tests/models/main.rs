@@ -5,7 +5,7 @@
 
 /// Stands in for `src/sync.rs`.
 mod sync {
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub use loom::sync::{Mutex, MutexGuard};
 }
 #[path = "../../src/health.rs"]
