@@ -134,6 +134,9 @@ fn ip_of(host: &HostPattern) -> Option<IpAddr> {
 /// from a browser.
 fn obtained_certificates(lowering: &mut Lowering<'_>) {
     let configuration = &lowering.configuration;
+    if configuration.sites.iter().all(|site| site.tls.source != TlsSource::Automatic) {
+        return;
+    }
     let listens = ports_listened_on(lowering);
     let mut found = Vec::new();
     // Both are in file order, and nothing was wrong with any address.
@@ -267,6 +270,9 @@ fn unused_pools(lowering: &mut Lowering<'_>) {
 }
 
 fn unused_listeners(lowering: &mut Lowering<'_>) {
+    if lowering.spans.listeners.is_empty() {
+        return;
+    }
     let mut listening: HashSet<(Option<IpAddr>, u16)> = HashSet::new();
     for (address, _) in &lowering.spans.addresses {
         let ip = ip_of(&address.host);

@@ -49,7 +49,7 @@ pub struct Loaded {
 #[derive(Debug, Default)]
 pub struct Written {
     /// Includes are replaced by what they include.
-    pub nodes: Vec<TopNode>,
+    pub nodes: Arc<Vec<TopNode>>,
     /// For each file of the sources: what tells it from others, and its path as it was given.
     pub files: Vec<(PathBuf, PathBuf)>,
     /// The `include` line of a file, by its texts, and what it brought in.
@@ -351,7 +351,7 @@ impl<'e> Loader<'e> {
         lowering.diagnostics = diagnostics;
         let readable = !lowering.diagnostics.iter().any(|diagnostic| matches!(diagnostic.code, "syntax" | "cannot-read"));
         lower_top(&mut lowering, &nodes);
-        written.nodes = nodes;
+        written.nodes = Arc::new(nodes);
         checks::check(&mut lowering, main_file);
         if !readable {
             // The part that could not be read may hold the pools that seem to be missing.
@@ -402,13 +402,15 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
         let apart = {
             let (sources, environment, pools) = (lowering.sources, lowering.environment, &lowering.pools_written);
             let lower = |top| lowered_apart(sources, environment, pools, top);
-            if batch.len() < PARALLEL_MIN { batch.iter().map(lower).collect() } else { in_parallel(batch, lower) }
+            // After a small change nearly all of them are known.
+            let unknown = batch.iter().filter(|top| top.remembered.lowered.get().is_none()).count();
+            if unknown < PARALLEL_MIN { batch.iter().map(lower).collect() } else { in_parallel(batch, lower) }
         };
         for (top, apart) in batch.iter().zip(apart) {
             match apart {
                 Apart::Not => lower_node(lowering, &top.placed(), &mut seen),
                 Apart::AsBefore(lowered) => lowered.merge(lowering, top.placement),
-                Apart::Anew(lowered, is_by_text) => take_up(lowering, top, lowered, is_by_text),
+                Apart::Anew(lowered, is_by_text) => take_up(lowering, top, &lowered, is_by_text),
             }
         }
     }
@@ -449,15 +451,15 @@ fn lowered_apart<'t>(
     Apart::Anew(Box::new(Lowered::of(alone)), is_by_text)
 }
 
-fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: Box<Lowered>, is_by_text: bool) {
-    lowered.merge(lowering, None);
-    if is_by_text
-        && let Some(placement) = top.placement
-        && let Some(lowered) = lowered.relative(placement)
-    {
-        // What is kept already, and did not hold because a pool is missing, holds again when the pool is back.
-        let _ = top.remembered.lowered.set(lowered);
-    }
+fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: &Lowered, is_by_text: bool) {
+    let placement = top.placement.filter(|_| is_by_text);
+    let Some((placement, relative)) = placement.and_then(|placement| Some((placement, lowered.relative(placement)?))) else {
+        lowered.merge(lowering, None);
+        return;
+    };
+    relative.merge(lowering, Some(placement));
+    // What is kept already, and did not hold because a pool is missing, holds again when the pool is back.
+    let _ = top.remembered.lowered.set(relative);
 }
 
 fn lower_node(lowering: &mut Lowering<'_>, node: &Node, seen: &mut Seen) {

@@ -41,7 +41,8 @@ pub fn read_opened(file: File) -> io::Result<String> {
 
 /// Reads an open file up to the bound, whatever kind of file it is.
 pub fn read_bounded(file: File) -> io::Result<String> {
-    let mut text = String::new();
+    let length = file.metadata().map_or(0, |metadata| metadata.len()).min(FILE_BYTES_MAX as u64);
+    let mut text = String::with_capacity(length as usize + 1);
     file.take(FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
     if text.len() > FILE_BYTES_MAX {
         return Err(io::Error::other("it is larger than 8 MiB"));

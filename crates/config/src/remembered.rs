@@ -34,7 +34,7 @@ impl Placement {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Lowered {
     diagnostics: Vec<Diagnostic>,
     sites: Vec<Arc<Site>>,
@@ -107,20 +107,21 @@ impl Lowered {
     }
 
     /// What was lowered, with places that count from the start of the piece; `None` when one lies outside of it.
-    pub fn relative(mut self, placement: Placement) -> Option<Lowered> {
+    pub fn relative(&self, placement: Placement) -> Option<Lowered> {
+        let mut lowered = self.clone();
         let at_start = |(address, at): &(UpstreamAddress, Location)| Some((address.clone(), placement.relative(at)?));
-        self.servers = self.servers.iter().map(at_start).collect::<Option<_>>()?;
-        let diagnostics = &mut self.diagnostics;
+        lowered.servers = self.servers.iter().map(at_start).collect::<Option<_>>()?;
+        let diagnostics = &mut lowered.diagnostics;
         let labels = diagnostics.iter_mut().flat_map(|one| std::iter::once(&mut one.primary).chain(&mut one.labels));
         let locations = labels
             .map(|label| &mut label.location)
-            .chain(self.addresses.iter_mut().map(|(_, at)| at))
-            .chain(self.files.iter_mut().map(|(_, at)| at))
-            .chain(self.sources.iter_mut().map(|(_, at)| at));
+            .chain(lowered.addresses.iter_mut().map(|(_, at)| at))
+            .chain(lowered.files.iter_mut().map(|(_, at)| at))
+            .chain(lowered.sources.iter_mut().map(|(_, at)| at));
         for at in locations {
             *at = placement.relative(at)?;
         }
-        Some(self)
+        Some(lowered)
     }
 }
 

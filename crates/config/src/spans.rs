@@ -125,10 +125,28 @@ impl ServerSpans {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&UpstreamAddress, Location)> {
-        self.0.iter().flat_map(|ServersOfPiece { servers, placement }| {
+        self.of(|_| true)
+    }
+
+    /// Those that something besides their text may have decided.
+    pub(crate) fn not_by_text(&self) -> impl Iterator<Item = (&UpstreamAddress, Location)> {
+        self.of(|piece| piece.placement.is_none())
+    }
+
+    fn of(&self, is_wanted: fn(&ServersOfPiece) -> bool) -> impl Iterator<Item = (&UpstreamAddress, Location)> {
+        self.0.iter().filter(move |piece| is_wanted(piece)).flat_map(|ServersOfPiece { servers, placement }| {
             let place = |at: &Location| placement.map_or_else(|| at.clone(), |placement| placement.location(at));
             servers.iter().map(move |(address, at)| (address, place(at)))
         })
+    }
+}
+
+#[cfg(test)]
+impl ServerSpans {
+    /// How many pieces there are, and how many of them are not shared with the other list.
+    pub fn count_beside(&self, other: &ServerSpans) -> (usize, usize) {
+        let is_shared = |piece: &&ServersOfPiece| other.0.iter().any(|known| Arc::ptr_eq(&known.servers, &piece.servers));
+        (self.0.len(), self.0.len() - self.0.iter().filter(is_shared).count())
     }
 }
 

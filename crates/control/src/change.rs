@@ -5,7 +5,7 @@ use crate::background::in_background;
 use crate::bind::BindFault;
 use crate::compile::{Material, Numbers, gather};
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
-use crate::control::Control;
+use crate::control::{Control, certificate_files_of, user_files};
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
@@ -122,6 +122,14 @@ fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
     (delta, plan)
 }
 
+/// Whether anything that differs names a file of certificates or of users, or did.
+fn names_files(delta: &Delta, before: &Configuration, now: &Configuration) -> bool {
+    let (before, now) = delta.narrowed(before, now);
+    let names =
+        |configuration: &Configuration| !certificate_files_of(configuration).is_empty() || !user_files(configuration).is_empty();
+    names(&before) || names(&now)
+}
+
 /// Sockets that a change gives to workers or takes from them, and the workers that stay and go.
 struct Moving {
     sockets: Vec<Given>,
@@ -155,6 +163,13 @@ impl Control {
 
     /// Takes on a configuration, as a whole or not at all.
     pub fn apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
+        let outcome = self.attempt(proposal, origin, options);
+        self.note_drift();
+        outcome
+    }
+
+    /// Whether a restart would bring the same is not looked at.
+    pub(crate) fn attempt(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let by = origin.to_string();
         // Whoever asks the API is told; a file that does not run has to be found in the log, in `status` and in a
         // metric.
@@ -182,14 +197,13 @@ impl Control {
                 tracing::error!(by, why = %fault, "the configuration was not applied; the running one stays");
             }
         }
-        self.note_drift();
         outcome
     }
 
     fn try_apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let began = Instant::now();
         self.may_change(&options)?;
-        let Read { configuration, warnings, files, watched } = self.read(proposal)?;
+        let Read { configuration, warnings, files, watched, written } = self.read(proposal)?;
         let running = self.configuration().clone();
         let (delta, plan) = in_background(|| compare(&running, &configuration));
         let serves = |configuration: &Configuration| !configuration.sites.is_empty() || !configuration.tcp.is_empty();
@@ -204,7 +218,7 @@ impl Control {
         // Watched before it is known to run, too: the next save may be what mends it. Of another file than that of the
         // process a change is not applied by itself, so it is not looked at.
         let is_of_source = *proposal == Proposal::Source;
-        if is_of_source {
+        if is_of_source && watched != self.watch.configuration {
             self.watch_files(watched.clone());
         }
         let generation = self.generation();
@@ -212,6 +226,7 @@ impl Control {
             if let Some(newest) = self.generations.newest_mut() {
                 newest.files = files;
             }
+            self.written = written;
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
         let (at_change, normal) = (self.registry().traffic(), self.baseline.until(self.registry().traffic()));
@@ -222,13 +237,16 @@ impl Control {
             forget_checks(changed.filter_map(|pool| snapshot.pool_named(&pool.name)));
             return Err(fault);
         }
-        // Once more, with the certificates that it names.
-        let watched = if is_of_source { watched } else { self.watch.configuration.clone() };
-        self.watch_files(watched);
+        if delta.settings || names_files(&delta, &running, self.configuration()) {
+            // Once more, with the certificates that it names.
+            let watched = if is_of_source { watched } else { self.watch.configuration.clone() };
+            self.watch_files(watched);
+        }
         let number = self.generation();
         let summary = plan.summary.clone();
         tracing::info!(generation = number, by = %origin, summary, took = ?began.elapsed(), "configuration applied");
         self.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
+        self.written = written;
         self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
         self.pending = options.confirm_within.map(|within| Pending {
             generation: number,

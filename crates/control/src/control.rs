@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_certs::{CertError, Renewal, Renewed, TlsProcessState};
-use tidegate_config::LoadMemory;
+use tidegate_config::{LoadMemory, Loaded};
 use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Delta, Difference, Site, Step, TlsSource};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
@@ -41,6 +41,8 @@ pub struct Control {
     pub(crate) source: Source,
     /// What the last load read, so that the next costs what changed. Planning reads as well, hence the cell.
     pub(crate) memory: RefCell<LoadMemory>,
+    /// What the newest generation was written as: an edit reads nothing again but what it changes.
+    pub(crate) written: Arc<Loaded>,
     pub(crate) running: Material,
     pub(crate) process: Arc<ProcessState>,
     pub(crate) tls: TlsProcessState,
@@ -459,7 +461,7 @@ fn begin_slowly(changes: &[PoolChange]) {
 }
 
 /// Every file that users are read from.
-fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
+pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
     files.sort();
@@ -487,7 +489,16 @@ pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
 
 /// Every file that a certificate, a key of any kind or trusted roots are read from.
 fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
-    let mut files = configuration.ticket_keys.files().to_vec();
+    let mut files = certificate_files_of(configuration);
+    files.extend(configuration.ticket_keys.files().iter().cloned());
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Those that sites and pools name, as often as they do.
+pub(crate) fn certificate_files_of(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files = Vec::new();
     for site in &configuration.sites {
         if let Some(ClientAuth { ca, crls, .. }) = &site.tls.client_auth {
             files.extend(ca.iter().chain(crls).cloned());
@@ -505,7 +516,5 @@ fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
             files.extend([cert.clone(), key.clone()]);
         }
     }
-    files.sort();
-    files.dedup();
     files
 }

@@ -7,35 +7,35 @@ use crate::change::{ApplyOptions, ChangeFault};
 use crate::control::Control;
 use crate::generations::{Generation, Origin, WrittenFile};
 use crate::rewrite::write_whole;
-use crate::source::{Proposal, load_files};
+use crate::source::Proposal;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_api::{Edited, UnwrittenFile};
 use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json};
-use tidegate_config::{Json, LoadMemory, Loaded, read_regular};
+use tidegate_config::{Json, read_regular};
 
 impl Control {
     /// The configuration as it is written, includes in their place; of secrets nothing.
     pub fn configuration_json(&self) -> Json {
-        to_json(&self.written())
+        to_json(&self.written)
     }
 
     /// One part of it.
     pub fn part_json(&self, target: &Target) -> Result<Json, ChangeFault> {
-        read_target(&self.written(), target).map_err(|error| edit_fault(&[error]))
+        read_target(&self.written, target).map_err(|error| edit_fault(&[error]))
     }
 
     /// Changes parts of the configuration, all or none. `what` is how the history names it.
     pub fn edit(&mut self, edits: &[Edit], what: String, options: ApplyOptions) -> Result<Edited, ChangeFault> {
         let running = self.generations.newest().map(|generation| generation.files.clone()).unwrap_or_default();
-        let written = self.written();
-        let changed = in_background(|| apply_edits(&written, edits)).map_err(|errors| edit_fault(&errors))?;
+        let written = &*self.written;
+        let changed = in_background(|| apply_edits(written, edits)).map_err(|errors| edit_fault(&errors))?;
         let mut files = running.clone();
         for change in changed {
             let name = change.path.display().to_string();
             match files.iter_mut().find(|file| file.name == name) {
-                Some(file) => file.text = change.text.into(),
+                Some(file) => file.text = change.text,
                 None => return Err(ChangeFault::Bad(format!("`{name}` is no file of the running configuration"))),
             }
         }
@@ -43,7 +43,8 @@ impl Control {
         for file in changed.iter().filter(|file| file.is_on_disk()) {
             self.check_untouched(file, &running)?;
         }
-        let applied = self.apply(&Proposal::Written(files), Origin::Api(what), options)?;
+        let applied = self.attempt(&Proposal::Written(files), Origin::Api(what), options);
+        let applied = applied.inspect_err(|_| self.note_drift())?;
         let mut edited = Edited { applied, written: Vec::new(), unwritten: Vec::new() };
         for file in changed {
             match self.write_back(&file, &running) {
@@ -62,8 +63,6 @@ impl Control {
         if !file.is_on_disk() {
             return Err("it was not read from a file".into());
         }
-        // Taking on a change may have lasted for seconds, in which somebody saved the file.
-        self.check_untouched(file, running).map_err(|_| "it was edited while the change was taken on")?;
         let of_generation = |generation: &Generation| generation.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>();
         let known: BTreeSet<String> = self.generations.all().flat_map(of_generation).collect();
         self.on_disk.retain(|name, _| known.contains(name));
@@ -121,13 +120,6 @@ impl Control {
         let runs = |file: &WrittenFile| file.name == *name && file.text == known.text;
         let is_running = self.generations.newest().is_some_and(|generation| generation.files.iter().any(runs));
         known.is_ours && is_running && known.is_still_at(name)
-    }
-
-    fn written(&self) -> Loaded {
-        let files = self.generations.newest().map(|generation| generation.files.as_slice()).unwrap_or_default();
-        let mut memory = self.memory.borrow_mut();
-        let memory: &mut LoadMemory = &mut memory;
-        in_background(move || load_files(files, true, memory))
     }
 }
 

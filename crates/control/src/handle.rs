@@ -43,6 +43,10 @@ impl fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 impl ControlHandle {
+    pub(crate) fn new(events: mpsc::Sender<Event>, registry: &Arc<Registry>, readiness: &Arc<Readiness>) -> ControlHandle {
+        ControlHandle { events, registry: registry.clone(), readiness: readiness.clone() }
+    }
+
     /// Runs the question on the control thread and brings its answer. It must be quick: nothing else happens there
     /// meanwhile.
     pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Control) -> T + Send + 'static) -> Result<T, Stopped> {

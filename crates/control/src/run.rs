@@ -112,13 +112,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
     let (events_sender, events) = mpsc::channel(EVENTS_MAX);
-    let found_names = events_sender.clone();
-    let tell = move |found: Found, is_over: bool| {
-        let take = move |control: &mut Control| control.take_addresses(found, is_over);
-        // Nobody to be told: the process ends.
-        let _ = found_names.blocking_send(Event::Ask(Box::new(take)));
-    };
-    let names = Names::new(names::of_system, names::CHANGE_LIMIT, tell);
+    let names = names_of_system(events_sender.clone());
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
     let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
@@ -133,8 +127,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
     let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
     let readiness = Arc::new(Readiness::default());
-    let handle =
-        ControlHandle { events: events_sender.clone(), registry: process.registry.clone(), readiness: readiness.clone() };
+    let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness);
     let (serve_admin, admin_places) = mpsc::unbounded_channel();
     let started = Timestamp::now();
     let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
@@ -143,6 +136,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let mut control = Control {
         source,
         memory: RefCell::new(memory),
+        written: read.written,
         running,
         process,
         tls,
@@ -175,6 +169,16 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     };
     begin_to_hear(&mut control, events_sender, read.watched);
     Ok(Prepared { control, events, admin: Some((admin, admin_places)), handle, workers, succession, borrowed })
+}
+
+/// What a look-up in the background finds is an event.
+fn names_of_system(events: mpsc::Sender<Event>) -> Names {
+    let tell = move |found: Found, is_over: bool| {
+        let take = move |control: &mut Control| control.take_addresses(found, is_over);
+        // Nobody to be told: the process ends.
+        let _ = events.blocking_send(Event::Ask(Box::new(take)));
+    };
+    Names::new(names::of_system, names::CHANGE_LIMIT, tell)
 }
 
 /// Of what workers ask for in the middle of a connection, and of files that change.

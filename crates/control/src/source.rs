@@ -4,6 +4,7 @@
 use crate::generations::WrittenFile;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_config::{LoadMemory, Loaded, MainFile, Texts, load_instead, load_path_again, load_text, load_text_again, render};
 use tidegate_model::Configuration;
 
@@ -43,6 +44,8 @@ pub struct Read {
     pub files: Vec<WrittenFile>,
     /// What it depends on, to be watched.
     pub watched: Watched,
+    /// What was written, for edits. Its configuration was taken out.
+    pub written: Arc<Loaded>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,16 +105,17 @@ pub(crate) fn load_files(files: &[WrittenFile], is_complete: bool, memory: &mut 
 }
 
 /// `Err` is everything that is wrong with it, rendered.
-pub fn read(loaded: Loaded) -> Result<Read, String> {
+pub fn read(mut loaded: Loaded) -> Result<Read, String> {
     let diagnostics = render(&loaded.diagnostics, &loaded.files, false);
     let files = loaded
         .files
         .iter()
         .map(|file| WrittenFile { name: file.name.clone(), directory: file.directory.clone(), text: file.text.clone() })
         .collect();
-    let watched = Watched { files: loaded.read_files, patterns: loaded.include_patterns };
-    match loaded.configuration {
-        Some(configuration) => Ok(Read { configuration, warnings: diagnostics, files, watched }),
+    let watched =
+        Watched { files: std::mem::take(&mut loaded.read_files), patterns: std::mem::take(&mut loaded.include_patterns) };
+    match loaded.configuration.take() {
+        Some(configuration) => Ok(Read { configuration, warnings: diagnostics, files, watched, written: Arc::new(loaded) }),
         None => Err(diagnostics),
     }
 }

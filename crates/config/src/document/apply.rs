@@ -41,18 +41,18 @@ pub fn apply_edits(loaded: &Loaded, edits: &[Edit]) -> Result<Vec<ChangedFile>, 
     Ok(session.workspace.changed_files())
 }
 
-struct Session {
+struct Session<'l> {
     workspace: Workspace,
-    spellings: Spellings,
+    spellings: Spellings<'l>,
 }
 
-impl Session {
-    fn of(loaded: &Loaded) -> Result<Session, EditError> {
+impl<'l> Session<'l> {
+    fn of(loaded: &'l Loaded) -> Result<Session<'l>, EditError> {
         Ok(Session { workspace: Workspace::of(loaded)?, spellings: Spellings::of(loaded) })
     }
 
     fn locate(&self, target: &Target) -> Result<Spot, EditError> {
-        targets::locate(&self.workspace.tops, &self.spellings, target)
+        targets::locate(&self.workspace.tops, self.spellings, target)
     }
 
     /// The value at the spot; `None` when nothing is there.
@@ -121,7 +121,7 @@ impl Session {
     /// Makes the value stand at the spot.
     fn set(&mut self, spot: &Spot, value: Value) -> Result<(), Vec<EditError>> {
         let Some((part, mut whole)) = self.whole_around(spot) else {
-            if let Some(error) = targets::taken(&self.workspace.tops, &self.spellings, spot.directive, &value, spot.top) {
+            if let Some(error) = targets::taken(&self.workspace.tops, self.spellings, spot.directive, &value, spot.top) {
                 return Err(vec![error]);
             }
             return match spot.top {
@@ -160,7 +160,7 @@ impl Session {
         let Inner::Server(own) = spot.inner else { return None };
         let address = value.get("address")?.as_str()?;
         let pool = &self.workspace.tops[spot.top?].remembered.node;
-        let holder = targets::server(pool, &self.spellings, address)?;
+        let holder = targets::server(pool, self.spellings, address)?;
         (Some(holder) != own).then(|| {
             let message = format!("the pool has a server `{address}` already");
             EditError::new(EditFault::Taken, message).help("change that one, or choose another")
@@ -190,7 +190,7 @@ impl Session {
 
     fn remove_top(&mut self, top: usize) -> Result<(), Vec<EditError>> {
         let node = self.workspace.tops[top].placed();
-        let mut expected: Vec<TopNode> = self.workspace.tops.clone();
+        let mut expected: Vec<TopNode> = self.workspace.tops.to_vec();
         expected.remove(top);
         let file = node.location.file;
         let text = &self.workspace.sources.file(file).text;
@@ -260,7 +260,7 @@ impl Session {
         self.workspace.replace(vec![replacement]).map_err(|error| vec![error])?;
         let tops = &self.workspace.tops;
         let is_one_more = tops.len() == before.len() + 1;
-        let position = tops.iter().zip(&before).take_while(|(now, before)| is_same(now, before)).count();
+        let position = tops.iter().zip(before.iter()).take_while(|(now, before)| is_same(now, before)).count();
         if is_one_more
             && are_same(&tops[position + 1..], &before[position..])
             && json::values(directive, &tops[position].remembered.node) == json::values(directive, &new)

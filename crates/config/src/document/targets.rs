@@ -14,7 +14,6 @@ use crate::pieces::TopNode;
 use crate::syntax::{Literal, Node};
 use crate::table::{Place, Repeat};
 use serde_json::Value;
-use std::collections::HashMap;
 use tidegate_model::{SiteAddress, UpstreamAddress};
 
 /// Where in the configuration's JSON a target is.
@@ -36,34 +35,37 @@ pub enum Inner {
     Server(Option<usize>),
 }
 
-/// Addresses as they were understood, and how each was written.
-#[derive(Debug, Default)]
-pub struct Spellings {
-    sites: HashMap<SiteAddress, Vec<String>>,
-    servers: HashMap<UpstreamAddress, Vec<String>>,
+/// How addresses were written that were understood as something else, such as `{env.SITE}`.
+#[derive(Debug, Clone, Copy)]
+pub struct Spellings<'l> {
+    loaded: &'l Loaded,
 }
 
-impl Spellings {
-    pub fn of(loaded: &Loaded) -> Spellings {
-        let mut spellings = Spellings::default();
-        for (address, at) in &loaded.spans.addresses {
-            let written = written(&loaded.files, at);
-            // A bare host and one with `https://` are the same place.
-            let address = SiteAddress { redirect_from_http: false, ..address.clone() };
-            spellings.sites.entry(address).or_default().push(written);
-        }
-        for (address, at) in loaded.spans.servers.iter() {
-            spellings.servers.entry(address.clone()).or_default().push(written(&loaded.files, &at));
-        }
-        spellings
+impl<'l> Spellings<'l> {
+    pub fn of(loaded: &'l Loaded) -> Spellings<'l> {
+        Spellings { loaded }
+    }
+
+    fn of_site(self, wanted: &SiteAddress) -> impl Iterator<Item = &'l str> {
+        // A bare host and one with `https://` are the same place.
+        let is_wanted =
+            |address: &SiteAddress| (address.scheme, address.port, &address.host) == (wanted.scheme, wanted.port, &wanted.host);
+        let addresses = self.loaded.spans.addresses.iter().filter(move |(address, _)| is_wanted(address));
+        addresses.map(move |(_, at)| written(&self.loaded.files, at))
+    }
+
+    /// What a text alone says is understood without having been loaded.
+    fn of_server(self, wanted: &UpstreamAddress) -> impl Iterator<Item = &'l str> {
+        let servers = self.loaded.spans.servers.not_by_text().filter(move |(address, _)| *address == wanted);
+        servers.map(move |(_, at)| written(&self.loaded.files, &at))
     }
 }
 
-fn written(files: &Sources, at: &Location) -> String {
-    files.file(at.file).text.get(at.span.clone()).unwrap_or_default().trim_matches(['"', '#']).to_string()
+fn written<'l>(files: &'l Sources, at: &Location) -> &'l str {
+    files.file(at.file).text.get(at.span.clone()).unwrap_or_default().trim_matches(['"', '#'])
 }
 
-pub fn locate(tops: &[TopNode], spellings: &Spellings, target: &Target) -> Result<Spot, EditError> {
+pub fn locate(tops: &[TopNode], spellings: Spellings<'_>, target: &Target) -> Result<Spot, EditError> {
     let whole = |directive, top| Ok(Spot { directive, top, inner: Inner::Whole });
     match target {
         Target::Site { address } => whole(&SITE, site(tops, spellings, address)),
@@ -164,15 +166,17 @@ fn texts(node: &Node) -> impl Iterator<Item = &str> {
     })
 }
 
-pub fn site(tops: &[TopNode], spellings: &Spellings, address: &str) -> Option<usize> {
+pub fn site(tops: &[TopNode], spellings: Spellings<'_>, address: &str) -> Option<usize> {
     let bare = |address: SiteAddress| SiteAddress { redirect_from_http: false, ..address };
     let parsed = SiteAddress::parse(address).ok().map(bare);
-    let written = parsed.as_ref().and_then(|parsed| spellings.sites.get(parsed)).map_or(&[][..], Vec::as_slice);
     let find = |is_meant: &dyn Fn(&str) -> bool| {
         tops.iter().position(|top| top.name() == SITE.name && texts(&top.remembered.node).any(is_meant))
     };
     find(&|text| text == address)
-        .or_else(|| find(&|text| written.iter().any(|written| written == text)))
+        .or_else(|| {
+            let written: Vec<&str> = parsed.iter().flat_map(|parsed| spellings.of_site(parsed)).collect();
+            find(&|text| written.contains(&text))
+        })
         .or_else(|| find(&|text| parsed.is_some() && SiteAddress::parse(text).ok().map(bare) == parsed))
 }
 
@@ -185,20 +189,20 @@ pub fn named(tops: &[TopNode], directive: &Directive, name: &str) -> Option<usiz
 }
 
 /// The position among the servers of a pool.
-pub fn server(pool: &Node, spellings: &Spellings, address: &str) -> Option<usize> {
+pub fn server(pool: &Node, spellings: Spellings<'_>, address: &str) -> Option<usize> {
     let parsed = UpstreamAddress::parse(address).ok();
-    let written = parsed.as_ref().and_then(|parsed| spellings.servers.get(parsed)).map_or(&[][..], Vec::as_slice);
+    let spellings: Vec<&str> = parsed.iter().flat_map(|parsed| spellings.of_server(parsed)).collect();
     let servers: Vec<&Node> = pool.children.iter().flatten().filter(|node| node.name.text == "server").collect();
     let find = |is_meant: &dyn Fn(&str) -> bool| servers.iter().position(|server| texts(server).any(is_meant));
     find(&|text| text == address)
-        .or_else(|| find(&|text| written.iter().any(|written| written == text)))
+        .or_else(|| find(&|text| spellings.contains(&text)))
         .or_else(|| find(&|text| parsed.is_some() && UpstreamAddress::parse(text).ok() == parsed))
 }
 
 /// What has to be unique in the value of a whole node, and is somebody else's already.
 pub fn taken(
     tops: &[TopNode],
-    spellings: &Spellings,
+    spellings: Spellings<'_>,
     directive: &Directive,
     value: &Value,
     own: Option<usize>,

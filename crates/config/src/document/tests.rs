@@ -1,10 +1,14 @@
-//! Secrets: never shown, kept when they are given back as they were shown.
+//! Secrets: never shown, kept when they are given back as they were shown. And what an edit of one among many reads.
 
 use super::*;
-use crate::diagnostics::{SourceFile, Sources};
+use crate::diagnostics::{FileId, SourceFile, Sources};
 use crate::language::{Directive, Lower};
+use crate::load::{Texts, load_instead};
+use crate::pieces::{LoadMemory, TopNode};
 use crate::syntax::{self, Node};
 use crate::table::{Argument, Kind, Property};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 static DOOR: Directive = Directive {
     name: "door",
@@ -53,4 +57,30 @@ fn a_secret_that_is_given_back_as_it_was_shown_stays() {
     check(text, serde_json::json!({ "address": "a", "token": "hunter3" }), Some("door \"a\" token=\"hunter3\""));
     check(text, serde_json::json!({ "address": "a" }), Some("door \"a\""));
     check("door \"a\"", serde_json::json!({ "address": "a", "token": "***" }), None);
+}
+
+#[test]
+fn an_edit_of_one_pool_parses_and_lowers_that_pool_alone() {
+    const MANY: usize = 300;
+    let text: String = (0..MANY)
+        .map(|number| {
+            format!(
+                "site \"http://s{number}.example\" {{\n    proxy \"p{number}\"\n}}\npool \"p{number}\" {{\n    server \"10.0.0.1:80\"\n}}\n"
+            )
+        })
+        .collect();
+    let (mut memory, texts) = (LoadMemory::default(), Texts { by_path: BTreeMap::default(), is_complete: true });
+    let mut load = |text: &Arc<str>| load_instead("t", text.clone(), Path::new("/"), &texts, &mut memory);
+    let before = load(&text.into());
+    let target = Target::Server { pool: "p7".into(), address: "10.0.0.1:80".into() };
+    let changed = apply_edits(&before, &[Edit::Patch(target, serde_json::json!({ "weight": 2 }))]).expect("an edit");
+    let now = load(&changed[0].text);
+    let is_other = |(now, before): &(&TopNode, &TopNode)| !Arc::ptr_eq(&now.remembered, &before.remembered);
+    let nodes = now.written.nodes.iter().zip(before.written.nodes.iter());
+    assert_eq!((now.written.nodes.len(), nodes.filter(is_other).count()), (2 * MANY, 1));
+    assert!(Arc::ptr_eq(&now.files.file(FileId(0)).text, &changed[0].text), "nobody copied the text");
+    assert_eq!(now.spans.servers.count_beside(&before.spans.servers), (MANY, 1));
+    let pools = |loaded: &Loaded| loaded.configuration.clone().expect("no error").pools;
+    let others = pools(&now).iter().zip(&pools(&before)).filter(|(now, before)| !Arc::ptr_eq(now, before)).count();
+    assert_eq!(others, 1);
 }

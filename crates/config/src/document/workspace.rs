@@ -17,7 +17,7 @@ pub struct Workspace {
     pub sources: Sources,
     pub main: FileId,
     /// Includes are replaced by what they include.
-    pub tops: Vec<TopNode>,
+    pub tops: Arc<Vec<TopNode>>,
     paths: Vec<PathBuf>,
     included: HashMap<(FileId, Vec<String>), Vec<FileId>>,
     memory: LoadMemory,
@@ -49,17 +49,22 @@ impl Workspace {
             .collect();
         let main = loaded.files.first().map_or_else(|| sources.add(SourceFile::default()), |main| same[&main]);
         let memory = loaded.written.memory.clone();
-        let mut workspace = Workspace { sources, main, tops: Vec::new(), paths, included, memory, changed: BTreeSet::new() };
-        workspace.tops = workspace.read()?;
+        let is_each_once = sources.len() == loaded.files.len();
+        let tops = Arc::clone(&loaded.written.nodes);
+        let mut workspace = Workspace { sources, main, tops, paths, included, memory, changed: BTreeSet::new() };
+        if !is_each_once {
+            // The nodes of a file that is included twice have places in two files.
+            workspace.tops = workspace.read()?;
+        }
         Ok(workspace)
     }
 
     /// Everything as it is, to come back to.
-    pub fn snapshot(&self) -> (Sources, Vec<TopNode>, BTreeSet<FileId>) {
+    pub fn snapshot(&self) -> Before {
         (self.sources.clone(), self.tops.clone(), self.changed.clone())
     }
 
-    pub fn restore(&mut self, (sources, tops, changed): (Sources, Vec<TopNode>, BTreeSet<FileId>)) {
+    pub fn restore(&mut self, (sources, tops, changed): Before) {
         self.sources = sources;
         self.tops = tops;
         self.changed = changed;
@@ -93,13 +98,16 @@ impl Workspace {
         files.map(|(file, path)| ChangedFile { path, text: self.sources.file(file).text.clone() }).collect()
     }
 
-    fn read(&mut self) -> Result<Vec<TopNode>, EditError> {
+    fn read(&mut self) -> Result<Arc<Vec<TopNode>>, EditError> {
         let mut reading = Reading { sources: &self.sources, included: &self.included, recall: Recall::new(&mut self.memory) };
         let tops = reading.nodes_of(self.main, 0);
         reading.recall.finish();
-        tops
+        tops.map(Arc::new)
     }
 }
+
+/// Texts, nodes and changed files at one time.
+pub type Before = (Sources, Arc<Vec<TopNode>>, BTreeSet<FileId>);
 
 struct Reading<'w> {
     sources: &'w Sources,

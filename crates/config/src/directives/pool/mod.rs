@@ -49,6 +49,18 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
     let mut scratch = Lowering::new(lowering.sources, lowering.environment);
     for top in nodes.iter().filter(|node| node.name() == POOL.name) {
         let node = &top.remembered.node;
+        let protocols = node.children.iter().flatten().filter(|child| child.name.text == connection::PROTOCOL.name);
+        let mut said = protocols.filter_map(|child| first_text(&mut scratch, top, child));
+        let is_fastcgi = said.any(|said| Protocol::NAMES.contains(&(&said.value, Protocol::FastCgi)));
+        if let Some(Entry { value, .. }) = first_argument(node)
+            && let Literal::Text(name) = &value.literal
+            && !name.contains(['{', '}'])
+            && !names.contains_key(name)
+        {
+            // There may be thousands, and nothing is to be filled in.
+            names.insert(name.clone(), WrittenPool { at: top.location(&value.location), is_fastcgi });
+            continue;
+        }
         let Some(name) = first_text(&mut scratch, top, node) else { continue };
         if let Some(first) = names.get(&name.value) {
             let diagnostic =
@@ -57,17 +69,18 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
             lowering.report(diagnostic);
             continue;
         }
-        let protocols = node.children.iter().flatten().filter(|child| child.name.text == connection::PROTOCOL.name);
-        let mut said = protocols.filter_map(|child| first_text(&mut scratch, top, child));
-        let is_fastcgi = said.any(|said| Protocol::NAMES.contains(&(&said.value, Protocol::FastCgi)));
         names.insert(name.value, WrittenPool { at: name.location, is_fastcgi });
     }
     names
 }
 
+fn first_argument(node: &Node) -> Option<&Entry> {
+    node.entries.iter().find(|entry| entry.name.is_none())
+}
+
 /// The first argument of a node in the piece `top`.
 fn first_text(scratch: &mut Lowering<'_>, top: &TopNode, node: &Node) -> Option<Text> {
-    let Entry { value, .. } = node.entries.iter().find(|entry| entry.name.is_none())?;
+    let Entry { value, .. } = first_argument(node)?;
     let value = Value { location: top.location(&value.location), ..value.clone() };
     crate::placeholders::resolve_text(scratch, &value)
 }
