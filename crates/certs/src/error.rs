@@ -263,9 +263,10 @@ impl Contents {
             }
             (Contents::Der, _) => format!("convert it: openssl pkey -inform der -in {shown} -out {shown}.pem"),
             (Contents::Certificate, false) => "are `cert=` and `key=` swapped?".into(),
-            (other, _) => other.conversion(file).unwrap_or_else(|| match combined {
-                true => "name the key's file with `key=`, or put the key into this file as well".into(),
-                false => "it needs a `-----BEGIN PRIVATE KEY-----` block".into(),
+            (other, _) => other.conversion(file).unwrap_or_else(|| {
+                let missing = "it needs a `-----BEGIN PRIVATE KEY-----` block";
+                let beside = "name the key's file with `key=`, or put the key into this file as well";
+                if combined { beside.into() } else { missing.into() }
             }),
         }
     }

@@ -378,14 +378,18 @@ mod tests {
         let _ = watches.iter().filter(|watch| is_rung(watch)).count();
         assert_eq!(notices.look_at_dates(later()), 0);
         assert_eq!(notices.look_at_dates(SystemTime::now()), MANY, "what was just written may be written again in the moment");
-        watches.iter().for_each(|watch| assert!(is_rung(watch)));
+        for watch in &watches {
+            assert!(is_rung(watch));
+        }
         fs::write(path(7), "[ ]").expect("written");
         fs::remove_file(path(8)).expect("removed");
         watches[9].failed();
         assert_eq!(notices.look_at_dates(later()), 3);
         let rung: Vec<usize> = (0..MANY).filter(|number| is_rung(&watches[*number])).collect();
         assert_eq!(rung, [7, 8, 9]);
-        [7, 8, 9].iter().for_each(|number: &usize| watches[*number].follow());
+        for number in [7, 8, 9] {
+            watches[number].follow();
+        }
         assert_eq!(notices.look_at_dates(later()), 0);
         drop(watches);
         let (watching, bells) = (locked(&notices.0.watching), locked(&notices.0.bells));

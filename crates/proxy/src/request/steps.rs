@@ -74,7 +74,7 @@ impl<S: Sock> Request<'_, '_, S> {
     pub(super) async fn go_on(&mut self, route: &CompiledRoute, standing: Standing) -> Result<bool, Failure> {
         let mut standing = standing;
         let refusal = loop {
-            match await_log_in(&mut self.exchange, standing.ticket, route.timeouts.total).await? {
+            match await_log_in(self.exchange, standing.ticket, route.timeouts.total).await? {
                 Ok(()) => {}
                 Err(refusal) => break refusal,
             }
