@@ -1,14 +1,16 @@
 //! The life of a change: read → check → compile → find sockets, logs and certificates for it → publish → leave what is
 //! gone. Until it is published everything may fail, and then nothing has happened; from then on nothing can.
 
+use crate::applying::{ApplyOptions, ChangeFault};
 use crate::background::in_background;
-use crate::bind::BindFault;
-use crate::compile::{Material, Numbers, gather};
+use crate::compile::{Numbers, gather};
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
-use crate::control::{Control, certificate_files_of, user_files};
+use crate::control::Control;
 use crate::endpoint::AdminListener;
 use crate::fault::StartFault;
 use crate::generations::{Generation, Origin};
+use crate::material::Material;
+use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
 use crate::source::{Proposal, Read, Source, read};
@@ -16,98 +18,14 @@ use crate::tag::Tag;
 use crate::tickets::follow_ticket_keys;
 use crate::workers::{ChangeParts, worker_count};
 use jiff::Timestamp;
-use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tidegate_api::{Applied, DrainedConnections, Effect, Plan, Planned, Refused};
 use tidegate_config::LoadMemory;
 use tidegate_explain::plan;
 use tidegate_model::{Admin, Configuration, Delta};
 use tidegate_proxy::command::OldSocket;
 use tidegate_telemetry::{ChangeResult, ReadinessState, access_log, events};
-
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ApplyOptions {
-    /// Taken back after this unless somebody confirms it.
-    pub confirm_within: Option<Duration>,
-    /// By how many percentage points, as a fraction, errors may rise until it is confirmed.
-    pub rise_max: Option<f64>,
-    /// Refused unless this runs.
-    pub expected: Option<Tag>,
-}
-
-/// Why the configuration did not change.
-#[derive(Debug)]
-pub enum ChangeFault {
-    /// Everything that is wrong with the text, rendered.
-    Configuration(String),
-    /// The configuration cannot run on this machine.
-    Start(StartFault),
-    /// Another change waits for its confirmation.
-    AwaitsConfirmation {
-        generation: u64,
-    },
-    /// Another generation runs than the one that was to be changed.
-    Conflict {
-        expected: Tag,
-        running: Tag,
-    },
-    NoSuchGeneration(u64),
-    /// A file was edited since it was applied, and a change through the API would overwrite that.
-    FileChanged {
-        file: String,
-    },
-    /// Something of that name is there already; a sentence.
-    Taken(String),
-    NothingToConfirm,
-    /// The process is about to end, or a successor takes over.
-    Leaving,
-    /// What was asked for does not exist; a sentence.
-    NotFound(String),
-    /// What was asked for makes no sense; a sentence with a remedy.
-    Bad(String),
-}
-
-impl fmt::Display for ChangeFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChangeFault::Configuration(diagnostics) => f.write_str(diagnostics.trim_end()),
-            ChangeFault::Start(fault) => fault.fmt(f),
-            ChangeFault::AwaitsConfirmation { generation } => write!(
-                f,
-                "generation {generation} waits for its confirmation\n  help: `tidegate confirm` keeps it, `tidegate rollback` takes it back"
-            ),
-            ChangeFault::Conflict { expected, running } => write!(
-                f,
-                "the configuration has changed meanwhile: `{running}` runs, and not `{expected}`\n  help: read it again and repeat the change"
-            ),
-            ChangeFault::NoSuchGeneration(number) => {
-                write!(f, "generation {number} is not known\n  help: `tidegate history` lists those that are")
-            }
-            ChangeFault::FileChanged { file } => write!(
-                f,
-                "{file} was edited since it was applied\n  help: apply it with `tidegate apply {file}`, or undo the edit; then repeat the change"
-            ),
-            ChangeFault::NothingToConfirm => f.write_str("no change waits for a confirmation"),
-            ChangeFault::Leaving => f.write_str("the process is ending, or a successor takes over, and takes on no changes now"),
-            ChangeFault::NotFound(what) | ChangeFault::Taken(what) | ChangeFault::Bad(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for ChangeFault {}
-
-impl From<StartFault> for ChangeFault {
-    fn from(fault: StartFault) -> ChangeFault {
-        ChangeFault::Start(fault)
-    }
-}
-
-impl From<Vec<BindFault>> for ChangeFault {
-    fn from(faults: Vec<BindFault>) -> ChangeFault {
-        ChangeFault::Start(StartFault::Bind(faults))
-    }
-}
 
 /// What differs, for the process and for people. Sites and pools that are the same are looked at once.
 fn compare(before: &Configuration, now: &Configuration) -> (Delta, Plan) {
@@ -139,6 +57,18 @@ struct Moving {
 }
 
 impl Control {
+    /// What runs now.
+    pub fn tag(&self) -> Tag {
+        Tag::of(self.generation(), self.generations.newest().map(|newest| newest.files.as_slice()).unwrap_or_default())
+    }
+
+    /// `Err` when something else runs than a change is meant for.
+    pub fn check_expected(&self, expected: Option<Tag>) -> Result<(), ChangeFault> {
+        let Some(expected) = expected else { return Ok(()) };
+        let running = self.tag();
+        if expected.is_of(&running) { Ok(()) } else { Err(ChangeFault::Conflict { expected, running }) }
+    }
+
     /// What a proposal would change, without changing anything.
     pub fn plan(&self, proposal: &Proposal) -> Result<Planned, ChangeFault> {
         let read = self.read(proposal)?;

@@ -2,8 +2,8 @@
 //! `tidegate check`; nothing is changed and nothing stays open.
 
 use crate::bind::BindFault;
-use crate::control::{auths, file_of};
 use crate::discovery::{FIRST_ANSWERS_LIMIT, FirstWord, first_words};
+use crate::named_files::{auths, file_of};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::io;

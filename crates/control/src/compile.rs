@@ -2,9 +2,10 @@
 //! wrote, addresses of names. What an unchanged site or pool needed before is taken over, so that a change costs what
 //! it changes. Who is asked again while it runs is in `discovery`; how servers do, in `pools`.
 
-use crate::control::{auths, file_of};
-use crate::discovery::{Discovered, first_answers};
+use crate::discovery::{Discovered, News, first_answers};
 use crate::fault::StartFault;
+use crate::material::{Material, SiteTls};
+use crate::named_files::{auths, file_of};
 use crate::names::{Found, Name, Names};
 use crate::pools::{await_checks, first_checks};
 use crate::sticky::CookieKeys;
@@ -15,8 +16,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tidegate_certs::{
-    CertError, ClientTrust, ServedFiles, SiteCertificates, TicketSource, TlsProcessState, early_data_config, server_config,
-    session_id_config, upstream_client_config, upstream_server_name,
+    CertError, ClientTrust, ServedFiles, SiteCertificates, TlsProcessState, early_data_config, server_config, session_id_config,
+    upstream_client_config, upstream_server_name,
 };
 use tidegate_discovery::Endpoint;
 use tidegate_model::{
@@ -29,28 +30,6 @@ use tidegate_proxy::persistent::PersistentVec;
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::{self, Compiled, Handshakes, Parts, ServerConfigs, Snapshot};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer, PoolParts, ServerParts, UpstreamTlsConfigs};
-
-/// A compiled configuration and what must be looked after while it runs.
-pub struct Material {
-    pub configuration: Arc<Configuration>,
-    pub snapshot: Arc<Snapshot>,
-    /// By site; `None` for plain HTTP.
-    pub certificates: PersistentVec<Option<SiteTls>>,
-    pub ticket_keys: TicketSource,
-    /// What the sources of servers said last; at first only those that were asked for this material.
-    pub discovered: Discovered,
-    /// Slots of pools that are not what they were in the material before.
-    pub pools_changed: Vec<usize>,
-}
-
-/// A site's certificates, to be renewed while running, and the settings that hand them out.
-#[derive(Clone)]
-pub struct SiteTls {
-    pub certificates: Arc<SiteCertificates>,
-    pub handshakes: Arc<Handshakes>,
-    /// Of a site that asks its clients for certificates: whom it trusts to sign them.
-    pub clients: Option<Arc<ClientTrust>>,
-}
 
 impl SiteTls {
     /// Reads the authorities of clients and what they have revoked again. False: there is nothing new.
@@ -74,30 +53,6 @@ pub struct SharedState<'a> {
     pub tls: &'a TlsProcessState,
     pub names: &'a Names,
     pub cookie_keys: &'a CookieKeys,
-}
-
-/// What was found out since the last compilation.
-#[derive(Debug, Default, Clone)]
-pub struct News {
-    /// Addresses of names.
-    pub found: Found,
-    /// What sources of servers say now.
-    pub discovered: Discovered,
-    /// Pools that look for one of these.
-    pub pools: BTreeSet<PoolName>,
-}
-
-impl News {
-    /// Takes in other news, which are the newer.
-    pub fn merge(&mut self, newer: &News) {
-        self.found.extend(newer.found.clone());
-        self.discovered.merge(&newer.discovered);
-        self.pools.extend(newer.pools.iter().cloned());
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty() && self.discovered.is_empty()
-    }
 }
 
 /// Numbers that the new snapshot is to have.

@@ -2,39 +2,41 @@
 //! happens on that thread, one after the other. How a change goes is in `change`, what can be asked in `report`, the
 //! events that drive it in `run`.
 
+use crate::applying::{ApplyOptions, ChangeFault};
 use crate::background::in_background;
-use crate::change::ChangeFault;
-use crate::compile::{Material, News, SharedState, gather};
+use crate::compile::{SharedState, gather};
 use crate::confirm::{Baseline, Pending};
 use crate::discovery::Followers;
-use crate::edit::OnDisk;
 use crate::endpoint::AdminListener;
-use crate::generations::Generations;
+use crate::generations::{Generations, Origin};
 use crate::issuing::Issuance;
+use crate::material::Material;
 use crate::memory::MemoryBudget;
-use crate::names::{Found, Names, without_address};
-use crate::pools::{Checkers, PoolChange, pool_changes};
+use crate::named_files::{certificate_files, user_files};
+use crate::names::{Names, without_address};
+use crate::on_disk::OnDisk;
+use crate::pools::{Checkers, PoolChange, begin_slowly, pool_changes, take_back_into_use};
 use crate::shared_tickets::TicketSharing;
 use crate::sockets::SocketTable;
-use crate::source::{Source, Watched};
+use crate::source::{Proposal, Source, Watched};
 use crate::stapling::Stapling;
 use crate::sticky::CookieKeys;
+use crate::succession::Stage;
 use crate::tickets::renew_ticket_keys;
 use crate::watch::FileWatch;
 use crate::workers::{ChangeParts, Workers};
 use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_certs::{CertError, Renewal, Renewed, TlsProcessState};
 use tidegate_config::{LoadMemory, Loaded};
-use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Delta, Difference, Site, Step, TlsSource};
+use tidegate_model::{Configuration, Delta, Difference, Site, TlsSource};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_proxy::snapshot::Snapshot;
 use tidegate_telemetry::{AccessLogWriter, Readiness, Registry};
-use tidegate_upstream::compiled::CompiledServer;
 use tokio::sync::mpsc;
 
 pub struct Control {
@@ -70,7 +72,7 @@ pub struct Control {
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) watch: Watching,
     pub(crate) started: Timestamp,
-    pub(crate) succession: crate::succession::Stage,
+    pub(crate) succession: Stage,
     pub(crate) names: Names,
     pub(crate) cookie_keys: CookieKeys,
     pub(crate) followers: Followers,
@@ -175,7 +177,7 @@ impl Control {
         let running = &self.running.snapshot;
         self.names.look_again(Instant::now(), || without_address(running));
         self.look_at_unused_news();
-        self.look_at_servers();
+        self.checkers.look(&self.running.snapshot, &self.process.registry);
         for slot in Stapling::look_after(&mut self.stapling, &self.tls, &self.process) {
             self.issuance.replace_revoked(&slot, &self.tls.obtained);
         }
@@ -297,7 +299,7 @@ impl Control {
         let is_configuration =
             |path: &PathBuf| !self.watch.certificates.contains(path) && !self.watch.users.contains(path) && is_news(path);
         if self.watch.applies_configuration && changed.iter().any(is_configuration) {
-            self.reload(crate::generations::Origin::Watch);
+            self.reload(Origin::Watch);
         }
         self.note_drift();
     }
@@ -356,23 +358,16 @@ impl Control {
         TicketSharing::follow(&mut self.ticket_sharing, configuration, &self.tls);
     }
 
-    /// Addresses are part of what is compiled: new ones are a new snapshot of the same generation.
-    pub(crate) fn take_addresses(&mut self, found: Found, is_over: bool) {
-        let found = self.names.take(found, is_over, &self.running.snapshot);
-        if !found.is_empty() {
-            self.take_on_news(News { found, ..News::default() });
-        }
-    }
-
     /// Sources of servers are followed, and servers are asked how they are.
     fn look_after_pools(&mut self, changes: &[PoolChange]) {
-        self.follow_sources(changes);
-        self.show_servers();
-        self.check_servers(changes);
+        let registry = &self.process.registry;
+        self.followers.follow(changes, &mut self.running.discovered, registry);
+        self.checkers.show(&self.running.snapshot, &self.running.pools_changed, registry);
+        self.checkers.follow(changes, registry);
     }
 
     /// Applies what the process was started with, as it is now.
-    pub(crate) fn reload(&mut self, origin: crate::generations::Origin) {
+    pub(crate) fn reload(&mut self, origin: Origin) {
         let by = origin.to_string();
         if self.succession.is_undecided() {
             tracing::info!(by, "a successor is starting with the configuration as it is now; should it fail, it is applied here");
@@ -388,7 +383,7 @@ impl Control {
             self.succession.reload_wanted = true;
             return;
         }
-        match self.apply(&crate::source::Proposal::Source, origin, crate::change::ApplyOptions::default()) {
+        match self.apply(&Proposal::Source, origin, ApplyOptions::default()) {
             Ok(applied) if applied.changed => {}
             Ok(_) => tracing::info!(by, "the configuration is the same as before"),
             // Logged where it was refused.
@@ -430,91 +425,4 @@ impl Control {
             self.renew_users();
         }
     }
-}
-
-/// A server that leaves its pool is not drained any more: when it comes back, it is a new one.
-fn take_back_into_use(changes: &[PoolChange]) {
-    for PoolChange { before, now } in changes {
-        for server in before.iter().flat_map(|pool| &pool.servers) {
-            let stays =
-                now.as_ref().is_some_and(|now| now.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
-            if !stays {
-                server.shared.health.set_drained(false);
-            }
-        }
-    }
-}
-
-/// A server that joins a pool of others gets its share little by little, where the pool says so. Those of a new pool
-/// begin together.
-fn begin_slowly(changes: &[PoolChange]) {
-    for PoolChange { before, now } in changes {
-        let (Some(known), Some(pool)) = (before, now) else { continue };
-        if pool.model.slow_start.is_zero() {
-            continue;
-        }
-        let is_new = |server: &&CompiledServer| !known.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared));
-        for server in pool.servers.iter().filter(is_new) {
-            server.shared.health.begin_slowly(Instant::now());
-        }
-    }
-}
-
-/// Every file that users are read from.
-pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> =
-        auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
-    files.sort();
-    files.dedup();
-    files
-}
-
-/// Every `basic-auth`, with the site it stands in.
-pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iterator<Item = (&'a Arc<Site>, &'a BasicAuth)> {
-    sites.flat_map(|site| {
-        let steps = site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps));
-        steps.filter_map(move |step| match step {
-            Step::BasicAuth(Some(auth)) => Some((site, auth)),
-            _ => None,
-        })
-    })
-}
-
-pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
-    match users {
-        AuthUsers::File(path) => Some(path),
-        AuthUsers::Listed(_) => None,
-    }
-}
-
-/// Every file that a certificate, a key of any kind or trusted roots are read from.
-fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
-    let mut files = certificate_files_of(configuration);
-    files.extend(configuration.ticket_keys.files().iter().cloned());
-    files.sort();
-    files.dedup();
-    files
-}
-
-/// Those that sites and pools name, as often as they do.
-pub(crate) fn certificate_files_of(configuration: &Configuration) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for site in &configuration.sites {
-        if let Some(ClientAuth { ca, crls, .. }) = &site.tls.client_auth {
-            files.extend(ca.iter().chain(crls).cloned());
-        }
-        if let TlsSource::Files(certificates) = &site.tls.source {
-            for certificate in certificates {
-                files.push(certificate.cert.clone());
-                files.extend(certificate.key.clone());
-            }
-        }
-    }
-    for pool in &configuration.pools {
-        files.extend(pool.tls.ca.clone());
-        if let Some((cert, key)) = &pool.tls.client_certificate {
-            files.extend([cert.clone(), key.clone()]);
-        }
-    }
-    files
 }

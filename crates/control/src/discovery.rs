@@ -2,12 +2,8 @@
 //! becomes part of the pools that name it, several sources at once where they change together. How sources are asked is
 //! in the crate `discovery`; a change of the configuration waits for the first answers of new ones, for a bounded time.
 
-use crate::background::in_background;
-use crate::compile::{News, gather_with};
-use crate::control::Control;
-use crate::names::Name;
-use crate::pools::{PoolChange, pool_changes};
-use crate::workers::ChangeParts;
+use crate::names::{Found, Name};
+use crate::pools::PoolChange;
 use jiff::Timestamp;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,9 +12,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_discovery::{Context, Endpoint, Event, Fault, follow};
-use tidegate_model::{Delta, Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme, UpstreamAddress};
+use tidegate_model::{Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme, UpstreamAddress};
 use tidegate_telemetry::{DiscoveryMetrics, Registry};
-use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tokio::sync::Notify;
 
 /// What a change waits for the first answers of all new sources together. Nothing else happens on the control thread
@@ -51,6 +46,30 @@ impl Discovered {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// What was found out since the last compilation.
+#[derive(Debug, Default, Clone)]
+pub struct News {
+    /// Addresses of names.
+    pub found: Found,
+    /// What sources of servers say now.
+    pub discovered: Discovered,
+    /// Pools that look for one of these.
+    pub pools: BTreeSet<PoolName>,
+}
+
+impl News {
+    /// Takes in other news, which are the newer.
+    pub fn merge(&mut self, newer: &News) {
+        self.found.extend(newer.found.clone());
+        self.discovered.merge(&newer.discovered);
+        self.pools.extend(newer.pools.iter().cloned());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty() && self.discovered.is_empty()
     }
 }
 
@@ -292,7 +311,7 @@ impl Followers {
     }
 
     /// Who looks for any of what there are news of.
-    fn pools_of(&self, news: &News) -> BTreeSet<PoolName> {
+    pub fn pools_of(&self, news: &News) -> BTreeSet<PoolName> {
         let mut pools = BTreeSet::new();
         for followed in news.discovered.0.keys().filter_map(|source| self.sources.get(source)) {
             pools.extend(locked(&followed.pools).iter().map(|(pool, _)| pool.clone()));
@@ -368,81 +387,43 @@ async fn follow_name(name: Name, heard: Arc<Heard>) {
     follow(source, Context::default(), report).await;
 }
 
-impl Control {
+impl Followers {
     /// After every change of what runs: what its changed pools look for is followed, and nothing that nobody looks for.
-    pub(crate) fn follow_sources(&mut self, changes: &[PoolChange]) {
+    pub fn follow(&mut self, changes: &[PoolChange], discovered: &mut Discovered, registry: &Registry) {
         let mut before = Vec::new();
         for change in changes {
             if let Some(pool) = change.before.as_ref().or(change.now.as_ref()) {
-                before.push(self.followers.forget(&pool.name));
+                before.push(self.forget(&pool.name));
             }
             if let Some(pool) = &change.now {
-                let sought = sought(&pool.model, &self.running.discovered);
-                self.followers.seek(&pool.name, sought, &self.process.registry);
+                let sought = sought(&pool.model, discovered);
+                self.seek(&pool.name, sought, registry);
             }
         }
-        for source in self.followers.let_go(before) {
-            self.running.discovered.0.remove(&source);
+        for source in self.let_go(before) {
+            discovered.0.remove(&source);
         }
-        self.followers.follow_names();
+        self.follow_names();
     }
 
-    /// What could not be used some time ago is tried again: a file may be readable by now.
-    pub(crate) fn look_at_unused_news(&mut self) {
-        if self.followers.try_again_at.is_some_and(|at| Instant::now() >= at) {
-            self.followers.try_again_at = None;
-            self.take_news();
-        }
+    /// Whether what could not be used some time ago is to be tried again: a file may be readable by now.
+    pub fn is_time_to_try_again(&mut self) -> bool {
+        self.try_again_at.take_if(|at| Instant::now() >= *at).is_some()
     }
 
-    /// Takes on what the sources have said meanwhile: a new snapshot of the same generation, unless nothing changes by
-    /// it.
-    pub(crate) fn take_news(&mut self) {
-        let mut news = std::mem::take(&mut self.followers.unused);
-        news.merge(&std::mem::take(&mut *self.followers.heard.news()));
-        self.take_on_news(news);
+    /// What was heard since it was last taken, with the pools that look for it.
+    pub fn take_news(&mut self) -> News {
+        let mut news = std::mem::take(&mut self.unused);
+        news.merge(&std::mem::take(&mut *self.heard.news()));
+        news
     }
 
-    pub(crate) fn take_on_news(&mut self, mut news: News) {
-        news.pools.extend(self.followers.pools_of(&news));
-        let configuration = self.running.configuration.clone();
-        let numbers = self.numbers(self.generation(), self.workers.index_bound());
-        let (before, state, delta) = (&self.running, self.state(), Delta::default());
-        let gather = || gather_with(configuration, &delta, Some(before), state, numbers, Timestamp::now(), &news);
-        match in_background(gather) {
-            Ok(material) if material.pools_changed.is_empty() => self.running.discovered.merge(&material.discovered),
-            Ok(material) => {
-                for change in pool_changes(Some(&self.running.snapshot), &material.snapshot, &material.pools_changed) {
-                    let (Some(before), Some(now)) = (&change.before, &change.now) else { continue };
-                    let (pool, before, now) = (&now.name, servers(before), servers(now));
-                    tracing::info!(%pool, came = names_beyond(&now, &before), went = names_beyond(&before, &now), "the servers of a pool changed");
-                }
-                self.workers.change(ChangeParts { snapshot: Some(material.snapshot.clone()), ..ChangeParts::default() });
-                self.supersede(material, &delta);
-            }
-            Err(fault) => {
-                tracing::error!(%fault, "servers were found and cannot be used; those before stay in use; it is tried again");
-                // Sources tell what changes only: it is tried again with what comes next, and after a while.
-                self.followers.unused.merge(&news);
-                self.followers.try_again_at = Some(Instant::now() + TRY_AGAIN);
-            }
-        }
+    /// Keeps what could not be used. Sources tell what changes only: it is tried again with what comes next, and after
+    /// a while.
+    pub fn keep_unused(&mut self, news: &News) {
+        self.unused.merge(news);
+        self.try_again_at = Some(Instant::now() + TRY_AGAIN);
     }
-}
-
-type Servers = BTreeSet<String>;
-
-/// The addresses of a pool's servers, as logs have them.
-fn servers(pool: &CompiledPool) -> Servers {
-    let shown = |server: &CompiledServer| {
-        let addresses: Vec<String> = server.addresses.tcp().iter().map(ToString::to_string).collect();
-        match addresses.as_slice() {
-            [] => server.authority.to_string(),
-            [only] if **only == *server.authority => only.clone(),
-            _ => format!("{} ({})", server.authority, addresses.join(", ")),
-        }
-    };
-    pool.servers.iter().map(shown).collect()
 }
 
 /// Sources of a pool, and names of its servers whose addresses nobody told.
@@ -458,16 +439,4 @@ fn sought(pool: &Pool, discovered: &Discovered) -> Sought {
         }
     }
     Sought { sources, names }
-}
-
-/// Names of servers that one log line lists.
-const LISTED_MAX: usize = 20;
-
-fn names_beyond(all: &Servers, without: &Servers) -> String {
-    let beyond: Vec<&str> = all.difference(without).map(String::as_str).collect();
-    let mut text = beyond[..beyond.len().min(LISTED_MAX)].join(", ");
-    if beyond.len() > LISTED_MAX {
-        text.push_str(&format!(" and {} more", beyond.len() - LISTED_MAX));
-    }
-    text
 }

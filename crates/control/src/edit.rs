@@ -2,15 +2,15 @@
 //! applied like any other change, and then written back, so that file and process say the same; a roll-back writes them
 //! back as well. Where a file cannot be written the process runs it all the same, and says so as drift.
 
+use crate::applying::{ApplyOptions, ChangeFault};
 use crate::background::in_background;
-use crate::change::{ApplyOptions, ChangeFault};
 use crate::control::Control;
 use crate::generations::{Generation, Origin, WrittenFile};
+use crate::on_disk::OnDisk;
 use crate::rewrite::write_whole;
 use crate::source::Proposal;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use tidegate_api::{Edited, UnwrittenFile};
 use tidegate_config::{Edit, EditError, EditFault, Target, apply_edits, read_target, to_json};
 use tidegate_config::{Json, read_regular};
@@ -120,19 +120,6 @@ impl Control {
         let runs = |file: &WrittenFile| file.name == *name && file.text == known.text;
         let is_running = self.generations.newest().is_some_and(|generation| generation.files.iter().any(runs));
         known.is_ours && is_running && known.is_still_at(name)
-    }
-}
-
-/// What a file had when an edit was done with it. Kept for the files of known generations.
-pub(crate) struct OnDisk {
-    text: Arc<str>,
-    /// Otherwise it could not be written, and this is what was there before.
-    is_ours: bool,
-}
-
-impl OnDisk {
-    fn is_still_at(&self, name: &str) -> bool {
-        read_regular(Path::new(name)).is_ok_and(|text| *text == *self.text)
     }
 }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_telemetry::{Readiness, Registry};
-use tidegate_transport::handover;
 use tokio::sync::{mpsc, oneshot};
 
 /// Events that may wait for the control thread.
@@ -15,12 +14,6 @@ pub(crate) const EVENTS_MAX: usize = 256;
 pub(crate) enum Event {
     Ask(Box<dyn FnOnce(&mut Control) + Send>),
     FilesChanged(Vec<PathBuf>),
-    /// Another process of ours wants something.
-    Peer(handover::Request),
-    Successor {
-        pid: u32,
-        news: crate::succession::News,
-    },
 }
 
 #[derive(Clone)]

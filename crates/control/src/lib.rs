@@ -3,6 +3,7 @@
 //! here (`config` does), no request is served (`proxy` does), and what a change would do or where a request would go is
 //! said by `explain`. Start at `run`, the life of the process, and `change`, the life of a change.
 
+mod applying;
 pub mod background;
 pub mod bind;
 pub mod cache;
@@ -19,8 +20,12 @@ pub mod generations;
 pub mod handle;
 mod init;
 mod issuing;
+pub mod material;
 pub mod memory;
+mod named_files;
 pub mod names;
+mod news;
+mod on_disk;
 pub mod past;
 pub mod pools;
 pub mod report;
@@ -37,11 +42,12 @@ pub mod succession;
 pub mod systemd;
 pub mod tag;
 mod tickets;
+mod upgrade;
 pub mod watch;
 pub mod workers;
 
+pub use applying::{ApplyOptions, ChangeFault};
 pub use bind::BindFault;
-pub use change::{ApplyOptions, ChangeFault};
 pub use check::{Finding, Place, check};
 pub use control::Control;
 pub use endpoint::AdminListener;

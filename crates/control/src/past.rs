@@ -1,7 +1,7 @@
 //! A request that has ended, by its id: what was decided about it then, and what the configuration of that time says to
 //! one like it.
 
-use crate::change::ChangeFault;
+use crate::applying::ChangeFault;
 use crate::control::Control;
 use crate::source::{Proposal, read};
 use jiff::Timestamp;

@@ -2,8 +2,6 @@
 //! for each server in the whole process; workers only read what it finds. How a server is asked is in the crate
 //! `health`; what requests find out about it, in `proxy`.
 
-use crate::control::Control;
-use crate::report::word;
 use rustls::client::{ClientConfig, Resumption};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +10,9 @@ use tidegate_balancing::outlier::Sample;
 use tidegate_health::{CheckState, Checker, ProbeFault, Report, Seen, Standing, Target, TlsTarget, Transition, probe};
 use tidegate_model::{Health, PoolName};
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_telemetry::{ServerStateMetrics, ServerTotals};
+use tidegate_telemetry::{Registry, ServerStateMetrics, ServerTotals, ServerWord};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
-use tidegate_upstream::health::{Checked, HealthNews};
+use tidegate_upstream::health::{Checked, HealthNews, Why};
 use tidegate_upstream::shared::{PoolShared, ServerShared};
 use tidegate_upstream::verdict::log_ejection;
 
@@ -213,16 +211,16 @@ fn without_sessions(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-impl Control {
+impl Checkers {
     /// A checker for each server of each pool that has checks, and none for others. On the control thread's runtime
     /// only.
-    pub(crate) fn check_servers(&mut self, changes: &[PoolChange]) {
+    pub fn follow(&mut self, changes: &[PoolChange], registry: &Registry) {
         forget_checks(changes.iter().filter_map(|change| change.now.as_ref()));
         let mut before = HashMap::new();
         for pool in changes.iter().filter_map(|change| change.before.as_ref()).filter(|pool| pool.model.health.is_some()) {
             for server in &pool.servers {
                 let key = (pool.name.clone(), server.authority.clone());
-                before.extend(self.checkers.checked.remove_entry(&key));
+                before.extend(self.checked.remove_entry(&key));
             }
         }
         let mut wanted = HashMap::new();
@@ -232,13 +230,13 @@ impl Control {
                 wanted.insert((pool.name.clone(), server.authority.clone()), (pool, server, health));
             }
         }
-        let count = self.checkers.checked.len() + wanted.len();
+        let count = self.checked.len() + wanted.len();
         for (key, (pool, server, health)) in wanted {
             let known = before.remove(&key);
             let stays = |checking: &Checking| Arc::ptr_eq(pool, &checking.pool) && checking.health == *health;
             let seen = match known {
                 Some(checking) if stays(&checking) => {
-                    self.checkers.checked.insert(key, checking);
+                    self.checked.insert(key, checking);
                     continue;
                 }
                 // Its pool changed: what was counted stays, or a pool that changes often would never find out.
@@ -248,21 +246,21 @@ impl Control {
             let state = CheckState::resume(seen);
             let seen = Arc::new(Mutex::new(state.seen().clone()));
             let checker = Checker::new(target(pool, server, health), health.clone(), state, count);
-            let metrics = self.process.registry.server_state(&pool.name.0, &server.authority);
+            let metrics = registry.server_state(&pool.name.0, &server.authority);
             let report =
                 reporter(key.clone(), pool.shared.clone(), (server.identity, server.shared.clone()), metrics, seen.clone());
             let task = tokio::task::spawn_local(async move { match checker.run(random(), report).await {} });
-            self.checkers.checked.insert(key, Checking { pool: pool.clone(), health: health.clone(), seen, task });
+            self.checked.insert(key, Checking { pool: pool.clone(), health: health.clone(), seen, task });
         }
     }
 
     /// For every server that is in use, where it is shown how it stands. Pools that did not change keep theirs.
-    pub(crate) fn show_servers(&mut self) {
-        let slots = &self.running.snapshot.pools;
-        self.checkers.states.resize_with(slots.len(), || None);
-        for slot in &self.running.pools_changed {
+    pub fn show(&mut self, running: &Snapshot, changed: &[usize], registry: &Registry) {
+        let slots = &running.pools;
+        self.states.resize_with(slots.len(), || None);
+        for slot in changed {
             let shown = slots[*slot].as_ref().map(|pool| {
-                let state = |server: &CompiledServer| self.process.registry.server_state(&pool.name.0, &server.authority);
+                let state = |server: &CompiledServer| registry.server_state(&pool.name.0, &server.authority);
                 pool.shared.news.note();
                 PoolStates {
                     pool: pool.clone(),
@@ -270,21 +268,20 @@ impl Control {
                     states: pool.servers.iter().map(state).collect(),
                 }
             });
-            self.checkers.states[*slot] = shown;
+            self.states[*slot] = shown;
         }
     }
 
     /// Once a second: how servers stand, for the metrics; and every ten seconds, how they do beside each other.
-    pub(crate) fn look_at_servers(&mut self) {
+    pub fn look(&mut self, snapshot: &Snapshot, registry: &Registry) {
         let now = Instant::now();
-        for states in self.checkers.states.iter().flatten().filter(|states| states.news.take()) {
+        for states in self.states.iter().flatten().filter(|states| states.news.take()) {
             states.show(now);
         }
-        let snapshot = self.running.snapshot.clone();
-        if self.checkers.judged_at.is_none_or(|at| now.saturating_duration_since(at) >= JUDGE_PERIOD) {
-            self.checkers.judged_at = Some(now);
-            self.forget_servers(&snapshot);
-            snapshot.pools.iter().flatten().for_each(|pool| self.compare_servers(pool, now));
+        if self.judged_at.is_none_or(|at| now.saturating_duration_since(at) >= JUDGE_PERIOD) {
+            self.judged_at = Some(now);
+            self.forget_servers(snapshot);
+            snapshot.pools.iter().flatten().for_each(|pool| self.compare_servers(pool, now, registry));
         }
     }
 
@@ -297,17 +294,17 @@ impl Control {
                 known.extend(pool.servers.iter().map(|server| (pool.name.clone(), server.authority.clone())));
             }
         }
-        self.checkers.judged.retain(|key, _| known.contains(key));
+        self.judged.retain(|key, _| known.contains(key));
     }
 
     /// Servers whose share of good answers is far below that of their neighbours get none for a while.
-    fn compare_servers(&mut self, pool: &CompiledPool, now: Instant) {
+    fn compare_servers(&mut self, pool: &CompiledPool, now: Instant, registry: &Registry) {
         let Some(outlier) = pool.model.outlier.filter(|outlier| outlier.success_rate) else { return };
         let mut samples = Vec::with_capacity(pool.servers.len());
         for server in &pool.servers {
-            let totals = self.process.registry.server_totals(&pool.name.0, &server.authority);
+            let totals = registry.server_totals(&pool.name.0, &server.authority);
             let key = (pool.name.clone(), server.authority.clone());
-            let before = self.checkers.judged.insert(key, totals.clone()).unwrap_or_default();
+            let before = self.judged.insert(key, totals.clone()).unwrap_or_default();
             let requests = totals.requests.saturating_sub(before.requests);
             let bad = totals.failures.saturating_sub(before.failures);
             samples.push(Sample { server: server.identity, good: requests.saturating_sub(bad), bad });
@@ -319,6 +316,48 @@ impl Control {
             server.shared.health.eject(ejection.until, ejection.why);
             log_ejection(&pool.name.0, &server.authority, ejection.why, ejection.until.saturating_sub(since_start));
         }
+    }
+}
+
+/// A server that leaves its pool is not drained any more: when it comes back, it is a new one.
+pub(crate) fn take_back_into_use(changes: &[PoolChange]) {
+    for PoolChange { before, now } in changes {
+        for server in before.iter().flat_map(|pool| &pool.servers) {
+            let stays =
+                now.as_ref().is_some_and(|now| now.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared)));
+            if !stays {
+                server.shared.health.set_drained(false);
+            }
+        }
+    }
+}
+
+/// A server that joins a pool of others gets its share little by little, where the pool says so. Those of a new pool
+/// begin together.
+pub(crate) fn begin_slowly(changes: &[PoolChange]) {
+    for PoolChange { before, now } in changes {
+        let (Some(known), Some(pool)) = (before, now) else { continue };
+        if pool.model.slow_start.is_zero() {
+            continue;
+        }
+        let is_new = |server: &&CompiledServer| !known.servers.iter().any(|known| Arc::ptr_eq(&known.shared, &server.shared));
+        for server in pool.servers.iter().filter(is_new) {
+            server.shared.health.begin_slowly(Instant::now());
+        }
+    }
+}
+
+/// How a server stands, in the word that metrics, status and `explain` share.
+pub(crate) fn word(why: Option<&Why>) -> ServerWord {
+    match why {
+        None => ServerWord::Serving,
+        Some(Why::Drained) => ServerWord::Draining,
+        Some(Why::Leaving) => ServerWord::Leaving,
+        Some(Why::Down) => ServerWord::Down,
+        Some(Why::Unknown) => ServerWord::Unknown,
+        Some(Why::Ejected(_) | Why::Probed) => ServerWord::Ejected,
+        Some(Why::Unreachable(_) | Why::Paused(_)) => ServerWord::Resting,
+        Some(Why::Starting(_)) => ServerWord::Starting,
     }
 }
 

@@ -5,9 +5,7 @@ mod certificates;
 mod pools;
 mod staples;
 
-pub(crate) use self::pools::word;
-
-use crate::change::ChangeFault;
+use crate::applying::ChangeFault;
 use crate::control::Control;
 use crate::generations::Origin;
 use crate::source::{Proposal, Source, read};

@@ -1,6 +1,6 @@
 //! The life of the process: prepare everything that can fail, start the workers, follow what happens, drain.
 
-use crate::compile::{Material, Numbers, SharedState, gather};
+use crate::compile::{Numbers, SharedState, gather};
 use crate::confirm::{Baseline, SAMPLE_PERIOD};
 use crate::control::{AdminPlace, Control, UnfitFiles, Watching};
 use crate::discovery::Followers;
@@ -10,6 +10,7 @@ use crate::generations::{Generation, Generations, Origin, WrittenFile};
 use crate::handle::{ControlHandle, EVENTS_MAX, Event};
 use crate::init::{self, Mailbox};
 use crate::issuing::{Issuance, SHOW_PERIOD};
+use crate::material::Material;
 use crate::memory::{self, MemoryBudget};
 use crate::names::{self, Found, Names};
 use crate::pools::Checkers;
@@ -18,7 +19,7 @@ use crate::signals::{Signals, Told};
 use crate::sockets::{Inherited, SocketTable, Spare};
 use crate::source::{Read, Source, Watched};
 use crate::sticky::CookieKeys;
-use crate::succession::{Inheritance, Program, Stage};
+use crate::succession::{Heard, Inheritance, Program, Stage};
 use crate::systemd::{self, ActivationSockets};
 use crate::tickets::follow_ticket_keys;
 use crate::watch::{DEBOUNCE, FileWatch};
@@ -73,7 +74,7 @@ pub struct StartOptions {
 /// Everything that can fail has not failed: sockets are bound, certificates loaded, logs open. Nothing runs yet.
 pub struct Prepared {
     control: Control,
-    events: mpsc::Receiver<Event>,
+    events: Events,
     admin: Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)>,
     handle: ControlHandle,
     workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
@@ -111,7 +112,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     let tls = open_tls(state_dir, carried.tickets.as_ref())?;
     let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
     let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
-    let (events_sender, events) = mpsc::channel(EVENTS_MAX);
+    let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
     let names = names_of_system(events_sender.clone());
     let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
     let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
@@ -119,7 +120,6 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
     set_drained(&running, &carried.drained);
     let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
     let admin = open_admin(&configuration, inherited_admin, &mut activation)?;
-    let own_admin = admin.try_clone().map_err(out_of_descriptors)?;
     let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
         .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
     // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
@@ -143,7 +143,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         workers: Workers::default(),
         sockets,
         log,
-        admin: AdminPlace { listener: own_admin, serve: serve_admin },
+        admin: AdminPlace { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin },
         readiness,
         generations,
         on_disk: std::collections::BTreeMap::new(),
@@ -157,7 +157,7 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         lists_end: None,
         watch: Watching::new(watch),
         started,
-        succession: Stage::new(Program::current(), events_sender.clone()),
+        succession: Stage::new(Program::current(), processes),
         names,
         cookie_keys,
         followers: Followers::default(),
@@ -168,7 +168,8 @@ pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault
         stapling: None,
     };
     begin_to_hear(&mut control, events_sender, read.watched);
-    Ok(Prepared { control, events, admin: Some((admin, admin_places)), handle, workers, succession, borrowed })
+    let (events, admin) = (Events { asked, heard }, Some((admin, admin_places)));
+    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed })
 }
 
 /// What a look-up in the background finds is an event.
@@ -179,6 +180,13 @@ fn names_of_system(events: mpsc::Sender<Event>) -> Names {
         let _ = events.blocking_send(Event::Ask(Box::new(take)));
     };
     Names::new(names::of_system, names::CHANGE_LIMIT, tell)
+}
+
+/// What moves the control thread.
+struct Events {
+    asked: mpsc::Receiver<Event>,
+    /// Of other processes.
+    heard: mpsc::Receiver<Heard>,
 }
 
 /// Of what workers ask for in the middle of a connection, and of files that change.
@@ -343,7 +351,7 @@ impl Prepared {
 
 impl Control {
     /// Returns when the process is to stop.
-    async fn follow(&mut self, signals: &mut Signals, events: &mut mpsc::Receiver<Event>) {
+    async fn follow(&mut self, signals: &mut Signals, events: &mut Events) {
         let mut renewal = tokio::time::interval(RENEWAL_PERIOD);
         let mut seconds = tokio::time::interval(SAMPLE_PERIOD);
         let mut watchdog = systemd::watchdog_interval().map(tokio::time::interval);
@@ -377,27 +385,19 @@ impl Control {
                 _ = certificates.tick() => self.show_certificates(),
                 () = heard.wait() => self.take_news(),
                 () = next_tick(&mut watchdog) => notify(systemd::notify_watchdog()),
-                event = events.recv() => {
-                    let is_over = match event {
-                        Some(Event::Ask(question)) => {
-                            question(self);
-                            false
+                event = events.asked.recv() => match event {
+                    Some(Event::Ask(question)) => question(self),
+                    Some(Event::FilesChanged(changed)) => self.files_changed(&changed),
+                    None => return,
+                },
+                Some(heard) = events.heard.recv() => match heard {
+                    Heard::Peer(request) => self.answer_peer(request),
+                    Heard::Successor { pid, news } => {
+                        if self.hear_of_successor(pid, news) {
+                            return;
                         }
-                        Some(Event::FilesChanged(changed)) => {
-                            self.files_changed(&changed);
-                            false
-                        }
-                        Some(Event::Peer(request)) => {
-                            self.answer_peer(request);
-                            false
-                        }
-                        Some(Event::Successor { pid, news }) => self.hear_of_successor(pid, news),
-                        None => true,
-                    };
-                    if is_over {
-                        return;
                     }
-                }
+                },
                 _ = seconds.tick() => {
                     self.tick();
                     if self.workers.collect_ended() {

@@ -3,23 +3,16 @@
 //! too many of. How they travel is in `transport::handover`; which sockets there are, in `sockets`.
 
 use crate::bind::is_shared;
-use crate::control::Control;
-use crate::handle::Event;
-use crate::workers::ChangeParts;
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Once;
 use std::time::{Duration, Instant};
-use tidegate_telemetry::ReadinessState;
-use tidegate_transport::handover::{
-    self, Fault, Handed, Lent, Listener, Offer, Peer, Place, Purpose, Request, SpareWanted, peers,
-};
-use tokio::sync::mpsc;
+use tidegate_transport::handover::{self, Fault, Handed, Lent, Listener, Peer, Purpose, Request, peers};
 
 /// What a peer may take to answer. It is a process on the same machine; one that is stopped must not hold everybody up.
-const PEER_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PEER_PATIENCE: Duration = Duration::from_secs(1);
 /// What all peers together may take: a process that starts or leaves is not held up for longer, whoever else is there.
 const PEERS_PATIENCE: Duration = Duration::from_secs(3);
 /// What those whose queue of connections is full may take together. Strangers with such a queue are tried no longer; a
@@ -214,7 +207,7 @@ fn listening_port(line: &str) -> Option<u16> {
     (state == LISTEN).then(|| u16::from_str_radix(port, 16).ok())?
 }
 
-fn lend(socket: &TcpListener) -> Option<Lent<'_>> {
+pub(crate) fn lend(socket: &TcpListener) -> Option<Lent<'_>> {
     Lent::tcp(socket, Purpose::Site, None).ok()
 }
 
@@ -257,15 +250,12 @@ pub(crate) fn tcp_sockets(handed: Vec<Handed>) -> Vec<TcpListener> {
     .collect()
 }
 
-/// What is done with those that the handover thread has heard: requests wait for the control thread. Those that were
-/// turned away end here, or any local user could fill its queue.
-pub(crate) fn receive_peers(events: mpsc::Sender<Event>) -> impl FnMut(Result<Request, Fault>) + Send + 'static {
+/// What is done with those that the handover thread has heard: requests wait for the control thread, which `tell`
+/// reaches. Those that were turned away end here, or any local user could fill its queue.
+pub(crate) fn receive_peers(tell: impl Fn(Request) + Send + 'static) -> impl FnMut(Result<Request, Fault>) + Send + 'static {
     let mut ration = Ration::default();
     move |heard| match heard {
-        Ok(request) => {
-            // Unanswered, the peer keeps what it has.
-            let _ = events.blocking_send(Event::Peer(request));
-        }
+        Ok(request) => tell(request),
         Err(fault) => {
             if let Some(unsaid) = ration.say(Instant::now()) {
                 tracing::debug!(%fault, unsaid, "another process was turned away");
@@ -290,73 +280,6 @@ impl Ration {
         }
         self.said = Some(now);
         Some(std::mem::take(&mut self.unsaid))
-    }
-}
-
-impl Control {
-    pub(crate) fn answer_peer(&mut self, request: Request) {
-        match request {
-            Request::Offer(offer) => self.take_in(offer),
-            Request::Spare(wanted) => self.give_spares(wanted),
-            Request::Upgrade(upgrade) => self.hand_over(upgrade),
-        }
-    }
-
-    /// A process that leaves offers its sockets: those on our addresses are accepted from here from now on.
-    fn take_in(&mut self, offer: Offer) {
-        let is_staying = self.readiness.state() == ReadinessState::Ready && !self.succession.is_under_way();
-        let addresses = if is_staying { self.sockets.addresses() } else { Vec::new() };
-        let pid = offer.pid();
-        let listens_there = |place: &Place| match place {
-            Place::Tcp { address, .. } => addresses.iter().any(|own| crate::sockets::is_same_address(*address, *own)),
-            Place::Unix { .. } => false,
-        };
-        let adopted = match offer.take(|announced| announced.purpose == Purpose::Site && listens_there(&announced.place)) {
-            Ok(adopted) => adopted,
-            Err(fault) => return tracing::debug!(%fault, "sockets that another process offered were not taken"),
-        };
-        let sockets = tcp_sockets(adopted.sockets);
-        if sockets.is_empty() {
-            return;
-        }
-        let count = sockets.len();
-        let (prepared, unwanted) = self.sockets.take_in(sockets, &self.workers.indices());
-        if !unwanted.is_empty() {
-            tracing::error!(
-                count = unwanted.len(),
-                "sockets of another process were taken and cannot be used; what waits in them is lost"
-            );
-        }
-        match self.sockets.adopt(prepared) {
-            Ok(sockets) => {
-                self.workers.change(ChangeParts { sockets, ..ChangeParts::default() });
-                self.store_sockets();
-                tracing::info!(count, pid, "took over the listening sockets of a process that leaves");
-            }
-            Err(error) => {
-                tracing::error!(%error, "sockets of another process cannot be accepted from; what waits in them is lost");
-            }
-        }
-    }
-
-    /// A process that starts beside this one takes what this one has too many of.
-    fn give_spares(&mut self, wanted: SpareWanted) {
-        let spares = self.sockets.take_surplus(wanted.addresses());
-        // More than one answer carries stays here.
-        let some = &spares[..spares.len().min(handover::OFFERED_MAX)];
-        let lent: Vec<Lent<'_>> = some.iter().filter_map(|spare| lend(spare.socket())).collect();
-        let taken = if lent.len() == some.len() { wanted.give(&lent, PEER_PATIENCE).unwrap_or_default() } else { Vec::new() };
-        drop(lent);
-        let (mut given, mut kept) = (Vec::new(), Vec::new());
-        for (position, spare) in spares.into_iter().enumerate() {
-            if taken.contains(&position) { given.push(spare) } else { kept.push(spare) }
-        }
-        self.sockets.put_back(kept);
-        if !given.is_empty() {
-            let old_sockets = given.iter().map(|spare| spare.left(true)).collect();
-            self.workers.change(ChangeParts { old_sockets, ..ChangeParts::default() });
-            self.store_sockets();
-        }
     }
 }
 
@@ -499,8 +422,8 @@ mod tests {
 
     #[test]
     fn those_that_were_turned_away_do_not_wait_for_the_control_thread() {
-        let (events, mut waiting) = tokio::sync::mpsc::channel(1);
-        let mut receive = receive_peers(events);
+        let (sender, waiting) = std::sync::mpsc::channel();
+        let mut receive = receive_peers(move |request| drop(sender.send(request)));
         for _ in 0..3 {
             receive(Err(Fault::Stranger { uid: 7 }));
         }

@@ -3,7 +3,7 @@
 //! ask again is decided in the crate `ocsp`; what handshakes read is `certs::StapleSlot`; what an operator sees is in
 //! `report`.
 
-use crate::compile::Material;
+use crate::material::Material;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, StatusCode};
 use jiff::Timestamp;

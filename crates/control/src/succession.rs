@@ -2,30 +2,24 @@
 //! connections this process drains. Until then nothing has changed here, so a binary that does not start harms nobody.
 //! How the sockets travel is in `transport::handover::succession`.
 
-use crate::control::Control;
 use crate::endpoint::AdminListener;
-use crate::generations::Origin;
-use crate::handle::Event;
 use crate::init::Mailbox;
 use crate::sharing::{open_rendezvous, receive_peers};
-use crate::sockets::Duplicate;
 use crate::source::Source;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fmt;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use tidegate_certs::ExportedKeys;
-use tidegate_transport::handover::{self, Handed, Inherited, Lent, Listener, Outcome, Purpose, Serving, Succession, Upgrade};
+use tidegate_transport::handover::{self, Handed, Inherited, Listener, Purpose, Request, Serving, Succession};
 use tokio::sync::{mpsc, oneshot};
 
 /// Names the predecessor to its successor.
 pub const PREDECESSOR: &str = "TIDEGATE_PREDECESSOR";
 /// A successor that is not ready by then never will be.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const READY_LIMIT: Duration = Duration::from_secs(60);
 /// How often a successor is looked at while it starts.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
 
@@ -111,29 +105,39 @@ pub(crate) enum News {
     NotReady(UpgradeFault),
 }
 
-type Reply = oneshot::Sender<Result<u32, UpgradeFault>>;
+/// What moves the control thread besides what it is asked.
+pub(crate) enum Heard {
+    /// Another process of ours wants something.
+    Peer(Request),
+    Successor {
+        pid: u32,
+        news: News,
+    },
+}
+
+pub(crate) type Reply = oneshot::Sender<Result<u32, UpgradeFault>>;
 
 /// Where this process is in handing over.
 pub(crate) struct Stage {
-    program: Program,
+    pub(crate) program: Program,
     /// Answers other processes until this one leaves.
     serving: Option<Serving>,
-    events: mpsc::Sender<Event>,
-    successor: Option<Successor>,
-    is_replaced: bool,
+    pub(crate) events: mpsc::Sender<Heard>,
+    pub(crate) successor: Option<Successor>,
+    pub(crate) is_replaced: bool,
     /// The configuration was to be applied while a successor started.
     pub(crate) reload_wanted: bool,
     /// Within a container.
     pub(crate) mailbox: Option<Mailbox>,
 }
 
-struct Successor {
-    pid: u32,
-    reply: Option<Reply>,
+pub(crate) struct Successor {
+    pub pid: u32,
+    pub reply: Option<Reply>,
 }
 
 impl Stage {
-    pub(crate) fn new(program: Program, events: mpsc::Sender<Event>) -> Stage {
+    pub(crate) fn new(program: Program, events: mpsc::Sender<Heard>) -> Stage {
         Stage { program, serving: None, events, successor: None, is_replaced: false, reload_wanted: false, mailbox: None }
     }
 
@@ -141,7 +145,10 @@ impl Stage {
     /// from a process that starts.
     pub(crate) fn answer_peers(&mut self) {
         let Some(rendezvous) = open_rendezvous() else { return };
-        match rendezvous.serve(handover::PATIENCE, receive_peers(self.events.clone())) {
+        let events = self.events.clone();
+        // Unanswered, the peer keeps what it has.
+        let tell = move |request| drop(events.blocking_send(Heard::Peer(request)));
+        match rendezvous.serve(handover::PATIENCE, receive_peers(tell)) {
             Ok(serving) => self.serving = Some(serving),
             Err(error) => tracing::warn!(%error, "other processes cannot reach this one"),
         }
@@ -182,142 +189,15 @@ impl Stage {
     }
 }
 
-impl Control {
-    /// Starts the binary that this process was started from, or another, and lets it take over. The reply comes when it
-    /// has, or has failed to.
-    pub fn upgrade(&mut self, binary: Option<PathBuf>, reply: oneshot::Sender<Result<u32, UpgradeFault>>) {
-        if let Err(fault) = self.try_upgrade(binary, reply) {
-            tracing::error!(%fault, "upgrade");
-        }
-    }
-
-    fn try_upgrade(&mut self, binary: Option<PathBuf>, reply: Reply) -> Result<(), UpgradeFault> {
-        let refuse = |reply: Reply, fault: UpgradeFault| {
-            let _ = reply.send(Err(fault.clone()));
-            Err(fault)
-        };
-        if self.succession.is_under_way() || self.readiness.state() == tidegate_telemetry::ReadinessState::Draining {
-            return refuse(reply, UpgradeFault::UnderWay);
-        }
-        if self.pending.is_some() {
-            return refuse(reply, UpgradeFault::AwaitsConfirmation);
-        }
-        if self.succession.name().is_empty() {
-            return refuse(reply, UpgradeFault::Unavailable);
-        }
-        for difference in self.drift() {
-            tracing::warn!(difference, "the successor reads the files anew");
-        }
-        let binary = binary.unwrap_or_else(|| self.succession.program.binary.clone());
-        let child = Command::new(&binary)
-            .arg0(&self.succession.program.binary)
-            .args(&self.succession.program.arguments)
-            .env(PREDECESSOR, self.succession.name())
-            .envs(self.succession.mailbox.as_ref().map(Mailbox::environment))
-            // It is for this process alone; the successor finds its own.
-            .env_remove("WATCHDOG_PID")
-            .spawn();
-        let child = match child {
-            Ok(child) => child,
-            Err(error) => return refuse(reply, UpgradeFault::CannotStart { binary, error: error.to_string() }),
-        };
-        tracing::info!(pid = child.id(), binary = %binary.display(), "a successor starts");
-        self.succession.successor = Some(Successor { pid: child.id(), reply: Some(reply) });
-        let events = self.succession.events.clone();
-        watch_child(child, events);
-        Ok(())
-    }
-
-    /// The successor asks for everything.
-    pub(crate) fn hand_over(&mut self, upgrade: Upgrade) {
-        let Some(pid) = self.succession.successor.as_ref().map(|successor| successor.pid) else {
-            let _ = upgrade.refuse("no upgrade is under way");
-            return;
-        };
-        let outcome = self.lend_everything().and_then(|(sockets, admin)| {
-            let mut lent = Vec::with_capacity(sockets.len() + 1);
-            for (_, worker, socket) in &sockets {
-                lent.push(Lent::tcp(socket, Purpose::Site, u16::try_from(*worker).ok())?);
-            }
-            match &admin {
-                AdminListener::Off => {}
-                AdminListener::Tcp(listener) => lent.push(Lent::tcp(listener, Purpose::Admin, None)?),
-                AdminListener::Unix { listener, .. } => lent.push(Lent::unix(listener, Purpose::Admin)?),
-            }
-            let state = self.carried_over().encode();
-            upgrade.hand_over(pid, &lent, &state, handover::PATIENCE).map_err(|fault| io::Error::other(fault.to_string()))
-        });
-        match outcome {
-            Ok(verdict) => {
-                let events = self.succession.events.clone();
-                let waiting = std::thread::Builder::new().name("succession".into()).spawn(move || {
-                    let news = match verdict.outcome(READY_LIMIT) {
-                        Ok(Outcome::Ready) => News::Ready,
-                        Ok(Outcome::Failed { reason }) => News::NotReady(UpgradeFault::Failed { reason }),
-                        // Its end is noticed by whoever waits for the process.
-                        Ok(Outcome::Gone) => return,
-                        Err(fault) => News::NotReady(UpgradeFault::Failed { reason: fault.to_string() }),
-                    };
-                    let _ = events.blocking_send(Event::Successor { pid, news });
-                });
-                if let Err(error) = waiting {
-                    tracing::error!(%error, "a successor cannot be waited for");
-                }
-            }
-            Err(error) => tracing::error!(%error, "the listening sockets could not be given to the successor"),
-        }
-    }
-
-    fn lend_everything(&self) -> io::Result<(Vec<Duplicate>, AdminListener)> {
-        Ok((self.sockets.duplicates()?, self.admin.listener.try_clone()?))
-    }
-
-    fn carried_over(&self) -> CarriedOver {
-        let source = matches!(self.source, Source::Text { .. }).then(|| self.source.clone());
-        CarriedOver { generation: self.generation(), drained: self.drained_servers(), tickets: self.tls.tickets.export(), source }
-    }
-
-    /// True when the successor has taken over, and this process is to drain.
-    pub(crate) fn hear_of_successor(&mut self, pid: u32, news: News) -> bool {
-        // The end of one that had given up may be heard of when the next has been started.
-        let Some(successor) = self.succession.successor.as_mut().filter(|successor| successor.pid == pid) else { return false };
-        let reply = successor.reply.take();
-        match news {
-            News::Ready => {
-                tracing::info!(pid, "a successor has taken over");
-                self.succession.is_replaced = true;
-                if let Some(reply) = reply {
-                    let _ = reply.send(Ok(pid));
-                }
-                true
-            }
-            News::NotReady(_) if self.succession.is_replaced => false,
-            News::NotReady(fault) => {
-                tracing::error!(pid, %fault, "the upgrade failed; this process goes on");
-                // It may still hang.
-                kill(pid);
-                self.succession.successor = None;
-                if let Some(reply) = reply {
-                    let _ = reply.send(Err(fault));
-                }
-                if std::mem::take(&mut self.succession.reload_wanted) {
-                    self.reload(Origin::Signal);
-                }
-                false
-            }
-        }
-    }
-}
-
 /// Kills a process; one that has ended is not hurt.
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
 /// Tells when the child ends, or is not ready in time.
-fn watch_child(mut child: Child, events: mpsc::Sender<Event>) {
+pub(crate) fn watch_child(mut child: Child, events: mpsc::Sender<Heard>) {
     let pid = child.id();
     let watching = std::thread::Builder::new().name("successor".into()).spawn(move || {
         let until = Instant::now() + READY_LIMIT;
@@ -334,7 +214,7 @@ fn watch_child(mut child: Child, events: mpsc::Sender<Event>) {
             };
             let has_ended = matches!(news, Some(UpgradeFault::Ended { .. } | UpgradeFault::Failed { .. }));
             if let Some(fault) = news
-                && events.blocking_send(Event::Successor { pid, news: News::NotReady(fault) }).is_err()
+                && events.blocking_send(Heard::Successor { pid, news: News::NotReady(fault) }).is_err()
             {
                 return;
             }
@@ -366,7 +246,7 @@ pub struct CarriedOver {
 
 impl CarriedOver {
     /// A line each; names of pools and addresses have no line ends.
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut text = format!("generation\t{}\n", self.generation);
         for (pool, server) in &self.drained {
             text.push_str(&format!("drained\t{pool}\t{server}\n"));

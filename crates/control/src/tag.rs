@@ -2,8 +2,6 @@
 //! read from the process before, may be that of another configuration. `admin` sends tags as `ETag` and takes them as
 //! `If-Match`.
 
-use crate::change::ChangeFault;
-use crate::control::Control;
 use crate::generations::WrittenFile;
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +22,7 @@ impl Tag {
         Tag { generation, mark: None }
     }
 
-    fn of(generation: u64, files: &[WrittenFile]) -> Tag {
+    pub(crate) fn of(generation: u64, files: &[WrittenFile]) -> Tag {
         let mut mark = Mark::default();
         for file in files {
             mark.add(file.name.as_bytes());
@@ -34,7 +32,7 @@ impl Tag {
     }
 
     /// Whether it is what `running` is; without a mark the number decides.
-    fn is_of(&self, running: &Tag) -> bool {
+    pub(crate) fn is_of(&self, running: &Tag) -> bool {
         self.generation == running.generation && (self.mark.is_none() || self.mark == running.mark)
     }
 }
@@ -95,20 +93,6 @@ impl Mark {
 
     fn finish(self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
-    }
-}
-
-impl Control {
-    /// What runs now.
-    pub fn tag(&self) -> Tag {
-        Tag::of(self.generation(), self.generations.newest().map(|newest| newest.files.as_slice()).unwrap_or_default())
-    }
-
-    /// `Err` when something else runs than a change is meant for.
-    pub fn check_expected(&self, expected: Option<Tag>) -> Result<(), ChangeFault> {
-        let Some(expected) = expected else { return Ok(()) };
-        let running = self.tag();
-        if expected.is_of(&running) { Ok(()) } else { Err(ChangeFault::Conflict { expected, running }) }
     }
 }
 

@@ -2,8 +2,8 @@
 //! read again when they change, or a storage, which `shared_tickets` asks. What a key is, and what it does, is in
 //! `certs::tickets`.
 
-use crate::compile::Material;
 use crate::fault::StartFault;
+use crate::material::Material;
 use tidegate_certs::{CertError, FileKeys, TicketSource, TlsProcessState};
 use tidegate_model::{Configuration, TicketKeySource};
 

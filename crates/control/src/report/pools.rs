@@ -1,9 +1,10 @@
 //! Pools and their servers as they are now: how each stands and why, what it has to do, what its checks found. And
 //! taking one out of use.
 
-use crate::change::ChangeFault;
+use crate::applying::ChangeFault;
 use crate::control::Control;
 use crate::discovery::SourceSeen;
+use crate::pools::word;
 use std::collections::HashMap;
 use std::time::Instant;
 use tidegate_api::{ErrorCount, Pool, Pools, Server, ServerState, Source};
@@ -16,20 +17,6 @@ use tidegate_telemetry::{ServerWord, UpstreamError};
 use tidegate_transport::TokioSock;
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tidegate_upstream::health::Why;
-
-/// How a server stands, in the word that metrics, status and `explain` share.
-pub(crate) fn word(why: Option<&Why>) -> ServerWord {
-    match why {
-        None => ServerWord::Serving,
-        Some(Why::Drained) => ServerWord::Draining,
-        Some(Why::Leaving) => ServerWord::Leaving,
-        Some(Why::Down) => ServerWord::Down,
-        Some(Why::Unknown) => ServerWord::Unknown,
-        Some(Why::Ejected(_) | Why::Probed) => ServerWord::Ejected,
-        Some(Why::Unreachable(_) | Why::Paused(_)) => ServerWord::Resting,
-        Some(Why::Starting(_)) => ServerWord::Starting,
-    }
-}
 
 fn state(word: ServerWord) -> ServerState {
     match word {

@@ -1,0 +1,64 @@
+//! Files that a configuration names and that are read again while it runs: users, certificates, keys and authorities.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate_model::{AuthUsers, BasicAuth, ClientAuth, Configuration, Site, Step, TlsSource};
+
+/// Every file that users are read from.
+pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        auths(configuration.sites.iter()).filter_map(|(_, auth)| file_of(&auth.users)).map(Path::to_owned).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Every `basic-auth`, with the site it stands in.
+pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iterator<Item = (&'a Arc<Site>, &'a BasicAuth)> {
+    sites.flat_map(|site| {
+        let steps = site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps));
+        steps.filter_map(move |step| match step {
+            Step::BasicAuth(Some(auth)) => Some((site, auth)),
+            _ => None,
+        })
+    })
+}
+
+pub(crate) fn file_of(users: &AuthUsers) -> Option<&Path> {
+    match users {
+        AuthUsers::File(path) => Some(path),
+        AuthUsers::Listed(_) => None,
+    }
+}
+
+/// Every file that a certificate, a key of any kind or trusted roots are read from.
+pub(crate) fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files = certificate_files_of(configuration);
+    files.extend(configuration.ticket_keys.files().iter().cloned());
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Those that sites and pools name, as often as they do.
+pub(crate) fn certificate_files_of(configuration: &Configuration) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for site in &configuration.sites {
+        if let Some(ClientAuth { ca, crls, .. }) = &site.tls.client_auth {
+            files.extend(ca.iter().chain(crls).cloned());
+        }
+        if let TlsSource::Files(certificates) = &site.tls.source {
+            for certificate in certificates {
+                files.push(certificate.cert.clone());
+                files.extend(certificate.key.clone());
+            }
+        }
+    }
+    for pool in &configuration.pools {
+        files.extend(pool.tls.ca.clone());
+        if let Some((cert, key)) = &pool.tls.client_certificate {
+            files.extend([cert.clone(), key.clone()]);
+        }
+    }
+    files
+}
