@@ -4,7 +4,7 @@
 use crate::checks;
 use crate::diagnostics::{Diagnostic, FileId, Location, Severity, SourceFile, Sources};
 use crate::directives::LANGUAGE;
-use crate::directives::include::INCLUDE;
+use crate::directives::include::{INCLUDE, takes_includes};
 use crate::directives::{edition, pool};
 use crate::language::{Line, Lower, Seen};
 use crate::lowering::{Environment, Lowering, WrittenPool};
@@ -381,17 +381,6 @@ pub fn texts_of(node: &Node) -> Vec<String> {
         Literal::Integer(_) | Literal::Float(_) | Literal::Switch(_) | Literal::Null => None,
     };
     node.entries.iter().filter_map(text).collect()
-}
-
-/// An `include` inside these is replaced by what it includes. Elsewhere it stays, and is reported as a word that cannot
-/// stand there.
-pub fn takes_includes(node: &Node) -> bool {
-    matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy" | "fastcgi")
-}
-
-pub fn includes(node: &Node) -> bool {
-    let children = node.children.as_deref().unwrap_or_default();
-    takes_includes(node) && children.iter().any(|child| child.name.text == INCLUDE.name || includes(child))
 }
 
 fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {

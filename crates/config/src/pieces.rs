@@ -3,9 +3,10 @@
 //! remembered in `remembered`; who asks for nodes is `load`.
 
 use crate::diagnostics::{Diagnostic, FileId, Location, Sources};
-use crate::load::includes;
-use crate::remembered::{Lowered, Placement};
+use crate::directives::include::includes;
+use crate::remembered::Lowered;
 use crate::slips;
+use crate::spans::Placement;
 use crate::syntax::{self, Node};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

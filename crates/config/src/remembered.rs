@@ -2,37 +2,14 @@
 //! whole. Where that follows from its text and the names of pools alone, it is kept for the next load; `pieces` holds
 //! it.
 
-use crate::diagnostics::{Diagnostic, FileId, Label, Location};
+use crate::diagnostics::{Diagnostic, Label, Location};
 use crate::lowering::{Lowering, WrittenPool};
+use crate::spans::Placement;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_model::{Discover, Pool, PoolName, Site, SiteAddress, UpstreamAddress};
-
-/// Where a piece stands in this load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placement {
-    pub file: FileId,
-    pub offset: usize,
-    pub length: usize,
-}
-
-impl Placement {
-    pub fn location(&self, relative: &Location) -> Location {
-        Location { file: self.file, span: relative.span.start + self.offset..relative.span.end + self.offset }
-    }
-
-    /// The other way round; `None` for a place outside of the piece.
-    pub fn relative(&self, location: &Location) -> Option<Location> {
-        let is_inside = location.file == self.file
-            && location.span.start >= self.offset
-            && location.span.end <= self.offset + self.length
-            && location.span.start <= location.span.end;
-        is_inside
-            .then(|| Location { file: location.file, span: location.span.start - self.offset..location.span.end - self.offset })
-    }
-}
 
 #[derive(Debug, Clone)]
 pub struct Lowered {

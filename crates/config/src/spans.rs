@@ -1,8 +1,7 @@
 //! Where things were written that are looked at again once the whole is there, or is put to work. Lines of directives
 //! fill it in while they are read (`lowering` holds it); who asks is `checks`, and the process.
 
-use crate::diagnostics::Location;
-use crate::remembered::Placement;
+use crate::diagnostics::{FileId, Location};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
@@ -163,4 +162,28 @@ pub struct WrittenAddress {
     pub at: Location,
     /// `https://` was written, rather than meant by leaving the scheme out.
     pub says_https: bool,
+}
+
+/// Where a piece stands in this load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    pub file: FileId,
+    pub offset: usize,
+    pub length: usize,
+}
+
+impl Placement {
+    pub fn location(&self, relative: &Location) -> Location {
+        Location { file: self.file, span: relative.span.start + self.offset..relative.span.end + self.offset }
+    }
+
+    /// The other way round; `None` for a place outside of the piece.
+    pub fn relative(&self, location: &Location) -> Option<Location> {
+        let is_inside = location.file == self.file
+            && location.span.start >= self.offset
+            && location.span.end <= self.offset + self.length
+            && location.span.start <= location.span.end;
+        is_inside
+            .then(|| Location { file: location.file, span: location.span.start - self.offset..location.span.end - self.offset })
+    }
 }

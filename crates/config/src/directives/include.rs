@@ -2,6 +2,7 @@
 //! lowered.
 
 use crate::language::{Directive, Lower};
+use crate::syntax::Node;
 use crate::table::{Argument, Kind, Place, Repeat};
 
 pub static INCLUDE: Directive = Directive {
@@ -20,3 +21,15 @@ pub static INCLUDE: Directive = Directive {
     lower: Lower::Reading,
     ..Directive::PLAIN
 };
+
+/// An `include` inside these is replaced by what it includes. Elsewhere it stays, and is reported as a word that cannot
+/// stand there.
+pub fn takes_includes(node: &Node) -> bool {
+    matches!(node.name.text.as_str(), "site" | "route" | "pool" | "proxy" | "fastcgi")
+}
+
+/// Whether an `include` stands anywhere in the node.
+pub fn includes(node: &Node) -> bool {
+    let children = node.children.as_deref().unwrap_or_default();
+    takes_includes(node) && children.iter().any(|child| child.name.text == INCLUDE.name || includes(child))
+}

@@ -3,9 +3,10 @@
 
 use crate::diagnostics::{FileId, SourceFile, Sources};
 use crate::directives::include::INCLUDE;
+use crate::directives::include::takes_includes;
 use crate::document::sync::Replacement;
 use crate::document::{ChangedFile, EditError, EditFault};
-use crate::load::{Loaded, takes_includes, texts_of};
+use crate::load::{Loaded, texts_of};
 use crate::pieces::{LoadMemory, Recall, TopNode};
 use crate::syntax::Node;
 use std::collections::{BTreeSet, HashMap};
