@@ -27,6 +27,27 @@ impl Discover {
             Discover::Consul(_) => "consul",
         }
     }
+
+    /// What is asked for, as `api.internal:8080`.
+    pub fn asked(&self) -> String {
+        match self {
+            Discover::Dns(dns) => match &dns.question {
+                DnsQuestion::Addresses { name, port } => format!("{name}:{port}"),
+                DnsQuestion::Services { name } => name.clone(),
+            },
+            Discover::File { path } => path.display().to_string(),
+            Discover::Docker(docker) => docker.label.clone(),
+            Discover::Consul(consul) => consul.service.clone(),
+        }
+    }
+
+    /// What the source has to be shown, and nobody else.
+    pub fn secret(&self) -> Option<&Secret> {
+        match self {
+            Discover::Consul(consul) => consul.token.as_ref(),
+            Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) => None,
+        }
+    }
 }
 
 /// Looked up again by the TTL of its records; the last good answer is kept.

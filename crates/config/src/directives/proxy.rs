@@ -236,25 +236,12 @@ fn content_name(pool: &Pool) -> PoolName {
 
 /// In the order in which they are written.
 fn secrets(pool: &Pool) -> impl Iterator<Item = &Secret> {
-    let of_discover = pool.discover.iter().filter_map(|discover| match discover {
-        Discover::Consul(consul) => consul.token.as_ref(),
-        Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) => None,
-    });
-    of_discover.chain(pool.sticky.iter().filter_map(|sticky| sticky.secret.as_ref()))
+    pool.discover.iter().filter_map(Discover::secret).chain(pool.sticky.iter().filter_map(|sticky| sticky.secret.as_ref()))
 }
 
 /// `dns:api.internal:8080`, `consul:api`
 fn source(discover: &Discover) -> String {
-    let asked = match discover {
-        Discover::Dns(dns) => match &dns.question {
-            DnsQuestion::Addresses { name, port } => format!("{name}:{port}"),
-            DnsQuestion::Services { name } => name.clone(),
-        },
-        Discover::File { path } => path.display().to_string(),
-        Discover::Docker(docker) => docker.label.clone(),
-        Discover::Consul(consul) => consul.service.clone(),
-    };
-    format!("{}:{asked}", discover.kind())
+    format!("{}:{}", discover.kind(), discover.asked())
 }
 
 /// FNV-1a: the standard library's hasher may change between releases, and the name is an identity over reloads.

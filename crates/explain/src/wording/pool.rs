@@ -67,10 +67,7 @@ pub fn pool_settings(pool: &Pool) -> Vec<Setting> {
 
 /// What is not shown of the settings of these names, for comparing alone.
 pub fn pool_secrets(pool: &Pool) -> [(&'static str, Vec<&str>); 3] {
-    let tokens = pool.discover.iter().filter_map(|discover| match discover {
-        Discover::Consul(consul) => consul.token.as_ref(),
-        Discover::Dns(_) | Discover::File { .. } | Discover::Docker(_) => None,
-    });
+    let tokens = pool.discover.iter().filter_map(Discover::secret);
     let sticky = pool.sticky.iter().filter_map(|sticky| sticky.secret.as_ref());
     let headers = pool.health.iter().flat_map(|health| match &health.probe {
         Probe::Http(http) => http.headers.as_slice(),

@@ -20,7 +20,11 @@ const STATUS_DEFAULT: StatusRange = StatusRange { first: 200, last: 399 };
 const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 pub async fn check(target: &Target, probe: &HttpProbe, limit: &Limit) -> Result<(), ProbeFault> {
-    let is_h2 = matches!(target.protocol, Protocol::H2 | Protocol::H2c);
+    let is_h2 = match target.protocol {
+        Protocol::H2 | Protocol::H2c => true,
+        // Pools of scripts have a probe of their own.
+        Protocol::Auto | Protocol::Http1 | Protocol::FastCgi => false,
+    };
     let stream = tcp::connect(target, limit).await?;
     let Some(tls) = &target.tls else {
         let agreed = if is_h2 { Agreed::Http2 } else { Agreed::Http1 };

@@ -137,6 +137,24 @@ enum Wanted {
     Bare,
 }
 
+impl Wanted {
+    /// Whether requests of one client may share the connection, as those over HTTP/2 do.
+    fn may_be_shared(self) -> bool {
+        match self {
+            Wanted::H2 | Wanted::Either => true,
+            Wanted::H1 | Wanted::FastCgi | Wanted::Bare => false,
+        }
+    }
+
+    /// Whether a connection that one request has for itself, and that is kept behind it, is of use.
+    fn may_be_kept(self) -> bool {
+        match self {
+            Wanted::H1 | Wanted::Either | Wanted::FastCgi => true,
+            Wanted::H2 | Wanted::Bare => false,
+        }
+    }
+}
+
 fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
     match (protocol, tls) {
         (Protocol::FastCgi, _) => Wanted::FastCgi,
@@ -253,12 +271,12 @@ async fn wait_for_slot<S: Sock>(
         {
             return Ok(Slot::Free(slot));
         }
-        if matches!(want, Wanted::H2 | Wanted::Either)
+        if want.may_be_shared()
             && let Some(lease) = server.h2.lease(client)
         {
             return Ok(Slot::Connection(Connection::H2(lease)));
         }
-        if matches!(want, Wanted::H1 | Wanted::Either | Wanted::FastCgi)
+        if want.may_be_kept()
             && (is_called || ticket.is_first())
             && let Some(connection) = server.take_idle(rt::now(), true, client, &pool.metrics)
         {

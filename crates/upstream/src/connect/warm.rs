@@ -78,7 +78,7 @@ async fn open<S: Sock>(
     let compiled = &pool.compiled.servers[position];
     // Requests that come meanwhile wait for it, as they would for one of their own; a request that was faster has one
     // on its way.
-    let is_shared = want != Wanted::H1 && server.h2.is_expected(want == Wanted::H2);
+    let is_shared = want.may_be_shared() && server.h2.is_expected(want == Wanted::H2);
     if is_shared && server.h2.opening(None).is_some() {
         return;
     }
@@ -98,7 +98,9 @@ async fn open<S: Sock>(
     let lifespan = Lifespan::new(&pool.compiled.model.keep_alive, random, now);
     let fresh = Fresh { stream, slot, lifespan, owner: None };
     if !is_h2 {
-        server.h2.learn_http1();
+        if want.may_be_shared() {
+            server.h2.learn_http1();
+        }
         server.put_fresh(H1Connection::fresh(fresh), now);
         return;
     }
