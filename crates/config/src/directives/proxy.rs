@@ -13,9 +13,7 @@ use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::written_line::Writer;
 use std::hash::Hasher;
 use std::sync::Arc;
-use tidegate_model::{
-    Discover, DnsQuestion, KeepAlive, Pool, PoolName, Protocol, RouteRetry, Secret, Server, Terminal, UpstreamAddress,
-};
+use tidegate_model::{Discover, KeepAlive, Pool, PoolName, Protocol, RouteRetry, Secret, Server, Terminal, UpstreamAddress};
 
 pub const ARGUMENTS: &[Argument] = &[Argument::any(
     "upstreams",
