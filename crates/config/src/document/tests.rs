@@ -62,13 +62,12 @@ fn a_secret_that_is_given_back_as_it_was_shown_stays() {
 #[test]
 fn an_edit_of_one_pool_parses_and_lowers_that_pool_alone() {
     const MANY: usize = 300;
-    let text: String = (0..MANY)
-        .map(|number| {
-            format!(
-                "site \"http://s{number}.example\" {{\n    proxy \"p{number}\"\n}}\npool \"p{number}\" {{\n    server \"10.0.0.1:80\"\n}}\n"
-            )
-        })
-        .collect();
+    let one = |number: usize| {
+        format!(
+            "site \"http://s{number}.example\" {{\n    proxy \"p{number}\"\n}}\npool \"p{number}\" {{\n    server \"10.0.0.1:80\"\n}}\n"
+        )
+    };
+    let text = (0..MANY).map(one).collect::<Vec<_>>().concat();
     let (mut memory, texts) = (LoadMemory::default(), Texts { by_path: BTreeMap::default(), is_complete: true });
     let mut load = |text: &Arc<str>| load_instead("t", text.clone(), Path::new("/"), &texts, &mut memory);
     let before = load(&text.into());
