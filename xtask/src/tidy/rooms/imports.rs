@@ -27,11 +27,21 @@ pub struct Scope {
     pub imports: BTreeMap<String, Path>,
     /// A private import counts as a use; one that is passed on (`pub use`) counts for those who go through it.
     pub uses: BTreeSet<Path>,
+    /// Methods that stand in an `impl` block of their own type.
+    pub methods: BTreeSet<Method>,
+    /// What such methods call on `self`: a type whose methods are spread over files needs no import to close a circle.
+    pub self_calls: BTreeSet<Method>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Method {
+    pub of_type: String,
+    pub name: String,
 }
 
 impl FileFacts {
     pub fn of(source: &Source) -> FileFacts {
-        let mut walk = ImportWalk { scopes: BTreeMap::new(), inside: Vec::new() };
+        let mut walk = ImportWalk { scopes: BTreeMap::new(), inside: Vec::new(), of_type: None };
         walk.scope();
         walk.visit_file(&source.file);
         FileFacts { path: source.path.to_owned(), lines: source.text.lines().count(), scopes: walk.scopes }
@@ -42,6 +52,8 @@ struct ImportWalk {
     scopes: BTreeMap<Path, Scope>,
     /// The inline modules around the place that is looked at.
     inside: Path,
+    /// The type whose own methods are looked at.
+    of_type: Option<String>,
 }
 
 impl ImportWalk {
@@ -127,10 +139,28 @@ impl<'ast> Visit<'ast> for ImportWalk {
         }
     }
 
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        self.of_type = if block.trait_.is_none() { name_of_type(&block.self_ty) } else { None };
+        visit::visit_item_impl(self, block);
+        self.of_type = None;
+    }
+
     fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
-        if !is_test_only(&function.attrs) {
-            visit::visit_impl_item_fn(self, function);
+        if is_test_only(&function.attrs) {
+            return;
         }
+        if let Some(of_type) = self.of_type.clone() {
+            self.scope().methods.insert(Method { of_type, name: function.sig.ident.to_string() });
+        }
+        visit::visit_impl_item_fn(self, function);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let is_on_self = matches!(&*call.receiver, syn::Expr::Path(receiver) if receiver.path.is_ident("self"));
+        if let Some(of_type) = self.of_type.clone().filter(|_| is_on_self) {
+            self.scope().self_calls.insert(Method { of_type, name: call.method.to_string() });
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
@@ -182,6 +212,13 @@ fn attributes_of(item: &syn::Item) -> &[syn::Attribute] {
         syn::Item::Use(item) => &item.attrs,
         // The enum is open; the other kinds of items (unions, `extern` blocks) do not occur here.
         _ => &[],
+    }
+}
+
+fn name_of_type(of: &syn::Type) -> Option<String> {
+    match of {
+        syn::Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        _ => None,
     }
 }
 

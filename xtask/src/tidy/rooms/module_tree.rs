@@ -1,9 +1,9 @@
 //! The modules of one crate and which of them uses which, from what its files say (`imports`). A module is a file; what
 //! stands inline in it belongs to it. A name that is passed on (`pub use`) leads to the module that defines it, so a
-//! re-export neither hides nor makes a circle.
+//! re-export neither hides nor makes a circle. A method that calls another of its type in another file uses that file.
 
 use super::circles::ModuleGraph;
-use super::imports::{FileFacts, Path, Scope};
+use super::imports::{FileFacts, Method, Path, Scope};
 use std::collections::BTreeMap;
 
 /// A chain of re-exports longer than this is a circle of names, which the compiler refuses.
@@ -32,6 +32,7 @@ impl<'a> ModuleTree<'a> {
                 uses.extend(names.resolve(path, used, RE_EXPORTS_MAX).map(|target| (place.module, target)));
             }
         }
+        uses.extend(names.self_calls());
         uses.retain(|(user, used)| user != used);
         tree.graph.uses = uses;
         Some(tree)
@@ -133,6 +134,14 @@ impl Names<'_> {
         self.resolve(at, &path, re_exports_left.checked_sub(1)?)
     }
 
+    /// Which module's methods call methods of the same type that stand in another module.
+    fn self_calls(&self) -> Vec<(usize, usize)> {
+        let methods = self.places.values().flat_map(|place| place.scope.methods.iter().map(|method| (method, place.module)));
+        let defined: BTreeMap<&Method, usize> = methods.collect();
+        let calls = self.places.values().flat_map(|place| place.scope.self_calls.iter().map(|called| (place.module, called)));
+        calls.filter_map(|(caller, called)| Some((caller, *defined.get(called)?))).collect()
+    }
+
     fn is_module(&self, parent: &Path, name: &str) -> bool {
         let mut path = parent.clone();
         path.push(name.to_owned());
@@ -201,6 +210,19 @@ mod tests {
         check(&[root, ("src/a.rs", "use crate::Deep;"), b, deep], &["a > b::deep"]);
         let root = ("src/lib.rs", "mod a; mod b; pub use other::Deep;");
         check(&[root, ("src/a.rs", "use crate::Deep;"), b, deep], &[]);
+    }
+
+    #[test]
+    fn methods_that_call_each_other_over_files_are_uses() {
+        let root = ("src/lib.rs", "mod a; mod b; mod c; pub struct S;");
+        let b = ("src/b.rs", "impl super::S { fn g(&self) {} }");
+        let calls = ("src/a.rs", "use crate::S; impl S { fn f(&self) { (|| self.g())() } fn own(&self) { self.f() } }");
+        check(
+            &[root, calls, b, ("src/c.rs", "struct T; impl T { fn f(&self) { self.g() } }")],
+            &["a > crate", "a > b", "b > crate"],
+        );
+        // A trait's method of the same name is another.
+        check(&[root, ("src/a.rs", "impl Tr for S { fn f(&self) { self.g() } }"), b, ("src/c.rs", "")], &["b > crate"]);
     }
 
     #[test]
