@@ -3,7 +3,7 @@
 
 use crate::applying::{ApplyOptions, ChangeFault};
 use crate::background::in_background;
-use crate::compile::{Numbers, gather};
+use crate::compile::gather;
 use crate::confirm::{Pending, RISE_MAX_DEFAULT};
 use crate::control::Control;
 use crate::endpoint::AdminListener;
@@ -14,6 +14,7 @@ use crate::named_files::{certificate_files_of, user_files};
 use crate::pools::forget_checks;
 use crate::sockets::{Given, Inherited, Spare};
 use crate::source::{Proposal, Read, Source, read};
+use crate::systemd;
 use crate::tag::Tag;
 use crate::tickets::follow_ticket_keys;
 use crate::workers::{ChangeParts, worker_count};
@@ -57,11 +58,6 @@ struct Moving {
 }
 
 impl Control {
-    /// What runs now.
-    pub fn tag(&self) -> Tag {
-        Tag::of(self.generation(), self.generations.newest().map(|newest| newest.files.as_slice()).unwrap_or_default())
-    }
-
     /// `Err` when something else runs than a change is meant for.
     pub fn check_expected(&self, expected: Option<Tag>) -> Result<(), ChangeFault> {
         let Some(expected) = expected else { return Ok(()) };
@@ -115,14 +111,14 @@ impl Control {
                 metrics.note(if applied.changed { ChangeResult::Applied } else { ChangeResult::Unchanged });
                 if is_of_source {
                     metrics.set_refused(false);
-                    self.refused = None;
+                    self.history.refused = None;
                 }
             }
             Err(fault) => {
                 metrics.note(ChangeResult::Refused);
                 if is_of_source {
                     metrics.set_refused(true);
-                    self.refused = Some(Refused { at: Timestamp::now(), by: by.clone(), why: fault.to_string() });
+                    self.history.refused = Some(Refused { at: Timestamp::now(), by: by.clone(), why: fault.to_string() });
                 }
                 tracing::error!(by, why = %fault, "the configuration was not applied; the running one stays");
             }
@@ -153,13 +149,13 @@ impl Control {
         }
         let generation = self.generation();
         if delta.is_empty() {
-            if let Some(newest) = self.generations.newest_mut() {
+            if let Some(newest) = self.history.generations.newest_mut() {
                 newest.files = files;
             }
-            self.written = written;
+            self.history.written = written;
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
-        let (at_change, normal) = (self.registry().traffic(), self.baseline.until(self.registry().traffic()));
+        let (at_change, normal) = (self.registry().traffic(), self.confirmation.baseline.until(self.registry().traffic()));
         if let Err(fault) = self.take_on(Arc::new(configuration), &delta, generation + 1) {
             // Servers that only this change would have asked.
             let snapshot = &self.running.snapshot;
@@ -175,10 +171,10 @@ impl Control {
         let number = self.generation();
         let summary = plan.summary.clone();
         tracing::info!(generation = number, by = %origin, summary, took = ?began.elapsed(), "configuration applied");
-        self.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
-        self.written = written;
+        self.history.generations.add(Generation { number, applied: Timestamp::now(), origin, summary, files });
+        self.history.written = written;
         self.process.registry.configuration().set_generation(number, Timestamp::now().as_second());
-        self.pending = options.confirm_within.map(|within| Pending {
+        self.confirmation.pending = options.confirm_within.map(|within| Pending {
             generation: number,
             back_to: generation,
             until: Instant::now() + within,
@@ -194,7 +190,7 @@ impl Control {
         if self.readiness.state() == ReadinessState::Draining || self.succession.is_under_way() {
             return Err(ChangeFault::Leaving);
         }
-        if let Some(pending) = &self.pending {
+        if let Some(pending) = &self.confirmation.pending {
             return Err(ChangeFault::AwaitsConfirmation { generation: pending.generation });
         }
         self.check_expected(options.expected)
@@ -234,11 +230,6 @@ impl Control {
             self.move_admin(admin);
         }
         Ok(())
-    }
-
-    pub(crate) fn numbers(&mut self, generation: u64, workers: usize) -> Numbers {
-        self.serial += 1;
-        Numbers { generation, serial: self.serial, workers }
     }
 
     /// Without sockets at first: a thread that cannot be started must not leave any behind that nobody accepts from.
@@ -282,7 +273,7 @@ impl Control {
         }
         self.process.registry.configuration().set_workers(self.workers.indices().len());
         self.supersede(material, delta);
-        self.store_sockets();
+        systemd::store_listeners(&self.sockets);
     }
 
     fn prepare_log(&self, configuration: &Configuration) -> Result<Option<access_log::OpenTarget>, StartFault> {
@@ -312,46 +303,23 @@ impl Control {
         }
     }
 
-    /// Keeps the change that waits for it.
-    pub fn confirm(&mut self) -> Result<u64, ChangeFault> {
-        let pending = self.pending.take().ok_or(ChangeFault::NothingToConfirm)?;
-        tracing::info!(generation = pending.generation, "configuration confirmed");
-        if std::mem::take(&mut self.succession.reload_wanted) {
-            self.reload(Origin::Signal);
-        }
-        Ok(pending.generation)
-    }
-
     /// Goes back to an earlier generation, or without a number to the one before.
     pub fn roll_back(&mut self, to: Option<u64>, why: &str) -> Result<Applied, ChangeFault> {
         let running = self.generation();
         let no_previous = || ChangeFault::NoSuchGeneration(running.saturating_sub(1));
         let to = to.or_else(|| self.previous_generation()).ok_or_else(no_previous)?;
-        let files = self.generations.of_number(to).ok_or(ChangeFault::NoSuchGeneration(to))?.files.clone();
-        let pending = self.pending.take();
+        let files = self.history.generations.of_number(to).ok_or(ChangeFault::NoSuchGeneration(to))?.files.clone();
+        let pending = self.confirmation.pending.take();
         let origin = Origin::RolledBack { from: running, to, why: why.to_owned() };
         let outcome = self.apply(&Proposal::Written(files), origin, ApplyOptions::default());
         match &outcome {
-            Ok(_) => self.write_back_what_runs(),
+            Ok(_) => {
+                self.history.write_back_what_runs();
+                self.note_drift();
+            }
             // It still waits: the clock goes on.
-            Err(_) => self.pending = pending,
+            Err(_) => self.confirmation.pending = pending,
         }
         outcome
-    }
-
-    /// A change that was to be confirmed did harm, or nobody confirmed it.
-    pub(crate) fn take_back(&mut self, why: &str) {
-        let Some(pending) = &self.pending else { return };
-        let (from, back_to) = (pending.generation, pending.back_to);
-        tracing::warn!(generation = from, back_to, why, "the configuration is taken back");
-        match self.roll_back(Some(back_to), why) {
-            Ok(_) => self.process.registry.configuration().note(ChangeResult::RolledBack),
-            // Another process is about to take over, or to fail to. It is looked at again in a second.
-            Err(ChangeFault::Leaving) => {}
-            Err(fault) => {
-                tracing::error!(%fault, "the configuration before does not run any more; the new one stays");
-                self.pending = None;
-            }
-        }
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn gather_with(
     Ok(Material { configuration, snapshot: Arc::new(snapshot), certificates, ticket_keys, discovered, pools_changed })
 }
 
-/// Those that differ, and those that there are news of.
+/// Pools that differ, and pools that there are news of.
 fn pools_to_look_at<'a>(
     configuration: &'a Configuration,
     delta: &Delta,

@@ -14,6 +14,13 @@ const COUNT_LEAST: u64 = 20;
 /// A share of errors may rise by this many percentage points unless the change asked for another bound.
 pub const RISE_MAX_DEFAULT: f64 = 0.05;
 
+/// What is known of harm: what was normal, and the change that waits for a word.
+#[derive(Debug, Default)]
+pub struct Confirmation {
+    pub baseline: Baseline,
+    pub pending: Option<Pending>,
+}
+
 /// Counts of the last minute, one for each second.
 #[derive(Debug, Default)]
 pub struct Baseline {

@@ -1,7 +1,7 @@
 //! From a configuration to working threads, and from one configuration to the next: find certificates and addresses,
 //! compile, bind, publish, drain. Beside that, what a configuration needs of the machine (`check`). No text is parsed
 //! here (`config` does), no request is served (`proxy` does), and what a change would do or where a request would go is
-//! said by `explain`. Start at `run`, the life of the process, and `change`, the life of a change.
+//! said by `explain`. Start at `prepare` and `run`, the life of the process, and `change`, the life of a change.
 
 mod applying;
 pub mod background;
@@ -18,6 +18,7 @@ pub mod endpoint;
 pub mod fault;
 pub mod generations;
 pub mod handle;
+mod history;
 mod init;
 mod issuing;
 pub mod material;
@@ -25,9 +26,11 @@ pub mod memory;
 mod named_files;
 pub mod names;
 mod news;
-mod on_disk;
+mod orders;
 pub mod past;
 pub mod pools;
+mod prepare;
+mod renewal;
 pub mod report;
 mod rewrite;
 pub mod run;
@@ -43,7 +46,9 @@ pub mod systemd;
 pub mod tag;
 mod tickets;
 mod upgrade;
+mod upkeep;
 pub mod watch;
+mod watching;
 pub mod workers;
 
 pub use applying::{ApplyOptions, ChangeFault};
@@ -54,7 +59,7 @@ pub use endpoint::AdminListener;
 pub use fault::StartFault;
 pub use handle::{ControlHandle, Stopped};
 pub use issuing::{CertificateUse, CertificateUses};
-pub use run::{Prepared, StartOptions, prepare};
+pub use prepare::{Prepared, StartOptions, prepare};
 pub use source::{Proposal, Source};
 pub use tag::Tag;
 pub use tidegate_acme::{Issuing, Refusal as IssuingRefusal, RevocationReason};

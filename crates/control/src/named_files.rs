@@ -40,7 +40,7 @@ pub(crate) fn certificate_files(configuration: &Configuration) -> Vec<PathBuf> {
     files
 }
 
-/// Those that sites and pools name, as often as they do.
+/// Certificate files that sites and pools name, as often as they do.
 pub(crate) fn certificate_files_of(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for site in &configuration.sites {

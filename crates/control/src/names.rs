@@ -144,7 +144,7 @@ fn follow(asked: &Asked, batch: Duration, mut report: impl FnMut(Found, bool)) {
 }
 
 type LookUp = dyn Fn(&Name) -> io::Result<Vec<SocketAddr>> + Send + Sync;
-type Answer = (Name, io::Result<Vec<SocketAddr>>);
+type ResolvedName = (Name, io::Result<Vec<SocketAddr>>);
 
 /// Threads that look names up, no more of them than [`LOOKUPS_MAX`], and none when there is nothing to do.
 struct Lookups {
@@ -160,13 +160,13 @@ struct Queue {
 
 struct Job {
     name: Name,
-    answers: Sender<Answer>,
+    answers: Sender<ResolvedName>,
     asker: Weak<()>,
 }
 
 /// Answers in the order in which they come; ends when there are no more. What nobody waits for any more is not begun.
 struct Asked {
-    answers: Receiver<Answer>,
+    answers: Receiver<ResolvedName>,
     _asker: Arc<()>,
 }
 

@@ -7,18 +7,15 @@ mod staples;
 
 use crate::applying::ChangeFault;
 use crate::control::Control;
-use crate::generations::Origin;
-use crate::source::{Proposal, Source, read};
+use crate::source::{Proposal, read};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Instant;
 use tidegate_api::{
     AwaitsConfirmation, Connection, ConnectionCounts, Difference, Explanation, GenerationRequests, Generations, Listener,
     Readiness, Status, Traffic,
 };
-use tidegate_config::read_regular;
 use tidegate_explain::plan;
 use tidegate_explain::{Question, add_running, explain};
 use tidegate_model::listening::ListenerProtocol;
@@ -32,7 +29,7 @@ pub const CONNECTIONS_LISTED_MAX: usize = 10_000;
 
 impl Control {
     pub fn status(&self) -> Status {
-        let newest = self.generations.newest();
+        let newest = self.history.generations.newest();
         let mut by_generation = BTreeMap::new();
         for (generation, count) in self.workers.ask(Worker::requests_by_generation).into_iter().flatten() {
             *by_generation.entry(generation).or_default() += count;
@@ -53,12 +50,12 @@ impl Control {
             source: self.source.name(),
             workers: self.workers.indices().len(),
             workers_leaving: self.workers.leaving_count(),
-            awaits_confirmation: self.pending.as_ref().map(|pending| AwaitsConfirmation {
+            awaits_confirmation: self.confirmation.pending.as_ref().map(|pending| AwaitsConfirmation {
                 generation: pending.generation,
                 back_to: pending.back_to,
                 seconds_left: pending.until.saturating_duration_since(Instant::now()).as_secs(),
             }),
-            refused: self.refused.clone(),
+            refused: self.history.refused.clone(),
             drift: self.drift(),
             ticket_keys: self.ticket_sharing.as_ref().map(|sharing| sharing.report(&self.tls.tickets)),
             listeners: self.listeners(),
@@ -107,7 +104,7 @@ impl Control {
     /// The newest last.
     pub fn generations(&self) -> Generations {
         let running = self.generation();
-        let generations = self.generations.all().map(|generation| generation.report(running)).collect();
+        let generations = self.history.generations.all().map(|generation| generation.report(running)).collect();
         Generations { running, previous: self.previous_generation(), generations }
     }
 
@@ -121,53 +118,16 @@ impl Control {
         Ok(explanation)
     }
 
-    /// What a roll-back without a number goes to.
-    pub fn previous_generation(&self) -> Option<u64> {
-        self.pending.as_ref().map(|pending| pending.back_to).or_else(|| self.generations.previous())
-    }
-
     /// What changed from one generation to another.
     pub fn difference(&self, from: u64, to: u64) -> Result<Difference, ChangeFault> {
         let configuration = |number: u64| {
-            let generation = self.generations.of_number(number).ok_or(ChangeFault::NoSuchGeneration(number))?;
+            let generation = self.history.generations.of_number(number).ok_or(ChangeFault::NoSuchGeneration(number))?;
             let written = Proposal::Written(generation.files.clone());
             read(written.load(&self.source, &mut tidegate_config::LoadMemory::default()))
                 .map(|read| read.configuration)
                 .map_err(ChangeFault::Configuration)
         };
         Ok(Difference { from, to, plan: plan(&configuration(from)?, &configuration(to)?) })
-    }
-
-    /// Why a restart would bring another configuration than the one that runs; empty when it would not. One sentence
-    /// each.
-    pub fn drift(&self) -> Vec<String> {
-        let Some(newest) = self.generations.newest() else { return Vec::new() };
-        let mut drift = Vec::new();
-        let main = newest.files.first().map(|file| file.name.clone()).unwrap_or_default();
-        match &self.source {
-            Source::Text { name, text, .. } => {
-                if newest.files.first().is_some_and(|file| *file.text != **text) {
-                    drift.push(format!("what runs is not what was given as {name}: {}", newest.origin));
-                }
-            }
-            Source::File(path) if *path != Path::new(&main) && !matches!(newest.origin, Origin::Start | Origin::Upgrade) => {
-                drift.push(format!("what runs comes from {main}, and a restart reads {}", path.display()));
-            }
-            Source::File(_) => {}
-        }
-        for file in newest.files.iter().filter(|file| file.is_on_disk()) {
-            match read_regular(Path::new(&file.name)) {
-                Ok(text) if *text == *file.text => {}
-                Ok(_) => drift.push(format!("{} has another text than generation {} that runs", file.name, newest.number)),
-                Err(error) => drift.push(format!("{} cannot be read: {error}", file.name)),
-            }
-        }
-        drift.extend(self.unfit.all().cloned());
-        drift
-    }
-
-    pub(crate) fn note_drift(&self) {
-        self.registry().configuration().set_drifted(!self.drift().is_empty());
     }
 }
 

@@ -16,7 +16,7 @@ use tidegate_config::read_opened;
 /// an edit of somebody else is not lost.
 pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Result<(), String> {
     let say = |error: io::Error| error.to_string();
-    let place = Place::of(path).map_err(say)?;
+    let place = Destination::of(path).map_err(say)?;
     let edited = || "it was edited while the change was taken on".to_owned();
     let (before, metadata) = place.read().map_err(say)?;
     if !is_known(&before) {
@@ -46,20 +46,20 @@ pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(&str) -> bo
 }
 
 /// Where a file is behind all links. The folder is held open, so that it stays the same one whatever is moved.
-struct Place {
+struct Destination {
     folder: OwnedFd,
     path: PathBuf,
     name: OsString,
 }
 
-impl Place {
-    fn of(path: &Path) -> io::Result<Place> {
+impl Destination {
+    fn of(path: &Path) -> io::Result<Destination> {
         let target = std::fs::canonicalize(path)?;
         let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
             return Err(io::ErrorKind::IsADirectory.into());
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Place { folder: open(folder, flags, Mode::empty())?, path: folder.to_owned(), name: name.to_owned() })
+        Ok(Destination { folder: open(folder, flags, Mode::empty())?, path: folder.to_owned(), name: name.to_owned() })
     }
 
     /// What the file has now, and whose it is.

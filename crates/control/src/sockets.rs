@@ -62,13 +62,13 @@ pub fn is_same_address(bound: SocketAddr, listener: SocketAddr) -> bool {
 
 /// Sockets that were opened for a change and are not in use yet: dropped, they leave no trace.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub struct PreparedSockets {
     fresh: Vec<Entry>,
     /// Sockets of workers that have more than one, and which worker is to have them.
     moves: Vec<(SocketId, usize)>,
 }
 
-impl Prepared {
+impl PreparedSockets {
     /// What workers that have it now are to leave to others.
     pub fn moved(&self) -> Vec<OldSocket> {
         self.moves.iter().map(|(id, _)| OldSocket { id: *id, is_handed_on: true }).collect()
@@ -83,8 +83,8 @@ impl SocketTable {
         listeners: &[impl AsRef<Listener>],
         workers: &[usize],
         inherited: &mut Inherited,
-    ) -> Result<Prepared, Vec<BindFault>> {
-        let mut prepared = Prepared::default();
+    ) -> Result<PreparedSockets, Vec<BindFault>> {
+        let mut prepared = PreparedSockets::default();
         let mut faults = Vec::new();
         // New addresses first: on them nobody waits when another turns out to be taken. One more socket of an address
         // in use gets its part of the connections at once.
@@ -108,9 +108,9 @@ impl SocketTable {
         address: SocketAddr,
         workers: &[usize],
         inherited: &mut Inherited,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedSockets,
     ) -> io::Result<()> {
-        let Prepared { fresh, moves } = prepared;
+        let PreparedSockets { fresh, moves } = prepared;
         let begin = fresh.len();
         let is_known = self.entries.iter().any(|entry| entry.address == address);
         let mut is_announced = is_known;
@@ -175,7 +175,7 @@ impl SocketTable {
 
     /// Puts prepared sockets into use: what each worker is to accept from besides. Fails when the process has no
     /// descriptor left.
-    pub fn adopt(&mut self, prepared: Prepared) -> io::Result<Vec<Given>> {
+    pub fn adopt(&mut self, prepared: PreparedSockets) -> io::Result<Vec<Given>> {
         let mut given = Vec::with_capacity(prepared.fresh.len());
         for entry in &prepared.fresh {
             given.push((entry.worker, entry.for_worker()?));
@@ -227,8 +227,8 @@ impl SocketTable {
     }
 
     /// Takes sockets of other processes that listen where this one does; gives back those that it has no use for.
-    pub fn take_in(&mut self, sockets: Vec<TcpListener>, workers: &[usize]) -> (Prepared, Vec<TcpListener>) {
-        let (mut prepared, mut unwanted) = (Prepared::default(), Vec::new());
+    pub fn take_in(&mut self, sockets: Vec<TcpListener>, workers: &[usize]) -> (PreparedSockets, Vec<TcpListener>) {
+        let (mut prepared, mut unwanted) = (PreparedSockets::default(), Vec::new());
         for socket in sockets {
             let address = socket.local_addr().ok().and_then(|local| {
                 self.entries.iter().map(|entry| entry.address).find(|address| is_same_address(local, *address))

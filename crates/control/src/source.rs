@@ -43,13 +43,13 @@ pub struct Read {
     /// The main file first.
     pub files: Vec<WrittenFile>,
     /// What it depends on, to be watched.
-    pub watched: Watched,
+    pub watched: WatchedFiles,
     /// What was written, for edits. Its configuration was taken out.
     pub written: Arc<Loaded>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedFiles {
     pub files: Vec<PathBuf>,
     pub patterns: Vec<PathBuf>,
 }
@@ -113,7 +113,7 @@ pub fn read(mut loaded: Loaded) -> Result<Read, String> {
         .map(|file| WrittenFile { name: file.name.clone(), directory: file.directory.clone(), text: file.text.clone() })
         .collect();
     let watched =
-        Watched { files: std::mem::take(&mut loaded.read_files), patterns: std::mem::take(&mut loaded.include_patterns) };
+        WatchedFiles { files: std::mem::take(&mut loaded.read_files), patterns: std::mem::take(&mut loaded.include_patterns) };
     match loaded.configuration.take() {
         Some(configuration) => Ok(Read { configuration, warnings: diagnostics, files, watched, written: Arc::new(loaded) }),
         None => Err(diagnostics),

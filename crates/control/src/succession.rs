@@ -99,19 +99,19 @@ impl std::error::Error for UpgradeFault {}
 
 /// What is heard of a successor.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum SuccessorOutcome {
     /// The successor accepts connections.
     Ready,
     NotReady(UpgradeFault),
 }
 
 /// What moves the control thread besides what it is asked.
-pub(crate) enum Heard {
+pub(crate) enum PeerEvent {
     /// Another process of ours wants something.
     Peer(Request),
     Successor {
         pid: u32,
-        news: News,
+        news: SuccessorOutcome,
     },
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Stage {
     pub(crate) program: Program,
     /// Answers other processes until this one leaves.
     serving: Option<Serving>,
-    pub(crate) events: mpsc::Sender<Heard>,
+    pub(crate) events: mpsc::Sender<PeerEvent>,
     pub(crate) successor: Option<Successor>,
     pub(crate) is_replaced: bool,
     /// The configuration was to be applied while a successor started.
@@ -137,7 +137,7 @@ pub(crate) struct Successor {
 }
 
 impl Stage {
-    pub(crate) fn new(program: Program, events: mpsc::Sender<Heard>) -> Stage {
+    pub(crate) fn new(program: Program, events: mpsc::Sender<PeerEvent>) -> Stage {
         Stage { program, serving: None, events, successor: None, is_replaced: false, reload_wanted: false, mailbox: None }
     }
 
@@ -147,7 +147,7 @@ impl Stage {
         let Some(rendezvous) = open_rendezvous() else { return };
         let events = self.events.clone();
         // Unanswered, the peer keeps what it has.
-        let tell = move |request| drop(events.blocking_send(Heard::Peer(request)));
+        let tell = move |request| drop(events.blocking_send(PeerEvent::Peer(request)));
         match rendezvous.serve(handover::PATIENCE, receive_peers(tell)) {
             Ok(serving) => self.serving = Some(serving),
             Err(error) => tracing::warn!(%error, "other processes cannot reach this one"),
@@ -197,7 +197,7 @@ pub(crate) fn kill(pid: u32) {
 }
 
 /// Tells when the child ends, or is not ready in time.
-pub(crate) fn watch_child(mut child: Child, events: mpsc::Sender<Heard>) {
+pub(crate) fn watch_child(mut child: Child, events: mpsc::Sender<PeerEvent>) {
     let pid = child.id();
     let watching = std::thread::Builder::new().name("successor".into()).spawn(move || {
         let until = Instant::now() + READY_LIMIT;
@@ -214,7 +214,7 @@ pub(crate) fn watch_child(mut child: Child, events: mpsc::Sender<Heard>) {
             };
             let has_ended = matches!(news, Some(UpgradeFault::Ended { .. } | UpgradeFault::Failed { .. }));
             if let Some(fault) = news
-                && events.blocking_send(Heard::Successor { pid, news: News::NotReady(fault) }).is_err()
+                && events.blocking_send(PeerEvent::Successor { pid, news: SuccessorOutcome::NotReady(fault) }).is_err()
             {
                 return;
             }

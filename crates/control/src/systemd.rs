@@ -2,6 +2,7 @@
 //! sockets. Without one (no NOTIFY_SOCKET, no LISTEN_FDS) each call looks at the environment and does nothing. When
 //! what is said is decided in `run`; how two processes of ours hand sockets to each other is `transport::handover`.
 
+use crate::sockets::SocketTable;
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
 use sd_notify::NotifyState;
@@ -55,6 +56,29 @@ pub fn notify_watchdog() -> io::Result<()> {
 /// wait for us.
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|timeout| timeout / 2).filter(|interval| !interval.is_zero())
+}
+
+/// A service manager that cannot be told is no reason to stop.
+pub(crate) fn warn_if_untold(outcome: io::Result<()>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "systemd cannot be told");
+    }
+}
+
+/// A copy of each listening socket with systemd, so that a crash loses no connection that waits to be accepted.
+pub(crate) fn store_listeners(sockets: &SocketTable) {
+    const NAME: &str = "listeners";
+    if std::env::var_os("NOTIFY_SOCKET").is_none() {
+        return;
+    }
+    warn_if_untold(remove_stored(NAME));
+    match sockets.duplicates() {
+        Ok(sockets) => {
+            let named: Vec<_> = sockets.iter().map(|(_, _, socket)| (NAME, socket.as_fd())).collect();
+            warn_if_untold(store_sockets(&named));
+        }
+        Err(error) => tracing::warn!(%error, "the listening sockets are not stored with systemd"),
+    }
 }
 
 /// Leaves sockets with the service manager, which hands them to the next start of this service, even after a crash. It

@@ -8,7 +8,10 @@ use crate::init::Mailbox;
 use crate::sharing::{PEER_PATIENCE, lend, tcp_sockets};
 use crate::sockets::Duplicate;
 use crate::source::Source;
-use crate::succession::{CarriedOver, Heard, News, PREDECESSOR, READY_LIMIT, Reply, Successor, UpgradeFault, kill, watch_child};
+use crate::succession::{
+    CarriedOver, PREDECESSOR, PeerEvent, READY_LIMIT, Reply, Successor, SuccessorOutcome, UpgradeFault, kill, watch_child,
+};
+use crate::systemd;
 use crate::workers::ChangeParts;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -35,7 +38,7 @@ impl Control {
         if self.succession.is_under_way() || self.readiness.state() == ReadinessState::Draining {
             return refuse(reply, UpgradeFault::UnderWay);
         }
-        if self.pending.is_some() {
+        if self.confirmation.pending.is_some() {
             return refuse(reply, UpgradeFault::AwaitsConfirmation);
         }
         if self.succession.name().is_empty() {
@@ -88,13 +91,13 @@ impl Control {
                 let events = self.succession.events.clone();
                 let waiting = std::thread::Builder::new().name("succession".into()).spawn(move || {
                     let news = match verdict.outcome(READY_LIMIT) {
-                        Ok(Outcome::Ready) => News::Ready,
-                        Ok(Outcome::Failed { reason }) => News::NotReady(UpgradeFault::Failed { reason }),
+                        Ok(Outcome::Ready) => SuccessorOutcome::Ready,
+                        Ok(Outcome::Failed { reason }) => SuccessorOutcome::NotReady(UpgradeFault::Failed { reason }),
                         // Its end is noticed by whoever waits for the process.
                         Ok(Outcome::Gone) => return,
-                        Err(fault) => News::NotReady(UpgradeFault::Failed { reason: fault.to_string() }),
+                        Err(fault) => SuccessorOutcome::NotReady(UpgradeFault::Failed { reason: fault.to_string() }),
                     };
-                    let _ = events.blocking_send(Heard::Successor { pid, news });
+                    let _ = events.blocking_send(PeerEvent::Successor { pid, news });
                 });
                 if let Err(error) = waiting {
                     tracing::error!(%error, "a successor cannot be waited for");
@@ -114,12 +117,12 @@ impl Control {
     }
 
     /// True when the successor has taken over, and this process is to drain.
-    pub(crate) fn hear_of_successor(&mut self, pid: u32, news: News) -> bool {
+    pub(crate) fn hear_of_successor(&mut self, pid: u32, news: SuccessorOutcome) -> bool {
         // The end of one that had given up may be heard of when the next has been started.
         let Some(successor) = self.succession.successor.as_mut().filter(|successor| successor.pid == pid) else { return false };
         let reply = successor.reply.take();
         match news {
-            News::Ready => {
+            SuccessorOutcome::Ready => {
                 tracing::info!(pid, "a successor has taken over");
                 self.succession.is_replaced = true;
                 if let Some(reply) = reply {
@@ -127,8 +130,8 @@ impl Control {
                 }
                 true
             }
-            News::NotReady(_) if self.succession.is_replaced => false,
-            News::NotReady(fault) => {
+            SuccessorOutcome::NotReady(_) if self.succession.is_replaced => false,
+            SuccessorOutcome::NotReady(fault) => {
                 tracing::error!(pid, %fault, "the upgrade failed; this process goes on");
                 // It may still hang.
                 kill(pid);
@@ -180,7 +183,7 @@ impl Control {
         match self.sockets.adopt(prepared) {
             Ok(sockets) => {
                 self.workers.change(ChangeParts { sockets, ..ChangeParts::default() });
-                self.store_sockets();
+                systemd::store_listeners(&self.sockets);
                 tracing::info!(count, pid, "took over the listening sockets of a process that leaves");
             }
             Err(error) => {
@@ -205,7 +208,7 @@ impl Control {
         if !given.is_empty() {
             let old_sockets = given.iter().map(|spare| spare.left(true)).collect();
             self.workers.change(ChangeParts { old_sockets, ..ChangeParts::default() });
-            self.store_sockets();
+            systemd::store_listeners(&self.sockets);
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct Notices {
 
 struct State {
     relevance: Relevance,
-    pending: Option<Pending>,
+    pending: Option<Burst>,
     lost: Lost,
     /// How long to wait without any notice.
     interval: Duration,
@@ -56,12 +56,12 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct Burst {
     first: Instant,
     last: Instant,
 }
 
-impl Pending {
+impl Burst {
     fn due(self, debounce: Duration) -> Instant {
         (self.last + debounce).min(self.first + debounce.max(DEBOUNCE_MAX))
     }
@@ -129,7 +129,7 @@ impl State {
     fn ring(&mut self) {
         let now = Instant::now();
         let first = self.pending.map_or(now, |pending| pending.first);
-        self.pending = Some(Pending { first, last: now });
+        self.pending = Some(Burst { first, last: now });
     }
 }
 
@@ -200,7 +200,7 @@ fn moves_names(kind: EventKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEBOUNCE_MAX, Lost, Pending, Relevance, Verdict, judge};
+    use super::{Burst, DEBOUNCE_MAX, Lost, Relevance, Verdict, judge};
     use glob::Pattern;
     use notify::event::{
         AccessKind, AccessMode, CreateKind, DataChange, Event, EventKind, Flag, MetadataKind, ModifyKind, RemoveKind, RenameMode,
@@ -276,7 +276,7 @@ mod tests {
         let check = |debounce: u64, first: u64, last: u64, expected: u64| {
             let start = Instant::now();
             let at = |milliseconds| start + Duration::from_millis(milliseconds);
-            let pending = Pending { first: at(first), last: at(last) };
+            let pending = Burst { first: at(first), last: at(last) };
             assert_eq!(pending.due(Duration::from_millis(debounce)), at(expected));
         };
         check(200, 0, 0, 200);

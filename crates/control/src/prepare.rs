@@ -1,0 +1,286 @@
+//! The start of the process: everything that can fail is done before a worker runs. How it goes on is in `run`.
+
+use crate::compile::{Numbers, SharedState, gather};
+use crate::confirm::Confirmation;
+use crate::control::{AdminEndpoint, Control, Watching};
+use crate::discovery::Followers;
+use crate::endpoint::AdminListener;
+use crate::fault::StartFault;
+use crate::generations::{Generation, Generations, Origin, WrittenFile};
+use crate::handle::{ControlHandle, EVENTS_MAX, Event};
+use crate::history::History;
+use crate::issuing::Issuance;
+use crate::material::Material;
+use crate::memory::MemoryBudget;
+use crate::names::{self, Found, Names};
+use crate::pools::Checkers;
+use crate::renewal::Renewals;
+use crate::sharing::{ask_for_spares, offer_all};
+use crate::sockets::{Inherited, SocketTable};
+use crate::source::{Read, Source, WatchedFiles};
+use crate::sticky::CookieKeys;
+use crate::succession::{Inheritance, PeerEvent, Program, Stage};
+use crate::systemd::ActivationSockets;
+use crate::watch::{DEBOUNCE, FileWatch};
+use crate::workers::{Workers, worker_count};
+use jiff::Timestamp;
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tidegate_certs::{ExportedKeys, TlsProcessState};
+use tidegate_config::LoadMemory;
+use tidegate_model::{Admin, Configuration, Delta, PoolName};
+use tidegate_proxy::command::NewSocket;
+use tidegate_proxy::process_state::ProcessState;
+use tidegate_telemetry::{AccessLogSender, Readiness, Registry, access_log};
+use tidegate_transport::handover::Succession;
+use tokio::sync::mpsc;
+/// How the process is to run, beside its configuration.
+pub struct StartOptions {
+    pub source: Source,
+    /// As the first load left it.
+    pub memory: LoadMemory,
+    /// Keeps the internal CA.
+    pub state_dir: PathBuf,
+    pub version: &'static str,
+    /// A changed file of the configuration is applied.
+    pub watch: bool,
+    /// Sockets and all from the process before.
+    pub inheritance: Option<Inheritance>,
+    /// What systemd opened, or kept over a crash. Asked for before any thread runs, since the environment is changed.
+    pub activation: ActivationSockets,
+}
+
+/// Everything that can fail has not failed: sockets are bound, certificates loaded, logs open. Nothing runs yet.
+pub struct Prepared {
+    pub(crate) control: Control,
+    pub(crate) events: Events,
+    pub(crate) admin: Option<(AdminListener, mpsc::UnboundedReceiver<AdminListener>)>,
+    pub(crate) handle: ControlHandle,
+    pub(crate) workers: Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)>,
+    pub(crate) succession: Option<Succession>,
+    pub(crate) borrowed: Borrowed,
+}
+
+/// Sockets that another process could do without. Until this one accepts from them, they go back when it gives up.
+#[derive(Default)]
+pub(crate) struct Borrowed(Vec<TcpListener>);
+
+impl Borrowed {
+    pub fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            offer_all("", &self.0.iter().collect::<Vec<_>>());
+        }
+    }
+}
+
+pub fn prepare(read: Read, options: StartOptions) -> Result<Prepared, StartFault> {
+    raise_descriptor_limit();
+    let StartOptions { source, memory, state_dir, version, watch, inheritance, mut activation } = options;
+    let configuration = Arc::new(read.configuration);
+    let process = ProcessState::new(Arc::new(Registry::new(version)));
+    let (mut inherited, inherited_admin, carried, succession) = match inheritance {
+        Some(Inheritance { sockets, admin, carried, succession }) => (sockets, admin, carried, Some(succession)),
+        None => (Vec::new(), None, crate::succession::CarriedOver::default(), None),
+    };
+    let tls = open_tls(state_dir, carried.tickets.as_ref())?;
+    let indices: Vec<usize> = (0..worker_count(configuration.threads)).collect();
+    let numbers = Numbers { generation: carried.generation + 1, serial: 1, workers: indices.len() };
+    let ((events_sender, asked), (processes, heard)) = (mpsc::channel(EVENTS_MAX), mpsc::channel(EVENTS_MAX));
+    let names = names_of_system(events_sender.clone());
+    let cookie_keys = CookieKeys::new(tls.state_dir().to_owned());
+    let state = SharedState { process: &process, tls: &tls, names: &names, cookie_keys: &cookie_keys };
+    let running = gather(configuration.clone(), &Delta::all_of(&configuration), None, state, numbers, Timestamp::now())?;
+    set_drained(&running, &carried.drained);
+    let out_of_descriptors = |error: io::Error| StartFault::Internal(error.to_string());
+    let admin = open_admin(&configuration, inherited_admin, &mut activation)?;
+    let (senders, log) = access_log::start(&configuration.access_log, &process.registry, indices.len())
+        .map_err(|error| StartFault::AccessLog { target: configuration.access_log.target.clone(), error })?;
+    // Last: a socket that shares its address gets connections at once, and closing it again would reset them.
+    inherited.extend(activation.tcp.into_iter().map(|(_, socket)| socket));
+    let (mut sockets, workers_sockets, borrowed) = open_sockets(&running, &indices, inherited, succession.is_some())?;
+    let workers = share_out(&indices, senders, sockets.adopt(workers_sockets).map_err(out_of_descriptors)?);
+    let readiness = Arc::new(Readiness::default());
+    let handle = ControlHandle::new(events_sender.clone(), &process.registry, &readiness);
+    let (serve_admin, admin_places) = mpsc::unbounded_channel();
+    let started = Timestamp::now();
+    let generations = first_generation(numbers.generation, started, succession.is_some(), &configuration, read.files);
+    process.registry.configuration().set_generation(numbers.generation, started.as_second());
+    process.registry.configuration().set_workers(indices.len());
+    let mut control = Control {
+        source,
+        memory: RefCell::new(memory),
+        running,
+        process,
+        tls,
+        workers: Workers::default(),
+        sockets,
+        log,
+        admin: AdminEndpoint { listener: admin.try_clone().map_err(out_of_descriptors)?, serve: serve_admin },
+        readiness,
+        history: History::new(generations, read.written),
+        serial: numbers.serial,
+        confirmation: Confirmation::default(),
+        superseded: Vec::new(),
+        store_again_at: None,
+        renewals: Renewals::default(),
+        watch: Watching::new(watch),
+        started,
+        succession: Stage::new(Program::current(), processes),
+        names,
+        cookie_keys,
+        followers: Followers::default(),
+        checkers: Checkers::default(),
+        budget: MemoryBudget::default(),
+        issuance: Issuance::default(),
+        ticket_sharing: None,
+        stapling: None,
+    };
+    begin_to_hear(&mut control, events_sender, read.watched);
+    let (events, admin) = (Events { asked, heard }, Some((admin, admin_places)));
+    Ok(Prepared { control, events, admin, handle, workers, succession, borrowed })
+}
+
+/// What a look-up in the background finds is an event.
+fn names_of_system(events: mpsc::Sender<Event>) -> Names {
+    let tell = move |found: Found, is_over: bool| {
+        let take = move |control: &mut Control| control.take_addresses(found, is_over);
+        // Nobody to be told: the process ends.
+        let _ = events.blocking_send(Event::Ask(Box::new(take)));
+    };
+    Names::new(names::of_system, names::CHANGE_LIMIT, tell)
+}
+
+/// What moves the control thread.
+pub(crate) struct Events {
+    pub asked: mpsc::Receiver<Event>,
+    /// Of other processes.
+    pub heard: mpsc::Receiver<PeerEvent>,
+}
+
+/// Of what workers ask for in the middle of a connection, and of files that change.
+fn begin_to_hear(control: &mut Control, events: mpsc::Sender<Event>, watched: WatchedFiles) {
+    let asked_for = events.clone();
+    control.process.inquiries.are_taken_by(move |asked| {
+        // Workers wait for an answer within a bound; with this thread behind, they get none.
+        let _ = asked_for.try_send(Event::Ask(Box::new(move |control: &mut Control| {
+            control.issuance.answer_inquiry(asked, &control.running.configuration, &control.process);
+        })));
+    });
+    control.watch.watch = start_watch(events);
+    control.watch_files(watched);
+}
+
+/// With the ticket keys of a process before this one.
+fn open_tls(state_dir: PathBuf, tickets: Option<&ExportedKeys>) -> Result<TlsProcessState, StartFault> {
+    let tls = TlsProcessState::new(state_dir).map_err(|error| StartFault::Internal(error.message()))?;
+    if tickets.is_some_and(|tickets| !tls.tickets.adopt(tickets)) {
+        tracing::warn!("the ticket keys of the process before cannot be used; its clients make full handshakes");
+    }
+    Ok(tls)
+}
+
+fn first_generation(
+    number: u64,
+    applied: Timestamp,
+    is_successor: bool,
+    configuration: &Configuration,
+    files: Vec<WrittenFile>,
+) -> Generations {
+    let origin = if is_successor { Origin::Upgrade } else { Origin::Start };
+    let summary = counted(&[("site", configuration.sites.len()), ("pool", configuration.pools.len())]);
+    let mut generations = Generations::default();
+    generations.add(Generation { number, applied, origin, summary, files });
+    generations
+}
+
+/// `1 site, 2 pools`
+fn counted(things: &[(&str, usize)]) -> String {
+    let one = |(name, count): &(&str, usize)| format!("{count} {name}{}", if *count == 1 { "" } else { "s" });
+    things.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn set_drained(running: &Material, drained: &[(String, String)]) {
+    for (pool, server) in drained {
+        let Some(pool) = running.snapshot.pool_named(&PoolName(pool.as_str().into())) else { continue };
+        if let Some(server) = pool.servers.iter().find(|known| *known.authority == **server) {
+            server.shared.health.set_drained(true);
+        }
+    }
+}
+
+fn open_sockets(
+    running: &Material,
+    indices: &[usize],
+    mut inherited: Vec<TcpListener>,
+    is_successor: bool,
+) -> Result<(SocketTable, crate::sockets::PreparedSockets, Borrowed), StartFault> {
+    let mut sockets = SocketTable::default();
+    let listeners = &running.snapshot.listeners;
+    let addresses: Vec<_> = listeners.iter().map(|listener| listener.address).collect();
+    let spares = if is_successor { Vec::new() } else { ask_for_spares(&addresses) };
+    let borrowed = Borrowed(spares.iter().filter_map(|socket| socket.try_clone().ok()).collect());
+    inherited.extend(spares);
+    let mut inherited = Inherited::new(inherited);
+    let prepared = sockets.prepare(listeners, indices, &mut inherited).map_err(StartFault::Bind)?;
+    for socket in inherited.into_rest() {
+        if let Ok(address) = socket.local_addr() {
+            tracing::warn!(%address, "a listening socket was given to this process for an address that no site has");
+        }
+    }
+    Ok((sockets, prepared, borrowed))
+}
+
+fn open_admin(
+    configuration: &Configuration,
+    inherited: Option<AdminListener>,
+    activation: &mut ActivationSockets,
+) -> Result<AdminListener, StartFault> {
+    if let Some(inherited) = inherited.filter(|inherited| inherited.is_at(&configuration.admin)) {
+        return Ok(inherited);
+    }
+    let is_at = |(_, socket): &(String, TcpListener)| matches!(&configuration.admin, Admin::Tcp(address) if socket.local_addr().is_ok_and(|local| local == *address));
+    if let Some(position) = activation.tcp.iter().position(is_at) {
+        return Ok(AdminListener::Tcp(activation.tcp.swap_remove(position).1));
+    }
+    AdminListener::bind(&configuration.admin).map_err(|error| StartFault::Admin { admin: configuration.admin.clone(), error })
+}
+
+fn share_out(
+    indices: &[usize],
+    senders: Vec<AccessLogSender>,
+    mut sockets: Vec<(usize, NewSocket)>,
+) -> Vec<(usize, Option<AccessLogSender>, Vec<NewSocket>)> {
+    let mut senders = senders.into_iter();
+    let mut shares = Vec::new();
+    for index in indices.iter().copied() {
+        let (own, others) = sockets.into_iter().partition(|(worker, _)| *worker == index);
+        sockets = others;
+        let own: Vec<(usize, NewSocket)> = own;
+        shares.push((index, senders.next(), own.into_iter().map(|(_, socket)| socket).collect()));
+    }
+    shares
+}
+
+fn start_watch(events: mpsc::Sender<Event>) -> Option<FileWatch> {
+    let report = move |changed| {
+        let _ = events.blocking_send(Event::FilesChanged(changed));
+    };
+    FileWatch::start(DEBOUNCE, report).inspect_err(|error| tracing::error!(%error, "changes of files will not be noticed")).ok()
+}
+
+/// Every connection takes a descriptor and every proxied request a second one; the soft limit of 1,024 is for programs
+/// that use `select`.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
