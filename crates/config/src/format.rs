@@ -16,10 +16,10 @@ pub fn format_text(name: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     let mut sources = Sources::default();
     let file = sources.add(SourceFile { name: name.into(), text: text.into(), directory: PathBuf::new() });
     syntax::parse(&sources, file)?;
-    Ok(Layout::new(text).run())
+    Ok(Formatter::new(text).run())
 }
 
-struct Layout<'t> {
+struct Formatter<'t> {
     text: &'t str,
     tokens: Vec<Token>,
     out: String,
@@ -44,10 +44,10 @@ struct Layout<'t> {
     inline_blocks: usize,
 }
 
-impl<'t> Layout<'t> {
-    fn new(text: &'t str) -> Layout<'t> {
+impl<'t> Formatter<'t> {
+    fn new(text: &'t str) -> Formatter<'t> {
         let tokens = Tokens::of(text).filter(|token| token.kind != TokenKind::Space).collect();
-        Layout {
+        Formatter {
             text,
             tokens,
             out: String::with_capacity(text.len()),

@@ -122,12 +122,12 @@ pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage
     let mut literal = String::new();
     for piece in split(raw, Braces::Doubled) {
         match piece {
-            Piece::Literal { text, start } => match captures {
+            TemplatePiece::Literal { text, start } => match captures {
                 None => literal.push_str(text),
                 Some(groups) => push_with_captures(lowering, value, (text, start), groups, &mut parts, &mut literal),
             },
-            Piece::Brace(brace) => literal.push(brace),
-            Piece::Placeholder { name, range } => match early(lowering, value, name, &range) {
+            TemplatePiece::Brace(brace) => literal.push(brace),
+            TemplatePiece::Placeholder { name, range } => match early(lowering, value, name, &range) {
                 Early::Filled(text) => literal.push_str(&text),
                 Early::Failed => {}
                 Early::No => {
@@ -137,7 +137,7 @@ pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage
                     }
                 }
             },
-            Piece::Unmatched(range) => lowering.report(unmatched(value, raw, range)),
+            TemplatePiece::Unmatched(range) => lowering.report(unmatched(value, raw, range)),
         }
     }
     flush(&mut parts, &mut literal);
@@ -159,9 +159,9 @@ fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option
     let mut result = String::with_capacity(raw.len());
     for piece in split(raw, braces) {
         match piece {
-            Piece::Literal { text, .. } => result.push_str(text),
-            Piece::Brace(brace) => result.push(brace),
-            Piece::Placeholder { name, range } => match early(lowering, value, name, &range) {
+            TemplatePiece::Literal { text, .. } => result.push_str(text),
+            TemplatePiece::Brace(brace) => result.push(brace),
+            TemplatePiece::Placeholder { name, range } => match early(lowering, value, name, &range) {
                 Early::Filled(text) => {
                     filled = true;
                     result.push_str(&text);
@@ -172,7 +172,7 @@ fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option
                     lowering.report(not_here(value, name, range));
                 }
             },
-            Piece::Unmatched(range) => {
+            TemplatePiece::Unmatched(range) => {
                 failed = true;
                 lowering.report(unmatched(value, raw, range));
             }
@@ -191,7 +191,7 @@ fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option
     })
 }
 
-enum Piece<'a> {
+enum TemplatePiece<'a> {
     Literal {
         text: &'a str,
         start: usize,
@@ -207,7 +207,7 @@ enum Piece<'a> {
     Unmatched(Range<usize>),
 }
 
-fn split(raw: &str, braces: Braces) -> Vec<Piece<'_>> {
+fn split(raw: &str, braces: Braces) -> Vec<TemplatePiece<'_>> {
     let mut pieces = Vec::new();
     let mut literal_start = 0;
     let mut index = 0;
@@ -215,28 +215,28 @@ fn split(raw: &str, braces: Braces) -> Vec<Piece<'_>> {
         let at = index + found;
         let rest = &raw[at..];
         let (piece, length) = match braces {
-            Braces::Doubled if rest.starts_with("{{") => (Piece::Brace('{'), 2),
-            Braces::Doubled if rest.starts_with("}}") => (Piece::Brace('}'), 2),
+            Braces::Doubled if rest.starts_with("{{") => (TemplatePiece::Brace('{'), 2),
+            Braces::Doubled if rest.starts_with("}}") => (TemplatePiece::Brace('}'), 2),
             Braces::Kept if !(rest.starts_with("{env.") || rest.starts_with("{file.")) => {
                 index = at + 1;
                 continue;
             }
             Braces::Doubled | Braces::Kept => match rest.find('}') {
                 Some(end) if rest.starts_with('{') && !rest[1..end].contains('{') => {
-                    (Piece::Placeholder { name: &rest[1..end], range: at..at + end + 1 }, end + 1)
+                    (TemplatePiece::Placeholder { name: &rest[1..end], range: at..at + end + 1 }, end + 1)
                 }
-                _ => (Piece::Unmatched(at..at + 1), 1),
+                _ => (TemplatePiece::Unmatched(at..at + 1), 1),
             },
         };
         if literal_start < at {
-            pieces.push(Piece::Literal { text: &raw[literal_start..at], start: literal_start });
+            pieces.push(TemplatePiece::Literal { text: &raw[literal_start..at], start: literal_start });
         }
         pieces.push(piece);
         index = at + length;
         literal_start = index;
     }
     if literal_start < raw.len() {
-        pieces.push(Piece::Literal { text: &raw[literal_start..], start: literal_start });
+        pieces.push(TemplatePiece::Literal { text: &raw[literal_start..], start: literal_start });
     }
     pieces
 }

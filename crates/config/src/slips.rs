@@ -49,7 +49,7 @@ pub fn may_be_kdl(text: &str) -> bool {
 pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
     let tokens: Vec<Token> = Tokens::of(text).collect();
     let mut slips = Vec::new();
-    let mut line = LineState { place: Place::Start, is_continued: false };
+    let mut line = LineState { place: Position::Start, is_continued: false };
     let mut index = 0;
     while index < tokens.len() && slips.len() < count_max {
         if let Some(slip) = slip_at(text, &tokens, index, &line) {
@@ -57,7 +57,7 @@ pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
             while tokens.get(index + 1).is_some_and(|token| token.kind != TokenKind::Newline) {
                 index += 1;
             }
-            line.place = Place::Inside;
+            line.place = Position::Inside;
         } else {
             line.step(tokens[index].kind);
         }
@@ -67,7 +67,7 @@ pub fn find(text: &str, count_max: usize) -> Vec<Slip> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Where a directive may begin.
     Start,
     /// Behind the name of a directive.
@@ -79,7 +79,7 @@ enum Place {
 }
 
 struct LineState {
-    place: Place,
+    place: Position,
     is_continued: bool,
 }
 
@@ -88,16 +88,16 @@ impl LineState {
         match kind {
             TokenKind::Space | TokenKind::LineComment | TokenKind::BlockComment => {}
             TokenKind::Newline if self.is_continued => self.is_continued = false,
-            TokenKind::Newline | TokenKind::Semicolon | TokenKind::Open => self.place = Place::Start,
-            TokenKind::Close => self.place = Place::Closed,
+            TokenKind::Newline | TokenKind::Semicolon | TokenKind::Open => self.place = Position::Start,
+            TokenKind::Close => self.place = Position::Closed,
             TokenKind::Continuation => self.is_continued = true,
-            TokenKind::Bare | TokenKind::Text if self.place == Place::Start => self.place = Place::Name,
+            TokenKind::Bare | TokenKind::Text if self.place == Position::Start => self.place = Position::Name,
             TokenKind::Slashdash
             | TokenKind::Bare
             | TokenKind::Text
             | TokenKind::Equals
             | TokenKind::ParenOpen
-            | TokenKind::ParenClose => self.place = Place::Inside,
+            | TokenKind::ParenClose => self.place = Position::Inside,
         }
     }
 }
@@ -108,10 +108,12 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
     let next = tokens.get(index + 1);
     let slip = |message: String, help: &str| Some(Slip::new(token.span.clone(), message, help));
     match token.kind {
-        TokenKind::Bare if written.starts_with('#') && (line.place == Place::Start || written.trim_matches('#').is_empty()) => {
+        TokenKind::Bare
+            if written.starts_with('#') && (line.place == Position::Start || written.trim_matches('#').is_empty()) =>
+        {
             slip("a comment does not begin with `#`".into(), "a comment begins with `//`")
         }
-        TokenKind::Bare | TokenKind::Text if line.place == Place::Closed && !written.starts_with(',') => slip(
+        TokenKind::Bare | TokenKind::Text if line.place == Position::Closed && !written.starts_with(',') => slip(
             format!("`{}` begins a directive on the line of another", shortened(written)),
             "put a `;` in front of it, or begin a new line",
         ),
@@ -123,7 +125,7 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
         TokenKind::ParenOpen | TokenKind::ParenClose => {
             slip(format!("`{written}` can only stand in quotes"), "write the whole text in quotes, as in `path=\"~^/(a|b)/\"`")
         }
-        TokenKind::Equals if line.place == Place::Name => slip(
+        TokenKind::Equals if line.place == Position::Name => slip(
             "no `=` stands behind the name of a directive".into(),
             "its values follow after a blank, as in `site \"example.com\"`; only properties have a `=`",
         ),
@@ -137,10 +139,10 @@ fn slip_at(text: &str, tokens: &[Token], index: usize, line: &LineState) -> Opti
             let follows_directly = next.is_some_and(|next| matches!(next.kind, TokenKind::Bare | TokenKind::Text));
             follows_directly.then(|| quotes_needed(text, token.span.start, |word| format!("`{word}` needs quotes")))
         }
-        TokenKind::Open if line.place == Place::Start && !line.is_continued => {
+        TokenKind::Open if line.place == Position::Start && !line.is_continued => {
             slip("this `{` belongs to no directive".into(), "it has to stand on the line of its directive")
         }
-        TokenKind::BlockComment if line.place != Place::Start && !is_closed_comment(written) => Some(Slip::new(
+        TokenKind::BlockComment if line.place != Position::Start && !is_closed_comment(written) => Some(Slip::new(
             token.span.start..token.span.start + 2,
             "this comment is never closed",
             "`/*` begins a comment; a path with a `*` stands in quotes, as in `\"/api/*\"`",

@@ -127,7 +127,7 @@ impl ServerSpans {
         self.of(|_| true)
     }
 
-    /// Those that something besides their text may have decided.
+    /// Addresses of servers whose meaning something besides their text may have decided.
     pub(crate) fn not_by_text(&self) -> impl Iterator<Item = (&UpstreamAddress, Location)> {
         self.of(|piece| piece.placement.is_none())
     }

@@ -15,7 +15,7 @@ use tidegate_acme::{
 use tidegate_certs::{CertificateName, LoadedCertificate, ObtainedCertificates, StapleSlot, TlsProcessState, challenge_config};
 use tidegate_model::listening::{ListenerProtocol, listening, site_name};
 use tidegate_model::{Acme, Configuration, HostPattern, Scheme, Site, Storage};
-use tidegate_proxy::inquiry::{Answer, Asked, Question};
+use tidegate_proxy::inquiry::{Answer, PendingInquiry, Question};
 use tidegate_proxy::process_state::ProcessState;
 use tidegate_telemetry::{ObtainedNumbers, OnDemandResult};
 
@@ -124,7 +124,7 @@ impl Issuance {
     }
 
     /// What a worker waits for in the middle of a connection.
-    pub fn answer_inquiry(&self, asked: Asked, configuration: &Configuration, process: &Arc<ProcessState>) {
+    pub fn answer_inquiry(&self, asked: PendingInquiry, configuration: &Configuration, process: &Arc<ProcessState>) {
         match asked.question.clone() {
             Question::Certificate { site, name } => self.obtain_on_demand(asked, (&site, name), configuration, process),
             Question::HttpChallenge { token } => self.answer_for_another(asked, async move |engine| {
@@ -138,7 +138,7 @@ impl Issuance {
     }
 
     /// A CA came here for an order of another process.
-    fn answer_for_another(&self, asked: Asked, find: impl AsyncFnOnce(&Issuing) -> Option<Answer> + 'static) {
+    fn answer_for_another(&self, asked: PendingInquiry, find: impl AsyncFnOnce(&Issuing) -> Option<Answer> + 'static) {
         let Some(engine) = self.engine.clone() else { return asked.answer(Answer::No) };
         tokio::task::spawn_local(async move {
             let answer = find(&engine).await.unwrap_or(Answer::No);
@@ -148,7 +148,7 @@ impl Issuance {
 
     fn obtain_on_demand(
         &self,
-        asked: Asked,
+        asked: PendingInquiry,
         (site, name): (&str, String),
         configuration: &Configuration,
         process: &Arc<ProcessState>,

@@ -45,7 +45,7 @@ pub enum Answer {
 }
 
 /// A question on its way. When it is dropped without an answer, the answer is [`Answer::NotNow`].
-pub struct Asked {
+pub struct PendingInquiry {
     pub question: Question,
     slot: Arc<Mutex<Slot>>,
 }
@@ -56,7 +56,7 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-impl Asked {
+impl PendingInquiry {
     pub fn answer(self, answer: Answer) {
         self.settle(answer);
     }
@@ -70,13 +70,13 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingInquiry {
     fn drop(&mut self) {
         self.settle(Answer::NotNow);
     }
 }
 
-type TakeQuestion = Box<dyn Fn(Asked) + Send + Sync>;
+type TakeQuestion = Box<dyn Fn(PendingInquiry) + Send + Sync>;
 
 /// Of the whole process.
 #[derive(Default)]
@@ -93,31 +93,31 @@ impl fmt::Debug for Inquiries {
 
 impl Inquiries {
     /// Says who takes questions from now on; it must not block. To be said once.
-    pub fn are_taken_by(&self, control: impl Fn(Asked) + Send + Sync + 'static) {
+    pub fn are_taken_by(&self, control: impl Fn(PendingInquiry) + Send + Sync + 'static) {
         let _ = self.control.set(Box::new(control));
     }
 
     /// Waits for the answer, for so long at most.
     pub async fn ask(&self, question: Question, limit: Duration) -> Answer {
         let Some(control) = self.control.get() else { return Answer::NotNow };
-        let Some(_place) = Place::take(&self.waiting) else { return Answer::NotNow };
+        let Some(_place) = InquiryPermit::take(&self.waiting) else { return Answer::NotNow };
         let slot = Arc::new(Mutex::new(Slot::default()));
-        control(Asked { question, slot: slot.clone() });
+        control(PendingInquiry { question, slot: slot.clone() });
         rt::timeout(limit, Waiting(slot)).await.unwrap_or(Answer::NotNow)
     }
 }
 
-struct Place<'p>(&'p AtomicUsize);
+struct InquiryPermit<'p>(&'p AtomicUsize);
 
-impl<'p> Place<'p> {
-    fn take(waiting: &'p AtomicUsize) -> Option<Place<'p>> {
-        let place = Place(waiting);
+impl<'p> InquiryPermit<'p> {
+    fn take(waiting: &'p AtomicUsize) -> Option<InquiryPermit<'p>> {
+        let place = InquiryPermit(waiting);
         // Given back by the drop of `place` when there were too many.
         (waiting.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for InquiryPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

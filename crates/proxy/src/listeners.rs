@@ -67,7 +67,7 @@ impl<S: Sock> Listening<S> {
         self.state.borrow().clone()
     }
 
-    /// One more socket that it is accepted from.
+    /// Adds one more socket to accept from.
     pub fn add(&self, id: SocketId) -> Rc<Accepting> {
         let how: Rc<Accepting> = Rc::default();
         self.sockets.borrow_mut().push((id, how.clone()));

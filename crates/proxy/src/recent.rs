@@ -23,12 +23,12 @@ const TARGET_BYTES_MAX: usize = 160;
 /// What is kept of a request that has ended.
 pub struct RecentRequest<S: Sock> {
     pub ended: EndedRequest<S>,
-    pub asked: Asked,
+    pub asked: RequestLine,
 }
 
 /// What was asked for. Written where it is kept: most of it is room.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct RequestLine {
     pub method: Short<METHOD_BYTES_MAX>,
     pub host: Short<HOST_BYTES_MAX>,
     /// Path and query as the client sent them.
@@ -120,7 +120,7 @@ impl<S: Sock> Default for RecentRequests<S> {
 
 impl<S: Sock> RecentRequests<S> {
     #[inline]
-    pub fn add(&self, ended: EndedRequest<S>, write: impl FnOnce(&mut Asked)) {
+    pub fn add(&self, ended: EndedRequest<S>, write: impl FnOnce(&mut RequestLine)) {
         let ring = if ended.status >= 400 || ended.reason.is_some() { &self.failed } else { &self.all };
         write(&mut ring.borrow_mut().add(ended).asked);
     }
@@ -155,7 +155,7 @@ impl<S: Sock> Ring<S> {
         } else {
             // All at once, so that no request after the first pays for growth.
             self.entries.reserve_exact(RECENT_MAX - self.entries.len());
-            self.entries.push(RecentRequest { ended, asked: Asked::default() });
+            self.entries.push(RecentRequest { ended, asked: RequestLine::default() });
         }
         &mut self.entries[place]
     }

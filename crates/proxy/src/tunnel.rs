@@ -94,33 +94,33 @@ pub async fn run<S: Sock>(
         poll_fn(|cx| {
             if moment.has_come(cx) {
                 if !has_frames {
-                    return Poll::Ready(Ending::Cut(CutBy::Drain));
+                    return Poll::Ready(TunnelEnding::Cut(CutBy::Drain));
                 }
                 both.is_closing.set(true);
             }
             if !up_ended && let Poll::Ready(outcome) = up_copy.as_mut().poll(cx) {
                 up_ended = true;
                 if let Err(error) = outcome {
-                    return Poll::Ready(Ending::Cut(cut_by(&error)));
+                    return Poll::Ready(TunnelEnding::Cut(cut_by(&error)));
                 }
             }
             if !down_ended && let Poll::Ready(outcome) = down_copy.as_mut().poll(cx) {
                 down_ended = true;
                 if let Err(error) = outcome {
-                    return Poll::Ready(Ending::Cut(cut_by(&error)));
+                    return Poll::Ready(TunnelEnding::Cut(cut_by(&error)));
                 }
             }
             if both.is_closing.get() && down.is_between_frames() {
-                return Poll::Ready(Ending::Farewell);
+                return Poll::Ready(TunnelEnding::Farewell);
             }
-            if up_ended && down_ended { Poll::Ready(Ending::Both) } else { Poll::Pending }
+            if up_ended && down_ended { Poll::Ready(TunnelEnding::Both) } else { Poll::Pending }
         })
         .await
     };
     match ending {
-        Ending::Both => None,
-        Ending::Cut(by) => Some(by),
-        Ending::Farewell => {
+        TunnelEnding::Both => None,
+        TunnelEnding::Cut(by) => Some(by),
+        TunnelEnding::Farewell => {
             let mask = up.is_between_frames().then(|| (farewell.random as u32).to_be_bytes());
             say_goodbye(client, upstream, mask).await;
             Some(CutBy::Drain)
@@ -128,7 +128,7 @@ pub async fn run<S: Sock>(
     }
 }
 
-enum Ending {
+enum TunnelEnding {
     Both,
     Cut(CutBy),
     /// The listener is left, and the client is between two frames.

@@ -26,9 +26,9 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
         let diagnostic = Diagnostic::error("no-certificate", text.location.clone(), message);
         lowering.report(match pem {
             Holds { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
-            Holds { form: Form::Empty, .. } => diagnostic.note("it is empty"),
-            Holds { form: Form::Store, .. } => diagnostic.help(TAKE_APART),
-            Holds { form: Form::Utf16, .. } => diagnostic.note(UTF_16).help(SAVE_AGAIN),
+            Holds { form: FileForm::Empty, .. } => diagnostic.note("it is empty"),
+            Holds { form: FileForm::Store, .. } => diagnostic.help(TAKE_APART),
+            Holds { form: FileForm::Utf16, .. } => diagnostic.note(UTF_16).help(SAVE_AGAIN),
             Holds { blocks: 0, .. } => {
                 diagnostic.note("it holds no PEM block at all").help("convert it with `openssl x509 -inform der`")
             }
@@ -61,10 +61,10 @@ pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBu
     lowering.report(match pem {
         Holds { has_encrypted_key: true, .. } => diagnostic.help(DECRYPT),
         Holds { has_certificate: true, .. } => diagnostic.help("it holds a certificate: are `cert=` and `key=` swapped?"),
-        Holds { form: Form::Empty, .. } => diagnostic.note("it is empty"),
-        Holds { form: Form::Store, .. } => diagnostic.help(TAKE_APART),
-        Holds { form: Form::Utf16, .. } => diagnostic.note(UTF_16).help(SAVE_AGAIN),
-        Holds { form: Form::Der, .. } => diagnostic
+        Holds { form: FileForm::Empty, .. } => diagnostic.note("it is empty"),
+        Holds { form: FileForm::Store, .. } => diagnostic.help(TAKE_APART),
+        Holds { form: FileForm::Utf16, .. } => diagnostic.note(UTF_16).help(SAVE_AGAIN),
+        Holds { form: FileForm::Der, .. } => diagnostic
             .note("it holds no PEM block at all")
             .help("convert it with `openssl pkey -inform der -in old.key -out new.key`"),
         Holds { .. } => diagnostic,
@@ -84,12 +84,12 @@ pub struct Holds {
     pub has_encrypted_key: bool,
     pub has_list: bool,
     pub blocks: usize,
-    form: Form,
+    form: FileForm,
 }
 
 /// What a file looks like as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum FileForm {
     Empty,
     Der,
     /// As some editors of other systems save text.
@@ -99,17 +99,17 @@ enum Form {
     Text,
 }
 
-fn form_of(bytes: &[u8]) -> Form {
+fn form_of(bytes: &[u8]) -> FileForm {
     const VERSION_3: [u8; 3] = [0x02, 0x01, 0x03];
     match bytes {
-        [] => Form::Empty,
+        [] => FileForm::Empty,
         // Behind a length of one byte, or of one, two or three more.
         [0x30, _, rest @ ..] if (0..=3).any(|more| rest.get(more..).is_some_and(|rest| rest.starts_with(&VERSION_3))) => {
-            Form::Store
+            FileForm::Store
         }
-        [0x30, ..] => Form::Der,
-        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => Form::Utf16,
-        _ => Form::Text,
+        [0x30, ..] => FileForm::Der,
+        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => FileForm::Utf16,
+        _ => FileForm::Text,
     }
 }
 

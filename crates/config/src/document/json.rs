@@ -49,10 +49,10 @@ pub fn step(directive: &Directive, value: Value) -> Value {
 /// What a node is in JSON. It is one value, unless the order of its properties means something that an object cannot
 /// say: then it is several, one behind the other.
 pub fn values(directive: &'static Directive, node: &Node) -> Vec<Value> {
-    let mut parts: Vec<Vec<Written<'_>>> = vec![Vec::new()];
+    let mut parts: Vec<Vec<WrittenEntry<'_>>> = vec![Vec::new()];
     let is_ordered = matches!(directive.lower, Lower::Step(_));
     // What can be said once is said for the whole of the line, wherever it stands.
-    let (for_all, in_order): (Vec<_>, Vec<_>) = written(directive, node).into_iter().partition(Written::is_for_all);
+    let (for_all, in_order): (Vec<_>, Vec<_>) = written(directive, node).into_iter().partition(WrittenEntry::is_for_all);
     for entry in in_order {
         let part = parts.last_mut().expect("there is one from the start");
         if is_ordered && part.last().is_some_and(|before| before.rank > entry.rank) {
@@ -69,7 +69,7 @@ pub fn values(directive: &'static Directive, node: &Node) -> Vec<Value> {
 
 /// An entry together with what the table says about it.
 #[derive(Clone, Copy)]
-pub struct Written<'n> {
+pub struct WrittenEntry<'n> {
     pub entry: &'n Entry,
     /// The word that turns this condition round.
     pub not: Option<&'n Entry>,
@@ -85,7 +85,7 @@ pub enum Slot {
     Property(&'static Property),
 }
 
-impl Written<'_> {
+impl WrittenEntry<'_> {
     fn is_for_all(&self) -> bool {
         match self.slot {
             Slot::Argument => false,
@@ -103,7 +103,7 @@ impl Written<'_> {
 }
 
 /// The entries that the table knows.
-pub fn written<'n>(directive: &'static Directive, node: &'n Node) -> Vec<Written<'n>> {
+pub fn written<'n>(directive: &'static Directive, node: &'n Node) -> Vec<WrittenEntry<'n>> {
     let mut not = None;
     let mut found = Vec::with_capacity(node.entries.len());
     for entry in &node.entries {
@@ -111,14 +111,14 @@ pub fn written<'n>(directive: &'static Directive, node: &'n Node) -> Vec<Written
             if is_match(directive) {
                 not = Some(entry);
             } else {
-                found.push(Written { entry, not: None, slot: Slot::Argument, rank: 0 });
+                found.push(WrittenEntry { entry, not: None, slot: Slot::Argument, rank: 0 });
             }
             continue;
         };
         let not = not.take();
         let Some(index) = directive.properties.iter().position(|property| property.name == name.text) else { continue };
         let rank = 1 + index + if not.is_some() { directive.properties.len() } else { 0 };
-        found.push(Written { entry, not, slot: Slot::Property(&directive.properties[index]), rank });
+        found.push(WrittenEntry { entry, not, slot: Slot::Property(&directive.properties[index]), rank });
     }
     found
 }
@@ -148,7 +148,7 @@ pub fn bare(directive: &'static Directive) -> Option<&'static Argument> {
     }
 }
 
-fn value(directive: &'static Directive, entries: &[Written<'_>], children: Option<&[Node]>) -> Value {
+fn value(directive: &'static Directive, entries: &[WrittenEntry<'_>], children: Option<&[Node]>) -> Value {
     let mut arguments: Vec<&Entry> = Vec::new();
     let mut members = Map::new();
     let mut negated = Map::new();

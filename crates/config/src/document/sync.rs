@@ -3,7 +3,7 @@
 
 use crate::diagnostics::{FileId, Location, Sources};
 use crate::document::extent::{Extent, layout_at};
-use crate::document::json::{self, SECRET, Slot, Written};
+use crate::document::json::{self, SECRET, Slot, WrittenEntry};
 use crate::document::write;
 use crate::language::Directive;
 use crate::syntax::{Literal, Node};
@@ -136,7 +136,7 @@ fn is_secret_mark(literal: &Literal) -> bool {
     matches!(literal, Literal::Text(text) if text == SECRET)
 }
 
-fn kind_of(directive: &'static Directive, one: &Written<'_>, position: usize) -> Option<Kind> {
+fn kind_of(directive: &'static Directive, one: &WrittenEntry<'_>, position: usize) -> Option<Kind> {
     match one.slot {
         Slot::Argument => json::argument_at(directive, position).map(|argument| argument.kind),
         Slot::Property(property) => Some(property.kind),
@@ -189,13 +189,13 @@ impl Sync<'_> {
     fn entries(&mut self, directive: &'static Directive, old: &Node, new: &Node) {
         let old_entries = json::written(directive, old);
         let new_entries = json::written(directive, new);
-        let mut keys: Vec<_> = old_entries.iter().chain(&new_entries).map(Written::key).collect();
+        let mut keys: Vec<_> = old_entries.iter().chain(&new_entries).map(WrittenEntry::key).collect();
         keys.sort_by_key(|key| rank_of(directive, *key));
         keys.dedup();
         let mut anchor = &old.name.location;
         for key in keys {
-            let before: Vec<&Written<'_>> = old_entries.iter().filter(|one| one.key() == key).collect();
-            let after: Vec<&Written<'_>> = new_entries.iter().filter(|one| one.key() == key).collect();
+            let before: Vec<&WrittenEntry<'_>> = old_entries.iter().filter(|one| one.key() == key).collect();
+            let after: Vec<&WrittenEntry<'_>> = new_entries.iter().filter(|one| one.key() == key).collect();
             for (position, one) in before.iter().enumerate() {
                 let Some(wanted) = after.get(position) else {
                     self.remove_entry(one);
@@ -217,7 +217,7 @@ impl Sync<'_> {
         }
     }
 
-    fn remove_entry(&mut self, one: &Written<'_>) {
+    fn remove_entry(&mut self, one: &WrittenEntry<'_>) {
         let at = &one.entry.location;
         let text = &self.sources.file(at.file).text;
         let start = one.not.map_or(at.span.start, |not| not.location.span.start);

@@ -6,7 +6,7 @@ mod user_list;
 mod verifier;
 
 pub use user_list::{ListFault, UserFiles, UserList, read_users};
-pub use verifier::{Asked, Outcome, Ticket, Verifier};
+pub use verifier::{PasswordVerdict, Ticket, Verification, Verifier};
 
 use crate::surroundings::Surroundings;
 use std::cell::Cell;
@@ -38,17 +38,17 @@ pub(crate) fn log_in<S: Sock>(exchange: &mut Exchange<'_, S>, around: Surroundin
             let verifier = &around.connection.worker.process.verifier;
             verifier.ask(&users.current(), said.name, said.password, exchange.client_ip, rt::now())
         }
-        _ => Asked::Answered(None),
+        _ => Verification::Answered(None),
     };
     decoded.zeroize();
     match asked {
-        Asked::Answered(Some(user)) => {
+        Verification::Answered(Some(user)) => {
             exchange.record.user = Some(user);
             Ok(None)
         }
-        Asked::Answered(None) => Err(Refusal::NotAuthenticated),
-        Asked::Waits(ticket) => Ok(Some(ticket)),
-        Asked::Busy => Err(Refusal::PasswordsBusy),
+        Verification::Answered(None) => Err(Refusal::NotAuthenticated),
+        Verification::Waits(ticket) => Ok(Some(ticket)),
+        Verification::Busy => Err(Refusal::PasswordsBusy),
     }
 }
 
@@ -64,12 +64,12 @@ pub(crate) async fn await_log_in<S: Sock>(
     let waiting = rt::timeout(WAIT_MAX.min(left), ticket);
     let outcome = unless_gone(&mut exchange.responder, &Cell::new(true), pin!(waiting)).await?;
     Ok(match (outcome, user) {
-        (Some(Outcome::Fits), Some(user)) => {
+        (Some(PasswordVerdict::Fits), Some(user)) => {
             exchange.record.user = Some(user);
             Ok(())
         }
-        (Some(Outcome::Fits | Outcome::DoesNotFit), _) => Err(Refusal::NotAuthenticated),
+        (Some(PasswordVerdict::Fits | PasswordVerdict::DoesNotFit), _) => Err(Refusal::NotAuthenticated),
         (None, _) if left <= WAIT_MAX => Err(Refusal::from(UpstreamError::TotalTimeout)),
-        (Some(Outcome::NotVerified) | None, _) => Err(Refusal::PasswordsBusy),
+        (Some(PasswordVerdict::NotVerified) | None, _) => Err(Refusal::PasswordsBusy),
     })
 }

@@ -42,9 +42,9 @@ struct Shared {
 struct Queue {
     /// In order of arrival. The one with the lowest turn is next, so that clients take turns however many questions
     /// each of them has.
-    waiting: VecDeque<Arc<Job>>,
+    waiting: VecDeque<Arc<HashJob>>,
     /// Waiting, or being verified. Each is somebody's ticket, or a thread's.
-    under_way: HashMap<Key, Arc<Job>>,
+    under_way: HashMap<Key, Arc<HashJob>>,
     of_clients: HashMap<IpAddr, OfClient>,
     /// The turn of the question that was taken last.
     turn: u64,
@@ -61,7 +61,7 @@ struct OfClient {
 }
 
 /// One question.
-struct Job {
+struct HashJob {
     turn: u64,
     key: Key,
     client: IpAddr,
@@ -74,21 +74,21 @@ struct Job {
 
 #[derive(Default)]
 struct JobState {
-    outcome: Option<Outcome>,
+    outcome: Option<PasswordVerdict>,
     next_ticket: u64,
     /// Who waits, by the number of the ticket.
     wakers: Vec<(u64, Option<Waker>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PasswordVerdict {
     Fits,
     DoesNotFit,
     /// The machine had not what it takes.
     NotVerified,
 }
 
-pub enum Asked {
+pub enum Verification {
     /// Known from before. `None`: they are not right.
     Answered(Option<Arc<User>>),
     Waits(Ticket),
@@ -99,7 +99,7 @@ pub enum Asked {
 /// A place among those who wait for an answer; given up when it is dropped. A future of the answer.
 pub struct Ticket {
     shared: Arc<Shared>,
-    job: Arc<Job>,
+    job: Arc<HashJob>,
     number: u64,
     user: Option<Arc<User>>,
 }
@@ -125,12 +125,12 @@ impl Verifier {
     }
 
     /// Whether the name and the password are right for these users. Takes about a microsecond, whatever the answer.
-    pub fn ask(&self, users: &Users, name: &[u8], password: &[u8], client: IpAddr, now: Instant) -> Asked {
-        let Some(keyer) = &self.shared.keyer else { return Asked::Busy };
+    pub fn ask(&self, users: &Users, name: &[u8], password: &[u8], client: IpAddr, now: Instant) -> Verification {
+        let Some(keyer) = &self.shared.keyer else { return Verification::Busy };
         let found = users.find(name, keyer.draw(name));
         let key = keyer.key(name, password, &found);
         if let Some(is_good) = lock(&self.shared.answers).get(&key, now) {
-            return Asked::Answered(found.user.filter(|_| is_good).cloned());
+            return Verification::Answered(found.user.filter(|_| is_good).cloned());
         }
         let client = network_of(client);
         let mut queue = lock(&self.shared.queue);
@@ -139,9 +139,9 @@ impl Verifier {
             None => {
                 let of_client = queue.of_clients.get(&client).map_or(0, |client| client.questions);
                 if queue.waiting.len() >= WAITING_MAX || of_client >= WAITING_OF_CLIENT_MAX || !self.has_thread(&mut queue) {
-                    return Asked::Busy;
+                    return Verification::Busy;
                 }
-                let job = Arc::new(Job {
+                let job = Arc::new(HashJob {
                     turn: queue.next_turn(client),
                     key,
                     client,
@@ -155,7 +155,7 @@ impl Verifier {
                 job
             }
         };
-        Asked::Waits(Ticket::new(&self.shared, job, found.user.cloned()))
+        Verification::Waits(Ticket::new(&self.shared, job, found.user.cloned()))
     }
 
     /// Whether a thread will take what is added now; starts one where there may be one more. False: the system has none
@@ -192,7 +192,7 @@ impl Queue {
         self.of_clients.get(&client).map_or(self.turn, |client| self.turn.max(client.turn + 1))
     }
 
-    fn add(&mut self, job: Arc<Job>) {
+    fn add(&mut self, job: Arc<HashJob>) {
         let client = self.of_clients.entry(job.client).or_default();
         client.questions += 1;
         client.turn = job.turn;
@@ -200,7 +200,7 @@ impl Queue {
         self.waiting.push_back(job);
     }
 
-    fn take(&mut self) -> Option<Arc<Job>> {
+    fn take(&mut self) -> Option<Arc<HashJob>> {
         // `min_by_key` takes the first of several, which has waited longest.
         let (position, _) = self.waiting.iter().enumerate().min_by_key(|(_, job)| job.turn)?;
         let job = self.waiting.remove(position)?;
@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// Takes out a job that was answered, or that nobody waits for any more.
-    fn remove(&mut self, job: &Arc<Job>) {
+    fn remove(&mut self, job: &Arc<HashJob>) {
         self.under_way.remove(&job.key);
         if let Some(client) = self.of_clients.get_mut(&job.client) {
             client.questions -= 1;
@@ -231,7 +231,7 @@ impl Shared {
     }
 
     /// The next question; `None` when there was none for long enough that this thread, counted out already, may end.
-    fn next(&self) -> Option<Arc<Job>> {
+    fn next(&self) -> Option<Arc<HashJob>> {
         let mut queue = lock(&self.queue);
         loop {
             if let Some(job) = queue.take() {
@@ -248,17 +248,19 @@ impl Shared {
         }
     }
 
-    fn answer(&self, job: &Arc<Job>) {
+    fn answer(&self, job: &Arc<HashJob>) {
         let verified = catch_unwind(AssertUnwindSafe(|| job.hash.verify(&job.password)));
         let outcome = match verified {
-            Ok(Ok(fits)) if fits && !job.is_nobody => Outcome::Fits,
-            Ok(Ok(_)) => Outcome::DoesNotFit,
-            Ok(Err(_)) | Err(_) => Outcome::NotVerified,
+            Ok(Ok(fits)) if fits && !job.is_nobody => PasswordVerdict::Fits,
+            Ok(Ok(_)) => PasswordVerdict::DoesNotFit,
+            Ok(Err(_)) | Err(_) => PasswordVerdict::NotVerified,
         };
         match outcome {
-            Outcome::Fits => lock(&self.answers).add(job.key, true, Instant::now()),
-            Outcome::DoesNotFit => lock(&self.answers).add(job.key, false, Instant::now()),
-            Outcome::NotVerified => tracing::error!("a password could not be verified: there is not enough memory for its hash"),
+            PasswordVerdict::Fits => lock(&self.answers).add(job.key, true, Instant::now()),
+            PasswordVerdict::DoesNotFit => lock(&self.answers).add(job.key, false, Instant::now()),
+            PasswordVerdict::NotVerified => {
+                tracing::error!("a password could not be verified: there is not enough memory for its hash")
+            }
         }
         // After this nobody joins, so nobody waits in vain.
         lock(&self.queue).remove(job);
@@ -272,7 +274,7 @@ impl Shared {
 
 impl Ticket {
     /// The caller holds the queue, so that the job is not answered or given up meanwhile.
-    fn new(shared: &Arc<Shared>, job: Arc<Job>, user: Option<Arc<User>>) -> Ticket {
+    fn new(shared: &Arc<Shared>, job: Arc<HashJob>, user: Option<Arc<User>>) -> Ticket {
         let mut state = lock(&job.state);
         let number = state.next_ticket;
         state.next_ticket += 1;
@@ -288,9 +290,9 @@ impl Ticket {
 }
 
 impl Future for Ticket {
-    type Output = Outcome;
+    type Output = PasswordVerdict;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<PasswordVerdict> {
         let mut state = lock(&self.job.state);
         if let Some(outcome) = state.outcome {
             return Poll::Ready(outcome);

@@ -43,12 +43,12 @@ pub struct Copies<S: Sock> {
     /// The largest body that some target takes.
     body_max: u64,
     head: Option<Pooled<RequestHead>>,
-    facts: Option<Facts>,
+    facts: Option<CopyFacts>,
 }
 
 /// What was settled about the request, for each attempt at a server.
 #[derive(Clone, Copy)]
-struct Facts {
+struct CopyFacts {
     trailers_wanted: bool,
     is_grpc: bool,
     limits: HeadLimits,
@@ -56,7 +56,7 @@ struct Facts {
 
 /// One pool that gets a copy.
 struct Target<S: Sock> {
-    place: Place<S>,
+    place: CopyPermit<S>,
     body_max: u64,
     total: Duration,
     need: Need,
@@ -65,7 +65,7 @@ struct Target<S: Sock> {
 }
 
 /// A copy's place among those of its worker and its pool, from the moment at which something is held of it.
-struct Place<S: Sock> {
+struct CopyPermit<S: Sock> {
     worker: Rc<Worker<S>>,
     pool: Rc<WorkerPool<S>>,
     copies_max: u32,
@@ -73,9 +73,9 @@ struct Place<S: Sock> {
     is_arriving: bool,
 }
 
-impl<S: Sock> Place<S> {
-    fn take(worker: &Rc<Worker<S>>, pool: Rc<WorkerPool<S>>, copies_max: u32, is_arriving: bool) -> Option<Place<S>> {
-        let place = Place { worker: worker.clone(), pool, copies_max, is_arriving };
+impl<S: Sock> CopyPermit<S> {
+    fn take(worker: &Rc<Worker<S>>, pool: Rc<WorkerPool<S>>, copies_max: u32, is_arriving: bool) -> Option<CopyPermit<S>> {
+        let place = CopyPermit { worker: worker.clone(), pool, copies_max, is_arriving };
         worker.copies.set(worker.copies.get() + 1);
         place.count().set(place.count().get() + 1);
         place.is_one_of_them().then_some(place)
@@ -103,7 +103,7 @@ impl<S: Sock> Place<S> {
     }
 }
 
-impl<S: Sock> Drop for Place<S> {
+impl<S: Sock> Drop for CopyPermit<S> {
     fn drop(&mut self) {
         self.count().set(self.count().get() - 1);
         self.worker.copies.set(self.worker.copies.get() - 1);
@@ -130,7 +130,8 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             let Some(pool) = snapshot.pool(mirror.pool, || worker.of()).cloned() else { continue };
             if declared > mirror.model.body_bytes_max {
                 pool.metrics.mirrored(MirrorResult::BodyTooLarge);
-            } else if let Some(place) = Place::take(worker, pool, mirror.model.copies_max, !self.exchange.body.is_finished()) {
+            } else if let Some(place) = CopyPermit::take(worker, pool, mirror.model.copies_max, !self.exchange.body.is_finished())
+            {
                 targets.push(self.target(mirror, place));
             }
         }
@@ -140,7 +141,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         }
     }
 
-    fn target(&self, mirror: &CompiledMirror, place: Place<S>) -> Target<S> {
+    fn target(&self, mirror: &CompiledMirror, place: CopyPermit<S>) -> Target<S> {
         let pool = &place.pool;
         let model = &pool.compiled.model;
         let context = context(self.connection, None::<&WorkerPool<S>>, &self.exchange.record, self.exchange.client_ip);
@@ -168,7 +169,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         head.fields.remove(b"expect");
         head.fields.set(MARK, b"1");
         copies.head = Some(head);
-        copies.facts = Some(Facts { trailers_wanted, is_grpc, limits: self.settings.head_limits });
+        copies.facts = Some(CopyFacts { trailers_wanted, is_grpc, limits: self.settings.head_limits });
         self.send_copies_if_whole();
     }
 
@@ -233,7 +234,7 @@ impl<S: Sock> Drop for Copies<S> {
     }
 }
 
-async fn send<S: Sock>(target: Target<S>, head: Rc<Pooled<RequestHead>>, body: Rc<Vec<u8>>, facts: Facts) {
+async fn send<S: Sock>(target: Target<S>, head: Rc<Pooled<RequestHead>>, body: Rc<Vec<u8>>, facts: CopyFacts) {
     let pool = &target.place.pool;
     let mut copying = Copying { target: &target, head: &head, body: &body, facts };
     let sending = Box::pin(errand::carry_out(&mut copying, pool.clone()));
@@ -252,7 +253,7 @@ struct Copying<'t, S: Sock> {
     target: &'t Target<S>,
     head: &'t RequestHead,
     body: &'t [u8],
-    facts: Facts,
+    facts: CopyFacts,
 }
 
 impl<S: Sock> Errand<S> for Copying<'_, S> {

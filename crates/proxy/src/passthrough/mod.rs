@@ -35,7 +35,7 @@ use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, Sniffed, sniff};
 use tidegate_wire::head::{RequestHead, Span};
 
 /// Where a connection goes, out of one snapshot: it is not held while bytes go both ways.
-struct Way<S: Sock> {
+struct PassthroughTarget<S: Sock> {
     name: Arc<str>,
     pool: Rc<WorkerPool<S>>,
     retry: RouteRetry,
@@ -52,7 +52,7 @@ pub async fn take<S: Sock>(connection: &mut Connection<S>) -> bool {
     true
 }
 
-async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
+async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<PassthroughTarget<S>> {
     let looks = {
         let (snapshot, position) = connection.current_snapshot();
         let looks = snapshot.shared.listeners[position].router.looks_at_greetings();
@@ -76,7 +76,13 @@ async fn find_way<S: Sock>(connection: &mut Connection<S>) -> Option<Way<S>> {
         Taker::Site(_) => return None,
     };
     let pool = snapshot.pool(pass.upstream.pool, || connection.worker.of())?.clone();
-    Some(Way { name: pass.name.clone(), pool, retry: pass.upstream.retry.clone(), mark: snapshot.mark.clone(), greeted })
+    Some(PassthroughTarget {
+        name: pass.name.clone(),
+        pool,
+        retry: pass.upstream.retry.clone(),
+        mark: snapshot.mark.clone(),
+        greeted,
+    })
 }
 
 /// Reads until it is known how the connection begins; what was read is read again. `None`: it ends, or begins as TLS
@@ -100,11 +106,11 @@ async fn read_greeting<S: Sock>(stream: &Stream<S>) -> Option<Greeted> {
     }
 }
 
-async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: Way<S>) {
+async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: PassthroughTarget<S>) {
     if let Greeted::Name(name) = &way.greeted {
         connection.server_name = Some(name.clone());
     }
-    let Way { name, pool, retry, mark, greeted } = way;
+    let PassthroughTarget { name, pool, retry, mark, greeted } = way;
     let registered = connection.listener.pass_on(greeted, connection.known_local_ip());
     let connection = &*connection;
     connection.facts.kind.set(ConnectionKind::Tunnel);

@@ -25,7 +25,7 @@ impl<S: Sock> Request<'_, '_, S> {
         if worker.background_fetches.get() >= FETCHES_MAX {
             return;
         }
-        let counted = Counted::new(worker.clone());
+        let counted = CountedFetch::new(worker.clone());
         let head = RequestHead::clone(&self.exchange.head);
         let (connection, settings, mark) = (self.connection.clone(), self.settings, self.mark.clone());
         let (origin, asked, tier) = (origin.clone(), asked.clone(), cache.tier.clone());
@@ -64,16 +64,16 @@ impl<S: Sock> Request<'_, '_, S> {
     }
 }
 
-struct Counted<S: Sock>(Rc<Worker<S>>);
+struct CountedFetch<S: Sock>(Rc<Worker<S>>);
 
-impl<S: Sock> Counted<S> {
-    fn new(worker: Rc<Worker<S>>) -> Counted<S> {
+impl<S: Sock> CountedFetch<S> {
+    fn new(worker: Rc<Worker<S>>) -> CountedFetch<S> {
         worker.background_fetches.set(worker.background_fetches.get() + 1);
-        Counted(worker)
+        CountedFetch(worker)
     }
 }
 
-impl<S: Sock> Drop for Counted<S> {
+impl<S: Sock> Drop for CountedFetch<S> {
     fn drop(&mut self) {
         self.0.background_fetches.set(self.0.background_fetches.get() - 1);
     }

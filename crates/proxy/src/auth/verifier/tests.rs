@@ -1,6 +1,6 @@
 //! One verification for a question, answers that are remembered, places that are bounded and given back.
 
-use super::{Asked, Outcome, Ticket, Verifier, WAITING_MAX, WAITING_OF_CLIENT_MAX, lock};
+use super::{PasswordVerdict, Ticket, Verification, Verifier, WAITING_MAX, WAITING_OF_CLIENT_MAX, lock};
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -31,12 +31,12 @@ impl Wake for Woken {
     }
 }
 
-fn poll(ticket: &mut Ticket, woken: &Arc<Woken>) -> Poll<Outcome> {
+fn poll(ticket: &mut Ticket, woken: &Arc<Woken>) -> Poll<PasswordVerdict> {
     pin!(ticket).poll(&mut Context::from_waker(&Waker::from(woken.clone())))
 }
 
-fn waits(asked: Asked) -> Ticket {
-    let Asked::Waits(ticket) = asked else { panic!("it should have to wait") };
+fn waits(asked: Verification) -> Ticket {
+    let Verification::Waits(ticket) = asked else { panic!("it should have to wait") };
     ticket
 }
 
@@ -56,9 +56,12 @@ fn equal_questions_are_verified_once_and_everybody_is_told() {
     assert_eq!((poll(&mut first, &woken), poll(&mut second, &woken)), (Poll::Pending, Poll::Pending));
     assert!(answer_next(&verifier) && !answer_next(&verifier));
     assert_eq!(woken.0.load(Ordering::SeqCst), 2);
-    assert_eq!((poll(&mut first, &woken), poll(&mut second, &woken)), (Poll::Ready(Outcome::Fits), Poll::Ready(Outcome::Fits)));
+    assert_eq!(
+        (poll(&mut first, &woken), poll(&mut second, &woken)),
+        (Poll::Ready(PasswordVerdict::Fits), Poll::Ready(PasswordVerdict::Fits))
+    );
     assert_eq!(first.user().map(|user| user.name.to_string()).as_deref(), Some("alice"));
-    let Asked::Answered(Some(user)) = ask() else { panic!("it is remembered") };
+    let Verification::Answered(Some(user)) = ask() else { panic!("it is remembered") };
     assert_eq!(&*user.name, "alice");
 }
 
@@ -68,8 +71,8 @@ fn nobody_is_let_in_by_the_password_of_somebody_else() {
     let check = |name: &[u8], password: &[u8]| {
         let mut ticket = waits(verifier.ask(&users, name, password, client(1), Instant::now()));
         assert!(answer_next(&verifier));
-        assert_eq!(poll(&mut ticket, &woken), Poll::Ready(Outcome::DoesNotFit), "{name:?}");
-        assert!(matches!(verifier.ask(&users, name, password, client(1), Instant::now()), Asked::Answered(None)));
+        assert_eq!(poll(&mut ticket, &woken), Poll::Ready(PasswordVerdict::DoesNotFit), "{name:?}");
+        assert!(matches!(verifier.ask(&users, name, password, client(1), Instant::now()), Verification::Answered(None)));
     };
     check(b"alice", b"wrong");
     // The hash that is verified in its place is the only one there is.
@@ -84,10 +87,10 @@ fn places_are_bounded_and_given_back() {
         verifier.ask(&users, b"alice", format!("guess {number}").as_bytes(), client(from), Instant::now())
     };
     let of_one: Vec<Ticket> = (0..WAITING_OF_CLIENT_MAX).map(|number| waits(ask(number, 1))).collect();
-    assert!(matches!(ask(900, 1), Asked::Busy), "one client has as many places as it may");
+    assert!(matches!(ask(900, 1), Verification::Busy), "one client has as many places as it may");
     let joined = waits(ask(0, 1));
     let others: Vec<Ticket> = (WAITING_OF_CLIENT_MAX..WAITING_MAX).map(|number| waits(ask(number, number))).collect();
-    assert!(matches!(ask(901, 900), Asked::Busy), "all places are taken");
+    assert!(matches!(ask(901, 900), Verification::Busy), "all places are taken");
     drop(of_one);
     assert_eq!(lock(&verifier.shared.queue).waiting.len(), 1 + others.len(), "somebody still waits for the first");
     let again = waits(ask(902, 1));
@@ -104,7 +107,7 @@ fn an_answer_that_nobody_waits_for_any_more_is_remembered() {
     let job = lock(&verifier.shared.queue).take().expect("a job");
     drop(ticket);
     verifier.shared.answer(&job);
-    assert!(matches!(ask(), Asked::Answered(Some(_))));
+    assert!(matches!(ask(), Verification::Answered(Some(_))));
     assert!(lock(&verifier.shared.queue).under_way.is_empty());
 }
 
@@ -127,7 +130,7 @@ fn threads_answer() {
         .map(|number| waits(verifier.ask(&users, b"alice", format!("guess {number}").as_bytes(), client(number), Instant::now())))
         .collect();
     let deadline = Instant::now() + std::time::Duration::from_secs(60);
-    while !tickets.iter_mut().all(|ticket| poll(ticket, &woken) == Poll::Ready(Outcome::DoesNotFit)) {
+    while !tickets.iter_mut().all(|ticket| poll(ticket, &woken) == Poll::Ready(PasswordVerdict::DoesNotFit)) {
         assert!(Instant::now() < deadline, "no answer");
         std::thread::yield_now();
     }
