@@ -10,7 +10,7 @@ use tidegate_balancing::outlier::Sample;
 use tidegate_health::{CheckState, Checker, ProbeFault, Report, Seen, Standing, Target, TlsTarget, Transition, probe};
 use tidegate_model::{Health, PoolName};
 use tidegate_proxy::snapshot::Snapshot;
-use tidegate_telemetry::{Registry, ServerStateMetrics, ServerTotals, ServerWord};
+use tidegate_telemetry::{Registry, ServerCounts, ServerStateMetrics, ServerWord};
 use tidegate_upstream::compiled::{CompiledPool, CompiledServer};
 use tidegate_upstream::health::{Checked, HealthNews, Why};
 use tidegate_upstream::shared::{PoolShared, ServerShared};
@@ -54,8 +54,8 @@ type ServerKey = (PoolName, Arc<str>);
 #[derive(Default)]
 pub struct Checkers {
     checked: HashMap<ServerKey, Checking>,
-    /// Answers by server when they were compared last.
-    judged: HashMap<ServerKey, ServerTotals>,
+    /// How requests to servers had gone when they were compared last; nothing of servers that nobody has asked.
+    judged: HashMap<ServerKey, ServerCounts>,
     judged_at: Option<Instant>,
     /// By the pools' slots. Of servers that left nothing is held, so that their series end.
     states: Vec<Option<PoolStates>>,
@@ -302,11 +302,13 @@ impl Checkers {
         let Some(outlier) = pool.model.outlier.filter(|outlier| outlier.success_rate) else { return };
         let mut samples = Vec::with_capacity(pool.servers.len());
         for server in &pool.servers {
-            let totals = registry.server_totals(&pool.name.0, &server.authority);
-            let key = (pool.name.clone(), server.authority.clone());
-            let before = self.judged.insert(key, totals.clone()).unwrap_or_default();
-            let requests = totals.requests.saturating_sub(before.requests);
-            let bad = totals.failures.saturating_sub(before.failures);
+            let names = (pool.name.0.clone(), server.authority.clone());
+            let counts = registry.server_counts(&names);
+            let (key, is_asked) = ((PoolName(names.0), names.1), counts != ServerCounts::default());
+            let before = if is_asked { self.judged.insert(key, counts) } else { self.judged.remove(&key) };
+            let before = before.unwrap_or_default();
+            let requests = counts.requests.saturating_sub(before.requests);
+            let bad = counts.failures.saturating_sub(before.failures);
             samples.push(Sample { server: server.identity, good: requests.saturating_sub(bad), bad });
         }
         let Some(first) = pool.servers.first() else { return };

@@ -13,7 +13,7 @@ pub use metrics::{
     CacheDiskNumbers, CacheMetrics, CacheNumbers, CertificateEnd, CertificateMetrics, ChangeResult, ConfigurationMetrics,
     Counter, DiscoveryMetrics, Gauge, HandshakeFailure, HandshakeKind, Histogram, ListenerKind, ListenerMetrics,
     LogWriterMetrics, MemoryMetrics, MirrorResult, ObtainedNumbers, OnDemandResult, PoolMetrics, PoolTotals, Registry,
-    ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, StapleNumbers, Traffic, UpstreamError,
-    WorkerMetrics,
+    ServerCounts, ServerMetrics, ServerStateMetrics, ServerTotals, ServerWord, SiteMetrics, StapleNumbers, Traffic,
+    UpstreamError, WorkerMetrics,
 };
 pub use readiness::{Readiness, ReadinessState};

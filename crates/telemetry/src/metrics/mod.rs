@@ -36,7 +36,7 @@ pub use number::{Counter, Gauge, SharedNumber};
 pub use pool::{MirrorResult, PoolMetrics, PoolTotals, UpstreamError};
 pub use reason::{REASONS_MAX, ReasonCounters};
 pub use registry::{DISCOVERY_SERIES_MAX, POOL_SERIES_MAX, Registry, SERVER_SERIES_MAX, SITE_SERIES_MAX, Traffic};
-pub use server::{ServerMetrics, ServerTotals};
+pub use server::{ServerCounts, ServerMetrics, ServerTotals};
 pub use server_state::{ServerStateMetrics, ServerWord};
 pub use site::SiteMetrics;
 pub use worker::{HandshakeFailure, HandshakeKind, ListenerKind, ListenerMetrics, LogWriterMetrics, WorkerMetrics};

@@ -28,6 +28,15 @@ impl ServerMetrics {
     }
 }
 
+/// How requests to one server went, over all workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerCounts {
+    /// Requests sent to it, each attempt counted.
+    pub requests: u64,
+    /// Attempts that count against it.
+    pub failures: u64,
+}
+
 /// Several workers' numbers of one server, added up.
 #[derive(Debug, Clone, Default)]
 pub struct ServerTotals {
