@@ -287,19 +287,20 @@ impl Checkers {
 
     /// A server that left would count among those that are out, and among those that are compared, for ever.
     fn forget_servers(&mut self, snapshot: &Snapshot) {
-        let mut known: HashSet<ServerKey> = HashSet::new();
         for pool in snapshot.pools.iter().flatten() {
             pool.shared.forget(|identity| pool.servers.iter().any(|server| server.identity == identity));
-            if pool.model.outlier.is_some_and(|outlier| outlier.success_rate) {
-                known.extend(pool.servers.iter().map(|server| (pool.name.clone(), server.authority.clone())));
-            }
         }
+        // Most servers of very many were never asked.
+        let pools: HashSet<&PoolName> = self.judged.keys().map(|(pool, _)| pool).collect();
+        let compared = pools.into_iter().filter_map(|pool| snapshot.pool_named(pool)).filter(|pool| is_compared(pool));
+        let servers = compared.flat_map(|pool| pool.servers.iter().map(|server| (pool.name.clone(), server.authority.clone())));
+        let known: HashSet<ServerKey> = servers.collect();
         self.judged.retain(|key, _| known.contains(key));
     }
 
     /// Servers whose share of good answers is far below that of their neighbours get none for a while.
     fn compare_servers(&mut self, pool: &CompiledPool, now: Instant, registry: &Registry) {
-        let Some(outlier) = pool.model.outlier.filter(|outlier| outlier.success_rate) else { return };
+        let Some(outlier) = pool.model.outlier.filter(|_| is_compared(pool)) else { return };
         let mut samples = Vec::with_capacity(pool.servers.len());
         for server in &pool.servers {
             let names = (pool.name.0.clone(), server.authority.clone());
@@ -319,6 +320,11 @@ impl Checkers {
             log_ejection(&pool.name.0, &server.authority, ejection.why, ejection.until.saturating_sub(since_start));
         }
     }
+}
+
+/// Whether the servers of a pool are held against each other.
+fn is_compared(pool: &CompiledPool) -> bool {
+    pool.model.outlier.is_some_and(|outlier| outlier.success_rate)
 }
 
 /// A server that leaves its pool is not drained any more: when it comes back, it is a new one.
