@@ -11,13 +11,15 @@ mod tests;
 
 pub use decode::{Decoder, Event, ProtocolStatus, RecordError};
 pub use encode::{
-    Frame, KeepConnection, encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame,
+    Frame, KeepConnection, encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, renumber,
+    stdin_frame,
 };
 
 use std::num::NonZeroU16;
 
 /// Which request of a connection a record belongs to; zero is the connection itself. Responders serve one request at a
-/// time, so one number does for all of them, and [`FIRST_REQUEST`] is the usual one.
+/// time, and [`FIRST_REQUEST`] is the usual number. On a connection that is kept each request has another, so that a
+/// record that comes too late is known for what it is.
 pub type RequestId = NonZeroU16;
 
 pub const FIRST_REQUEST: RequestId = NonZeroU16::MIN;

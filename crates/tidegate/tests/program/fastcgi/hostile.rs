@@ -216,7 +216,8 @@ fn a_kept_connection_that_ends_under_a_request_is_no_502_unless_a_script_could_r
     let serve = || {
         Server::start(|number, stream| {
             for _ in 0..if number == 0 { 1 } else { usize::MAX } {
-                if read_request(stream).is_none() || stream.write_all(&answer(b"\r\nok")).is_err() {
+                let Some(asked) = read_request(stream) else { return };
+                if stream.write_all(&asked.answered(&answer(b"\r\nok"))).is_err() {
                     return;
                 }
             }
@@ -235,6 +236,28 @@ fn a_kept_connection_that_ends_under_a_request_is_no_502_unless_a_script_could_r
     assert_eq!(get(proxy.address, "/").text(), "ok");
     assert_eq!(ask(proxy.address, "POST", "/", &[], b"a=b").status, 502);
     assert_eq!(server.connections.load(Ordering::Acquire), 1);
+}
+
+/// A server that answers a request twice: the second answer is nobody's, and not that of the request behind it.
+#[test]
+fn an_answer_that_comes_too_late_is_for_nobody() {
+    let server = Server::start(|number, stream| {
+        while let Some(asked) = read_request(stream) {
+            let text = format!("\r\nto {}", asked.param("QUERY_STRING").unwrap_or_default());
+            if stream.write_all(&asked.answered(&answer(text.as_bytes()))).is_err() {
+                return;
+            }
+            if number == 0 {
+                std::thread::sleep(Duration::from_millis(100));
+                let _ = stream.write_all(&asked.answered(&answer(b"\r\nstray")));
+            }
+        }
+    });
+    let proxy = proxy_for(&server, "", "keep-alive connections=1 idle=\"1h\"");
+    for number in 0..4 {
+        let path = format!("/?q{number}");
+        assert_eq!(get(proxy.address, &path).text(), format!("to q{number}"), "{}", proxy.program.stderr());
+    }
 }
 
 #[test]

@@ -18,11 +18,23 @@ pub struct Asked {
     pub body: Vec<u8>,
     /// BEGIN_REQUEST asked to keep the connection.
     pub keeps: bool,
+    /// What the request is called on its connection.
+    pub id: u16,
 }
 
 impl Asked {
     pub fn param(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Records as an answer to this request.
+    pub fn answered(&self, records: &[u8]) -> Vec<u8> {
+        let (mut records, mut at) = (records.to_vec(), 0);
+        while at + 8 <= records.len() {
+            records[at + 2..at + 4].copy_from_slice(&self.id.to_be_bytes());
+            at += 8 + usize::from(u16::from_be_bytes([records[at + 4], records[at + 5]])) + usize::from(records[at + 6]);
+        }
+        records
     }
 }
 
@@ -85,9 +97,9 @@ impl Server {
         let remembered = seen.clone();
         let server = Server::start(move |_, stream| {
             while let Some(asked) = read_request(stream) {
-                let keeps = asked.keeps;
+                let (keeps, answered) = (asked.keeps, asked.answered(&answer(stdout)));
                 remembered.lock().expect("no panic").push(asked);
-                if stream.write_all(&answer(stdout)).is_err() || !keeps {
+                if stream.write_all(&answered).is_err() || !keeps {
                     return;
                 }
             }
@@ -116,7 +128,7 @@ pub fn read_request(stream: &mut TcpStream) -> Option<Asked> {
         stream.read_exact(&mut content).ok()?;
         stream.read_exact(&mut vec![0; usize::from(header[6])]).ok()?;
         match (header[1], content.is_empty()) {
-            (1, _) => asked.keeps = content[2] & 1 == 1,
+            (1, _) => (asked.keeps, asked.id) = (content[2] & 1 == 1, u16::from_be_bytes([header[2], header[3]])),
             (4, false) => params.extend(content),
             (4, true) => asked.params = pairs(&params),
             (5, false) => asked.body.extend(content),

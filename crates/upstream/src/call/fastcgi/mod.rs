@@ -11,15 +11,15 @@ use self::complaints::{Complaints, TooMany};
 use super::{ActiveConnection, Answer, AnswerBody, HeadKind, Keeping, SendFault, Start};
 use crate::fault::{Progress, UpstreamFault};
 use crate::pool::{H1Connection, Server, WorkerPool};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_fastcgi::record::{
-    CONTENT_BYTES_MAX, FIRST_REQUEST, HEADER_BYTES, KeepConnection, encode_begin_request, encode_stdin, encode_stdin_end,
-    stdin_frame,
+    CONTENT_BYTES_MAX, FIRST_REQUEST, HEADER_BYTES, KeepConnection, RequestId, encode_begin_request, encode_stdin,
+    encode_stdin_end, renumber, stdin_frame,
 };
 use tidegate_fastcgi::{AnswerError, AnswerHead, AnswerParser, Decoder, Event, Kind, ProtocolStatus, RecordError, answer};
 use tidegate_model::Timeouts;
@@ -43,6 +43,8 @@ pub struct ScriptRequest {
 }
 
 pub struct FastCgiCall<S: Sock> {
+    /// What the request is called on its connection.
+    id: Cell<RequestId>,
     pub connection: H1Connection<S>,
     server: Arc<str>,
     reply: RefCell<Reply>,
@@ -61,6 +63,7 @@ struct Reply {
 impl<S: Sock> FastCgiCall<S> {
     pub(super) fn new(pool: &Rc<WorkerPool<S>>, position: usize, connection: H1Connection<S>) -> FastCgiCall<S> {
         FastCgiCall {
+            id: Cell::new(FIRST_REQUEST),
             connection,
             server: pool.compiled.servers[position].authority.clone(),
             reply: RefCell::new(Reply {
@@ -79,19 +82,31 @@ impl<S: Sock> FastCgiCall<S> {
         // The configuration sees to it that only scripts are asked of such a pool.
         let Some(script) = script else { return Err(UpstreamFault::unsent(UpstreamError::BadResponse).into()) };
         let pool = self.active.pool();
-        self.reply.borrow_mut().complaints = Some(Complaints::new(self.server.clone(), script.request_id));
-        let keep = if pool.compiled.model.keep_alive.connections > 0 { KeepConnection::Yes } else { KeepConnection::No };
+        let mut reply = self.reply.borrow_mut();
+        reply.complaints = Some(Complaints::new(self.server.clone(), script.request_id));
         let first = first.as_deref().unwrap_or_default();
         let (mut begin, mut behind) = (Vec::with_capacity(2 * HEADER_BYTES), Vec::with_capacity(first.len() + STDIN_EXTRA_BYTES));
-        encode_begin_request(&mut begin, FIRST_REQUEST, keep);
-        encode_stdin(&mut behind, FIRST_REQUEST, first);
+        let mut params: &[u8] = &script.params;
+        if pool.compiled.model.keep_alive.connections > 0 {
+            // Whoever was here before may still get an answer: by its number it is not taken for that of this request.
+            let id = RequestId::new(script.request_id as u16).unwrap_or(FIRST_REQUEST);
+            self.id.set(id);
+            reply.decoder = Decoder::new(id);
+            encode_begin_request(&mut begin, id, KeepConnection::Yes);
+            begin.extend_from_slice(std::mem::take(&mut params));
+            renumber(&mut begin, id);
+        } else {
+            encode_begin_request(&mut begin, FIRST_REQUEST, KeepConnection::No);
+        }
+        drop(reply);
+        encode_stdin(&mut behind, self.id.get(), first);
         if is_whole {
-            encode_stdin_end(&mut behind, FIRST_REQUEST);
+            encode_stdin_end(&mut behind, self.id.get());
         }
         let stream = &self.connection.stream;
         stream.sock.set_write_idle(timeouts.idle);
         let progress = if first.is_empty() { Progress::NothingSent } else { Progress::Sent };
-        let sent = self.send_parts([&begin, &script.params, &behind]).await;
+        let sent = self.send_parts([&begin, params, &behind]).await;
         sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, progress).into())
     }
 
@@ -115,18 +130,18 @@ impl<S: Sock> FastCgiCall<S> {
         let stream = &self.connection.stream;
         let fits = piece.len() <= CONTENT_BYTES_MAX && piece.room() >= STDIN_EXTRA_BYTES && piece.head_room() >= HEADER_BYTES;
         if fits {
-            return stream.write(stdin(piece, is_last)).await;
+            return stream.write(stdin(self.id.get(), piece, is_last)).await;
         }
         let mut parts = piece.chunks(CONTENT_BYTES_MAX / 2).peekable();
         while let Some(part) = parts.next() {
-            stream.write(stdin(Buf::copy_of(part), is_last && parts.peek().is_none())).await?;
+            stream.write(stdin(self.id.get(), Buf::copy_of(part), is_last && parts.peek().is_none())).await?;
         }
         Ok(())
     }
 
     /// Ends the body. Scripts have no place for trailers.
     pub(super) async fn finish(&self) -> io::Result<()> {
-        self.connection.stream.write(stdin(Buf::take(), true)).await
+        self.connection.stream.write(stdin(self.id.get(), Buf::take(), true)).await
     }
 
     /// Reads until the head of the answer is there: what a script complains of before is no answer.
@@ -195,6 +210,10 @@ impl<S: Sock> FastCgiCall<S> {
         if let Some(suppressed) = CAUSES.allow(rt::now()) {
             let (pool, server) = (&self.active.pool().compiled.name, &self.server);
             tracing::warn!(%pool, %server, cause = %fault, suppressed, "a script gave no answer");
+        }
+        // Not a byte of it was for this request: the connection is as good as closed, and the request can be sent again.
+        if self.id.get() != FIRST_REQUEST && matches!(fault, ReplyFault::Record(RecordError::WrongRequestId { .. })) {
+            return UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent);
         }
         fault_of(match fault {
             ReplyFault::Answer(AnswerError::HeadTooLarge | AnswerError::TooManyFields) => UpstreamError::HeadTooLarge,
@@ -277,14 +296,14 @@ impl Reply {
     }
 }
 
-fn stdin(mut piece: Buf, is_last: bool) -> Buf {
-    if let Some(frame) = stdin_frame(FIRST_REQUEST, piece.len()) {
+fn stdin(id: RequestId, mut piece: Buf, is_last: bool) -> Buf {
+    if let Some(frame) = stdin_frame(id, piece.len()) {
         piece.prepend(&frame.header);
         piece.extend(frame.padding);
     }
     if is_last {
         let mut end = Vec::with_capacity(HEADER_BYTES);
-        encode_stdin_end(&mut end, FIRST_REQUEST);
+        encode_stdin_end(&mut end, id);
         piece.extend(&end);
     }
     piece
