@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use tidegate_certs::trust::roots_of_file;
 use tidegate_certs::{CertFinding, FileKeys, Severity, TlsProcessState, check_site, check_upstream};
@@ -371,7 +372,8 @@ fn can_write_into(folder: &Path) -> Result<(), String> {
 /// Whether there is a socket that this user may write to, which is what connecting needs. Nobody is connected to: that
 /// would cost PHP-FPM a process.
 fn can_connect(socket: &Path) -> Result<(), String> {
-    std::fs::metadata(socket).map_err(|error| error.to_string()).and_then(|_| can_write(socket))
+    let metadata = std::fs::metadata(socket).map_err(|error| error.to_string())?;
+    if metadata.file_type().is_socket() { can_write(socket) } else { Err("it is no socket".into()) }
 }
 
 fn can_write(path: &Path) -> Result<(), String> {
@@ -399,7 +401,7 @@ fn check_servers(configuration: &Configuration, findings: &mut Vec<Finding>) {
                 UpstreamAddress::Unix(path) => {
                     if let Err(why) = can_connect(path) {
                         let message = format!("the socket {} cannot be connected to: {why}", path.display());
-                        let help = "requests are answered with 502 until it listens there and this user may connect";
+                        let help = "connections to it fail until it listens there and this user may connect";
                         findings.push(finding(Severity::Warning, "socket", message, help));
                     }
                     continue;

@@ -113,8 +113,12 @@ impl UpstreamAddress {
     /// Reads `unix:/path`, or what [`TcpAddress::parse`] reads. `Err` says in one sentence what is wrong.
     pub fn parse(text: &str) -> Result<UpstreamAddress, String> {
         let Some(path) = text.strip_prefix("unix:") else {
-            // As nginx and Caddy write it.
-            return match text.strip_prefix("unix/").or(text.starts_with('/').then_some(text)) {
+            // As nginx and Caddy write it: `unix//run/x`, `http://unix:/run/x`.
+            let without_scheme = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
+            let lower = without_scheme.to_ascii_lowercase();
+            let is_named = lower.starts_with("unix:/") || lower.starts_with("unix//");
+            let path = if is_named { Some(&without_scheme["unix:".len()..]) } else { None };
+            return match path.or(text.starts_with('/').then_some(text)) {
                 Some(path) => Err(format!("write `unix:{path}`")),
                 None => TcpAddress::parse(text).map(UpstreamAddress::Tcp),
             };
@@ -127,8 +131,13 @@ impl UpstreamAddress {
             _ if path.len() > Self::UNIX_PATH_BYTES_MAX => {
                 Err(format!("the path of a socket has at most {} bytes", Self::UNIX_PATH_BYTES_MAX))
             }
-            _ => Ok(UpstreamAddress::Unix(path.into())),
+            // `//` and `/./` lead to the same socket.
+            _ => Ok(UpstreamAddress::Unix(Path::new(path).components().collect::<std::path::PathBuf>().into())),
         }
+    }
+
+    pub fn is_unix(&self) -> bool {
+        matches!(self, UpstreamAddress::Unix(_))
     }
 
     /// There is no TLS over sockets of this machine.
@@ -392,6 +401,10 @@ mod tests {
         check("unix:///run/php.sock", "unix:/run/php.sock");
         check("unix//run/php.sock", "error: write `unix:/run/php.sock`");
         check("/run/php.sock", "error: write `unix:/run/php.sock`");
+        check("http://unix:/run/a.sock", "error: write `unix:/run/a.sock`");
+        check("https://unix:/run/a.sock", "error: write `unix:/run/a.sock`");
+        check("UNIX:/run/a.sock", "error: write `unix:/run/a.sock`");
+        check("unix:/run//a/./b.sock", "unix:/run/a/b.sock");
         check("unix:php.sock", "error: the path of a socket begins with `/`, as in `unix:/run/app.sock`");
         check(&format!("unix:/{}", "a".repeat(107)), "error: the path of a socket has at most 107 bytes");
         check("unix:/run/php/php8.2-fpm.sock", "unix:/run/php/php8.2-fpm.sock");

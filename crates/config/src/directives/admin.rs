@@ -8,7 +8,7 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property};
 use std::net::SocketAddr;
-use tidegate_model::{Admin, Secret};
+use tidegate_model::{Admin, Secret, UpstreamAddress};
 
 pub static ADMIN: Directive = Directive {
     name: "admin",
@@ -55,7 +55,13 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
                 .report(text.error("bad-address", "the path of the socket is missing").help("write `unix:/run/tidegate.sock`"));
             return;
         }
-        lowering.configuration.admin = Admin::Unix(lowering.path(path, &text.location));
+        let path = lowering.path(path, &text.location);
+        if path.as_os_str().len() > UpstreamAddress::UNIX_PATH_BYTES_MAX {
+            let message = format!("the path of a socket has at most {} bytes", UpstreamAddress::UNIX_PATH_BYTES_MAX);
+            lowering.report(text.error("bad-address", message).help("choose a shorter path, as in `unix:/run/tidegate.sock`"));
+            return;
+        }
+        lowering.configuration.admin = Admin::Unix(path);
         return;
     }
     match text.value.parse::<SocketAddr>() {

@@ -12,7 +12,9 @@ use tidegate_transport::{Sock, rt};
 
 /// Opens what is missing, in tasks of their own. `head_bytes_max` is the largest head that an answer may have.
 pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usize, random: &mut dyn FnMut() -> u64) {
-    let warm = pool.compiled.model.keep_alive.warm;
+    let keep_alive = &pool.compiled.model.keep_alive;
+    // One that is not kept would be opened again and again, and hold a process of PHP-FPM each time.
+    let warm = keep_alive.warm.min(keep_alive.connections);
     // Whose connection it is must be said when it opens: nobody's can be opened in advance.
     if warm == 0 || pool.compiled.model.send_proxy_protocol.is_some() {
         return;

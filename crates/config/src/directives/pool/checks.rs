@@ -69,7 +69,8 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         }
         Protocol::Auto | Protocol::Http1 => return,
     };
-    if let Some((_, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme() == conflicting_scheme) {
+    if let Some((server, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme() == conflicting_scheme) {
+        let help = if server.address.is_unix() { "use `protocol \"h2c\"`: a socket of this machine has no TLS" } else { help };
         let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message)
             .label(protocol_at.clone(), "asked for here")
             .help(help);
@@ -93,10 +94,11 @@ fn check_tls(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         return;
     }
     let Some((_, server_at)) = draft.servers.first() else { return };
+    let may_have_tls = draft.pool.protocol != Protocol::FastCgi && !draft.all(|server| server.address.is_unix());
     if let Some(tls_at) = draft.at.get(super::connection::UPSTREAM_TLS.name) {
         let diagnostic = Diagnostic::warning("unused-tls", tls_at.clone(), "this has no effect: no server is spoken to with TLS")
             .label(server_at.clone(), "plain HTTP")
-            .help("write `https://` in front of the server's address");
+            .help(if may_have_tls { "write `https://` in front of the server's address" } else { "remove `tls`" });
         lowering.report(diagnostic);
     }
     if let (Some(health), Some(health_at)) = (&draft.pool.health, draft.at.get(super::health::HEALTH.name))
@@ -107,7 +109,11 @@ fn check_tls(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         let message = "servers are asked for a TLS handshake, and none of them has TLS";
         let diagnostic = Diagnostic::warning("tls-health-without-tls", health_at.clone(), message)
             .label(server_at.clone(), "plain HTTP")
-            .help("use `health type=\"tcp\"`, or write `https://` in front of the server's address");
+            .help(if may_have_tls {
+                "use `health type=\"tcp\"`, or write `https://` in front of the server's address"
+            } else {
+                "use `health type=\"tcp\"`"
+            });
         lowering.report(diagnostic);
     }
 }
@@ -240,12 +246,15 @@ fn check_times_and_bounds(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
 }
 
 fn check_warm(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
-    let (Some(at), Some(proxy_protocol_at)) =
-        (draft.at.get(super::connection::KEEP_ALIVE.name), draft.at.get(super::connection::SEND_PROXY_PROTOCOL.name))
-    else {
-        return;
-    };
-    if draft.pool.keep_alive.warm > 0 {
+    let Some(at) = draft.at.get(super::connection::KEEP_ALIVE.name) else { return };
+    let (warm, kept) = (draft.pool.keep_alive.warm, draft.pool.keep_alive.connections);
+    if warm > kept {
+        let message = format!("`warm={warm}` is more than the {kept} connections that are kept, and no more are opened");
+        let help = format!("write `connections={warm}` or more beside it, or lower `warm=`");
+        lowering.report(Diagnostic::warning("unused-warm", at.clone(), message).help(help));
+    }
+    let Some(proxy_protocol_at) = draft.at.get(super::connection::SEND_PROXY_PROTOCOL.name) else { return };
+    if warm > 0 {
         let message = "`warm=` has no effect: whose a connection is has to be known when it is opened";
         let diagnostic = Diagnostic::warning("unused-warm", at.clone(), message)
             .label(proxy_protocol_at.clone(), "connections begin with their client")
