@@ -53,7 +53,7 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "config", may_use: &["model", "kdl", "parallel", "passwords", "routing"] },
-    Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "middleware", "config"] },
+    Layer { name: "explain", may_use: &["model", "api", "wire", "routing", "limiting", "middleware", "config"] },
     Layer { name: "ocsp", may_use: &[] },
     Layer { name: "outbound", may_use: &[] },
     Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "outbound", "transport", "telemetry"] },

@@ -8,6 +8,7 @@ mod render;
 mod request;
 mod routes;
 mod sites;
+mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use tidegate_routing::decision::{Arrival, Rejection, Sender, SiteRules};
 use tidegate_routing::{RouteId, SiteId};
 use tidegate_wire::HeadError;
 use tidegate_wire::head::RequestHead;
+use walk::{Walked, walk};
 
 /// Follows a request through a configuration. `Err` is a request that cannot be put into bytes, or a configuration that
 /// does not compile; a request that the proxy would refuse is an explanation like any other.
@@ -104,7 +106,10 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     match decided {
         Ok((id, rules, taken)) => {
             let reasons = rules.routes.explain(&sender.facts(&head));
-            take_route(&mut answer, configuration, site_of(id), taken, &reasons);
+            let site = site_of(id);
+            take_route(&mut answer, configuration, site, taken, &reasons);
+            let route_steps = taken.map_or(&[][..], |taken| &site.routes[taken.0 as usize].steps);
+            take_steps(&mut answer, walk(site, route_steps, request, &mut head)?);
         }
         Err(rejection) => {
             answer.outcome = refused_by_proxy(rejection.into());
@@ -153,6 +158,24 @@ fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
         | Step::Log(_)
         | Step::Mirror(_) => None,
     })
+}
+
+/// A step that refuses the request, or answers it, is what comes of it.
+fn take_steps(answer: &mut Explanation, walked: Result<Walked, Refusal>) {
+    match walked {
+        Err(refusal) => {
+            answer.outcome = refused_by_proxy(refusal);
+            answer.pool = None;
+        }
+        Ok(Walked::Preflight) => {
+            answer.outcome = Outcome { status: Some(204), ..outcome(OutcomeKind::Responds) };
+            answer.pool = None;
+        }
+        Ok(Walked::UpToLogIn) => {
+            answer.notes.push("this is for who logs in; without that it is answered with 401".to_owned());
+        }
+        Ok(Walked::Through) => {}
+    }
 }
 
 /// An outcome of which nothing else is known.
@@ -240,9 +263,6 @@ fn take_route(
     (answer.other_routes, answer.other_routes_left_out) = routes::passed(site, reasons);
     let Some(taken) = taken else {
         answer.outcome = refused_by_proxy(Refusal::NoRoute);
-        if !site.steps.is_empty() {
-            answer.notes.push("the steps of the site run before that, and may refuse it for a reason of their own".to_owned());
-        }
         return;
     };
     let route = &site.routes[taken.0 as usize];

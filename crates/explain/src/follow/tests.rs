@@ -345,3 +345,29 @@ tcp ":8443" { sni "db.test" { proxy "db"; }; }
     passed("GET https://any.test:5432/", "the connection is passed on as it is to the pool other, by tcp", ":5432, tcp");
     check(SHARED, "GET https://db.example.com/", &["pool         db, balance p2c"]);
 }
+
+#[test]
+fn steps_that_refuse_or_answer_are_what_comes_of_the_request() {
+    let check = |lines: &str, question: &str, expected: (Option<u16>, Option<&str>)| {
+        let text = format!("site \"http://a.test\" {{\n{lines}\nrespond 200\n}}");
+        let outcome = explained(&text, question).outcome;
+        assert_eq!((outcome.status, outcome.reason.as_deref()), expected, "{lines}: {question}");
+    };
+    let from = |lines: &str, client: &str, expected| check(lines, &format!("GET http://a.test/ from {client}"), expected);
+    from("deny \"127.0.0.0/8\"", "127.0.0.1", (Some(403), Some("client_denied")));
+    from("deny \"127.0.0.0/8\"", "192.0.2.1", (Some(200), None));
+    from("allow \"127.0.0.0/8\"", "192.0.2.1", (Some(403), Some("client_denied")));
+    let staff = "basic-auth realm=\"Staff\" { user \"a\" \"$2y$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW\"; }";
+    from(&format!("{staff}\ndeny \"127.0.0.1\""), "127.0.0.1", (Some(403), Some("client_denied")));
+    check("body-limit \"3B\"", "POST http://a.test/ Content-Length:5", (Some(413), Some("body_too_large")));
+    check("body-limit \"5B\"", "POST http://a.test/ Content-Length:5", (Some(200), None));
+    check("rewrite \"~^/(.*)\" \"{request.header.x}\"", "GET http://a.test/y", (Some(400), Some("rewrite_not_a_path")));
+    let cors = "cors origins=\"https://b.test\" methods=\"PUT\"";
+    let preflight = "Origin:https://b.test Access-Control-Request-Method:PUT";
+    check(cors, &format!("OPTIONS http://a.test/ {preflight}"), (Some(204), None));
+    // Limits have counted nobody.
+    check("rate-limit \"1/h\" by=\"client-ip\"", "GET http://a.test/", (Some(200), None));
+    // Without a route, the site's steps run all the same.
+    let text = "site \"http://a.test\" {\ndeny \"127.0.0.1\"\nroute \"/x\" { respond 200; }\n}";
+    assert_eq!(explained(text, "GET http://a.test/ from 127.0.0.1").outcome.reason.as_deref(), Some("client_denied"));
+}

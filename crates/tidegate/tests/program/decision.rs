@@ -65,15 +65,9 @@ fn what_explain_says_is_what_happens() {
     assert!(answered * 4 > refused && refused * 8 > answered, "{answered} answered, {refused} refused");
 }
 
-/// Steps that refuse for what they alone see: `explain` lists them and says no more. Each with the word that stands in
-/// the list.
-const REFUSING_STEPS: &[(&str, &str)] = &[
-    ("client_denied", "allow"),
-    ("client_denied", "deny"),
-    ("body_too_large", "body-limit"),
-    ("rate_limited", "rate-limit"),
-    ("not_authenticated", "basic-auth"),
-];
+/// Steps that refuse for what the moment alone knows: `explain` lists them and says no more. Each with the word that
+/// stands in the list.
+const REFUSING_STEPS: &[(&str, &str)] = &[("rate_limited", "rate-limit"), ("not_authenticated", "basic-auth")];
 
 /// `Err` names the difference in one line.
 fn compare(said: &Value, told: &Told) -> Result<(), String> {

@@ -1,0 +1,72 @@
+//! What the steps do to a request, by the code that runs them: whether one refuses it, and what its path is behind them.
+//! Of what only the moment or the client knows (what limits have counted, a certificate, a password) nothing is said.
+
+use super::Question;
+use std::time::Duration;
+use tidegate_limiting::Tables;
+use tidegate_middleware::{
+    CompiledStep, Context, Halt, Limited, Refusal, RequestId, Scope, Scratch, Walk, apply_request, compile_steps,
+};
+use tidegate_model::{Site, Step};
+use tidegate_wire::BodyFraming;
+use tidegate_wire::head::RequestHead;
+use tidegate_wire::http1::request_framing;
+
+/// How a request gets through its steps.
+#[derive(Debug)]
+pub enum Walked {
+    Through,
+    /// A step answers a question before another request (CORS).
+    Preflight,
+    /// As [`Through`](Walked::Through), up to a log-in that decides about the rest.
+    UpToLogIn,
+}
+
+/// Runs the site's and the route's steps on the head, which becomes what the steps make of it. The outer error is a step
+/// that cannot be compiled, the inner one the refusal.
+pub fn walk(
+    site: &Site,
+    route_steps: &[Step],
+    question: &Question,
+    head: &mut RequestHead,
+) -> Result<Result<Walked, Refusal>, String> {
+    let tables = Tables::default();
+    let scope = Scope { tables: &tables, site: "", route: "" };
+    let mut steps = compile_steps(scope, &site.steps, route_steps).map_err(|error| error.to_string())?.into_vec();
+    // Whether a client has shown a certificate is not asked.
+    steps.retain(|step| !matches!(step, CompiledStep::ClientAuth));
+    let context = Context {
+        scheme: question.scheme,
+        client_ip: question.client_ip,
+        client_port: 0,
+        tls_sni: None,
+        tls_version: None,
+        client_certificate: None,
+        tls_ja4: None,
+        upstream_address: None,
+        request_id: RequestId(0),
+        user: None,
+        error: None,
+        now_unix_ms: 0,
+        since_start: Duration::ZERO,
+        asked_path: head.path,
+        asked_query: head.query,
+    };
+    let framing = request_framing(head);
+    let mut limited = Limited::default();
+    let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
+    let after = match halt {
+        Ok(Halt::Done(after)) => after,
+        Ok(Halt::Authenticate(_)) => return Ok(Ok(Walked::UpToLogIn)),
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let declared = match framing {
+        Ok(BodyFraming::Length(length)) => Some(length),
+        Ok(BodyFraming::None) => Some(0),
+        Ok(BodyFraming::Chunked | BodyFraming::UntilClose) | Err(_) => None,
+    };
+    if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {
+        return Ok(Err(Refusal::BodyTooLarge));
+    }
+    Ok(Ok(if after.is_preflight { Walked::Preflight } else { Walked::Through }))
+}
