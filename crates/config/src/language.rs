@@ -10,7 +10,7 @@ use crate::syntax::{Entry, Node, Value};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tidegate_model::{Limits, SiteAddress, Step, Template, Terminal};
+use tidegate_model::{Limits, RouteOptions, SiteAddress, Step, Template, Terminal};
 
 /// One entry of the table: what a directive is called, where it stands, what it takes and what it means. The checks,
 /// the reference, the JSON Schema and the suggestions are all made from it.
@@ -67,6 +67,8 @@ pub type Said = (&'static [&'static str], &'static str);
 pub enum Lower {
     Top(fn(&mut Lowering<'_>, &Line<'_>)),
     Step(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Step>),
+    /// Of a site or a route, and no matter where it stands among the steps.
+    Option(fn(&mut Lowering<'_>, &mut RouteOptions, &Line<'_>)),
     Terminal(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Terminal>),
     Pool(fn(&mut Lowering<'_>, &mut PoolDraft, &Line<'_>)),
     Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),

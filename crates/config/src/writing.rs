@@ -1,18 +1,51 @@
 //! Parts of the model as the lines that they are read from, each on one line: what `lower` of a directive reads, its
-//! `write` writes. Start at `step` and `terminal`. Whole files are laid out by `document`, which works on what was
+//! `write` writes. Start at `block` and `terminal`. Whole files are laid out by `document`, which works on what was
 //! written and not on the model.
 
 use crate::directives::{
     allow, basic_auth, body_limit, cache, client_auth, compress, concurrency_limit, cors, decompress, error_page, fastcgi, files,
     header, log, matching, mirror, path_policy, pool, proxy, rate_limit, redirect, respond, rewrite, split, timeout,
 };
-use tidegate_model::{Condition, Discover, MatchLine, PoolName, RouteRetry, Step, Terminal};
+use std::fmt::Debug;
+use tidegate_model::{
+    Condition, Discover, MatchLine, PoolName, RouteLog, RouteOptions, RouteRetry, RouteTimeouts, Step, Terminal,
+};
 
 pub use crate::directives::pool::retry::show_retry_on;
 pub use crate::forms::{show_network, show_status_range};
 pub use crate::patterns::{show_path, show_text};
 pub use crate::units::{show_duration, show_size};
 pub use crate::written_line::{Form, HIDDEN, Writer, is_secret, joined, name_of, quoted, shortened};
+
+/// A part of the model, and how it is written.
+type Written<'m> = (&'m dyn Debug, String);
+
+/// The lines of a site or a route, but for what is matched and what answers: its options, then its steps.
+pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<Written<'m>> {
+    let mut lines = written_options(options, form);
+    lines.extend(steps.iter().map(|one| (one as &dyn Debug, step(one, form))));
+    lines
+}
+
+/// The options that are set, in the order of the reference.
+fn written_options(options: &RouteOptions, form: Form) -> Vec<Written<'_>> {
+    let RouteOptions { path_policy, timeouts, log } = options;
+    let mut lines: Vec<Written<'_>> = Vec::new();
+    let line = &mut Writer::new(form);
+    if let Some(policy) = path_policy {
+        path_policy::write(line, *policy);
+        lines.push((policy, line.take()));
+    }
+    if *timeouts != RouteTimeouts::default() {
+        timeout::write(line, timeouts);
+        lines.push((timeouts, line.take()));
+    }
+    if *log != RouteLog::default() {
+        log::write(line, log);
+        lines.push((log, line.take()));
+    }
+    lines
+}
 
 /// `strip-prefix "/api"`
 pub fn step(step: &Step, form: Form) -> String {
@@ -24,7 +57,6 @@ pub fn step(step: &Step, form: Form) -> String {
         Step::StripPrefix(prefix) => rewrite::write_prefix(line, "strip-prefix", prefix),
         Step::AddPrefix(prefix) => rewrite::write_prefix(line, "add-prefix", prefix),
         Step::BodyLimit { bytes_max } => body_limit::write(line, *bytes_max),
-        Step::PathPolicy(policy) => path_policy::write(line, *policy),
         Step::Allow(networks) => allow::write(line.name("allow"), networks),
         Step::Deny(networks) => allow::write(line.name("deny"), networks),
         Step::Cors(cors) => cors::write(line, cors),
@@ -42,8 +74,6 @@ pub fn step(step: &Step, form: Form) -> String {
         Step::Cache(Some(cache)) => cache::write(line, cache),
         Step::Mirror(None) => line.off("mirror"),
         Step::Mirror(Some(mirror)) => mirror::write(line, mirror),
-        Step::Log(log) => log::write(line, log),
-        Step::Timeout(timeouts) => timeout::write(line, timeouts),
     }
     line.take()
 }
@@ -92,7 +122,7 @@ pub fn condition(condition: &Condition) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, match_line, step, terminal};
+    use super::{Form, block, match_line, terminal};
     use crate::diagnostics::{Location, SourceFile, Sources};
     use crate::directives::tests::loaded_examples;
     use crate::directives::{LANGUAGE, matching};
@@ -103,16 +133,18 @@ mod tests {
     use crate::table::Place;
     use std::path::Path;
     use std::sync::Arc;
-    use tidegate_model::{Configuration, MatchLine, PoolName, Route, Step, Terminal};
+    use tidegate_model::{Configuration, MatchLine, PoolName, Route, RouteOptions, Step, Terminal};
 
-    #[derive(Debug, PartialEq)]
-    enum Part {
-        Match(MatchLine),
-        Step(Step),
-        Terminal(Terminal),
+    /// What stands in a block.
+    #[derive(Debug, Default, PartialEq)]
+    struct Block {
+        matches: Vec<MatchLine>,
+        options: RouteOptions,
+        steps: Vec<Step>,
+        terminal: Option<Terminal>,
     }
 
-    fn lowered(text: &str, configuration: &Configuration) -> Result<Part, String> {
+    fn lowered(text: &str, configuration: &Configuration) -> Result<Block, String> {
         let mut sources = Sources::default();
         let file = SourceFile { name: "written".into(), text: text.into(), directory: "/".into() };
         let file = sources.add(file);
@@ -127,45 +159,50 @@ mod tests {
             )
         };
         lowering.pools_written = Arc::new(configuration.pools.iter().map(somewhere).collect());
-        let line = LANGUAGE.line(&mut lowering, &nodes[0], Place::Route, &mut Seen::new());
-        let part = line.and_then(|line| match line.directive.lower {
-            Lower::Step(lower) => lower(&mut lowering, &line).map(Part::Step),
-            Lower::Terminal(lower) => lower(&mut lowering, &line).map(Part::Terminal),
-            _ => matching::read_line(&mut lowering, &line).map(Part::Match),
-        });
-        part.ok_or_else(|| format!("{:?}", lowering.diagnostics))
+        let (mut block, mut seen) = (Block::default(), Seen::new());
+        for node in &nodes {
+            let Some(line) = LANGUAGE.line(&mut lowering, node, Place::Route, &mut seen) else { continue };
+            match line.directive.lower {
+                Lower::Step(lower) => block.steps.extend(lower(&mut lowering, &line)),
+                Lower::Option(lower) => lower(&mut lowering, &mut block.options, &line),
+                Lower::Terminal(lower) => block.terminal = lower(&mut lowering, &line),
+                _ => block.matches.extend(matching::read_line(&mut lowering, &line)),
+            }
+        }
+        let is_faulty = lowering.diagnostics.iter().any(|found| found.is_error());
+        if is_faulty { Err(format!("{:?}", lowering.diagnostics)) } else { Ok(block) }
     }
 
-    /// What is written is lowered to what it was written from; how many parts there were.
+    /// What is written is lowered to what it was written from; how many lines there were.
     fn check_round_trip(configuration: &Configuration) -> usize {
         // A pool written in place has a name that is made of its servers and a digest of its settings, and that nobody
         // writes.
         let is_made = |pool: &PoolName| pool.0.contains(['#', ',']);
-        let mut parts = Vec::new();
+        let mut blocks = Vec::new();
         for site in &configuration.sites {
-            parts.extend(site.steps.iter().cloned().map(Part::Step));
-            for Route { paths: _, matches, steps, terminal } in &site.routes {
-                parts.extend(matches.iter().cloned().map(Part::Match));
-                parts.extend(steps.iter().cloned().map(Part::Step));
-                parts.push(Part::Terminal(terminal.clone()));
+            blocks.push(Block { options: site.options.clone(), steps: site.steps.clone(), ..Block::default() });
+            for Route { paths: _, matches, options, steps, terminal } in site.routes.iter().cloned() {
+                blocks.push(Block { matches, options, steps, terminal: Some(terminal) });
             }
         }
-        parts.retain(|part| match part {
-            Part::Step(Step::Mirror(Some(mirror))) => !is_made(&mirror.pool),
-            Part::Terminal(Terminal::Proxy { pool, .. }) => !is_made(pool),
-            Part::Terminal(Terminal::FastCgi(fastcgi)) => !is_made(&fastcgi.pool),
-            Part::Terminal(Terminal::Split(split)) => !split.arms.iter().any(|arm| is_made(&arm.pool)),
-            Part::Match(_) | Part::Step(_) | Part::Terminal(_) => true,
-        });
-        for part in &parts {
-            let text = match part {
-                Part::Match(line) => match_line(line, Form::Whole),
-                Part::Step(one) => step(one, Form::Whole),
-                Part::Terminal(one) => terminal(one, Form::Whole),
-            };
-            assert_eq!(lowered(&text, configuration).as_ref(), Ok(part), "for {text}");
+        let mut count = 0;
+        for mut expected in blocks {
+            expected.steps.retain(|step| !matches!(step, Step::Mirror(Some(mirror)) if is_made(&mirror.pool)));
+            expected.terminal = expected.terminal.filter(|terminal| match terminal {
+                Terminal::Proxy { pool, .. } => !is_made(pool),
+                Terminal::FastCgi(fastcgi) => !is_made(&fastcgi.pool),
+                Terminal::Split(split) => !split.arms.iter().any(|arm| is_made(&arm.pool)),
+                Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => true,
+            });
+            let Block { matches, options, steps, terminal: end } = &expected;
+            let mut lines: Vec<String> = matches.iter().map(|line| match_line(line, Form::Whole)).collect();
+            lines.extend(block(options, steps, Form::Whole).into_iter().map(|(_, text)| text));
+            lines.extend(end.as_ref().map(|end| terminal(end, Form::Whole)));
+            let text = lines.join("\n");
+            assert_eq!(lowered(&text, configuration).as_ref(), Ok(&expected), "for {text}");
+            count += lines.len();
         }
-        parts.len()
+        count
     }
 
     #[test]

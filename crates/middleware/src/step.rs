@@ -228,7 +228,7 @@ impl CompiledStep {
             Step::Allow(_) | Step::Deny(_) => return Ok(None),
             // Pages stand beside the steps: an error may come before any of them.
             Step::BasicAuth(None) | Step::ErrorPage(_) => return Ok(None),
-            Step::PathPolicy(_) | Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),
+            Step::Mirror(_) => return Ok(None),
             Step::Compress(_) | Step::Decompress(_) | Step::Cache(_) => return Ok(None),
         }))
     }

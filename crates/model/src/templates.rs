@@ -7,16 +7,16 @@ use crate::limiting::CountBy;
 use crate::placeholder::{Placeholder, Template, TemplatePart};
 use crate::pool::Pool;
 use crate::process::AccessLogFormat;
+use crate::route_options::RouteOptions;
 use crate::site::Site;
 use crate::step::{Step, Terminal};
 
 impl Site {
     /// Whether a template of the site or of its routes has that placeholder.
     pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
-        let steps = self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps));
-        let mut terminals = self.routes.iter().map(|route| &route.terminal);
-        steps.flat_map(of_step).any(|template| template.has(wanted))
-            || terminals.any(|terminal| of_terminal(terminal).into_iter().any(|template| template.has(wanted)))
+        let of_routes = self.routes.iter().flat_map(|route| of_terminal(&route.terminal));
+        let mut all = of_routes.chain(self.all_steps().flat_map(of_step)).chain(self.all_options().flat_map(of_options));
+        all.any(|template| template.has(wanted))
     }
 }
 
@@ -55,11 +55,9 @@ fn of_step(step: &Step) -> Vec<&Template> {
         },
         Step::RateLimit(limit) => of_count(&limit.by),
         Step::ConcurrencyLimit(limit) => of_count(&limit.by),
-        Step::Log(log) => log.fields.iter().map(|field| &field.value).collect(),
         Step::StripPrefix(_)
         | Step::AddPrefix(_)
         | Step::BodyLimit { .. }
-        | Step::PathPolicy(_)
         | Step::Allow(_)
         | Step::Deny(_)
         | Step::Cors(_)
@@ -68,9 +66,14 @@ fn of_step(step: &Step) -> Vec<&Template> {
         | Step::Compress(_)
         | Step::Decompress(_)
         | Step::Cache(_)
-        | Step::Timeout(_)
         | Step::Mirror(_) => Vec::new(),
     }
+}
+
+/// Each option by its name, for the same reason.
+fn of_options(options: &RouteOptions) -> impl Iterator<Item = &Template> {
+    let RouteOptions { path_policy: _, timeouts: _, log } = options;
+    log.fields.iter().map(|field| &field.value)
 }
 
 fn of_count(by: &CountBy) -> Vec<&Template> {

@@ -24,7 +24,7 @@ use tidegate_model::listening::{
     trusted_proxies,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route, RouteLog,
+    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route,
     RouteRetry, RouteTimeouts, Scheme, Site, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
@@ -382,7 +382,7 @@ fn compile_site(
     let given = RouteGiven { site, name: &name, pools, tier, limits, user_files };
     let compiled_routes = site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
-    let nothing = Route { paths: Vec::new(), matches: Vec::new(), steps: Vec::new(), terminal: refused };
+    let nothing = Route::of_all(refused);
     let without_route = CompiledRoute { terminal: CompiledTerminal::NoRoute, ..compile_route(&nothing, &given)? };
     let rules = SiteRules::new(site).map_err(|error| fault(&error))?;
     let tells_client_certificate = site.tls.client_auth.as_ref().and_then(|auth| auth.forward);
@@ -420,6 +420,7 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
     let scope = Scope { tables: limits, site: name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
+    let options = site.options.and(&route.options);
     let both = || site.steps.iter().chain(&route.steps);
     let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
     let cache = last_of(both(), |step| if let Step::Cache(cache) = step { Some(cache.as_ref()) } else { None });
@@ -439,9 +440,9 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         changes_response: changes_response(&steps),
         steps,
         terminal,
-        timeouts: timeouts_of(both()),
+        timeouts: options.timeouts,
         mirrors: mirrors_of(both(), pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
-        log: log_of(both()),
+        log: CompiledLog::new(&options.log).map(Box::new),
         cache,
     })
 }
@@ -449,11 +450,6 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
 /// Of steps that take each other's place: what the last one written says.
 fn last_of<'a, T>(steps: impl DoubleEndedIterator<Item = &'a Step>, said: impl Fn(&'a Step) -> Option<T>) -> Option<T> {
     steps.rev().find_map(said)
-}
-
-fn timeouts_of<'a>(steps: impl Iterator<Item = &'a Step>) -> RouteTimeouts {
-    let said = steps.filter_map(|step| if let Step::Timeout(timeouts) = step { Some(*timeouts) } else { None });
-    said.fold(RouteTimeouts::default(), RouteTimeouts::and)
 }
 
 /// `Err` is a pool that is not there.
@@ -473,11 +469,6 @@ fn mirrors_of<'a>(
         }
     }
     Ok(mirrors.into())
-}
-
-fn log_of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Box<CompiledLog>> {
-    let said = steps.filter_map(|step| if let Step::Log(log) = step { Some(log) } else { None });
-    CompiledLog::new(&said.fold(RouteLog::default(), RouteLog::and)).map(Box::new)
 }
 
 fn compile_listeners(

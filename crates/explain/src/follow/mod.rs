@@ -142,7 +142,6 @@ fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
         | Step::Rewrite { .. }
         | Step::StripPrefix(_)
         | Step::AddPrefix(_)
-        | Step::PathPolicy(_)
         | Step::Allow(_)
         | Step::Deny(_)
         | Step::Cors(_)
@@ -154,8 +153,6 @@ fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
         | Step::Compress(_)
         | Step::Decompress(_)
         | Step::Cache(_)
-        | Step::Timeout(_)
-        | Step::Log(_)
         | Step::Mirror(_) => None,
     })
 }
