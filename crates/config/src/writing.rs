@@ -7,9 +7,7 @@ use crate::directives::{
     header, log, matching, mirror, path_policy, pool, proxy, rate_limit, redirect, respond, rewrite, split, timeout,
 };
 use std::fmt::Debug;
-use tidegate_model::{
-    Condition, Discover, MatchLine, PoolName, RouteLog, RouteOptions, RouteRetry, RouteTimeouts, Step, Terminal,
-};
+use tidegate_model::{Condition, Discover, MatchLine, PoolName, RouteOptions, RouteRetry, Step, Terminal};
 
 pub use crate::directives::pool::retry::show_retry_on;
 pub use crate::forms::{show_network, show_status_range};
@@ -22,34 +20,42 @@ type Written<'m> = (&'m dyn Debug, String);
 
 /// The lines of a site or a route, but for what is matched and what answers: its options, then its steps.
 pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<Written<'m>> {
-    let mut lines = written_options(options, form);
-    lines.extend(steps.iter().map(|one| (one as &dyn Debug, step(one, form))));
-    lines
+    let mut lines = Lines { form, written: Vec::new() };
+    lines.add_options(options);
+    steps.iter().for_each(|step| lines.add(step, write_step));
+    lines.written
 }
 
-/// The options that are set, in the order of the reference.
-fn written_options(options: &RouteOptions, form: Form) -> Vec<Written<'_>> {
-    let RouteOptions { path_policy, timeouts, log } = options;
-    let mut lines: Vec<Written<'_>> = Vec::new();
-    let line = &mut Writer::new(form);
-    if let Some(policy) = path_policy {
-        path_policy::write(line, *policy);
-        lines.push((policy, line.take()));
+struct Lines<'m> {
+    form: Form,
+    written: Vec<Written<'m>>,
+}
+
+impl<'m> Lines<'m> {
+    /// The options that are set, in the order of the reference.
+    fn add_options(&mut self, options: &'m RouteOptions) {
+        let RouteOptions { path_policy, compress, decompress, cache, timeouts, log } = options;
+        path_policy.iter().for_each(|policy| self.add(policy, path_policy::write));
+        self.add(compress, |line, compress| line.switched("compress", compress, compress::write));
+        self.add(decompress, |line, decompress| line.switched("decompress", decompress, decompress::write));
+        self.add(cache, |line, cache| line.switched("cache", cache, cache::write));
+        self.add(timeouts, timeout::write);
+        self.add(log, log::write);
     }
-    if *timeouts != RouteTimeouts::default() {
-        timeout::write(line, timeouts);
-        lines.push((timeouts, line.take()));
+
+    /// A part that writes something.
+    fn add<T: Debug>(&mut self, part: &'m T, write: fn(&mut Writer, &T)) {
+        let line = &mut Writer::new(self.form);
+        write(line, part);
+        let text = line.take();
+        if !text.is_empty() {
+            self.written.push((part, text));
+        }
     }
-    if *log != RouteLog::default() {
-        log::write(line, log);
-        lines.push((log, line.take()));
-    }
-    lines
 }
 
 /// `strip-prefix "/api"`
-pub fn step(step: &Step, form: Form) -> String {
-    let line = &mut Writer::new(form);
+fn write_step(line: &mut Writer, step: &Step) {
     match step {
         Step::RequestHeader(changes) => header::write(line.name("request-header"), changes),
         Step::ResponseHeader(changes) => header::write(line.name("response-header"), changes),
@@ -66,16 +72,9 @@ pub fn step(step: &Step, form: Form) -> String {
         Step::ErrorPage(page) => error_page::write(line, page),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
-        Step::Compress(None) => line.off("compress"),
-        Step::Compress(Some(compress)) => compress::write(line, compress),
-        Step::Decompress(None) => line.off("decompress"),
-        Step::Decompress(Some(decompress)) => decompress::write(line, decompress),
-        Step::Cache(None) => line.off("cache"),
-        Step::Cache(Some(cache)) => cache::write(line, cache),
         Step::Mirror(None) => line.off("mirror"),
         Step::Mirror(Some(mirror)) => mirror::write(line, mirror),
     }
-    line.take()
 }
 
 /// `respond 200 body="ok"`

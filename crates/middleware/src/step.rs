@@ -229,7 +229,6 @@ impl CompiledStep {
             // Pages stand beside the steps: an error may come before any of them.
             Step::BasicAuth(None) | Step::ErrorPage(_) => return Ok(None),
             Step::Mirror(_) => return Ok(None),
-            Step::Compress(_) | Step::Decompress(_) | Step::Cache(_) => return Ok(None),
         }))
     }
 }

@@ -2,9 +2,7 @@
 //! must appear in. What holds for a request as a whole is no step, and in `route_options`.
 
 use crate::basic_auth::BasicAuth;
-use crate::cache::Cache;
 use crate::client_auth::ClientAuthDemand;
-use crate::compress::{Compress, Decompress};
 use crate::cors::Cors;
 use crate::error_page::ErrorPage;
 use crate::fastcgi::FastCgi;
@@ -52,12 +50,6 @@ pub enum Step {
     RateLimit(Box<RateLimit>),
     /// `concurrency-limit 10 by="client-ip"`
     ConcurrencyLimit(Box<ConcurrencyLimit>),
-    /// `compress`; `None` is `compress "off"`.
-    Compress(Option<Compress>),
-    /// `decompress`; `None` is `decompress "off"`.
-    Decompress(Option<Decompress>),
-    /// `cache`; `None` is `cache "off"`.
-    Cache(Option<Cache>),
     /// `None` is `mirror "off"`: none of those before it.
     Mirror(Option<Mirror>),
 }

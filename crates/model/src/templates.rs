@@ -63,16 +63,13 @@ fn of_step(step: &Step) -> Vec<&Template> {
         | Step::Cors(_)
         | Step::BasicAuth(_)
         | Step::ClientAuth(_)
-        | Step::Compress(_)
-        | Step::Decompress(_)
-        | Step::Cache(_)
         | Step::Mirror(_) => Vec::new(),
     }
 }
 
 /// Each option by its name, for the same reason.
 fn of_options(options: &RouteOptions) -> impl Iterator<Item = &Template> {
-    let RouteOptions { path_policy: _, timeouts: _, log } = options;
+    let RouteOptions { path_policy: _, compress: _, decompress: _, cache: _, timeouts: _, log } = options;
     log.fields.iter().map(|field| &field.value)
 }
 

@@ -423,19 +423,13 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let options = site.options.and(&route.options);
     let both = || site.steps.iter().chain(&route.steps);
     let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
-    let cache = last_of(both(), |step| if let Step::Cache(cache) = step { Some(cache.as_ref()) } else { None });
-    let cache = cache
-        .flatten()
-        .filter(|_| terminal.asks_others())
-        .map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
-    let compress = last_of(both(), |step| if let Step::Compress(compress) = step { Some(compress.as_ref()) } else { None });
-    let decompress = last_of(both(), |step| if let Step::Decompress(decompress) = step { Some(*decompress) } else { None });
+    let cache = options.cache.on().filter(|_| terminal.asks_others());
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
         error_pages: ErrorPages::compile(&site.steps, &route.steps),
         users: users.map_err(|error| fault(&error))?,
-        decompress: decompress.flatten(),
-        compress: compress.flatten().map(|compress| Box::new(CompiledCompress::new(compress))),
+        decompress: options.decompress.on().copied(),
+        compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
@@ -443,13 +437,8 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         timeouts: options.timeouts,
         mirrors: mirrors_of(both(), pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
         log: CompiledLog::new(&options.log).map(Box::new),
-        cache,
+        cache: cache.map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier))),
     })
-}
-
-/// Of steps that take each other's place: what the last one written says.
-fn last_of<'a, T>(steps: impl DoubleEndedIterator<Item = &'a Step>, said: impl Fn(&'a Step) -> Option<T>) -> Option<T> {
-    steps.rev().find_map(said)
 }
 
 /// `Err` is a pool that is not there.

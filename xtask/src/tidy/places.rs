@@ -58,7 +58,7 @@ const STEPS: &[StepRow] = &[
         cases: "steps/path_policy",
         in_middleware: false,
     },
-    StepRow { word: "compress", variants: &["Compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
+    StepRow { word: "compress", variants: &["compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
     StepRow {
         word: "allow",
         variants: &["Allow", "Deny"],
@@ -90,12 +90,12 @@ const STEPS: &[StepRow] = &[
     },
     StepRow {
         word: "decompress",
-        variants: &["Decompress"],
+        variants: &["decompress"],
         written: &["decompress"],
         cases: "steps/decompress",
         in_middleware: true,
     },
-    StepRow { word: "cache", variants: &["Cache"], written: &["cache"], cases: "cache/", in_middleware: false },
+    StepRow { word: "cache", variants: &["cache"], written: &["cache"], cases: "cache/", in_middleware: false },
     StepRow {
         word: "rate-limit",
         variants: &["RateLimit"],

@@ -146,8 +146,11 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= RouteLog::NAME_BYTES_MAX && text.chars().all(is_part)
 }
 
-pub fn write(line: &mut Writer, RouteLog { is_on, sample, fields }: &RouteLog) {
-    line.name("log");
+pub fn write(line: &mut Writer, log: &RouteLog) {
+    let RouteLog { is_on, sample, fields } = log;
+    if *log != RouteLog::default() {
+        line.name("log");
+    }
     match (is_on, sample) {
         (Some(false), _) => line.argument("off"),
         (Some(true), Some(Sample::ALL)) => line.argument("on"),

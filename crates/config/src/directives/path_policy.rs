@@ -53,8 +53,8 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
     });
 }
 
-pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case }: PathPolicy) {
-    line.name("path-policy").property("slashes", name_of(Slashes::NAMES, &slashes));
-    line.property("encoded-slashes", name_of(EncodedSlashes::NAMES, &encoded_slashes));
-    line.property("case", name_of(PathCase::NAMES, &case));
+pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case }: &PathPolicy) {
+    line.name("path-policy").property("slashes", name_of(Slashes::NAMES, slashes));
+    line.property("encoded-slashes", name_of(EncodedSlashes::NAMES, encoded_slashes));
+    line.property("case", name_of(PathCase::NAMES, case));
 }

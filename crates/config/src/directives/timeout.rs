@@ -55,8 +55,11 @@ fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_
     options.timeouts = timeouts;
 }
 
-pub fn write(line: &mut Writer, RouteTimeouts { connect, first_byte, idle, total }: &RouteTimeouts) {
-    line.name("timeout");
+pub fn write(line: &mut Writer, timeouts: &RouteTimeouts) {
+    let RouteTimeouts { connect, first_byte, idle, total } = timeouts;
+    if *timeouts != RouteTimeouts::default() {
+        line.name("timeout");
+    }
     for (name, time) in [("connect", connect), ("first-byte", first_byte), ("idle", idle), ("total", total)] {
         line.optional(name, time.as_ref().map(duration));
     }

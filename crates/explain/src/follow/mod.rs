@@ -150,9 +150,6 @@ fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
         | Step::ErrorPage(_)
         | Step::RateLimit(_)
         | Step::ConcurrencyLimit(_)
-        | Step::Compress(_)
-        | Step::Decompress(_)
-        | Step::Cache(_)
         | Step::Mirror(_) => None,
     })
 }
