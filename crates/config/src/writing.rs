@@ -18,40 +18,29 @@ pub use crate::written_line::{Form, HIDDEN, Writer, is_secret, joined, name_of, 
 /// A part of the model, and how it is written.
 type Written<'m> = (&'m dyn Debug, String);
 
-/// The lines of a site or a route, but for what is matched and what answers: its options, then its steps.
+/// The lines of a site or a route, but for what is matched and what answers: the options that are set, in the order of
+/// the reference, and its steps.
 pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<Written<'m>> {
-    let mut lines = Lines { form, written: Vec::new() };
-    lines.add_options(options);
-    steps.iter().for_each(|step| lines.add(step, write_step));
-    lines.written
-}
-
-struct Lines<'m> {
-    form: Form,
-    written: Vec<Written<'m>>,
-}
-
-impl<'m> Lines<'m> {
-    /// The options that are set, in the order of the reference.
-    fn add_options(&mut self, options: &'m RouteOptions) {
-        let RouteOptions { path_policy, compress, decompress, cache, timeouts, log } = options;
-        path_policy.iter().for_each(|policy| self.add(policy, path_policy::write));
-        self.add(compress, |line, compress| line.switched("compress", compress, compress::write));
-        self.add(decompress, |line, decompress| line.switched("decompress", decompress, decompress::write));
-        self.add(cache, |line, cache| line.switched("cache", cache, cache::write));
-        self.add(timeouts, timeout::write);
-        self.add(log, log::write);
+    let RouteOptions { path_policy, error_pages, compress, decompress, cache, timeouts, mirrors, log } = options;
+    let mut written = Vec::new();
+    let mut add = |part: &'m dyn Debug, write: &dyn Fn(&mut Writer)| {
+        let line = &mut Writer::new(form);
+        write(line);
+        written.extend(Some((part, line.take())).filter(|(_, text)| !text.is_empty()));
+    };
+    path_policy.iter().for_each(|policy| add(policy, &|line| path_policy::write(line, policy)));
+    error_pages.iter().for_each(|page| add(page, &|line| error_page::write(line, page)));
+    add(compress, &|line| line.switched("compress", compress, compress::write));
+    add(decompress, &|line| line.switched("decompress", decompress, decompress::write));
+    add(cache, &|line| line.switched("cache", cache, cache::write));
+    add(timeouts, &|line| timeout::write(line, timeouts));
+    if mirrors.are_off_before {
+        add(&mirrors.are_off_before, &|line| line.off("mirror"));
     }
-
-    /// A part that writes something.
-    fn add<T: Debug>(&mut self, part: &'m T, write: fn(&mut Writer, &T)) {
-        let line = &mut Writer::new(self.form);
-        write(line, part);
-        let text = line.take();
-        if !text.is_empty() {
-            self.written.push((part, text));
-        }
-    }
+    mirrors.named.iter().for_each(|mirror| add(mirror, &|line| mirror::write(line, mirror)));
+    add(log, &|line| log::write(line, log));
+    steps.iter().for_each(|step| add(step, &|line| write_step(line, step)));
+    written
 }
 
 /// `strip-prefix "/api"`
@@ -69,11 +58,8 @@ fn write_step(line: &mut Writer, step: &Step) {
         Step::BasicAuth(None) => line.off("basic-auth"),
         Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
         Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
-        Step::ErrorPage(page) => error_page::write(line, page),
         Step::RateLimit(limit) => rate_limit::write(line, limit),
         Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
-        Step::Mirror(None) => line.off("mirror"),
-        Step::Mirror(Some(mirror)) => mirror::write(line, mirror),
     }
 }
 
@@ -186,7 +172,7 @@ mod tests {
         }
         let mut count = 0;
         for mut expected in blocks {
-            expected.steps.retain(|step| !matches!(step, Step::Mirror(Some(mirror)) if is_made(&mirror.pool)));
+            expected.options.mirrors.named.retain(|mirror| !is_made(&mirror.pool));
             expected.terminal = expected.terminal.filter(|terminal| match terminal {
                 Terminal::Proxy { pool, .. } => !is_made(pool),
                 Terminal::FastCgi(fastcgi) => !is_made(&fastcgi.pool),

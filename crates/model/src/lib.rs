@@ -62,7 +62,7 @@ pub use process::{
 };
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
-pub use route_options::{RouteOptions, Switched};
+pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
 pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};

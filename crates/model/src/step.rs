@@ -4,7 +4,6 @@
 use crate::basic_auth::BasicAuth;
 use crate::client_auth::ClientAuthDemand;
 use crate::cors::Cors;
-use crate::error_page::ErrorPage;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
@@ -12,7 +11,7 @@ use crate::matching::MatchLine;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
 use crate::resilience::{RouteRetry, StatusRange};
-use crate::traffic::{Mirror, Split};
+use crate::traffic::Split;
 use ipnet::IpNet;
 
 /// A step that goes on to the next one.
@@ -44,14 +43,10 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
-    /// `error-page 404 file="404.html"`: the first that fits counts, the route's before the site's.
-    ErrorPage(Box<ErrorPage>),
     /// `rate-limit "100/s" by="client-ip"`
     RateLimit(Box<RateLimit>),
     /// `concurrency-limit 10 by="client-ip"`
     ConcurrencyLimit(Box<ConcurrencyLimit>),
-    /// `None` is `mirror "off"`: none of those before it.
-    Mirror(Option<Mirror>),
 }
 
 /// A step that answers.

@@ -49,10 +49,6 @@ fn of_step(step: &Step) -> Vec<&Template> {
     match step {
         Step::RequestHeader(header) | Step::ResponseHeader(header) => header.changes.iter().map(|change| &change.value).collect(),
         Step::Rewrite { to, .. } => vec![to],
-        Step::ErrorPage(page) => match &page.body {
-            ErrorBody::Template { text, .. } => vec![text],
-            ErrorBody::File { .. } | ErrorBody::Made(_) => Vec::new(),
-        },
         Step::RateLimit(limit) => of_count(&limit.by),
         Step::ConcurrencyLimit(limit) => of_count(&limit.by),
         Step::StripPrefix(_)
@@ -62,15 +58,19 @@ fn of_step(step: &Step) -> Vec<&Template> {
         | Step::Deny(_)
         | Step::Cors(_)
         | Step::BasicAuth(_)
-        | Step::ClientAuth(_)
-        | Step::Mirror(_) => Vec::new(),
+        | Step::ClientAuth(_) => Vec::new(),
     }
 }
 
 /// Each option by its name, for the same reason.
 fn of_options(options: &RouteOptions) -> impl Iterator<Item = &Template> {
-    let RouteOptions { path_policy: _, compress: _, decompress: _, cache: _, timeouts: _, log } = options;
-    log.fields.iter().map(|field| &field.value)
+    let RouteOptions { path_policy: _, error_pages, compress: _, decompress: _, cache: _, timeouts: _, mirrors: _, log } =
+        options;
+    let of_pages = error_pages.iter().filter_map(|page| match &page.body {
+        ErrorBody::Template { text, .. } => Some(text),
+        ErrorBody::File { .. } | ErrorBody::Made(_) => None,
+    });
+    of_pages.chain(log.fields.iter().map(|field| &field.value))
 }
 
 fn of_count(by: &CountBy) -> Vec<&Template> {

@@ -421,12 +421,15 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let scope = Scope { tables: limits, site: name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
     let options = site.options.and(&route.options);
-    let both = || site.steps.iter().chain(&route.steps);
     let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
     let cache = options.cache.on().filter(|_| terminal.asks_others());
+    let mirror = |model: Mirror| {
+        let pool = pools.get(&model.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", model.pool)))?;
+        Ok(CompiledMirror { pool: *pool, model })
+    };
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
-        error_pages: ErrorPages::compile(&site.steps, &route.steps),
+        error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
         decompress: options.decompress.on().copied(),
         compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
@@ -435,29 +438,10 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
         steps,
         terminal,
         timeouts: options.timeouts,
-        mirrors: mirrors_of(both(), pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
+        mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,
         log: CompiledLog::new(&options.log).map(Box::new),
         cache: cache.map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier))),
     })
-}
-
-/// `Err` is a pool that is not there.
-fn mirrors_of<'a>(
-    steps: impl Iterator<Item = &'a Step>,
-    pools: &HashMap<PoolName, usize>,
-) -> Result<Box<[CompiledMirror]>, &'a PoolName> {
-    let mut mirrors = Vec::new();
-    for step in steps {
-        match step {
-            Step::Mirror(Some(mirror)) => {
-                let pool = *pools.get(&mirror.pool).ok_or(&mirror.pool)?;
-                mirrors.push(CompiledMirror { pool, model: mirror.clone() });
-            }
-            Step::Mirror(None) => mirrors.clear(),
-            _ => {}
-        }
-    }
-    Ok(mirrors.into())
 }
 
 fn compile_listeners(

@@ -83,7 +83,7 @@ const STEPS: &[StepRow] = &[
     },
     StepRow {
         word: "error-page",
-        variants: &["ErrorPage"],
+        variants: &["error_pages"],
         written: &["error-page"],
         cases: "steps/error_page",
         in_middleware: true,
@@ -111,7 +111,7 @@ const STEPS: &[StepRow] = &[
         in_middleware: true,
     },
     StepRow { word: "timeout", variants: &["timeouts"], written: &["timeout"], cases: "steps/timeout", in_middleware: false },
-    StepRow { word: "mirror", variants: &["Mirror"], written: &["mirror"], cases: "steps/mirror", in_middleware: false },
+    StepRow { word: "mirror", variants: &["mirrors"], written: &["mirror"], cases: "steps/mirror", in_middleware: false },
     StepRow { word: "log", variants: &["log"], written: &["log"], cases: "steps/log", in_middleware: true },
     StepRow { word: "split", variants: &["Split"], written: &["split"], cases: "steps/split", in_middleware: false },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },

@@ -122,12 +122,8 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
         Lower::Step(lower) => {
             let step = lower(lowering, line);
             draft.steps.extend(step.map(|step| (step, line.location())));
-            warn_of_order(lowering, draft, line);
         }
-        Lower::Option(lower) => {
-            lower(lowering, &mut draft.options, line);
-            warn_of_order(lowering, draft, line);
-        }
+        Lower::Option(lower) => lower(lowering, &mut draft.options, line),
         Lower::Terminal(lower) => {
             let terminal = lower(lowering, line);
             match &draft.terminal_at {
@@ -146,11 +142,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
         Lower::Reading => {}
         Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a route"),
     }
-}
-
-/// What stands behind the step that answers.
-fn warn_of_order(lowering: &mut Lowering<'_>, draft: &RouteDraft, line: &Line<'_>) {
-    if let Some(terminal_at) = &draft.terminal_at {
+    if let (Lower::Step(_) | Lower::Option(_), Some(terminal_at)) = (line.directive.lower, &draft.terminal_at) {
         let message = format!("`{}` is never run", line.directive.name);
         let diagnostic = Diagnostic::warning("unreachable-step", line.location(), message)
             .label(terminal_at.clone(), "this has answered before")
