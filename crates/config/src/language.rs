@@ -223,6 +223,19 @@ impl<'n> Line<'n> {
         self.children().iter().filter_map(|node| self.language.line(lowering, node, place, &mut seen)).collect()
     }
 
+    /// Whether the line is `NAME "off"`, of a directive that has no other argument. What else stands there is reported.
+    pub fn is_off(&self, lowering: &mut Lowering<'_>) -> bool {
+        let Some(text) = self.read_argument(lowering, 0).map(Read::text) else { return false };
+        let name = self.directive.name;
+        if text.value != "off" {
+            let message = format!("`{name}` cannot be `{}`", shortened(&text.value));
+            lowering.report(text.error("bad-value", message).help(format!("write `{name}` alone, or `{name} \"off\"`")));
+        } else if let Some(fault) = self.settings_of_off() {
+            lowering.report(fault);
+        }
+        true
+    }
+
     /// What is wrong with a line that switches its directive off and says how it should be all the same.
     pub fn settings_of_off(&self) -> Option<Diagnostic> {
         let property = self.node.entries.iter().find(|entry| entry.name.is_some()).map(|entry| entry.location.clone());

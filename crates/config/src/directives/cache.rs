@@ -136,13 +136,7 @@ const TOKEN_CHARACTERS_MIN: usize = 16;
 const NETWORKS_MAX: usize = 1000;
 
 fn lower_option(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
-    if let Some(text) = line.read_argument(lowering, 0).map(Read::text) {
-        if text.value != "off" {
-            let message = format!("`cache` cannot be `{}`", shortened(&text.value));
-            lowering.report(text.error("bad-value", message).help("write `cache` alone, or `cache \"off\"`"));
-        } else if let Some(fault) = line.settings_of_off() {
-            lowering.report(fault);
-        }
+    if line.is_off(lowering) {
         options.cache = Switched::Off;
         return;
     }
