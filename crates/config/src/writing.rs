@@ -15,12 +15,9 @@ pub use crate::patterns::{show_path, show_text};
 pub use crate::units::{show_duration, show_size};
 pub use crate::written_line::{Form, HIDDEN, Writer, is_secret, joined, name_of, quoted, shortened};
 
-/// A part of the model, and how it is written.
-type Written<'m> = (&'m dyn Debug, String);
-
-/// The lines of a site or a route, but for what is matched and what answers: the options that are set, in the order of
-/// the reference, and its steps.
-pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<Written<'m>> {
+/// The lines of a site or a route, each with what it says, but for what is matched and what answers: the options that
+/// are set, in the order of the reference, and its steps.
+pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<(&'m dyn Debug, String)> {
     let RouteOptions { path_policy, error_pages, compress, decompress, cache, timeouts, mirrors, log } = options;
     let mut written = Vec::new();
     let mut add = |part: &'m dyn Debug, write: &dyn Fn(&mut Writer)| {
@@ -28,8 +25,12 @@ pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Ve
         write(line);
         written.extend(Some((part, line.take())).filter(|(_, text)| !text.is_empty()));
     };
-    path_policy.iter().for_each(|policy| add(policy, &|line| path_policy::write(line, policy)));
-    error_pages.iter().for_each(|page| add(page, &|line| error_page::write(line, page)));
+    if let Some(policy) = path_policy {
+        add(policy, &|line| path_policy::write(line, policy));
+    }
+    for page in error_pages {
+        add(page, &|line| error_page::write(line, page));
+    }
     add(compress, &|line| line.switched("compress", compress, compress::write));
     add(decompress, &|line| line.switched("decompress", decompress, decompress::write));
     add(cache, &|line| line.switched("cache", cache, cache::write));
@@ -37,9 +38,13 @@ pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Ve
     if mirrors.are_off_before {
         add(&mirrors.are_off_before, &|line| line.off("mirror"));
     }
-    mirrors.named.iter().for_each(|mirror| add(mirror, &|line| mirror::write(line, mirror)));
+    for mirror in &mirrors.named {
+        add(mirror, &|line| mirror::write(line, mirror));
+    }
     add(log, &|line| log::write(line, log));
-    steps.iter().for_each(|step| add(step, &|line| write_step(line, step)));
+    for step in steps {
+        add(step, &|line| write_step(line, step));
+    }
     written
 }
 
@@ -108,7 +113,7 @@ pub fn condition(condition: &Condition) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Form, block, match_line, terminal};
-    use crate::diagnostics::{Location, SourceFile, Sources};
+    use crate::diagnostics::{Diagnostic, Location, SourceFile, Sources};
     use crate::directives::tests::loaded_examples;
     use crate::directives::{LANGUAGE, matching};
     use crate::language::{Lower, Seen};
@@ -154,7 +159,7 @@ mod tests {
                 _ => block.matches.extend(matching::read_line(&mut lowering, &line)),
             }
         }
-        let is_faulty = lowering.diagnostics.iter().any(|found| found.is_error());
+        let is_faulty = lowering.diagnostics.iter().any(Diagnostic::is_error);
         if is_faulty { Err(format!("{:?}", lowering.diagnostics)) } else { Ok(block) }
     }
 
