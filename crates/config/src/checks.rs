@@ -5,9 +5,7 @@ use crate::lowering::Lowering;
 use crate::passthrough;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use tidegate_model::{
-    AccessLogFormat, Acme, AcmeChallenge, HostPattern, Placeholder, Scheme, Step, Storage, TemplatePart, TlsSource,
-};
+use tidegate_model::{AccessLogFormat, Acme, AcmeChallenge, HostPattern, Placeholder, Scheme, Storage, TemplatePart, TlsSource};
 
 /// Everything that can only be seen with the whole configuration in view.
 pub fn check(lowering: &mut Lowering<'_>, main_file: FileId) {
@@ -218,15 +216,8 @@ fn cannot_be_shown(
 fn unset_log_fields(lowering: &mut Lowering<'_>) {
     let AccessLogFormat::Template(format) = &lowering.configuration.access_log.format else { return };
     let Some(at) = lowering.spans.access_log_format.clone() else { return };
-    let steps = lowering
-        .configuration
-        .sites
-        .iter()
-        .flat_map(|site| site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps)));
-    let set: BTreeSet<&str> = steps
-        .filter_map(|step| if let Step::Log(log) = step { Some(log) } else { None })
-        .flat_map(|log| log.fields.iter().map(|field| field.name.as_str()))
-        .collect();
+    let options = lowering.configuration.sites.iter().flat_map(|site| site.all_options());
+    let set: BTreeSet<&str> = options.flat_map(|options| &options.log.fields).map(|field| field.name.as_str()).collect();
     let wanted = format.parts.iter().filter_map(|part| match part {
         TemplatePart::Placeholder(Placeholder::LogOwn(name)) => Some(name.as_str()),
         TemplatePart::Placeholder(_) | TemplatePart::Literal(_) | TemplatePart::Capture(_) => None,

@@ -10,7 +10,7 @@ use crate::syntax::{Entry, Node, Value};
 use crate::table::{Argument, Block, Count, Kind, Place, Property, Repeat};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tidegate_model::{Limits, SiteAddress, Step, Template, Terminal};
+use tidegate_model::{Limits, RouteOptions, SiteAddress, Step, Template, Terminal};
 
 /// One entry of the table: what a directive is called, where it stands, what it takes and what it means. The checks,
 /// the reference, the JSON Schema and the suggestions are all made from it.
@@ -67,6 +67,8 @@ pub type Said = (&'static [&'static str], &'static str);
 pub enum Lower {
     Top(fn(&mut Lowering<'_>, &Line<'_>)),
     Step(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Step>),
+    /// Of a site or a route, and no matter where it stands among the steps.
+    Option(fn(&mut Lowering<'_>, &mut RouteOptions, &Line<'_>)),
     Terminal(fn(&mut Lowering<'_>, &Line<'_>) -> Option<Terminal>),
     Pool(fn(&mut Lowering<'_>, &mut PoolDraft, &Line<'_>)),
     Limits(fn(&mut Lowering<'_>, &mut Limits, &Line<'_>)),
@@ -219,6 +221,19 @@ impl<'n> Line<'n> {
         let (Block::Optional(place) | Block::Required(place)) = self.directive.block else { return Vec::new() };
         let mut seen = Seen::new();
         self.children().iter().filter_map(|node| self.language.line(lowering, node, place, &mut seen)).collect()
+    }
+
+    /// Whether the line is `NAME "off"`, of a directive that has no other argument. What else stands there is reported.
+    pub fn is_off(&self, lowering: &mut Lowering<'_>) -> bool {
+        let Some(text) = self.read_argument(lowering, 0).map(Read::text) else { return false };
+        let name = self.directive.name;
+        if text.value != "off" {
+            let message = format!("`{name}` cannot be `{}`", shortened(&text.value));
+            lowering.report(text.error("bad-value", message).help(format!("write `{name}` alone, or `{name} \"off\"`")));
+        } else if let Some(fault) = self.settings_of_off() {
+            lowering.report(fault);
+        }
+        true
     }
 
     /// What is wrong with a line that switches its directive off and says how it should be all the same.

@@ -4,9 +4,7 @@
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
 use std::collections::{BTreeSet, HashMap};
-use tidegate_model::{
-    Balance, HostPattern, Placeholder, Pool, PoolName, Protocol, Scheme, Step, Template, TemplatePart, Terminal,
-};
+use tidegate_model::{Balance, HostPattern, Placeholder, Pool, PoolName, Protocol, Scheme, Template, TemplatePart, Terminal};
 
 /// A name goes to a site or is passed on; both would depend on who reads the file.
 pub fn names_of_sites(lowering: &mut Lowering<'_>) {
@@ -100,6 +98,8 @@ fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
         return names;
     }
     for site in &lowering.configuration.sites {
+        let mirrors = site.all_options().flat_map(|options| &options.mirrors.named);
+        names.extend(mirrors.map(|mirror| mirror.pool.clone()));
         for route in &site.routes {
             match &route.terminal {
                 Terminal::Proxy { pool, .. } => drop(names.insert(pool.clone())),
@@ -107,10 +107,6 @@ fn pools_of_sites(lowering: &Lowering<'_>) -> BTreeSet<PoolName> {
                 Terminal::FastCgi(fastcgi) => drop(names.insert(fastcgi.pool.clone())),
                 Terminal::Respond { .. } | Terminal::Redirect { .. } | Terminal::Files(_) => {}
             }
-            let steps = site.steps.iter().chain(&route.steps);
-            names.extend(
-                steps.filter_map(|step| if let Step::Mirror(Some(mirror)) = step { Some(mirror.pool.clone()) } else { None }),
-            );
         }
     }
     names

@@ -12,7 +12,7 @@ use tidegate_routing::path_policy::{NeverFits, never_fits};
 /// that it keeps out nobody.
 pub fn check_paths(lowering: &mut Lowering<'_>, routes: &[RouteDraft], of_site: PathPolicy) {
     for route in routes {
-        let policies = [Some(of_site), route.path_policy()];
+        let policies = [Some(of_site), route.options.path_policy];
         let in_conditions =
             route.matches.iter().flat_map(|line| &line.conditions).filter_map(|condition| match &condition.kind {
                 ConditionKind::Path(patterns) => Some(patterns),

@@ -5,6 +5,7 @@
 use crate::units::{show_duration, show_size};
 use std::fmt::Display;
 use std::time::Duration;
+use tidegate_model::Switched;
 
 /// What stands where a secret would.
 pub const HIDDEN: &str = "…";
@@ -73,6 +74,15 @@ impl Writer {
     /// What is inherited and not wanted here.
     pub fn off(&mut self, name: &str) {
         self.name(name).argument("off");
+    }
+
+    /// Writes nothing of what is inherited.
+    pub fn switched<T>(&mut self, name: &str, option: &Switched<T>, write: fn(&mut Writer, &T)) {
+        match option {
+            Switched::Inherited => {}
+            Switched::Off => self.off(name),
+            Switched::On(settings) => write(self, settings),
+        }
     }
 
     pub fn argument(&mut self, text: impl Display) -> &mut Writer {

@@ -4,7 +4,7 @@
 use crate::control::Control;
 use tidegate_cache::store::PurgeKind;
 use tidegate_cache::{Key, Purge};
-use tidegate_model::{CacheStore, Configuration, Step};
+use tidegate_model::{CacheStore, Configuration};
 use tidegate_proxy::cached::TierSettings;
 use tidegate_telemetry::{CacheDiskNumbers, CacheNumbers};
 
@@ -120,11 +120,7 @@ impl Control {
 
 /// Whether any route keeps answers.
 fn caches(configuration: &Configuration) -> bool {
-    let is_cache = |step: &Step| matches!(step, Step::Cache(Some(_)));
-    configuration
-        .sites
-        .iter()
-        .any(|site| site.steps.iter().any(is_cache) || site.routes.iter().any(|route| route.steps.iter().any(is_cache)))
+    configuration.sites.iter().flat_map(|site| site.all_options()).any(|options| options.cache.on().is_some())
 }
 
 #[cfg(test)]

@@ -16,11 +16,7 @@ pub(crate) fn user_files(configuration: &Configuration) -> Vec<PathBuf> {
 /// Every `basic-auth`, with the site it stands in.
 pub(crate) fn auths<'a>(sites: impl Iterator<Item = &'a Arc<Site>>) -> impl Iterator<Item = (&'a Arc<Site>, &'a BasicAuth)> {
     sites.flat_map(|site| {
-        let steps = site.steps.iter().chain(site.routes.iter().flat_map(|route| &route.steps));
-        steps.filter_map(move |step| match step {
-            Step::BasicAuth(Some(auth)) => Some((site, auth)),
-            _ => None,
-        })
+        site.all_steps().filter_map(move |step| if let Step::BasicAuth(Some(auth)) = step { Some((site, auth)) } else { None })
     })
 }
 

@@ -21,7 +21,6 @@ mod limit_key;
 pub mod limited;
 pub mod log;
 mod media_type;
-pub mod path_policy;
 pub mod rate_limit;
 pub mod redirect;
 mod refusal;

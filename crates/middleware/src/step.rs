@@ -203,8 +203,7 @@ pub fn apply_response(
 }
 
 impl CompiledStep {
-    /// `None` for what concerns the request as a whole, and is carried out where it is routed, sent on, answered,
-    /// refused or logged.
+    /// `None` for what is nothing to do by itself.
     pub fn compile(step: &Step, scope: Scope<'_>) -> Result<Option<CompiledStep>, CompileError> {
         Ok(Some(match step {
             Step::RequestHeader(changes) => CompiledStep::RequestHeader(CompiledHeaderChanges::for_request(changes)?),
@@ -224,12 +223,8 @@ impl CompiledStep {
             }
             Step::BasicAuth(Some(auth)) => CompiledStep::BasicAuth(Box::new(CompiledBasicAuth::new(auth))),
             Step::ClientAuth(_) => CompiledStep::ClientAuth,
-            // One step is made of all of them together.
-            Step::Allow(_) | Step::Deny(_) => return Ok(None),
-            // Pages stand beside the steps: an error may come before any of them.
-            Step::BasicAuth(None) | Step::ErrorPage(_) => return Ok(None),
-            Step::PathPolicy(_) | Step::Timeout(_) | Step::Log(_) | Step::Mirror(_) => return Ok(None),
-            Step::Compress(_) | Step::Decompress(_) | Step::Cache(_) => return Ok(None),
+            // One step is made of all that allow and deny together; nothing is left of an `off`.
+            Step::Allow(_) | Step::Deny(_) | Step::BasicAuth(None) => return Ok(None),
         }))
     }
 }

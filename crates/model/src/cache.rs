@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The step.
+/// `cache` of a site or a route.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cache {
     /// Statuses, and how long their answers are fresh when they do not say it themselves.

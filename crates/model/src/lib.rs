@@ -25,6 +25,7 @@ pub mod process;
 mod public_name;
 pub mod request_log;
 pub mod resilience;
+pub mod route_options;
 pub mod site;
 pub mod step;
 pub mod storage;
@@ -61,6 +62,7 @@ pub use process::{
 };
 pub use request_log::{RouteLog, RouteLogField};
 pub use resilience::{Health, Hedge, HttpProbe, Outlier, Probe, Retry, RetryOn, RouteRetry, StatusRange};
+pub use route_options::{Mirrors, RouteOptions, Switched};
 pub use site::{Certificate, CipherName, Route, Site, Tls, TlsSource, TlsVersion};
 pub use step::{HeaderChange, HeaderConditions, HeaderOperation, HeaderStep, Step, Terminal};
 pub use storage::{KubernetesApi, KubernetesStorage, RedisAddress, RedisStorage, Storage};

@@ -5,6 +5,7 @@ use crate::Configuration;
 use crate::address::{HostPattern, Scheme};
 use crate::placeholder::{Placeholder, Template, TemplatePart};
 use crate::process::ListenerOptions;
+use crate::route_options::RouteOptions;
 use crate::site::{Route, Site, Tls, TlsSource};
 use crate::step::Terminal;
 use crate::tcp::TcpTarget;
@@ -198,7 +199,8 @@ pub fn redirect_site() -> Site {
     Site {
         addresses: Vec::new(),
         tls: Tls { source: TlsSource::Off, ..Tls::default() },
+        options: RouteOptions::default(),
         steps: Vec::new(),
-        routes: vec![Route { paths: Vec::new(), matches: Vec::new(), steps: Vec::new(), terminal }],
+        routes: vec![Route::of_all(terminal)],
     }
 }

@@ -4,7 +4,9 @@ use crate::acme::{AcmeChanges, OnDemand};
 use crate::address::SiteAddress;
 use crate::client_auth::ClientAuth;
 use crate::matching::{MatchLine, PathPattern};
+use crate::route_options::RouteOptions;
 use crate::step::{Step, Terminal};
+use std::iter;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,11 +14,25 @@ pub struct Site {
     /// At least one. The first is the site's name in logs and metrics.
     pub addresses: Vec<SiteAddress>,
     pub tls: Tls,
+    /// What holds in its routes, as far as they do not say otherwise.
+    pub options: RouteOptions,
     /// Steps of the site itself; they run before the steps of the route that was taken.
     pub steps: Vec<Step>,
     /// The first that matches is taken. A terminal step written directly in the site is its own route here, matching
     /// everything.
     pub routes: Vec<Route>,
+}
+
+impl Site {
+    /// Options of the site and of each of its routes.
+    pub fn all_options(&self) -> impl Iterator<Item = &RouteOptions> {
+        iter::once(&self.options).chain(self.routes.iter().map(|route| &route.options))
+    }
+
+    /// Steps of the site and of its routes.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +41,16 @@ pub struct Route {
     pub paths: Vec<PathPattern>,
     /// Any of these lines; empty adds no condition.
     pub matches: Vec<MatchLine>,
+    pub options: RouteOptions,
     pub steps: Vec<Step>,
     pub terminal: Terminal,
+}
+
+impl Route {
+    /// Takes every request, and says nothing but how it is answered.
+    pub fn of_all(terminal: Terminal) -> Route {
+        Route { paths: Vec::new(), matches: Vec::new(), options: RouteOptions::default(), steps: Vec::new(), terminal }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,22 +1,17 @@
 //! What a route does with a request. Closed sets: a new step is a new variant, and the compiler lists the places it
-//! must appear in.
+//! must appear in. What holds for a request as a whole is no step, and in `route_options`.
 
 use crate::basic_auth::BasicAuth;
-use crate::cache::Cache;
 use crate::client_auth::ClientAuthDemand;
-use crate::compress::{Compress, Decompress};
 use crate::cors::Cors;
-use crate::error_page::ErrorPage;
 use crate::fastcgi::FastCgi;
 use crate::files::Files;
 use crate::limiting::{ConcurrencyLimit, RateLimit};
 use crate::matching::MatchLine;
-use crate::path_policy::PathPolicy;
 use crate::placeholder::Template;
 use crate::pool::PoolName;
-use crate::request_log::RouteLog;
 use crate::resilience::{RouteRetry, StatusRange};
-use crate::traffic::{Mirror, RouteTimeouts, Split};
+use crate::traffic::Split;
 use ipnet::IpNet;
 
 /// A step that goes on to the next one.
@@ -39,8 +34,6 @@ pub enum Step {
     BodyLimit {
         bytes_max: u64,
     },
-    /// `path-policy`: carried out before a route is looked for.
-    PathPolicy(PathPolicy),
     /// `allow "10.0.0.0/8"`: the first of these and `deny` that has the client's address decides.
     Allow(Vec<IpNet>),
     /// `deny "192.0.2.0/24"`
@@ -50,22 +43,10 @@ pub enum Step {
     BasicAuth(Option<BasicAuth>),
     /// `client-auth "require"`: who has shown no certificate is refused. The last one written counts.
     ClientAuth(ClientAuthDemand),
-    /// `error-page 404 file="404.html"`: the first that fits counts, the route's before the site's.
-    ErrorPage(Box<ErrorPage>),
     /// `rate-limit "100/s" by="client-ip"`
     RateLimit(Box<RateLimit>),
     /// `concurrency-limit 10 by="client-ip"`
     ConcurrencyLimit(Box<ConcurrencyLimit>),
-    /// `compress`; `None` is `compress "off"`.
-    Compress(Option<Compress>),
-    /// `decompress`; `None` is `decompress "off"`.
-    Decompress(Option<Decompress>),
-    /// `cache`; `None` is `cache "off"`.
-    Cache(Option<Cache>),
-    Timeout(RouteTimeouts),
-    Log(RouteLog),
-    /// `None` is `mirror "off"`: none of those before it.
-    Mirror(Option<Mirror>),
 }
 
 /// A step that answers.

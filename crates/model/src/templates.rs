@@ -7,16 +7,16 @@ use crate::limiting::CountBy;
 use crate::placeholder::{Placeholder, Template, TemplatePart};
 use crate::pool::Pool;
 use crate::process::AccessLogFormat;
+use crate::route_options::RouteOptions;
 use crate::site::Site;
 use crate::step::{Step, Terminal};
 
 impl Site {
     /// Whether a template of the site or of its routes has that placeholder.
     pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
-        let steps = self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps));
-        let mut terminals = self.routes.iter().map(|route| &route.terminal);
-        steps.flat_map(of_step).any(|template| template.has(wanted))
-            || terminals.any(|terminal| of_terminal(terminal).into_iter().any(|template| template.has(wanted)))
+        let of_routes = self.routes.iter().flat_map(|route| of_terminal(&route.terminal));
+        let mut all = of_routes.chain(self.all_steps().flat_map(of_step)).chain(self.all_options().flat_map(of_options));
+        all.any(|template| template.has(wanted))
     }
 }
 
@@ -49,28 +49,28 @@ fn of_step(step: &Step) -> Vec<&Template> {
     match step {
         Step::RequestHeader(header) | Step::ResponseHeader(header) => header.changes.iter().map(|change| &change.value).collect(),
         Step::Rewrite { to, .. } => vec![to],
-        Step::ErrorPage(page) => match &page.body {
-            ErrorBody::Template { text, .. } => vec![text],
-            ErrorBody::File { .. } | ErrorBody::Made(_) => Vec::new(),
-        },
         Step::RateLimit(limit) => of_count(&limit.by),
         Step::ConcurrencyLimit(limit) => of_count(&limit.by),
-        Step::Log(log) => log.fields.iter().map(|field| &field.value).collect(),
         Step::StripPrefix(_)
         | Step::AddPrefix(_)
         | Step::BodyLimit { .. }
-        | Step::PathPolicy(_)
         | Step::Allow(_)
         | Step::Deny(_)
         | Step::Cors(_)
         | Step::BasicAuth(_)
-        | Step::ClientAuth(_)
-        | Step::Compress(_)
-        | Step::Decompress(_)
-        | Step::Cache(_)
-        | Step::Timeout(_)
-        | Step::Mirror(_) => Vec::new(),
+        | Step::ClientAuth(_) => Vec::new(),
     }
+}
+
+/// Each option by its name, for the same reason.
+fn of_options(options: &RouteOptions) -> impl Iterator<Item = &Template> {
+    let RouteOptions { path_policy: _, error_pages, compress: _, decompress: _, cache: _, timeouts: _, mirrors: _, log } =
+        options;
+    let of_pages = error_pages.iter().filter_map(|page| match &page.body {
+        ErrorBody::Template { text, .. } => Some(text),
+        ErrorBody::File { .. } | ErrorBody::Made(_) => None,
+    });
+    of_pages.chain(log.fields.iter().map(|field| &field.value))
 }
 
 fn of_count(by: &CountBy) -> Vec<&Template> {

@@ -24,7 +24,7 @@ use tidegate_model::listening::{
     trusted_proxies,
 };
 use tidegate_model::{
-    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route, RouteLog,
+    ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route,
     RouteRetry, RouteTimeouts, Scheme, Site, Step, TcpTarget, Template, Terminal,
 };
 use tidegate_routing::decision::SiteRules;
@@ -382,7 +382,7 @@ fn compile_site(
     let given = RouteGiven { site, name: &name, pools, tier, limits, user_files };
     let compiled_routes = site.routes.iter().map(|route| compile_route(route, &given)).collect::<Result<_, _>>()?;
     let refused = Terminal::Respond { status: 404, body: Template::literal(""), content_type: None };
-    let nothing = Route { paths: Vec::new(), matches: Vec::new(), steps: Vec::new(), terminal: refused };
+    let nothing = Route::of_all(refused);
     let without_route = CompiledRoute { terminal: CompiledTerminal::NoRoute, ..compile_route(&nothing, &given)? };
     let rules = SiteRules::new(site).map_err(|error| fault(&error))?;
     let tells_client_certificate = site.tls.client_auth.as_ref().and_then(|auth| auth.forward);
@@ -420,64 +420,28 @@ fn compile_route(route: &Route, given: &RouteGiven<'_>) -> Result<CompiledRoute,
     let route_name = if is_named { format!("{:?} {:?}", route.paths, route.matches) } else { String::new() };
     let scope = Scope { tables: limits, site: name, route: &route_name };
     let steps = compile_steps(scope, &site.steps, &route.steps).map_err(|error| fault(&error))?;
-    let both = || site.steps.iter().chain(&route.steps);
+    let options = site.options.and(&route.options);
     let terminal = CompiledTerminal::compile(&route.terminal, pools).map_err(|error| fault(&error))?;
-    let cache = last_of(both(), |step| if let Step::Cache(cache) = step { Some(cache.as_ref()) } else { None });
-    let cache = cache
-        .flatten()
-        .filter(|_| terminal.asks_others())
-        .map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier)));
-    let compress = last_of(both(), |step| if let Step::Compress(compress) = step { Some(compress.as_ref()) } else { None });
-    let decompress = last_of(both(), |step| if let Step::Decompress(decompress) = step { Some(*decompress) } else { None });
+    let cache = options.cache.on().filter(|_| terminal.asks_others());
+    let mirror = |model: Mirror| {
+        let pool = pools.get(&model.pool).ok_or_else(|| fault(&format_args!("there is no pool {}", model.pool)))?;
+        Ok(CompiledMirror { pool: *pool, model })
+    };
     let users = basic_auth_of(&site.steps, &route.steps).map(|auth| user_files.list(&auth.users)).transpose();
     Ok(CompiledRoute {
-        error_pages: ErrorPages::compile(&site.steps, &route.steps),
+        error_pages: ErrorPages::new(&options.error_pages),
         users: users.map_err(|error| fault(&error))?,
-        decompress: decompress.flatten(),
-        compress: compress.flatten().map(|compress| Box::new(CompiledCompress::new(compress))),
+        decompress: options.decompress.on().copied(),
+        compress: options.compress.on().map(|compress| Box::new(CompiledCompress::new(compress))),
         has_limits: has_limits(&steps),
         changes_response: changes_response(&steps),
         steps,
         terminal,
-        timeouts: timeouts_of(both()),
-        mirrors: mirrors_of(both(), pools).map_err(|pool| fault(&format_args!("there is no pool {pool}")))?,
-        log: log_of(both()),
-        cache,
+        timeouts: options.timeouts,
+        mirrors: options.mirrors.named.into_iter().map(mirror).collect::<Result<_, _>>()?,
+        log: CompiledLog::new(&options.log).map(Box::new),
+        cache: cache.map(|cache| Box::new(RouteCache::new(cache, name, &route.matches, tier))),
     })
-}
-
-/// Of steps that take each other's place: what the last one written says.
-fn last_of<'a, T>(steps: impl DoubleEndedIterator<Item = &'a Step>, said: impl Fn(&'a Step) -> Option<T>) -> Option<T> {
-    steps.rev().find_map(said)
-}
-
-fn timeouts_of<'a>(steps: impl Iterator<Item = &'a Step>) -> RouteTimeouts {
-    let said = steps.filter_map(|step| if let Step::Timeout(timeouts) = step { Some(*timeouts) } else { None });
-    said.fold(RouteTimeouts::default(), RouteTimeouts::and)
-}
-
-/// `Err` is a pool that is not there.
-fn mirrors_of<'a>(
-    steps: impl Iterator<Item = &'a Step>,
-    pools: &HashMap<PoolName, usize>,
-) -> Result<Box<[CompiledMirror]>, &'a PoolName> {
-    let mut mirrors = Vec::new();
-    for step in steps {
-        match step {
-            Step::Mirror(Some(mirror)) => {
-                let pool = *pools.get(&mirror.pool).ok_or(&mirror.pool)?;
-                mirrors.push(CompiledMirror { pool, model: mirror.clone() });
-            }
-            Step::Mirror(None) => mirrors.clear(),
-            _ => {}
-        }
-    }
-    Ok(mirrors.into())
-}
-
-fn log_of<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Box<CompiledLog>> {
-    let said = steps.filter_map(|step| if let Step::Log(log) = step { Some(log) } else { None });
-    CompiledLog::new(&said.fold(RouteLog::default(), RouteLog::and)).map(Box::new)
 }
 
 fn compile_listeners(

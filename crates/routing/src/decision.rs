@@ -3,7 +3,7 @@
 //! rejection out: `proxy` does what is said here, `explain` tells it. What steps refuse is not known here, and neither
 //! is what a head must be to be read at all (`wire`).
 
-use crate::path_policy::{PathRefusal, path_policy_of, settle_path};
+use crate::path_policy::{PathRefusal, settle_path};
 use crate::{RequestFacts, RouteId, Router, Routes, SiteId};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -79,11 +79,11 @@ pub struct SiteRules {
 impl SiteRules {
     /// Fails only on a regular expression that does not compile, which `config` refuses before.
     pub fn new(site: &Site) -> Result<SiteRules, regex::Error> {
-        let own: Box<[_]> = site.routes.iter().map(|route| path_policy_of(route.steps.iter())).collect();
+        let own: Box<[_]> = site.routes.iter().map(|route| route.options.path_policy).collect();
         Ok(SiteRules {
             tls: Arc::new(TlsIdentity { site: site_name(site).into(), policy: TlsPolicy::new(site) }),
             routes: Routes::new(&site.routes)?,
-            path_policy: path_policy_of(site.steps.iter()).unwrap_or_default(),
+            path_policy: site.options.path_policy.unwrap_or_default(),
             route_policies: if own.iter().all(Option::is_none) { Box::default() } else { own },
         })
     }

@@ -4,7 +4,7 @@
 
 use crate::path_test::as_in_requests;
 use regex_syntax::hir::literal::{Extractor, Seq};
-use tidegate_model::{EncodedSlashes, PathCase, PathPattern, PathPolicy, Slashes, Step};
+use tidegate_model::{EncodedSlashes, PathCase, PathPattern, PathPolicy, Slashes};
 use tidegate_wire::path::{Normalised, normalise};
 
 /// The path is not to be answered.
@@ -37,14 +37,6 @@ impl PathRefusal {
             PathRefusal::Ambiguous => "path-policy",
         }
     }
-}
-
-/// The last one that is written among these steps.
-pub fn path_policy_of<'s>(steps: impl DoubleEndedIterator<Item = &'s Step>) -> Option<PathPolicy> {
-    steps.rev().find_map(|step| match step {
-        Step::PathPolicy(policy) => Some(*policy),
-        _ => None,
-    })
 }
 
 /// The path under the policy, if it is another one. `path` is normalised already; what is not a path (`*`, and that of

@@ -242,7 +242,7 @@ fn route() -> impl Strategy<Value = Route> {
     let line = vec(condition(), 1..3).prop_map(|conditions| MatchLine { conditions });
     (vec(path_pattern(), 0..3), prop_oneof![1 => Just(Vec::new()), 1 => vec(line, 1..3)]).prop_map(|(paths, matches)| {
         let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
-        Route { paths, matches, steps: Vec::new(), terminal }
+        Route { paths, matches, ..Route::of_all(terminal) }
     })
 }
 
@@ -305,12 +305,8 @@ proptest! {
 fn route_of(paths: &[PathPattern], lines: &[&[(bool, ConditionKind)]]) -> Route {
     let condition = |(negated, kind): &(bool, ConditionKind)| Condition { negated: *negated, kind: kind.clone() };
     let line = |conditions: &&[(bool, ConditionKind)]| MatchLine { conditions: conditions.iter().map(condition).collect() };
-    Route {
-        paths: paths.to_vec(),
-        matches: lines.iter().map(line).collect(),
-        steps: Vec::new(),
-        terminal: Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool },
-    }
+    let terminal = Terminal::Proxy { pool: PoolName("p".into()), retry: tidegate_model::RouteRetry::OfPool };
+    Route { paths: paths.to_vec(), matches: lines.iter().map(line).collect(), ..Route::of_all(terminal) }
 }
 
 fn prefix(text: &str) -> PathPattern {

@@ -1,28 +1,29 @@
-//! The five places of a step: a variant in the model, a directive file, a middleware file or folder, an end-to-end
-//! case, and an example that uses it. The model decides which steps there are, so a new variant without a row here is a
-//! finding.
+//! The five places of a step or an option of a route: a variant or a field in the model, a directive file, a middleware
+//! file or folder, an end-to-end case, and an example that uses it. The model decides which there are, so a new variant
+//! without a row here is a finding.
 
 use super::examples;
 use crate::finding::Finding;
 use crate::repository::Repository;
 
 const MODEL: &str = "crates/model/src/step.rs";
+const OPTIONS: &str = "crates/model/src/route_options.rs";
 const DIRECTIVES: &str = "crates/config/src/directives";
 const MIDDLEWARE: &str = "crates/middleware/src";
 const CASES: &str = "tests/cases";
 const RULE: &str = "five-places";
 
-/// One step: the word that is the same in every place, and where to look for it.
+/// One step or option: the word that is the same in every place, and where to look for it.
 struct StepRow {
     word: &'static str,
-    /// The model's variants of it.
+    /// The model's variants of it, or its field among the options.
     variants: &'static [&'static str],
     /// The words that use it in a configuration.
     written: &'static [&'static str],
     /// How the paths of its end-to-end cases begin, beneath `tests/cases`.
     cases: &'static str,
-    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names, and what concerns the way to an
-    /// upstream in `proxy`.
+    /// `proxy`, `files` and `fastcgi` are carried out by the crates of these names, what concerns the way to an
+    /// upstream in `proxy`, and spellings of a path in `routing`.
     in_middleware: bool,
 }
 
@@ -52,12 +53,12 @@ const STEPS: &[StepRow] = &[
     },
     StepRow {
         word: "path-policy",
-        variants: &["PathPolicy"],
+        variants: &["path_policy"],
         written: &["path-policy"],
         cases: "steps/path_policy",
-        in_middleware: true,
+        in_middleware: false,
     },
-    StepRow { word: "compress", variants: &["Compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
+    StepRow { word: "compress", variants: &["compress"], written: &["compress"], cases: "steps/compress", in_middleware: true },
     StepRow {
         word: "allow",
         variants: &["Allow", "Deny"],
@@ -82,19 +83,19 @@ const STEPS: &[StepRow] = &[
     },
     StepRow {
         word: "error-page",
-        variants: &["ErrorPage"],
+        variants: &["error_pages"],
         written: &["error-page"],
         cases: "steps/error_page",
         in_middleware: true,
     },
     StepRow {
         word: "decompress",
-        variants: &["Decompress"],
+        variants: &["decompress"],
         written: &["decompress"],
         cases: "steps/decompress",
         in_middleware: true,
     },
-    StepRow { word: "cache", variants: &["Cache"], written: &["cache"], cases: "cache/", in_middleware: false },
+    StepRow { word: "cache", variants: &["cache"], written: &["cache"], cases: "cache/", in_middleware: false },
     StepRow {
         word: "rate-limit",
         variants: &["RateLimit"],
@@ -109,9 +110,9 @@ const STEPS: &[StepRow] = &[
         cases: "steps/concurrency_limit",
         in_middleware: true,
     },
-    StepRow { word: "timeout", variants: &["Timeout"], written: &["timeout"], cases: "steps/timeout", in_middleware: false },
-    StepRow { word: "mirror", variants: &["Mirror"], written: &["mirror"], cases: "steps/mirror", in_middleware: false },
-    StepRow { word: "log", variants: &["Log"], written: &["log"], cases: "steps/log", in_middleware: true },
+    StepRow { word: "timeout", variants: &["timeouts"], written: &["timeout"], cases: "steps/timeout", in_middleware: false },
+    StepRow { word: "mirror", variants: &["mirrors"], written: &["mirror"], cases: "steps/mirror", in_middleware: false },
+    StepRow { word: "log", variants: &["log"], written: &["log"], cases: "steps/log", in_middleware: true },
     StepRow { word: "split", variants: &["Split"], written: &["split"], cases: "steps/split", in_middleware: false },
     StepRow { word: "files", variants: &["Files"], written: &["files"], cases: "files/", in_middleware: false },
     StepRow { word: "fastcgi", variants: &["FastCgi"], written: &["fastcgi"], cases: "fastcgi/", in_middleware: false },
@@ -122,7 +123,7 @@ pub fn check(repository: &Repository) -> Vec<Finding> {
     let paths: Vec<&str> = repository.files.iter().map(|file| file.path.as_str()).collect();
     let examples: Vec<&str> =
         examples::paths(paths.iter().copied()).into_iter().filter_map(|path| repository.text(path)).collect();
-    let variants = match variants(repository.text(MODEL).unwrap_or_default()) {
+    let variants = match variants(repository.text(MODEL).unwrap_or_default(), repository.text(OPTIONS).unwrap_or_default()) {
         Ok(variants) => variants,
         Err(message) => return vec![Finding::whole(MODEL, RULE, message)],
     };
@@ -160,8 +161,8 @@ fn check_places(variants: &[String], paths: &[&str], examples: &[&str]) -> Vec<F
     findings
 }
 
-/// The variants of the model's two enums of steps.
-fn variants(model: &str) -> Result<Vec<String>, String> {
+/// The variants of the model's two enums of steps, and the fields of its options.
+fn variants(model: &str, options: &str) -> Result<Vec<String>, String> {
     let file = syn::parse_file(model).map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for wanted in ["Step", "Terminal"] {
@@ -172,6 +173,13 @@ fn variants(model: &str) -> Result<Vec<String>, String> {
         let item = item.ok_or_else(|| format!("there is no `enum {wanted}`"))?;
         found.extend(item.variants.iter().map(|variant| variant.ident.to_string()));
     }
+    let file = syn::parse_file(options).map_err(|error| error.to_string())?;
+    let item = file.items.iter().find_map(|item| match item {
+        syn::Item::Struct(item) if item.ident == "RouteOptions" => Some(item),
+        _ => None,
+    });
+    let item = item.ok_or("there is no `struct RouteOptions`")?;
+    found.extend(item.fields.iter().filter_map(|field| field.ident.as_ref()).map(ToString::to_string));
     Ok(found)
 }
 
@@ -244,8 +252,9 @@ mod tests {
 
     #[test]
     fn a_new_variant_needs_a_row() {
-        let variants = variants("enum Step { Juggle }\nenum Terminal { Respond { status: u16 } }").expect("two enums");
-        assert_eq!(variants, ["Juggle", "Respond"]);
+        let steps = "enum Step { Juggle }\nenum Terminal { Respond { status: u16 } }";
+        let variants = variants(steps, "struct RouteOptions { log: u8 }").expect("two enums and a struct");
+        assert_eq!(variants, ["Juggle", "Respond", "log"]);
         let findings = check_places(&variants, &[], &[]);
         assert_eq!(findings[0].message, "`Juggle` has no row in the table of steps of `xtask`");
     }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-use tidegate_model::{Certificate, Site, SiteAddress, Tls, TlsSource};
+use tidegate_model::{Certificate, RouteOptions, Site, SiteAddress, Tls, TlsSource};
 
 pub struct TinyCa {
     issuer: Issuer<'static, KeyPair>,
@@ -85,6 +85,7 @@ pub fn site(addresses: &[&str], source: TlsSource) -> Site {
     Site {
         addresses: addresses.iter().map(|text| SiteAddress::parse(text).expect("a valid address")).collect(),
         tls: Tls { source, ..Tls::default() },
+        options: RouteOptions::default(),
         steps: Vec::new(),
         routes: Vec::new(),
     }

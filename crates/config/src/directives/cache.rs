@@ -10,7 +10,7 @@ use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::units::parse_duration;
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
-use tidegate_model::{Cache, CacheDisk, CacheStore, Purging, Secret, Step};
+use tidegate_model::{Cache, CacheDisk, CacheStore, Purging, RouteOptions, Secret, Switched};
 
 pub static CACHE: Directive = Directive {
     name: "cache",
@@ -87,7 +87,7 @@ pub static CACHE: Directive = Directive {
               for others. Routes with `match` keep their answers apart.",
     default: "nothing is kept",
     example: "cache stale-if-error=\"1h\" fresh=\"404 30s\"",
-    lower: Lower::Step(lower_step),
+    lower: Lower::Option(lower_option),
     ..Directive::PLAIN
 };
 
@@ -135,20 +135,14 @@ const FRESH_MAX: usize = 100;
 const TOKEN_CHARACTERS_MIN: usize = 16;
 const NETWORKS_MAX: usize = 1000;
 
-fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    let errors_before = lowering.diagnostics.len();
-    if let Some(text) = line.read_argument(lowering, 0).map(Read::text) {
-        if text.value != "off" {
-            let message = format!("`cache` cannot be `{}`", shortened(&text.value));
-            lowering.report(text.error("bad-value", message).help("write `cache` alone, or `cache \"off\"`"));
-        } else if let Some(fault) = line.settings_of_off() {
-            lowering.report(fault);
-        }
-        return (lowering.diagnostics.len() == errors_before).then_some(Step::Cache(None));
+fn lower_option(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
+    if line.is_off(lowering) {
+        options.cache = Switched::Off;
+        return;
     }
     let duration = |lowering: &mut Lowering<'_>, name: &str| line.duration(lowering, name).unwrap_or_default();
     let switch = |lowering: &mut Lowering<'_>, name: &str| line.switch(lowering, name).unwrap_or(false);
-    let cache = Cache {
+    options.cache = Switched::On(Box::new(Cache {
         fresh: fresh(lowering, line),
         heuristic_percent: line.number(lowering, "heuristic").unwrap_or(0) as u8,
         stale_while_revalidate: duration(lowering, "stale-while-revalidate"),
@@ -158,8 +152,7 @@ fn lower_step(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         keeps_set_cookie: switch(lowering, "set-cookie"),
         obeys_cdn_cache_control: switch(lowering, "cdn-cache-control"),
         purging: purging(lowering, line),
-    };
-    (lowering.diagnostics.len() == errors_before).then_some(Step::Cache(Some(cache)))
+    }));
 }
 
 fn fresh(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(u16, Duration)> {

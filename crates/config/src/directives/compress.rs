@@ -7,7 +7,7 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, size};
-use tidegate_model::{Coding, Compress, CompressLevel, Step};
+use tidegate_model::{Coding, Compress, CompressLevel, RouteOptions, Switched};
 
 pub static COMPRESS: Directive = Directive {
     name: "compress",
@@ -50,7 +50,7 @@ pub static COMPRESS: Directive = Directive {
               Each thread gives its encoders 64 MiB at most; answers beyond go out as they are.",
     default: "nothing is compressed",
     example: "compress \"zstd\" \"br\" \"gzip\" level=\"auto\" min-size=\"1KiB\"",
-    lower: Lower::Step(lower),
+    lower: Lower::Option(lower),
     ..Directive::PLAIN
 };
 
@@ -58,8 +58,7 @@ const OFF: &str = "off";
 /// A list that is looked through for each answer.
 const TYPES_MAX: usize = 100;
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    let errors_before = lowering.diagnostics.len();
+fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     let codings = codings(lowering, line);
     let is_off = codings.is_none();
     let mut compress = Compress::default();
@@ -77,7 +76,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     if is_off {
         line.settings_of_off().into_iter().for_each(|fault| lowering.report(fault));
     }
-    (lowering.diagnostics.len() == errors_before).then_some(Step::Compress((!is_off).then_some(compress)))
+    options.compress = if is_off { Switched::Off } else { Switched::On(Box::new(compress)) };
 }
 
 /// `None` is `off`. Faults are reported.

@@ -1,12 +1,10 @@
 //! `decompress`: bodies of requests are decoded before they go on.
 
-use crate::diagnostics::shortened;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
-use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::written_line::Writer;
-use tidegate_model::{Decompress, Step};
+use tidegate_model::{Decompress, RouteOptions, Switched};
 
 pub static DECOMPRESS: Directive = Directive {
     name: "decompress",
@@ -29,24 +27,14 @@ pub static DECOMPRESS: Directive = Directive {
               256 MiB at most, and requests beyond are 503.",
     default: "bodies go on as they are",
     example: "decompress",
-    lower: Lower::Step(lower),
+    lower: Lower::Option(lower),
     ..Directive::PLAIN
 };
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
-    let errors_before = lowering.diagnostics.len();
+fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     let ratio = line.number(lowering, "ratio");
-    let word = line.read_argument(lowering, 0).map(Read::text);
-    if let Some(text) = &word {
-        if text.value != "off" {
-            let message = format!("`decompress` cannot be `{}`", shortened(&text.value));
-            lowering.report(text.error("bad-value", message).help("write `decompress` alone, or `decompress \"off\"`"));
-        } else if let Some(fault) = line.settings_of_off() {
-            lowering.report(fault);
-        }
-    }
     let decompress = Decompress { ratio_max: ratio.map_or(Decompress::RATIO_MAX, |ratio| ratio as u32) };
-    (lowering.diagnostics.len() == errors_before).then_some(Step::Decompress(word.is_none().then_some(decompress)))
+    options.decompress = if line.is_off(lowering) { Switched::Off } else { Switched::On(Box::new(decompress)) };
 }
 
 pub fn write(line: &mut Writer, Decompress { ratio_max, .. }: &Decompress) {

@@ -11,7 +11,7 @@ use crate::table::{Argument, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use std::io::Read as _;
 use std::path::Path;
-use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step, Template};
+use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, RouteOptions, StatusRange, Template};
 
 pub static ERROR_PAGE: Directive = Directive {
     name: "error-page",
@@ -55,14 +55,14 @@ pub static ERROR_PAGE: Directive = Directive {
               A file is read with the configuration, and again when the configuration is: on SIGHUP, and with `run --watch` as soon as it changes.",
     default: "one sentence as plain text for errors of the proxy; those of upstreams as they are",
     example: "error-page 502 503 504 body=\"<h1>{status} {status_text}</h1>\" content-type=\"text/html; charset=utf-8\"",
-    lower: Lower::Step(lower),
+    lower: Lower::Option(lower),
     ..Directive::PLAIN
 };
 
 /// Each is compared with the status of an error.
 const STATUSES_MAX: usize = 100;
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     let errors_before = lowering.diagnostics.iter().filter(|one| one.is_error()).count();
     let statuses = statuses(lowering, line);
     let format = line.read(lowering, "format").map(Read::choice);
@@ -75,11 +75,11 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let content_type = line.text(lowering, "content-type").filter(|text| respond::check_content_type(lowering, text));
     let body = body(lowering, line, format, content_type);
     if lowering.diagnostics.iter().filter(|one| one.is_error()).count() > errors_before || statuses.is_empty() {
-        return None;
+        return;
     }
     let of_name = |name: &str| ErrorSource::NAMES.iter().find(|(known, _)| *known == name).map(|(_, source)| *source);
     let from = from.and_then(of_name).unwrap_or_default();
-    Some(Step::ErrorPage(Box::new(ErrorPage { statuses, body: body?, from, status })))
+    options.error_pages.extend(body.map(|body| ErrorPage { statuses, body, from, status }));
 }
 
 fn statuses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<StatusRange> {

@@ -8,7 +8,7 @@ use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
 use crate::written_line::Writer;
 use tidegate_model::request_log::LINE_KEYS;
-use tidegate_model::{LogLevel, RouteLog, RouteLogField, Sample, Step};
+use tidegate_model::{LogLevel, RouteLog, RouteLogField, RouteOptions, Sample};
 
 pub static LOG: Directive = Directive {
     name: "log",
@@ -46,7 +46,7 @@ pub static ROUTE_LOG: Directive = Directive {
               what they look like.",
     default: "every request has a line",
     example: "log sample=\"1%\" {\n    field \"tenant\" \"{request.header.X-Tenant}\"\n}",
-    lower: Lower::Step(lower_of_route),
+    lower: Lower::Option(lower_of_route),
     said_otherwise: &[(&["level"], "`log level=` is of the whole process, and stands at the top level")],
     ..Directive::PLAIN
 };
@@ -83,7 +83,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     }
 }
 
-fn lower_of_route(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+fn lower_of_route(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     let errors_before = lowering.diagnostics.len();
     let switch = line.read_argument(lowering, 0).map(Read::switch);
     let sample = line.number(lowering, "sample").map(Sample::from_millionths);
@@ -105,12 +105,12 @@ fn lower_of_route(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> 
         );
     }
     if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
-        return None;
+        return;
     }
     // Who asks for a part of the requests asks for lines, and who switches lines on for all of them.
     let is_on = switch.or(sample.map(|_| true));
     let sample = sample.or((switch == Some(true)).then_some(Sample::ALL));
-    Some(Step::Log(RouteLog { is_on, sample, fields }))
+    options.log = RouteLog { is_on, sample, fields };
 }
 
 fn fields(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteLogField> {
@@ -146,8 +146,11 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= RouteLog::NAME_BYTES_MAX && text.chars().all(is_part)
 }
 
-pub fn write(line: &mut Writer, RouteLog { is_on, sample, fields }: &RouteLog) {
-    line.name("log");
+pub fn write(line: &mut Writer, log: &RouteLog) {
+    let RouteLog { is_on, sample, fields } = log;
+    if *log != RouteLog::default() {
+        line.name("log");
+    }
     match (is_on, sample) {
         (Some(false), _) => line.argument("off"),
         (Some(true), Some(Sample::ALL)) => line.argument("on"),

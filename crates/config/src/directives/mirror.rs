@@ -9,7 +9,7 @@ use crate::syntax::Literal;
 use crate::table::{Block, Kind, Place, Property, Repeat};
 use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
-use tidegate_model::{Mirror, Sample, Step};
+use tidegate_model::{Mirror, Mirrors, RouteOptions, Sample};
 
 pub static MIRROR: Directive = Directive {
     name: "mirror",
@@ -49,19 +49,19 @@ pub static MIRROR: Directive = Directive {
               `tidegate_mirror_requests_total` says how many were sent, failed, or were left out and why.",
     default: "no copies",
     example: "mirror \"10.0.0.9:8080\" sample=\"10%\" methods=\"GET,HEAD\"",
-    lower: Lower::Step(lower),
+    lower: Lower::Option(lower),
     ..Directive::PLAIN
 };
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     let is_off = line.arguments().count() == 1
         && line.argument(0).is_some_and(|value| matches!(&value.literal, Literal::Text(text) if text == "off"));
     if is_off {
         if let Some(fault) = line.settings_of_off() {
             lowering.report(fault);
-            return None;
         }
-        return Some(Step::Mirror(None));
+        options.mirrors = Mirrors { are_off_before: true, named: Vec::new() };
+        return;
     }
     let errors_before = lowering.diagnostics.len();
     for child in line.children().iter().filter(|child| matches!(child.name.text.as_str(), "retry" | "hedge")) {
@@ -75,9 +75,10 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     let copies_max = line.number(lowering, "max").map_or(Mirror::COPIES_MAX, |count| count as u32);
     let total = line.duration(lowering, "total").unwrap_or(Mirror::TOTAL);
     if lowering.diagnostics[errors_before..].iter().any(Diagnostic::is_error) {
-        return None;
+        return;
     }
-    Some(Step::Mirror(Some(Mirror { pool: pool?, sample, methods, body_bytes_max, copies_max, total })))
+    let mirror = pool.map(|pool| Mirror { pool, sample, methods, body_bytes_max, copies_max, total });
+    options.mirrors.named.extend(mirror);
 }
 
 fn methods(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<String> {

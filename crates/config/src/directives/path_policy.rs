@@ -5,7 +5,7 @@ use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Kind, Place, Property};
 use crate::written_line::{Writer, name_of};
-use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, Slashes, Step};
+use tidegate_model::{EncodedSlashes, PathCase, PathPolicy, RouteOptions, Slashes};
 
 pub static PATH_POLICY: Directive = Directive {
     name: "path-policy",
@@ -36,27 +36,25 @@ pub static PATH_POLICY: Directive = Directive {
               was matched.",
     default: "`slashes=\"merge\" encoded-slashes=\"keep\" case=\"keep\"`",
     example: "path-policy encoded-slashes=\"refuse\"",
-    lower: Lower::Step(lower),
+    lower: Lower::Option(lower),
     ..Directive::PLAIN
 };
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     fn chosen<T: Copy>(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &str, names: &[(&str, T)], default: T) -> T {
         let word = line.read(lowering, name).map(Read::choice);
         names.iter().find(|(name, _)| Some(*name) == word).map_or(default, |(_, value)| *value)
     }
-    let errors_before = lowering.diagnostics.len();
     let default = PathPolicy::DEFAULT;
-    let policy = PathPolicy {
+    options.path_policy = Some(PathPolicy {
         slashes: chosen(lowering, line, "slashes", Slashes::NAMES, default.slashes),
         encoded_slashes: chosen(lowering, line, "encoded-slashes", EncodedSlashes::NAMES, default.encoded_slashes),
         case: chosen(lowering, line, "case", PathCase::NAMES, default.case),
-    };
-    (lowering.diagnostics.len() == errors_before).then_some(Step::PathPolicy(policy))
+    });
 }
 
-pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case }: PathPolicy) {
-    line.name("path-policy").property("slashes", name_of(Slashes::NAMES, &slashes));
-    line.property("encoded-slashes", name_of(EncodedSlashes::NAMES, &encoded_slashes));
-    line.property("case", name_of(PathCase::NAMES, &case));
+pub fn write(line: &mut Writer, PathPolicy { slashes, encoded_slashes, case }: &PathPolicy) {
+    line.name("path-policy").property("slashes", name_of(Slashes::NAMES, slashes));
+    line.property("encoded-slashes", name_of(EncodedSlashes::NAMES, encoded_slashes));
+    line.property("case", name_of(PathCase::NAMES, case));
 }

@@ -6,8 +6,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use tidegate_model::{MatchLine, PathPattern, PathPolicy, Route, Step, Terminal};
-use tidegate_routing::path_policy::path_policy_of;
+use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Terminal};
 
 pub static ROUTE: Directive = Directive {
     name: "route",
@@ -33,6 +32,7 @@ pub static ROUTE: Directive = Directive {
 pub struct RouteDraft {
     pub paths: Vec<(PathPattern, Location)>,
     pub matches: Vec<MatchLine>,
+    pub options: RouteOptions,
     pub steps: Vec<(Step, Location)>,
     terminal: Option<Terminal>,
     terminal_at: Option<Location>,
@@ -46,6 +46,7 @@ impl RouteDraft {
         RouteDraft {
             paths: Vec::new(),
             matches: Vec::new(),
+            options: RouteOptions::default(),
             steps: Vec::new(),
             terminal: None,
             terminal_at: None,
@@ -59,15 +60,12 @@ impl RouteDraft {
         RouteDraft { terminal, terminal_at: Some(location.clone()), ..RouteDraft::new(location) }
     }
 
-    pub fn path_policy(&self) -> Option<PathPolicy> {
-        path_policy_of(self.steps.iter().map(|(step, _)| step))
-    }
-
     /// `None` when a fault kept it from being complete.
     pub fn finish(self) -> Option<Route> {
         let terminal = self.terminal.filter(|_| !self.faulty)?;
         let paths = self.paths.into_iter().map(|(path, _)| path).collect();
-        Some(Route { paths, matches: self.matches, steps: without_places(self.steps), terminal })
+        let steps = without_places(self.steps);
+        Some(Route { paths, matches: self.matches, options: self.options, steps, terminal })
     }
 }
 
@@ -124,14 +122,8 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
         Lower::Step(lower) => {
             let step = lower(lowering, line);
             draft.steps.extend(step.map(|step| (step, line.location())));
-            if let Some(terminal_at) = &draft.terminal_at {
-                let message = format!("`{}` is never run", line.directive.name);
-                let diagnostic = Diagnostic::warning("unreachable-step", line.location(), message)
-                    .label(terminal_at.clone(), "this has answered before")
-                    .help(format!("move `{}` in front of it", line.directive.name));
-                lowering.report(diagnostic);
-            }
         }
+        Lower::Option(lower) => lower(lowering, &mut draft.options, line),
         Lower::Terminal(lower) => {
             let terminal = lower(lowering, line);
             match &draft.terminal_at {
@@ -149,6 +141,13 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut RouteDraft, line: &Line<
         }
         Lower::Reading => {}
         Lower::Top(_) | Lower::Pool(_) | Lower::Limits(_) => unreachable!("the table has no such directive in a route"),
+    }
+    if let (Lower::Step(_) | Lower::Option(_), Some(terminal_at)) = (line.directive.lower, &draft.terminal_at) {
+        let message = format!("`{}` is never run", line.directive.name);
+        let diagnostic = Diagnostic::warning("unreachable-step", line.location(), message)
+            .label(terminal_at.clone(), "this has answered before")
+            .help(format!("move `{}` in front of it", line.directive.name));
+        lowering.report(diagnostic);
     }
 }
 

@@ -12,8 +12,7 @@ use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::{log_in, reachability};
 use std::sync::Arc;
-use tidegate_model::{Route, Site, SiteAddress, Step};
-use tidegate_routing::path_policy::path_policy_of;
+use tidegate_model::{Route, RouteOptions, Site, SiteAddress, Step};
 
 pub static SITE: Directive = Directive {
     name: "site",
@@ -42,6 +41,7 @@ pub static SITE: Directive = Directive {
 #[derive(Debug, Default)]
 struct SiteDraft {
     tls: TlsDraft,
+    options: RouteOptions,
     steps: Vec<(Step, Location)>,
     routes: Vec<RouteDraft>,
     /// Where a terminal step stands directly in the site.
@@ -67,8 +67,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
             .help("add `proxy`, `respond`, `redirect` or a `route`");
         lowering.report(diagnostic);
     }
-    let path_policy = path_policy_of(draft.steps.iter().map(|(step, _)| step)).unwrap_or_default();
-    reachability::check_paths(lowering, &draft.routes, path_policy);
+    reachability::check_paths(lowering, &draft.routes, draft.options.path_policy.unwrap_or_default());
     reachability::check(lowering, &draft.routes);
     log_in::check(lowering, line.children());
     check_limits(lowering, std::iter::once(&*draft.steps).chain(draft.routes.iter().map(|route| &*route.steps)));
@@ -83,7 +82,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         && !routes.is_empty()
         && !addresses.is_empty()
     {
-        lowering.configuration.sites.push(Arc::new(Site { addresses, tls, steps: without_places(draft.steps), routes }));
+        let steps = without_places(draft.steps);
+        lowering.configuration.sites.push(Arc::new(Site { addresses, tls, options: draft.options, steps, routes }));
     }
 }
 
@@ -93,6 +93,7 @@ fn lower_child(lowering: &mut Lowering<'_>, draft: &mut SiteDraft, line: &Line<'
             let step = lower(lowering, line);
             draft.steps.extend(step.map(|step| (step, line.location())));
         }
+        Lower::Option(lower) => lower(lowering, &mut draft.options, line),
         Lower::Terminal(lower) => {
             let terminal = lower(lowering, line);
             if let Some(first) = &draft.terminal_at {

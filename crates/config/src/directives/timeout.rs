@@ -8,7 +8,7 @@ use crate::lowering::Lowering;
 use crate::table::Place;
 use crate::written_line::{Writer, duration};
 use std::time::Duration;
-use tidegate_model::{RouteTimeouts, Step};
+use tidegate_model::{RouteOptions, RouteTimeouts};
 
 pub static ROUTE_TIMEOUT: Directive = Directive {
     name: "timeout",
@@ -30,15 +30,15 @@ pub static ROUTE_TIMEOUT: Directive = Directive {
               which of them fails is told by `connect=` and `first-byte=`.",
     default: "as the pool says",
     example: "timeout first-byte=\"5s\" idle=\"30s\" total=\"60s\"",
-    lower: Lower::Step(lower),
+    lower: Lower::Option(lower),
     ..Directive::PLAIN
 };
 
-fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
+fn lower(lowering: &mut Lowering<'_>, options: &mut RouteOptions, line: &Line<'_>) {
     if line.node.entries.is_empty() {
         let diagnostic = Diagnostic::error("missing-argument", line.location(), "`timeout` sets nothing");
         lowering.report(diagnostic.help(format!("for example `{}`", line.directive.example)));
-        return None;
+        return;
     }
     let mut read = |name: &str| line.duration(lowering, name);
     let timeouts =
@@ -52,11 +52,14 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
             lowering.report(diagnostic.help("make it shorter, or remove one of them"));
         }
     }
-    Some(Step::Timeout(timeouts))
+    options.timeouts = timeouts;
 }
 
-pub fn write(line: &mut Writer, RouteTimeouts { connect, first_byte, idle, total }: &RouteTimeouts) {
-    line.name("timeout");
+pub fn write(line: &mut Writer, timeouts: &RouteTimeouts) {
+    let RouteTimeouts { connect, first_byte, idle, total } = timeouts;
+    if *timeouts != RouteTimeouts::default() {
+        line.name("timeout");
+    }
     for (name, time) in [("connect", connect), ("first-byte", first_byte), ("idle", idle), ("total", total)] {
         line.optional(name, time.as_ref().map(duration));
     }

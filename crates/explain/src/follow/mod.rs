@@ -133,33 +133,6 @@ fn decide<'r>(
     Ok((id, rules, rules.find_route(head, sender)?))
 }
 
-/// The first that says one.
-fn body_limit<'s>(mut steps: impl Iterator<Item = &'s Step>) -> Option<u64> {
-    steps.find_map(|step| match step {
-        Step::BodyLimit { bytes_max } => Some(*bytes_max),
-        Step::RequestHeader(_)
-        | Step::ResponseHeader(_)
-        | Step::Rewrite { .. }
-        | Step::StripPrefix(_)
-        | Step::AddPrefix(_)
-        | Step::PathPolicy(_)
-        | Step::Allow(_)
-        | Step::Deny(_)
-        | Step::Cors(_)
-        | Step::BasicAuth(_)
-        | Step::ClientAuth(_)
-        | Step::ErrorPage(_)
-        | Step::RateLimit(_)
-        | Step::ConcurrencyLimit(_)
-        | Step::Compress(_)
-        | Step::Decompress(_)
-        | Step::Cache(_)
-        | Step::Timeout(_)
-        | Step::Log(_)
-        | Step::Mirror(_) => None,
-    })
-}
-
 /// A step that refuses the request, or answers it, is what comes of it.
 fn take_steps(answer: &mut Explanation, walked: Result<Walked, Refusal>) {
     match walked {
@@ -267,8 +240,12 @@ fn take_route(
     };
     let route = &site.routes[taken.0 as usize];
     answer.route = Some(routes::taken(site, taken));
-    let body_limit = body_limit(site.steps.iter().chain(&route.steps).rev());
-    answer.limits.extend(body_limit.map(|bytes| Setting { name: "body-limit".into(), value: show_size(bytes) }));
+    // The last one counts.
+    let body_limit = site.steps.iter().chain(&route.steps).rev().find_map(|step| match step {
+        Step::BodyLimit { bytes_max } => Some(Setting { name: "body-limit".into(), value: show_size(*bytes_max) }),
+        _ => None,
+    });
+    answer.limits.extend(body_limit);
     answer.outcome = match &route.terminal {
         Terminal::Respond { status, .. } => Outcome { status: Some(*status), ..outcome(OutcomeKind::Responds) },
         Terminal::Redirect { to, status } => {

@@ -3,7 +3,7 @@
 use crate::wording;
 use tidegate_api::{ExplainedRoute, ExplainedStep, FailedLine, PassedRoute, WhyNotRoute};
 use tidegate_config::writing::{self, Form};
-use tidegate_model::{MatchLine, Site, Step};
+use tidegate_model::{MatchLine, RouteOptions, Site, Step};
 use tidegate_routing::{Explanation, Reason, RouteId};
 
 /// More are counted and not listed.
@@ -11,13 +11,14 @@ const OTHER_ROUTES_MAX: usize = 100;
 
 pub fn taken(site: &Site, id: RouteId) -> ExplainedRoute {
     let route = &site.routes[id.0 as usize];
-    let steps = |steps: &[Step], of_site: bool| -> Vec<ExplainedStep> {
-        steps.iter().map(|step| ExplainedStep { text: writing::step(step, Form::Shown), of_site }).collect()
+    let lines = |options: &RouteOptions, steps: &[Step], of_site: bool| -> Vec<ExplainedStep> {
+        let lines = writing::block(options, steps, Form::Shown).into_iter();
+        lines.map(|(_, text)| ExplainedStep { text, of_site }).collect()
     };
     ExplainedRoute {
         rank: rank(id),
         title: wording::route_title(route),
-        steps: [steps(&site.steps, true), steps(&route.steps, false)].concat(),
+        steps: [lines(&site.options, &site.steps, true), lines(&route.options, &route.steps, false)].concat(),
         terminal: writing::terminal(&route.terminal, Form::Shown),
     }
 }

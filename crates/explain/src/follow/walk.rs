@@ -1,5 +1,6 @@
-//! What the steps do to a request, by the code that runs them: whether one refuses it, and what its path is behind them.
-//! Of what only the moment or the client knows (what limits have counted, a certificate, a password) nothing is said.
+//! What the steps do to a request, by the code that runs them: whether one refuses it, and what its path is behind
+//! them. Of what only the moment or the client knows (what limits have counted, a certificate, a password) nothing is
+//! said.
 
 use super::Question;
 use std::time::Duration;
@@ -22,8 +23,8 @@ pub enum Walked {
     UpToLogIn,
 }
 
-/// Runs the site's and the route's steps on the head, which becomes what the steps make of it. The outer error is a step
-/// that cannot be compiled, the inner one the refusal.
+/// Runs the site's and the route's steps on the head, which becomes what the steps make of it. The outer error is a
+/// step that cannot be compiled, the inner one the refusal.
 pub fn walk(
     site: &Site,
     route_steps: &[Step],

@@ -2,7 +2,7 @@
 //! recognised by what it takes: first those that are equal in everything, then those with equal paths and conditions,
 //! then those with equal paths.
 
-use super::sites::{BlockLine, line_changes, step_lines};
+use super::sites::{BlockLine, block_lines, line_changes};
 use super::without_common_ends;
 use crate::wording;
 use std::collections::{HashMap, VecDeque};
@@ -117,10 +117,10 @@ fn longest_rising(numbers: &[usize]) -> Vec<bool> {
 
 /// What stands in the block of a route.
 fn lines(route: &Route) -> Vec<BlockLine> {
-    let Route { paths: _, matches, steps, terminal } = route;
+    let Route { paths: _, matches, options, steps, terminal } = route;
     let mut lines: Vec<BlockLine> =
         matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, Form::Shown))).collect();
-    lines.extend(step_lines(steps));
+    lines.extend(block_lines(options, steps));
     lines.push(BlockLine::new(terminal, writing::terminal(terminal, Form::Shown)));
     lines
 }

@@ -4,11 +4,12 @@
 use super::settings::{change, different, hidden};
 use super::{matched, routes, without_common_ends};
 use crate::wording;
+use std::fmt::Debug;
 use std::sync::Arc;
 use tidegate_api::{ChangeKind, Effect, LineChange, LineKind, SettingChange, SiteChange};
 use tidegate_config::writing::{self, Form};
 use tidegate_model::listening::site_name;
-use tidegate_model::{HostPattern, Scheme, Site, SiteAddress, Step};
+use tidegate_model::{HostPattern, RouteOptions, Scheme, Site, SiteAddress, Step};
 
 pub fn changes(before: &[Arc<Site>], after: &[Arc<Site>]) -> Vec<SiteChange> {
     let found = matched(before, after, |site| site.addresses.first().map(place));
@@ -43,7 +44,7 @@ fn place(address: &SiteAddress) -> (Scheme, &HostPattern, u16) {
 }
 
 fn difference(old: &Site, new: &Site) -> SiteChange {
-    let Site { addresses, tls, steps, routes } = old;
+    let Site { addresses, tls, options, steps, routes } = old;
     let mut settings = Vec::new();
     let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
     if *tls != new.tls {
@@ -55,7 +56,7 @@ fn difference(old: &Site, new: &Site) -> SiteChange {
         addresses_added,
         addresses_removed,
         settings,
-        steps: line_changes(&step_lines(steps), &step_lines(&new.steps)),
+        steps: line_changes(&block_lines(options, steps), &block_lines(&new.options, &new.steps)),
         routes: routes::changes(routes, &new.routes),
         ..entry(new, ChangeKind::Changed)
     }
@@ -82,20 +83,20 @@ fn address_changes(
 }
 
 /// A line of a block: what it is, and how it reads. Two that read the same may differ in what is not shown.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct BlockLine {
     content: String,
     text: String,
 }
 
 impl BlockLine {
-    pub fn new(content: &impl std::fmt::Debug, text: String) -> BlockLine {
+    pub fn new(content: &dyn Debug, text: String) -> BlockLine {
         BlockLine { content: format!("{content:?}"), text }
     }
 }
 
-pub fn step_lines(steps: &[Step]) -> Vec<BlockLine> {
-    steps.iter().map(|step| BlockLine::new(step, writing::step(step, Form::Shown))).collect()
+pub fn block_lines(options: &RouteOptions, steps: &[Step]) -> Vec<BlockLine> {
+    writing::block(options, steps, Form::Shown).into_iter().map(|(content, text)| BlockLine::new(content, text)).collect()
 }
 
 /// The lines that went, then those that came; a line that changed places is both.
@@ -103,7 +104,7 @@ pub fn line_changes(before: &[BlockLine], after: &[BlockLine]) -> Vec<LineChange
     let (before, after) = without_common_ends(before, after);
     let mut went: Vec<Option<&BlockLine>> = before.iter().map(Some).collect();
     let mut came: Vec<Option<&BlockLine>> = after.iter().map(Some).collect();
-    for (old, new) in routes::kept_in_order(before, after, |line| &line.content) {
+    for (old, new) in routes::kept_in_order(before, after, |line| line) {
         went[old] = None;
         came[new] = None;
     }

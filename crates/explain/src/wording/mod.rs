@@ -222,7 +222,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
     use tidegate_config::load_text;
-    use tidegate_config::writing::{Form, condition, show_duration, show_size, step, terminal};
+    use tidegate_config::writing::{Form, block, condition, show_duration, show_size, terminal};
     use tidegate_model::Route;
 
     fn route(text: &str) -> Route {
@@ -253,7 +253,7 @@ mod tests {
     fn steps_read_as_they_are_written() {
         let check = |text: &str, expected: &str| {
             let route = route(&format!("route {{ {text}; respond 200 }}"));
-            assert_eq!(step(&route.steps[0], Form::Shown), expected, "for {text}");
+            assert_eq!(block(&route.options, &route.steps, Form::Shown)[0].1, expected, "for {text}");
         };
         let as_written = |text: &str| check(text, text);
         as_written(r#"strip-prefix "/api""#);

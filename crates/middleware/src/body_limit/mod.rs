@@ -8,17 +8,15 @@ pub struct BodyLimit {
 
 /// The body is longer than the limit: answer 413 and close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLarge {
-    pub bytes_max: u64,
-}
+pub struct TooLarge;
 
 impl BodyLimit {
     /// Refuses a body by its declared length, before any of it is read. Without a length, or within it, the body is
     /// counted.
     pub fn check_declared(self, content_length: Option<u64>) -> Result<BodyAllowance, TooLarge> {
         match content_length {
-            Some(length) if length > self.bytes_max => Err(TooLarge { bytes_max: self.bytes_max }),
-            _ => Ok(BodyAllowance { bytes_left: self.bytes_max, bytes_max: self.bytes_max }),
+            Some(length) if length > self.bytes_max => Err(TooLarge),
+            _ => Ok(BodyAllowance { bytes_left: self.bytes_max }),
         }
     }
 }
@@ -27,19 +25,13 @@ impl BodyLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyAllowance {
     bytes_left: u64,
-    bytes_max: u64,
 }
 
 impl BodyAllowance {
     /// Counts bytes of the body, framing not included. After an error the body must not be read on.
     pub fn take(&mut self, bytes: u64) -> Result<(), TooLarge> {
-        match self.bytes_left.checked_sub(bytes) {
-            Some(left) => {
-                self.bytes_left = left;
-                Ok(())
-            }
-            None => Err(TooLarge { bytes_max: self.bytes_max }),
-        }
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(TooLarge)?;
+        Ok(())
     }
 }
 
@@ -51,7 +43,7 @@ mod tests {
     /// once.
     fn check(bytes_max: u64, declared: Option<u64>, chunks: &[u64], expected: Option<usize>) {
         let taken = BodyLimit { bytes_max }.check_declared(declared).map(|mut allowance| {
-            let refused = chunks.iter().position(|chunk| allowance.take(*chunk) == Err(TooLarge { bytes_max }));
+            let refused = chunks.iter().position(|chunk| allowance.take(*chunk) == Err(TooLarge));
             refused.unwrap_or(chunks.len())
         });
         assert_eq!(taken.ok(), expected, "{declared:?} {chunks:?} of {bytes_max}");

@@ -7,7 +7,7 @@ use crate::context::View;
 use crate::errors::{PLAIN_TEXT, error_answer};
 use crate::template::{CompiledTemplate, Target};
 use accept::Liked;
-use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step, Template};
+use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Template};
 use tidegate_wire::head::{HeaderId, RequestHead, ResponseHead};
 use tidegate_wire::reason_phrase;
 
@@ -72,12 +72,8 @@ const OF_BODY: [&[u8]; 17] = [
 ];
 
 impl ErrorPages {
-    pub fn compile(site_steps: &[Step], route_steps: &[Step]) -> ErrorPages {
-        let page = |step: &Step| match step {
-            Step::ErrorPage(page) => Some(CompiledErrorPage::new(page)),
-            _ => None,
-        };
-        let pages: Box<[CompiledErrorPage]> = route_steps.iter().chain(site_steps).filter_map(page).collect();
+    pub fn new(pages: &[ErrorPage]) -> ErrorPages {
+        let pages: Box<[CompiledErrorPage]> = pages.iter().map(CompiledErrorPage::new).collect();
         ErrorPages { has_upstreams: pages.iter().any(|page| page.from != ErrorSource::Proxy), pages }
     }
 

@@ -3,11 +3,11 @@
 use super::{ErrorFacts, ErrorPages, Origin};
 use crate::context::{Context, View};
 use crate::fixtures::{context, lines, push_lines, request, template};
-use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, StatusRange, Step};
+use tidegate_model::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes, RouteOptions, StatusRange};
 use tidegate_wire::head::ResponseHead;
 
-fn page(first: u16, last: u16, from: ErrorSource, body: ErrorBody) -> Step {
-    Step::ErrorPage(Box::new(ErrorPage { statuses: vec![StatusRange { first, last }], body, from, status: None }))
+fn page(first: u16, last: u16, from: ErrorSource, body: ErrorBody) -> ErrorPage {
+    ErrorPage { statuses: vec![StatusRange { first, last }], body, from, status: None }
 }
 
 fn text(text: &str) -> ErrorBody {
@@ -40,7 +40,8 @@ fn answer(
 fn the_first_that_fits_counts_the_routes_before_the_sites() {
     let site = [page(400, 599, ErrorSource::All, text("site")), page(404, 404, ErrorSource::All, text("never"))];
     let route = [page(404, 404, ErrorSource::Proxy, text("route")), page(500, 599, ErrorSource::Upstream, text("theirs"))];
-    let pages = ErrorPages::compile(&site, &route);
+    let options = |error_pages: &[ErrorPage]| RouteOptions { error_pages: error_pages.to_vec(), ..RouteOptions::default() };
+    let pages = ErrorPages::new(&options(&site).and(&options(&route)).error_pages);
     let check = |status: u16, origin: Origin, expected: Option<&str>| {
         let error = ErrorFacts { status, reason: "", sentence: "" };
         assert_eq!(answer(&pages, origin, error, &[], &[]).map(|(_, _, body)| body).as_deref(), expected, "{status} {origin:?}");
@@ -52,13 +53,13 @@ fn the_first_that_fits_counts_the_routes_before_the_sites() {
     check(403, Origin::Proxy, Some("site"));
     check(200, Origin::Upstream, None);
     check(302, Origin::Upstream, None);
-    assert!(pages.has_upstreams() && !ErrorPages::compile(&[], &route[..1]).has_upstreams());
+    assert!(pages.has_upstreams() && !ErrorPages::new(&route[..1]).has_upstreams());
     assert!(answer(&ErrorPages::default(), Origin::Proxy, NO_ROUTE, &[], &[]).is_none());
 }
 
 #[test]
 fn grpc_is_left_alone() {
-    let pages = ErrorPages::compile(&[page(400, 599, ErrorSource::All, text("page"))], &[]);
+    let pages = ErrorPages::new(&[page(400, 599, ErrorSource::All, text("page"))]);
     let check = |asked: &[&str], answered: &[&str], expected: bool| {
         assert_eq!(answer(&pages, Origin::Upstream, NO_ROUTE, asked, answered).is_some(), expected, "{asked:?} {answered:?}");
     };
@@ -71,10 +72,12 @@ fn grpc_is_left_alone() {
 
 #[test]
 fn what_a_client_sends_is_shown_and_not_run() {
-    let pages = ErrorPages::compile(
-        &[],
-        &[page(404, 404, ErrorSource::Proxy, text("<p>{status} {status_text} {reason} {path} {query} {auth.user}</p>"))],
-    );
+    let pages = ErrorPages::new(&[page(
+        404,
+        404,
+        ErrorSource::Proxy,
+        text("<p>{status} {status_text} {reason} {path} {query} {auth.user}</p>"),
+    )]);
     let (_, _, body) = answer(&pages, Origin::Proxy, NO_ROUTE, &[], &[]).expect("a page");
     assert_eq!(body, "<p>404 Not Found no_route /&lt;script&gt; &quot;&amp; alice &lt;a&gt;</p>");
 }
@@ -87,7 +90,7 @@ fn fields_of_the_error_stay_and_those_of_its_body_go() {
         content_type: "text/x\r\ny: z".into(),
     };
     let site = [page(400, 599, ErrorSource::All, bytes)];
-    let pages = ErrorPages::compile(&site, &[]);
+    let pages = ErrorPages::new(&site);
     let answered = [
         "WWW-Authenticate: Basic",
         "Content-Type: application/json",
@@ -124,7 +127,7 @@ fn fields_of_the_error_stay_and_those_of_its_body_go() {
 #[test]
 fn a_page_is_made_in_the_form_that_is_wanted() {
     let made = |format: ErrorFormat, error: ErrorFacts, asked: &[&str]| {
-        let pages = ErrorPages::compile(&[], &[page(400, 599, ErrorSource::All, ErrorBody::Made(format))]);
+        let pages = ErrorPages::new(&[page(400, 599, ErrorSource::All, ErrorBody::Made(format))]);
         answer(&pages, Origin::Proxy, error, asked, &[]).expect("a page")
     };
     let (_, fields, body) = made(ErrorFormat::Text, NO_ROUTE, &[]);

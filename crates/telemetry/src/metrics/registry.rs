@@ -184,8 +184,8 @@ impl Registry {
         totals
     }
 
-    /// How requests to one server of a pool went. Nothing is copied but two numbers: with a hundred thousand servers this
-    /// is asked every few seconds of each.
+    /// How requests to one server of a pool went. Nothing is copied but two numbers: with a hundred thousand servers
+    /// this is asked every few seconds of each.
     pub fn server_counts(&self, pool_and_server: &(Arc<str>, Arc<str>)) -> ServerCounts {
         let tables = self.lock();
         let add = |counts: ServerCounts, numbers: &ServerMetrics| ServerCounts {

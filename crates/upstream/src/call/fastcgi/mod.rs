@@ -211,7 +211,8 @@ impl<S: Sock> FastCgiCall<S> {
             let (pool, server) = (&self.active.pool().compiled.name, &self.server);
             tracing::warn!(%pool, %server, cause = %fault, suppressed, "a script gave no answer");
         }
-        // Not a byte of it was for this request: the connection is as good as closed, and the request can be sent again.
+        // Not a byte of it was for this request: the connection is as good as closed, and the request can be sent
+        // again.
         if self.id.get() != FIRST_REQUEST && matches!(fault, ReplyFault::Record(RecordError::WrongRequestId { .. })) {
             return UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent);
         }
