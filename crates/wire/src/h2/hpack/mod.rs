@@ -2,10 +2,16 @@
 //! an encoder that reads them from it. Frames and gathering CONTINUATIONs are the connection's business; whether a
 //! field is allowed in a message is the admission's. Look at `decoder` and `encoder` first.
 
+mod decoder;
+mod dynamic_table;
+mod encoder;
 mod field_name;
 mod huffman;
 mod integer;
+mod static_table;
 
+pub use decoder::{Decoded, Decoder, FieldSink};
+pub use encoder::{BlockEncoder, Encoder};
 pub use field_name::{FieldName, PseudoHeader};
 
 use thiserror::Error;
