@@ -2,7 +2,7 @@
 
 use bolero::check;
 use fluke_hpack::decoder::DecoderError;
-use tidegate_wire::h2::hpack::{Decoded, Decoder, Encoder, FieldName, FieldSink, PseudoHeader};
+use tidegate_wire::h2::hpack::{Decoder, Encoder, FieldName, FieldSink, HeaderList, PseudoHeader};
 use tidegate_wire::{HeaderId, Span};
 
 /// The other decoder makes its table of the Huffman code for each string, so cases are few and small.
@@ -96,7 +96,7 @@ fn blocks_are_decoded_as_another_decoder_does() {
             let mut pairs = Pairs::default();
             // What is refused is no question for the other decoder, which panics where a string is cut.
             let Ok(verdict) = ours.decode(&block, &mut pairs) else { return };
-            assert_eq!(verdict, Decoded::Whole);
+            assert_eq!(verdict, HeaderList::Whole);
             match theirs.decode(&block) {
                 Ok(fields) => assert!(pairs.has_unknown || pairs.pairs == fields, "{block:x?}"),
                 // RFC 7541 section 4.2 lets a block consist of an update.

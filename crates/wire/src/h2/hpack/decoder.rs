@@ -21,10 +21,10 @@ pub trait FieldSink {
     fn field(&mut self, name: FieldName, name_span: Span, value: Span, is_sensitive: bool);
 }
 
-/// What became of a valid header block.
+/// What the sink was given of a valid header block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Decoded {
+pub enum HeaderList {
     Whole,
     /// A field was larger than the sink had room for. It and all behind it were not handed over, but the tables of both
     /// sides agree: the stream is refused, the connection lives on.
@@ -43,14 +43,14 @@ pub struct Decoder {
 struct Block<'a, S> {
     rest: &'a [u8],
     sink: &'a mut S,
-    verdict: Decoded,
+    verdict: HeaderList,
 }
 
 impl<S: FieldSink> Block<'_, S> {
     fn room(&self) -> usize {
         match self.verdict {
-            Decoded::Whole => self.sink.room(),
-            Decoded::OverBound => 0,
+            HeaderList::Whole => self.sink.room(),
+            HeaderList::OverBound => 0,
         }
     }
 
@@ -78,8 +78,8 @@ enum Literal {
 }
 
 impl Decoder {
-    /// `table_size_max` is what the peer may use now; that is [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE) until it
-    /// has acknowledged our settings.
+    /// `table_size_max` is what the peer may use now: [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE) until it has
+    /// acknowledged our settings.
     pub fn new(table_size_max: u16) -> Decoder {
         Decoder { table: DynamicTable::new(table_size_max), size_limit: table_size_max }
     }
@@ -91,8 +91,8 @@ impl Decoder {
     }
 
     /// Decodes a whole header block. After an error the connection is of no use.
-    pub fn decode(&mut self, block: &[u8], sink: &mut impl FieldSink) -> Result<Decoded, CompressionError> {
-        let mut block = Block { rest: block, sink, verdict: Decoded::Whole };
+    pub fn decode(&mut self, block: &[u8], sink: &mut impl FieldSink) -> Result<HeaderList, CompressionError> {
+        let mut block = Block { rest: block, sink, verdict: HeaderList::Whole };
         self.update_sizes(&mut block.rest)?;
         while let Some((first, rest)) = block.rest.split_first() {
             block.rest = rest;
@@ -140,7 +140,7 @@ impl Decoder {
             Indexed::Dynamic(entry) => (entry.name, usize::from(entry.name_len), usize::from(entry.value_len)),
         };
         if name_len + value_len + FIELD_OVERHEAD > block.room() {
-            block.verdict = Decoded::OverBound;
+            block.verdict = HeaderList::OverBound;
             return Ok(());
         }
         let bytes = block.sink.bytes();
@@ -181,7 +181,7 @@ impl Decoder {
         }
         if size > room {
             bytes.truncate(start);
-            block.verdict = Decoded::OverBound;
+            block.verdict = HeaderList::OverBound;
             return Ok(());
         }
         block.hand_over(name, name_len, value_len, start, kind == Literal::NeverIndexed);

@@ -10,7 +10,7 @@ mod huffman;
 mod integer;
 mod static_table;
 
-pub use decoder::{Decoded, Decoder, FieldSink};
+pub use decoder::{Decoder, FieldSink, HeaderList};
 pub use encoder::{BlockEncoder, Encoder};
 pub use field_name::{FieldName, PseudoHeader};
 

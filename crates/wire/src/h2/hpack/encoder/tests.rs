@@ -1,7 +1,7 @@
 //! What the encoder writes, byte by byte, and that the decoder reads it, whatever the fields and sizes are.
 
 use super::{BlockEncoder, Encoder, INCREMENTAL_INDEXING, INDEXED, SHORT_STRING, string};
-use crate::h2::hpack::{Decoded, Decoder, FieldName, FieldSink, PseudoHeader};
+use crate::h2::hpack::{Decoder, FieldName, FieldSink, HeaderList, PseudoHeader};
 use crate::head::{HeaderId, Span};
 use bolero::{TypeGenerator, check};
 
@@ -47,7 +47,7 @@ fn encode(encoder: &mut Encoder, fields: &[(&str, &str)]) -> Vec<u8> {
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Vec<Text> {
     let mut texts = Texts::default();
-    assert_eq!(decoder.decode(block, &mut texts), Ok(Decoded::Whole));
+    assert_eq!(decoder.decode(block, &mut texts), Ok(HeaderList::Whole));
     texts.fields
 }
 
@@ -181,7 +181,7 @@ fn strings_take_the_shorter_form() {
             let mut texts = Texts::default();
             let block = [b"\x04", &out[6..]].concat();
             if byte != 0xff {
-                assert_eq!(Decoder::new(0).decode(&block, &mut texts), Ok(Decoded::Whole));
+                assert_eq!(Decoder::new(0).decode(&block, &mut texts), Ok(HeaderList::Whole));
                 assert_eq!(texts.fields[0].1.as_bytes(), vec![byte; len]);
             }
         }

@@ -120,7 +120,7 @@ fn every_short_input_is_read_as_bit_by_bit() {
 #[test]
 fn random_input_is_read_as_bit_by_bit() {
     let tree = Tree::new();
-    check!().with_iterations(20_000).with_type::<(Vec<u8>, u8)>().for_each(|(bytes, ones)| {
+    check!().with_iterations(6000).with_type::<(Vec<u8>, u8)>().for_each(|(bytes, ones)| {
         assert_eq!(ours(bytes), tree.decode(bytes));
         let mut coded = Vec::new();
         encode(bytes, &mut coded);
