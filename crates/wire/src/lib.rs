@@ -10,6 +10,7 @@ pub mod chunked;
 pub mod client_certificate;
 pub mod client_hello;
 pub mod error;
+pub mod h2;
 pub mod h2_guard;
 pub mod head;
 mod header_id;
