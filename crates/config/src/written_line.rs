@@ -55,7 +55,7 @@ pub struct Writer {
     text: String,
     /// The first word.
     directive: String,
-    /// Such lines may stand several times, so that they are one setting together.
+    /// Lines of the directive may stand several times, so that they are one setting together.
     is_repeated: bool,
     /// Arguments by the name of the directive; properties and lines of the block by theirs behind it.
     settings: Vec<(String, String)>,
