@@ -1,19 +1,113 @@
-//! Parts of the model as the lines that they are read from, each on one line: what `lower` of a directive reads, its
-//! `write` writes. Start at `block` and `terminal`. Whole files are laid out by `document`, which works on what was
-//! written and not on the model.
+//! Parts of the model as the lines that they are read from: what `lower` of a directive reads, its `write` writes.
+//! Routes are shown line by line (`block`, `terminal`), everything else setting by setting (`of_process`, `of_pool`).
+//! Whole files are laid out by `document`, which works on what was written and not on the model.
 
+use crate::directives::pool::server;
 use crate::directives::{
-    allow, basic_auth, body_limit, cache, client_auth, compress, concurrency_limit, cors, decompress, error_page, fastcgi, files,
-    header, log, matching, mirror, path_policy, pool, proxy, rate_limit, redirect, respond, rewrite, split, timeout,
+    access_log, acme, admin, allow, basic_auth, body_limit, cache, client_auth, compress, concurrency_limit, cors, decompress,
+    drain, edition, error_page, fastcgi, files, header, limits, listener, log, matching, memory, mirror, path_policy, pool,
+    proxy, rate_limit, redirect, respond, rewrite, site, split, storage, tcp, threads, ticket_keys, timeout, tls,
 };
+use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
-use tidegate_model::{Condition, Discover, MatchLine, PoolName, RouteOptions, RouteRetry, Step, Terminal};
+use tidegate_model::{
+    Condition, Configuration, Discover, Limits, ListenerOptions, MatchLine, Pool, PoolName, RouteOptions, RouteRetry, Server,
+    Step, Storage, Terminal, Tls,
+};
 
-pub use crate::directives::pool::retry::show_retry_on;
-pub use crate::forms::{show_network, show_status_range};
-pub use crate::patterns::{show_path, show_text};
+pub use crate::forms::show_network;
+pub use crate::patterns::show_path;
 pub use crate::units::{show_duration, show_size};
-pub use crate::written_line::{Form, HIDDEN, Writer, is_secret, joined, name_of, quoted, shortened};
+pub use crate::written_line::{Form, Writer, WrittenSetting, name_of, quoted, shortened};
+
+/// What stands at the top level, but for sites, pools and what is listened on.
+pub fn of_process(configuration: &Configuration) -> Vec<WrittenSetting> {
+    settings(|lines| process(lines, configuration))
+}
+
+fn process(lines: &mut Lines, configuration: &Configuration) {
+    let Configuration {
+        edition,
+        sites: _,
+        tcp: _,
+        pools: _,
+        listeners: _,
+        admin,
+        admin_token,
+        access_log,
+        log,
+        threads,
+        memory,
+        cache,
+        acme,
+        storage,
+        ticket_keys,
+        drain,
+        limits,
+    } = configuration;
+    edition::write(lines.line(), *edition);
+    admin::write(lines.line(), admin, admin_token.as_ref());
+    access_log::write(lines.line(), access_log);
+    log::write_level(lines.line(), log.level);
+    threads::write(lines.line(), *threads);
+    memory::write(lines.line(), *memory);
+    cache::write_store(lines.line(), cache);
+    acme::write_top(lines.line(), acme.as_ref());
+    storage::write(lines.line(), storage);
+    ticket_keys::write(lines.line(), ticket_keys);
+    drain::write(lines.line(), *drain);
+    limits::write(lines.line(), limits);
+}
+
+/// The text of a configuration, which reads as the same one: everything of it, secrets too, on a line for each block at
+/// the top level. Pools have to have names that can be written.
+pub fn whole(configuration: &Configuration) -> String {
+    let mut lines = Lines::new(Form::Whole);
+    process(&mut lines, configuration);
+    lines.extend(&configuration.listeners, listener::write);
+    lines.extend(&configuration.tcp, tcp::write);
+    lines.extend(&configuration.pools, |line, pool| pool::write(line, pool));
+    lines.extend(&configuration.sites, |line, site| site::write(line, site));
+    lines.text("\n")
+}
+
+/// What stands in the block of `limits`.
+pub fn of_limits(limits: &Limits) -> Vec<WrittenSetting> {
+    settings(|lines| limits::write_bounds(lines, limits))
+}
+
+/// What stands in the block of a `listener`.
+pub fn of_listener(options: &ListenerOptions) -> Vec<WrittenSetting> {
+    settings(|lines| listener::write_options(lines, options))
+}
+
+/// What a site says with `tls`.
+pub fn of_tls(tls: &Tls) -> Vec<WrittenSetting> {
+    settings(|lines| tls::write(lines, tls))
+}
+
+/// What stands in the block of a pool but for its servers: what is on by default too, and not what a pool of its kind
+/// has no use for.
+pub fn of_pool(pool: &Pool) -> Vec<WrittenSetting> {
+    settings(|lines| pool::write_settings(lines, pool))
+}
+
+/// What stands behind the word `server`.
+pub fn of_server(server: &Server) -> Vec<WrittenSetting> {
+    settings(|lines| server::write(lines.line(), server))
+}
+
+/// `redis://10.0.0.5:6379/0 prefix=tidegate:`, on one line and without secrets.
+pub fn storage(storage: &Storage) -> String {
+    if *storage == Storage::State {
+        return "the state folder".to_owned();
+    }
+    let shown = |WrittenSetting { name, value, .. }| match name.split_once(' ') {
+        Some((_, property)) => format!(" {property}={value}"),
+        None => value,
+    };
+    settings(|lines| storage::write(lines.line(), storage)).into_iter().map(shown).collect()
+}
 
 /// The lines of a site or a route, each with what it says, but for what is matched and what answers: the options that
 /// are set, in the order of the reference, and its steps.
@@ -112,7 +206,7 @@ pub fn condition(condition: &Condition) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, block, match_line, terminal};
+    use super::{Form, block, match_line, of_pool, of_process, of_tls, quoted, terminal, whole};
     use crate::diagnostics::{Diagnostic, Location, SourceFile, Sources};
     use crate::directives::tests::loaded_examples;
     use crate::directives::{LANGUAGE, matching};
@@ -195,15 +289,132 @@ mod tests {
         count
     }
 
-    #[test]
-    fn what_is_written_is_lowered_to_what_it_was_written_from() {
-        let of_directives: usize = loaded_examples().iter().map(check_round_trip).sum();
-        assert!(of_directives > 100, "{of_directives}");
+    fn examples() -> Vec<Configuration> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let examples = std::fs::read_dir(root.join("examples")).expect("there are examples");
         let files = examples.map(|entry| entry.expect("it can be listed").path());
         let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "kdl"));
-        let of_examples: usize = files.filter_map(|path| load_path(&path).configuration.as_ref().map(check_round_trip)).sum();
+        files.filter_map(|path| load_path(&path).configuration).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_lowered_to_what_it_was_written_from() {
+        let of_directives: usize = loaded_examples().iter().map(check_round_trip).sum();
+        assert!(of_directives > 100, "{of_directives}");
+        let of_examples: usize = examples().iter().map(check_round_trip).sum();
         assert!(of_examples > 50, "{of_examples}");
+    }
+
+    /// Pools written in place get names that can be written.
+    fn with_names(text: &str, configuration: &Configuration) -> String {
+        let made = |pool: &&Arc<tidegate_model::Pool>| pool.name.0.contains([':', ',', '#', '/']);
+        let made: Vec<_> = configuration.pools.iter().filter(made).enumerate().collect();
+        made.iter().fold(text.to_owned(), |text, (number, pool)| {
+            let name = quoted(&pool.name.0);
+            ["pool ", "proxy ", "fastcgi ", "mirror ", "PoolName("]
+                .iter()
+                .fold(text, |text, word| text.replace(&format!("{word}{name}"), &format!("{word}\"made-{number}\"")))
+        })
+    }
+
+    /// What is written of a whole configuration is read as the same one, secrets included.
+    fn check_whole(configuration: &Configuration) -> bool {
+        let text = with_names(&whole(configuration), configuration);
+        let given = Environment::Given([].into());
+        let loaded = crate::load::load_with("written", &text, Path::new("/"), &given);
+        let Some(read) = loaded.configuration else { panic!("{:?} for\n{text}", loaded.diagnostics) };
+        assert_eq!(format!("{read:?}"), with_names(&format!("{configuration:?}"), configuration), "for\n{text}");
+        assert_eq!(whole(&read), text);
+        true
+    }
+
+    /// Settings that may be shown have no secret in them, whatever property it stands in.
+    fn check_masked(configuration: &Configuration) {
+        let shown = configuration.pools.iter().flat_map(|pool| of_pool(pool)).chain(of_process(configuration));
+        let shown = shown.chain(configuration.sites.iter().flat_map(|site| of_tls(&site.tls)));
+        let shown: String = shown.map(|setting| format!("{} {}\n", setting.name, setting.value)).collect();
+        let text = whole(configuration);
+        for name in LANGUAGE.secret_properties() {
+            for (_, behind) in text.match_indices(&format!(" {name}=\"")).map(|(at, found)| (at, &text[at + found.len()..])) {
+                let secret = behind.split('"').next().unwrap_or_default();
+                assert!(!shown.contains(secret), "{name}={secret} in\n{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_configuration_is_written_as_it_is_read() {
+        let of_directives = loaded_examples();
+        of_directives.iter().for_each(check_masked);
+        let of_directives = of_directives.iter().filter(|configuration| check_whole(configuration)).count();
+        assert!(of_directives > 100, "{of_directives}");
+        let of_examples = examples().iter().filter(|configuration| check_whole(configuration)).count();
+        assert!(of_examples > 5, "{of_examples}");
+    }
+
+    #[test]
+    fn settings_of_a_pool_are_what_can_be_written() {
+        let check = |lines: &str, expected: &[&str]| {
+            let text = format!(
+                "site \"http://a.test\" {{ proxy \"api\" }}\npool \"api\" {{\nserver \"10.0.0.4:80\" zone=\"eu-1\"\nserver \"10.0.0.5:80\"\n{lines}\n}}"
+            );
+            let loaded = crate::load::load_text("test.kdl", &text, Path::new("/etc/tidegate"));
+            let configuration = loaded.configuration.unwrap_or_else(|| panic!("{text}: {:?}", loaded.diagnostics));
+            let settings = of_pool(&configuration.pools[0]).into_iter();
+            let seen: Vec<String> = settings.map(|setting| format!("{} {}", setting.name, setting.value)).collect();
+            for expected in expected {
+                assert!(seen.iter().any(|seen| seen == expected), "{expected} is not in {seen:?}");
+            }
+            assert!(!seen.iter().any(|seen| seen.contains("hunter2")), "{seen:?}");
+            check_whole(&configuration);
+            seen.len()
+        };
+        let by_default =
+            ["balance p2c", "outlier failures 5", "timeout first-byte 1m", "retry on connect,reset", "keep-alive ping 30s"];
+        assert_eq!(check("", &by_default), 15);
+        check(
+            r#"zone "eu-1"
+            discover dns="https://api.internal:8443" resolver="10.0.0.2" ttl-max="30s"
+            discover consul="api" agent="http://10.0.0.9:8500" token="hunter2"
+            balance "hash" key="{client.ip}" load-max="125%"
+            sticky cookie="route" secret="hunter2-hunter2-hunter2" max-age="1h"
+            health "/healthz" host="a.test" header="X-A: b" header="X-Token: hunter2" expect="200-299,401" body="~^o k" port=81
+            outlier "off"
+            slow-start "30s"
+            retry attempts=3 on="timeout,503" budget="10%" try-timeout="2s"
+            hedge "200ms"
+            max-connections 10
+            max-requests 20 total=30 queue=40 queue-timeout="1s"
+            adaptive-concurrency max=50
+            keep-alive idle="30s" requests=1000 age="10m" ping="off"
+            protocol "http1"
+            tls sni="api.internal"
+            send-proxy-protocol "v1""#,
+            &[
+                "discover dns=\"https://api.internal:8443\" resolver=\"10.0.0.2:53\" ttl-min=\"1s\" ttl-max=\"30s\"; \
+                 consul=\"api\" agent=\"http://10.0.0.9:8500\" token=\"***\"",
+                "balance hash",
+                "balance key {client.ip}",
+                "balance load-max 125%",
+                "zone eu-1",
+                "sticky cookie route",
+                "sticky secret ***",
+                "sticky max-age 1h",
+                "health /healthz",
+                "health header \"X-A: b\" \"X-Token: ***\"",
+                "health body \"~^o k\"",
+                "outlier off",
+                "retry try-timeout 2s",
+                "hedge 200ms",
+                "max-connections 10",
+                "max-connections queue 40",
+                "max-requests total 30",
+                "adaptive-concurrency max 50",
+                "keep-alive ping off",
+                "tls sni api.internal",
+                "tls verify #true",
+                "send-proxy-protocol v1",
+            ],
+        );
     }
 }

@@ -5,7 +5,7 @@
 use crate::units::{show_duration, show_size};
 use std::fmt::Display;
 use std::time::Duration;
-use tidegate_model::Switched;
+use tidegate_model::{Secret, Switched};
 
 /// What stands where a secret would.
 pub const HIDDEN: &str = "…";
@@ -53,22 +53,52 @@ pub enum Form {
 pub struct Writer {
     form: Form,
     text: String,
+    /// The first word.
+    directive: String,
+    /// Lines of the directive may stand several times, so that they are one setting together.
+    is_repeated: bool,
+    /// Arguments by the name of the directive; properties and lines of the block by theirs behind it.
+    settings: Vec<(String, String)>,
 }
 
 impl Writer {
     pub fn new(form: Form) -> Writer {
-        Writer { form, text: String::new() }
+        Writer { form, text: String::new(), directive: String::new(), is_repeated: false, settings: Vec::new() }
     }
 
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    /// The name of a directive, or another bare word.
+    /// The name of a directive, or an argument that is a number or a switch.
     pub fn name(&mut self, word: impl Display) -> &mut Writer {
-        let between = if self.text.is_empty() { "" } else { " " };
-        self.text.push_str(&format!("{between}{word}"));
+        let word = word.to_string();
+        self.put(&word);
+        if self.directive.is_empty() {
+            self.directive = word;
+        } else {
+            self.set("", &word);
+        }
         self
+    }
+
+    /// The name of a directive of which several lines may stand side by side.
+    pub fn repeated(&mut self, name: &str) -> &mut Writer {
+        self.is_repeated = true;
+        self.name(name)
+    }
+
+    fn put(&mut self, text: &str) {
+        let between = if self.text.is_empty() { "" } else { " " };
+        self.text.push_str(&format!("{between}{text}"));
+    }
+
+    /// Values of one name stand in one setting.
+    fn set(&mut self, name: &str, value: &str) {
+        let between = if name.is_empty() { "" } else { " " };
+        let name = format!("{}{between}{name}", self.directive);
+        let value = if value.chars().any(needs_quotes) { quoted(value) } else { value.to_owned() };
+        join_setting(&mut self.settings, name, &value, " ");
     }
 
     /// What is inherited and not wanted here.
@@ -86,13 +116,24 @@ impl Writer {
     }
 
     pub fn argument(&mut self, text: impl Display) -> &mut Writer {
-        let text = self.quoted(&text.to_string());
-        self.name(text)
+        let text = text.to_string();
+        self.put(&self.quoted(&text));
+        self.set("", &text);
+        self
+    }
+
+    pub fn arguments(&mut self, texts: impl IntoIterator<Item = impl Display>) -> &mut Writer {
+        for text in texts {
+            self.argument(text);
+        }
+        self
     }
 
     pub fn property(&mut self, name: &str, text: impl Display) -> &mut Writer {
-        let text = self.quoted(&text.to_string());
-        self.name(format_args!("{name}={text}"))
+        let text = text.to_string();
+        self.put(&format!("{name}={}", self.quoted(&text)));
+        self.set(name, &text);
+        self
     }
 
     /// Left out where it is what holds anyway.
@@ -113,8 +154,26 @@ impl Writer {
         }
     }
 
+    pub fn secret_property(&mut self, name: &str, secret: Option<&Secret>) -> &mut Writer {
+        self.optional(name, secret.map(|secret| self.secret(true, secret.reveal())))
+    }
+
     pub fn number(&mut self, name: &str, number: impl Display) -> &mut Writer {
-        self.name(format_args!("{name}={number}"))
+        let number = number.to_string();
+        self.put(&format!("{name}={number}"));
+        self.set(name, &number);
+        self
+    }
+
+    pub fn optional_number(&mut self, name: &str, number: Option<impl Display>) -> &mut Writer {
+        match number {
+            Some(number) => self.number(name, number),
+            None => self,
+        }
+    }
+
+    pub fn switch(&mut self, name: &str, is_on: bool) -> &mut Writer {
+        self.number(name, format_args!("#{is_on}"))
     }
 
     pub fn number_unless(&mut self, default: u64, name: &str, number: u64) -> &mut Writer {
@@ -123,7 +182,7 @@ impl Writer {
 
     /// Left out where it is what holds anyway.
     pub fn switch_unless(&mut self, default: bool, name: &str, is_on: bool) -> &mut Writer {
-        if is_on == default { self } else { self.number(name, format_args!("#{is_on}")) }
+        if is_on == default { self } else { self.switch(name, is_on) }
     }
 
     /// Joined by commas; left out where there is none.
@@ -146,13 +205,29 @@ impl Writer {
 
     /// Lines of a block, one for each item; no block without any.
     pub fn block<T>(&mut self, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Writer, T)) -> &mut Writer {
-        let line = |item| {
-            let mut inner = Writer::new(self.form);
-            write(&mut inner, item);
-            inner.take()
-        };
-        let lines: Vec<String> = items.into_iter().map(line).filter(|line| !line.is_empty()).collect();
-        if lines.is_empty() { self } else { self.name(format_args!("{{ {} }}", lines.join("; "))) }
+        self.lines(|lines| lines.extend(items, write))
+    }
+
+    /// Lines of a block; no block without any.
+    pub fn lines(&mut self, write: impl FnOnce(&mut Lines)) -> &mut Writer {
+        let mut lines = Lines::new(self.form);
+        write(&mut lines);
+        if !lines.lines.iter().all(|line| line.text.is_empty()) {
+            self.put(&format!("{{ {} }}", lines.text("; ")));
+        }
+        for (name, value) in lines.settings() {
+            self.settings.push((format!("{} {name}", self.directive), value));
+        }
+        self
+    }
+
+    /// Lines of a block that has to be there even when it is empty.
+    pub fn required_block(&mut self, write: impl FnOnce(&mut Lines)) {
+        let before = self.text.len();
+        self.lines(write);
+        if self.text.len() == before {
+            self.put("{ }");
+        }
     }
 
     fn quoted(&self, text: &str) -> String {
@@ -161,6 +236,84 @@ impl Writer {
             Form::Masked | Form::Whole => quoted(text),
         }
     }
+}
+
+/// Lines of a block or a file while they are written; those that stay empty are left out.
+#[derive(Debug)]
+pub struct Lines {
+    form: Form,
+    lines: Vec<Writer>,
+}
+
+impl Lines {
+    pub fn new(form: Form) -> Lines {
+        Lines { form, lines: Vec::new() }
+    }
+
+    /// A new line, behind those that are there.
+    pub fn line(&mut self) -> &mut Writer {
+        self.lines.push(Writer::new(self.form));
+        self.lines.last_mut().expect("a line was just added")
+    }
+
+    /// A line for each item.
+    pub fn extend<T>(&mut self, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Writer, T)) {
+        items.into_iter().for_each(|item| write(self.line(), item));
+    }
+
+    pub fn text(&self, between: &str) -> String {
+        let texts = self.lines.iter().map(|line| line.text.as_str()).filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join(between)
+    }
+
+    /// By their names. A line with nothing behind its name is a setting too, and has the name as its value.
+    fn settings(self) -> Vec<(String, String)> {
+        let mut settings = Vec::new();
+        for line in self.lines.into_iter().filter(|line| !line.text.is_empty()) {
+            if line.is_repeated {
+                let value = line.text[line.directive.len()..].trim_start();
+                join_setting(&mut settings, line.directive, value, "; ");
+            } else if line.settings.is_empty() {
+                settings.push((line.directive.clone(), line.directive));
+            } else {
+                settings.extend(line.settings);
+            }
+        }
+        settings
+    }
+}
+
+fn join_setting(settings: &mut Vec<(String, String)>, name: String, value: &str, between: &str) {
+    match settings.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, known)) => known.push_str(&format!("{between}{value}")),
+        None => settings.push((name, value.to_owned())),
+    }
+}
+
+/// A setting by its name and value, read off what is written: `timeout connect` and `5s` of `timeout connect="5s"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenSetting {
+    pub name: String,
+    /// Without secrets.
+    pub value: String,
+    /// With them, so that another secret is another setting.
+    whole: Secret,
+}
+
+/// The settings of the lines that are written, each name once.
+pub fn settings(write: impl Fn(&mut Lines)) -> Vec<WrittenSetting> {
+    let written = |form| {
+        let mut lines = Lines::new(form);
+        write(&mut lines);
+        lines.settings().into_iter()
+    };
+    let both = written(Form::Masked).zip(written(Form::Whole));
+    both.map(|((name, value), (_, whole))| WrittenSetting { name, value, whole: Secret::new(whole) }).collect()
+}
+
+/// What a text cannot have that stands for itself among others.
+fn needs_quotes(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\')
 }
 
 /// A KDL string. What a terminal would act on is escaped.

@@ -52,7 +52,7 @@ impl TicketSharing {
             return;
         }
         let storage = configuration.storage.clone();
-        let seen = Arc::new(Mutex::new(Seen { place: tidegate_explain::storage(&storage), ..Seen::default() }));
+        let seen = Arc::new(Mutex::new(Seen { place: tidegate_config::writing::storage(&storage), ..Seen::default() }));
         let sharing = Sharing {
             storage: storage.clone(),
             state_dir: tls.state_dir().to_owned(),

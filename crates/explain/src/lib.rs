@@ -4,8 +4,7 @@
 
 mod follow;
 mod plan;
-mod wording;
+mod titles;
 
 pub use follow::{Question, add_running, explain};
 pub use plan::plan;
-pub use wording::storage;

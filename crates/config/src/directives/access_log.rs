@@ -7,7 +7,8 @@ use crate::placeholders;
 use crate::reading::{Read, expect_text};
 use crate::syntax::Literal;
 use crate::table::{Argument, Kind, Place, Property, Stage};
-use tidegate_model::{AccessLogFormat, LogTarget, Rotation};
+use crate::written_line::{Writer, size};
+use tidegate_model::{AccessLog, AccessLogFormat, LogTarget, Rotation};
 
 const KEEP_DEFAULT: u32 = 7;
 
@@ -111,4 +112,22 @@ fn read_format(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessLog
     }
     lowering.spans.access_log_format = Some(value.location.clone());
     placeholders::resolve_template(lowering, value, Stage::Log, None).map(AccessLogFormat::Template)
+}
+
+pub fn write(line: &mut Writer, AccessLog { target, format }: &AccessLog) {
+    line.name("access-log");
+    match target {
+        LogTarget::Off => line.argument("off"),
+        LogTarget::Stdout => line.argument("stdout"),
+        LogTarget::Stderr => line.argument("stderr"),
+        LogTarget::File { path, rotation: _ } => line.argument(path.display()),
+    };
+    match format {
+        AccessLogFormat::Json => line.property("format", "json"),
+        AccessLogFormat::Common => line.property("format", "common"),
+        AccessLogFormat::Template(template) => line.property("format", template),
+    };
+    if let LogTarget::File { path: _, rotation: Some(Rotation { size_bytes, keep }) } = target {
+        line.property("rotate", size(size_bytes)).number("keep", keep);
+    }
 }

@@ -10,9 +10,10 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
+use crate::written_line::{Writer, duration, name_of};
 use std::time::Duration;
 use tidegate_model::{
-    AcmeAuthority, AcmeChallenge, AcmeChanges, AcmeExternalAccount, AcmeKeyType, HostPattern, OnDemand, Secret, address,
+    Acme, AcmeAuthority, AcmeChallenge, AcmeChanges, AcmeExternalAccount, AcmeKeyType, HostPattern, OnDemand, Secret, address,
 };
 
 pub static ACME: Directive = Directive {
@@ -351,4 +352,61 @@ fn check_ca_url(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
         return None;
     }
     text.parsed(lowering, "bad-url", check_url(&text.value, "the CA", &["https"]))
+}
+
+/// What `acme` says of the whole process.
+pub fn write_top(line: &mut Writer, acme: Option<&Acme>) {
+    let Some(acme) = acme else { return line.off("acme") };
+    let defaults = Acme::default();
+    let Acme { authorities, email, challenges, dns, profile, key_type, http_port, https_port, preflight } = acme.clone();
+    let changes = AcmeChanges {
+        authorities,
+        email,
+        challenges,
+        dns,
+        profile,
+        key_type: (key_type != defaults.key_type).then_some(key_type),
+        http_port: (http_port != defaults.http_port).then_some(http_port),
+        https_port: (https_port != defaults.https_port).then_some(https_port),
+        preflight: (preflight != defaults.preflight).then_some(preflight),
+    };
+    write(line, &changes);
+}
+
+pub fn write(line: &mut Writer, changes: &AcmeChanges) {
+    let AcmeChanges { authorities, email, challenges, dns, profile, key_type, http_port, https_port, preflight } = changes;
+    line.name("acme").optional("email", email.as_ref()).optional("profile", profile.as_ref());
+    line.optional("key-type", key_type.as_ref().map(|kind| name_of(AcmeKeyType::NAMES, kind)));
+    line.optional_number("http-port", *http_port).optional_number("https-port", *https_port);
+    if let Some(preflight) = preflight {
+        line.switch("preflight", *preflight);
+    }
+    line.lines(|lines| {
+        lines.extend(authorities, write_authority);
+        if !challenges.is_empty() {
+            lines.line().name("challenges").arguments(challenges);
+        }
+        lines.extend(dns, acme_dns::write);
+    });
+}
+
+fn write_authority(line: &mut Writer, authority: &AcmeAuthority) {
+    let AcmeAuthority { name, directory, staging, external_account, root } = authority;
+    let preset = AcmeAuthority::preset(name);
+    // The name of a URL from the environment is not what it says.
+    let is_named = preset.is_some() || name == directory;
+    let ca = if preset.is_some() { name } else { directory };
+    let ca = line.secret(!is_named, ca);
+    line.repeated("ca").argument(ca);
+    if let Some(AcmeExternalAccount { key_id, hmac_key }) = external_account {
+        line.property("eab-key-id", key_id).secret_property("eab-hmac", Some(hmac_key));
+    }
+    line.optional("root", root.as_ref().map(|path| path.display()));
+    if *staging != preset.and_then(|preset| preset.staging) {
+        line.optional("staging", staging.as_ref());
+    }
+}
+
+pub fn write_on_demand(line: &mut Writer, OnDemand { ask, names_per_hour, wait }: &OnDemand) {
+    line.name("on-demand").property("ask", ask).number("names-per-hour", names_per_hour).property("wait", duration(wait));
 }

@@ -8,6 +8,7 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::regular::reason;
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::{Writer, duration, name_of};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -260,4 +261,34 @@ fn server(lowering: &mut Lowering<'_>, text: &Text) -> Option<SocketAddr> {
             None
         }
     }
+}
+
+pub(super) fn write(line: &mut Writer, AcmeDns { provider, propagation, resolver }: &AcmeDns) {
+    line.name("dns").argument(provider.kind());
+    match provider {
+        DnsProvider::Exec { command } => {
+            line.property("command", command.display());
+        }
+        DnsProvider::Webhook { url, token } => {
+            line.property("url", url).secret_property("token", token.as_ref());
+        }
+        DnsProvider::Rfc2136(Rfc2136 { server, key, zone }) => {
+            line.property("server", server).optional("zone", zone.as_ref());
+            if let Some(TsigKey { name, algorithm, secret }) = key {
+                line.property("key-name", name).property("key-algorithm", name_of(TsigAlgorithm::NAMES, algorithm));
+                line.secret_property("key-secret", Some(secret));
+            }
+        }
+        DnsProvider::Cloudflare { token, api }
+        | DnsProvider::DigitalOcean { token, api }
+        | DnsProvider::Hetzner { token, api } => {
+            line.secret_property("token", Some(token)).optional("api", api.as_ref());
+        }
+        DnsProvider::Route53 { access_key, secret_key, session_token, zone, api } => {
+            line.property("access-key", access_key).secret_property("secret-key", Some(secret_key));
+            line.secret_property("session-token", session_token.as_ref());
+            line.optional("zone", zone.as_ref()).optional("api", api.as_ref());
+        }
+    }
+    line.property("propagation", duration(propagation)).optional("resolver", *resolver);
 }

@@ -7,6 +7,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::Writer;
 use std::net::SocketAddr;
 use tidegate_model::{Admin, Secret, UpstreamAddress};
 
@@ -106,4 +107,14 @@ fn not_an_address(text: &Text) -> Diagnostic {
         Some(_) => diagnostic.help("names are not looked up here: write the IP address"),
         None => diagnostic.help("for example `127.0.0.1:9180`, `unix:/run/tidegate.sock` or `off`"),
     }
+}
+
+pub fn write(line: &mut Writer, admin: &Admin, token: Option<&Secret>) {
+    line.name("admin");
+    match admin {
+        Admin::Off => line.argument("off"),
+        Admin::Tcp(address) => line.argument(address),
+        Admin::Unix(path) => line.argument(format_args!("unix:{}", path.display())),
+    };
+    line.secret_property("token", token);
 }

@@ -8,7 +8,7 @@ use crate::lowering::Lowering;
 use crate::reading::{Read, read};
 use crate::table::{Argument, Kind, Place, Property, Repeat};
 use crate::units::parse_duration;
-use crate::written_line::{Writer, duration};
+use crate::written_line::{Writer, duration, size};
 use std::time::Duration;
 use tidegate_model::{Cache, CacheDisk, CacheStore, Purging, RouteOptions, Secret, Switched};
 
@@ -250,5 +250,12 @@ pub fn write(line: &mut Writer, cache: &Cache) {
     line.switch_unless(false, "set-cookie", cache.keeps_set_cookie);
     line.switch_unless(false, "cdn-cache-control", cache.obeys_cdn_cache_control);
     line.list("purge-from", &cache.purging.from, show_network);
-    line.optional("purge-token", cache.purging.token.as_ref().map(|token| line.secret(true, token.reveal())));
+    line.secret_property("purge-token", cache.purging.token.as_ref());
+}
+
+pub fn write_store(line: &mut Writer, CacheStore { memory_bytes, object_bytes_max, disk }: &CacheStore) {
+    line.name("cache").optional("memory", memory_bytes.as_ref().map(size)).property("object", size(object_bytes_max));
+    if let Some(CacheDisk { folder, bytes_max }) = disk {
+        line.property("disk", folder.display()).property("disk-size", size(bytes_max));
+    }
 }

@@ -11,7 +11,7 @@ use crate::reading::Read;
 use crate::spans::WrittenAddress;
 use crate::syntax::{Name, Node};
 use crate::table::{Argument, Kind, Place, Property};
-use crate::written_line::Writer;
+use crate::written_line::{Writer, name_of};
 use std::path::PathBuf;
 use tidegate_model::{
     ClientAuth, ClientAuthDemand, ClientAuthMode, ClientCertificateForm, ClientCertificatePart, Scheme, Step, Tls, TlsSource,
@@ -193,4 +193,16 @@ fn open_door(at: Location, written: &WrittenAddress) -> Diagnostic {
 
 pub fn write_step(line: &mut Writer, demand: ClientAuthDemand) {
     line.name("client-auth").argument(demand.as_str());
+}
+
+/// In a site's `tls`.
+pub fn write(line: &mut Writer, ClientAuth { ca, crls, mode, forward }: &ClientAuth) {
+    line.name("client-auth");
+    for (name, files) in [("ca", ca), ("crl", crls)] {
+        for file in files {
+            line.property(name, file.display());
+        }
+    }
+    line.property("mode", mode.as_str());
+    line.optional("forward", forward.as_ref().map(|form| name_of(ClientCertificateForm::NAMES, form)));
 }

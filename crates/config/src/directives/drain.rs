@@ -4,6 +4,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 
 pub static DRAIN: Directive = Directive {
@@ -25,4 +26,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     if let Some(time) = line.read_argument(lowering, 0).map(Read::duration) {
         lowering.configuration.drain = time;
     }
+}
+
+pub fn write(line: &mut Writer, drain: Duration) {
+    line.name("drain").argument(duration(&drain));
 }

@@ -5,6 +5,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::pieces::TopNode;
 use crate::table::{Argument, Kind, Place};
+use crate::written_line::Writer;
 use tidegate_model::Edition;
 
 pub static EDITION: Directive = Directive {
@@ -45,4 +46,8 @@ pub fn check_first(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
             .help("move it to the top of the file");
         lowering.report(diagnostic);
     }
+}
+
+pub fn write(line: &mut Writer, edition: Edition) {
+    line.name("edition").argument(edition.as_str());
 }

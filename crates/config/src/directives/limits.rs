@@ -5,6 +5,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place};
+use crate::written_line::{Lines, Writer, duration, size};
 use std::time::Duration;
 use tidegate_model::Limits;
 
@@ -155,4 +156,33 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         lowering.report(diagnostic);
     }
     lowering.configuration.limits = limits;
+}
+
+pub fn write(line: &mut Writer, limits: &Limits) {
+    line.name("limits").lines(|lines| write_bounds(lines, limits));
+}
+
+pub fn write_bounds(lines: &mut Lines, limits: &Limits) {
+    let Limits {
+        header_bytes,
+        request_line_bytes,
+        header_count,
+        connections_per_ip,
+        header_timeout,
+        keep_alive,
+        body_rate_bytes,
+        h2_streams,
+        handshakes_per_network,
+    } = limits;
+    lines.line().name("header-bytes").argument(size(&(*header_bytes as u64)));
+    lines.line().name("request-line").argument(size(&(*request_line_bytes as u64)));
+    lines.line().name("header-count").name(header_count);
+    lines.line().name("connections-per-ip").name(connections_per_ip);
+    lines.line().name("header-timeout").argument(duration(header_timeout));
+    lines.line().name("keep-alive").argument(duration(keep_alive));
+    lines.line().name("body-rate").argument(format_args!("{}/s", size(body_rate_bytes)));
+    lines.line().name("h2-streams").name(h2_streams);
+    lines.extend(handshakes_per_network, |line, rate| {
+        line.name("handshakes-per-network").argument(rate);
+    });
 }

@@ -6,7 +6,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat, Stage};
-use crate::written_line::Writer;
+use crate::written_line::{Writer, name_of};
 use tidegate_model::request_log::LINE_KEYS;
 use tidegate_model::{LogLevel, RouteLog, RouteLogField, RouteOptions, Sample};
 
@@ -144,6 +144,10 @@ fn fields(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<RouteLogField> {
 fn is_name(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     !text.is_empty() && text.len() <= RouteLog::NAME_BYTES_MAX && text.chars().all(is_part)
+}
+
+pub fn write_level(line: &mut Writer, level: LogLevel) {
+    line.name("log").property("level", name_of(LogLevel::NAMES, &level));
 }
 
 pub fn write(line: &mut Writer, log: &RouteLog) {

@@ -4,6 +4,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::{Read, read_choice_or};
 use crate::table::{Argument, Kind, Place};
+use crate::written_line::{Writer, size};
 use tidegate_model::Memory;
 
 pub static MEMORY: Directive = Directive {
@@ -36,4 +37,12 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         Some(Read::Number(bytes, _)) => lowering.configuration.memory = Memory::Bytes(bytes),
         _ => {}
     }
+}
+
+pub fn write(line: &mut Writer, memory: Memory) {
+    match memory {
+        Memory::Auto => line.name("memory").argument("auto"),
+        Memory::Bytes(bytes) => line.name("memory").argument(size(&bytes)),
+        Memory::Off => line.name("memory").argument("off"),
+    };
 }

@@ -271,9 +271,7 @@ pub fn write_retry(line: &mut Writer, retry: &RouteRetry) {
 pub fn write_retry_line(line: &mut Writer, retry: &RouteRetry) {
     match retry {
         RouteRetry::OfPool => {}
-        RouteRetry::Off => {
-            line.name("retry").argument("off");
-        }
+        RouteRetry::Off => line.off("retry"),
         RouteRetry::Own(retry) => retry::write(line, retry),
     }
 }

@@ -7,6 +7,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::Writer;
 use std::path::PathBuf;
 use tidegate_model::{HostPattern, KubernetesStorage, RedisAddress, RedisStorage, Secret, Storage, address};
 
@@ -186,6 +187,36 @@ fn refuse_others(lowering: &mut Lowering<'_>, line: &Line<'_>, known: &[&str], k
             lowering.report(diagnostic.help("remove it"));
         }
     }
+}
+
+/// Nothing where it is the state folder.
+pub fn write(line: &mut Writer, storage: &Storage) {
+    match storage {
+        Storage::State => {}
+        Storage::Folder(path) => {
+            line.name("storage").argument(path.display());
+        }
+        Storage::Redis(RedisStorage { address, database, username, password, prefix }) => {
+            let user = username.as_ref().map_or_else(String::new, |user| format!("{user}@"));
+            let (scheme, place, root) = match address {
+                RedisAddress::Tcp { host, port } => ("redis", format!("{user}{}:{port}/{database}", in_url(host)), None),
+                RedisAddress::Tls { host, port, root } => {
+                    ("rediss", format!("{user}{}:{port}/{database}", in_url(host)), root.as_ref())
+                }
+                RedisAddress::Unix(path) => ("redis+unix", path.display().to_string(), None),
+            };
+            line.name("storage").argument(format_args!("{scheme}://{place}"));
+            line.secret_property("password", password.as_ref());
+            line.property("prefix", prefix).optional("root", root.map(|path| path.display()));
+        }
+        Storage::Kubernetes(KubernetesStorage { namespace, prefix, api: _ }) => {
+            line.name("storage").argument("kubernetes").optional("namespace", namespace.as_ref()).property("prefix", prefix);
+        }
+    }
+}
+
+fn in_url(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
 #[cfg(test)]

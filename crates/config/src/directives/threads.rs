@@ -4,6 +4,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place};
+use crate::written_line::Writer;
 use tidegate_model::Threads;
 
 pub static THREADS: Directive = Directive {
@@ -24,4 +25,11 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         Some(Read::Choice(..)) => lowering.configuration.threads = Threads::Auto,
         _ => {}
     }
+}
+
+pub fn write(line: &mut Writer, threads: Threads) {
+    match threads {
+        Threads::Auto => line.name("threads").argument("auto"),
+        Threads::Count(count) => line.name("threads").name(count),
+    };
 }

@@ -7,6 +7,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::Writer;
 use std::path::PathBuf;
 use tidegate_model::TicketKeySource;
 
@@ -86,4 +87,17 @@ fn files(lowering: &mut Lowering<'_>, texts: Vec<Text>) -> Option<Vec<PathBuf>> 
         files.push(path);
     }
     Some(files)
+}
+
+/// Nothing where the process has its own.
+pub fn write(line: &mut Writer, source: &TicketKeySource) {
+    match source {
+        TicketKeySource::Own => {}
+        TicketKeySource::Files(files) => {
+            line.name("ticket-keys").arguments(files.iter().map(|file| file.display()));
+        }
+        TicketKeySource::Shared => {
+            line.name("ticket-keys").switch("shared", true);
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
+use crate::written_line::{Lines, name_of};
 use std::collections::BTreeMap;
 use tidegate_model::{Certificate, CipherName, Scheme, Tls, TlsSource, TlsVersion};
 
@@ -366,4 +367,37 @@ fn check_ciphers_fit(lowering: &mut Lowering<'_>, draft: &TlsDraft) {
                 .help("add `\"TLS_AES_128_GCM_SHA256\"`, or allow TLS 1.2 with `min \"1.2\"`");
         lowering.report(diagnostic);
     }
+}
+
+/// Where certificates come from, on lines of their own, and behind them everything else.
+pub fn write(lines: &mut Lines, tls: &Tls) {
+    match &tls.source {
+        TlsSource::Automatic => {}
+        TlsSource::Internal => {
+            lines.line().name("tls").argument("internal");
+        }
+        TlsSource::Off => lines.line().off("tls"),
+        TlsSource::Files(certificates) => lines.extend(certificates, |line, Certificate { cert, key }| {
+            let key = key.as_ref().map(|key| key.display());
+            line.repeated("tls").property("cert", cert.display()).optional("key", key);
+        }),
+    }
+    lines.line().name("tls").lines(|lines| write_settings(lines, tls));
+}
+
+fn write_settings(lines: &mut Lines, tls: &Tls) {
+    let Tls { source: _, min_version, ciphers, alpn, tickets, early_data, ocsp_stapling, client_auth, acme, on_demand } = tls;
+    lines.line().name("min").argument(name_of(TlsVersion::NAMES, min_version));
+    if !ciphers.is_empty() {
+        lines.line().name("ciphers").arguments(ciphers.iter().map(|cipher| name_of(CipherName::NAMES, cipher)));
+    }
+    if !alpn.is_empty() {
+        lines.line().name("alpn").arguments(alpn);
+    }
+    for (name, is_on) in [("tickets", tickets), ("early-data", early_data), ("ocsp-stapling", ocsp_stapling)] {
+        lines.line().name(name).name(format_args!("#{is_on}"));
+    }
+    lines.extend(acme.as_deref(), acme::write);
+    lines.extend(on_demand, acme::write_on_demand);
+    lines.extend(client_auth, client_auth::write);
 }

@@ -1,11 +1,11 @@
 //! The listening address that a request comes to, and what happens to its head there before anything is matched.
 
 use super::Question;
-use crate::wording;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use tidegate_api::ExplainedListener;
+use tidegate_config::writing::show_network;
 use tidegate_model::listening::{Answering, ListenerProtocol, Listening, proxy_protocol_from, shown_address, trusted_proxies};
 use tidegate_model::{Configuration, HostPattern, Scheme, TcpTarget};
 use tidegate_routing::{Greeting, PassId, Router, SiteId, Taker};
@@ -76,8 +76,8 @@ impl<'a> Place<'a> {
             address: self.address,
             scheme: self.listening.protocol.as_str().into(),
             implied: self.listening.implied,
-            trusted_proxies: self.trusted_proxies.iter().map(|network| wording::networks(&[*network])).collect(),
-            proxy_protocol_from: self.proxy_protocol_from.iter().map(|network| wording::networks(&[*network])).collect(),
+            trusted_proxies: self.trusted_proxies.iter().map(show_network).collect(),
+            proxy_protocol_from: self.proxy_protocol_from.iter().map(show_network).collect(),
         }
     }
 

@@ -15,10 +15,10 @@ mod tests;
 
 pub use request::Question;
 
-use crate::wording;
+use crate::titles::shares;
 use listener::Place;
 use tidegate_api::{ExplainedPool, ExplainedRequest, Explanation, Outcome, OutcomeKind, Server, Setting};
-use tidegate_config::writing::show_size;
+use tidegate_config::writing::{self, WrittenSetting, show_size};
 use tidegate_middleware::Refusal;
 use tidegate_model::listening::{listening_shared, redirect_site, site_name};
 use tidegate_model::{Configuration, PoolName, Scheme, Site, Step, Terminal};
@@ -194,13 +194,17 @@ fn unanswered(configuration: &Configuration, request: &Question) -> Explanation 
         site: None,
         route: None,
         pool: None,
-        limits: wording::limits(&configuration.limits).into(),
+        limits: settings(writing::of_limits(&configuration.limits)),
         other_routes: Vec::new(),
         other_routes_left_out: 0,
         other_sites: Vec::new(),
         other_sites_left_out: 0,
         notes: Vec::new(),
     }
+}
+
+fn settings(written: Vec<WrittenSetting>) -> Vec<Setting> {
+    written.into_iter().map(|WrittenSetting { name, value, .. }| Setting { name: name.into(), value }).collect()
 }
 
 /// Whether a route answers, or a server that the connection is passed on to. Otherwise the request is refused, or does
@@ -257,11 +261,9 @@ fn take_route(
             let folder = Some(fastcgi.root.display().to_string());
             Outcome { pool: Some(fastcgi.pool.to_string()), folder, ..outcome(OutcomeKind::RunsScript) }
         }
-        Terminal::Split(split) => Outcome {
-            by: split.by.as_ref().map(ToString::to_string),
-            shares: Some(wording::shares(split)),
-            ..outcome(OutcomeKind::Split)
-        },
+        Terminal::Split(split) => {
+            Outcome { by: split.by.as_ref().map(ToString::to_string), shares: Some(shares(split)), ..outcome(OutcomeKind::Split) }
+        }
         Terminal::Proxy { pool, .. } => {
             answer.pool = pool_of(configuration, pool);
             Outcome { pool: Some(pool.to_string()), ..outcome(OutcomeKind::Proxied) }

@@ -1,12 +1,13 @@
 //! The pool that a route proxies to, as it is configured. How its servers are now only the running process knows.
 
-use crate::wording;
+use super::settings;
 use tidegate_api::{ExplainedPool, ExplainedServer, Setting};
+use tidegate_config::writing;
 use tidegate_model::{Pool, Server};
 
 pub fn seen(pool: &Pool) -> ExplainedPool {
-    let (of_balance, settings) = wording::pool_settings(pool).into_iter().partition(|setting| setting.name == "balance");
-    let of_balance: Vec<Setting> = of_balance;
+    let is_balance = |setting: &Setting| setting.name == "balance";
+    let (of_balance, settings): (Vec<_>, _) = settings(writing::of_pool(pool)).into_iter().partition(is_balance);
     let server = |server: &Server| {
         let Server { address, weight, priority, zone } = server;
         let zone = zone.as_ref().map(ToString::to_string);

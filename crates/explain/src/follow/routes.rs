@@ -1,6 +1,6 @@
 //! The routes of a site: the one that is taken with its steps, and for each other one what kept the request from it.
 
-use crate::wording;
+use crate::titles::route_title;
 use tidegate_api::{ExplainedRoute, ExplainedStep, FailedLine, PassedRoute, WhyNotRoute};
 use tidegate_config::writing::{self, Form};
 use tidegate_model::{MatchLine, RouteOptions, Site, Step};
@@ -17,7 +17,7 @@ pub fn taken(site: &Site, id: RouteId) -> ExplainedRoute {
     };
     ExplainedRoute {
         rank: rank(id),
-        title: wording::route_title(route),
+        title: route_title(route),
         steps: [lines(&site.options, &site.steps, true), lines(&route.options, &route.steps, false)].concat(),
         terminal: writing::terminal(&route.terminal, Form::Shown),
     }
@@ -40,7 +40,7 @@ pub fn passed(site: &Site, reasons: &[Explanation]) -> (Vec<PassedRoute>, usize)
             Reason::Shadowed { by } => (WhyNotRoute::Shadowed, Some(rank(*by)), Vec::new()),
             Reason::Conditions { failed } => (WhyNotRoute::Conditions, None, failed_lines(&route.matches, failed)),
         };
-        passed.push(PassedRoute { rank: rank(*id), title: wording::route_title(route), why, shadowed_by, failed });
+        passed.push(PassedRoute { rank: rank(*id), title: route_title(route), why, shadowed_by, failed });
     }
     passed.truncate(OTHER_ROUTES_MAX);
     let left_out = others - passed.len();

@@ -2,12 +2,12 @@
 
 use super::Question;
 use super::listener::Place;
-use crate::wording;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use tidegate_api::{ExplainedCertificate, PassedSite, WhyNotSite};
+use tidegate_config::writing::name_of;
 use tidegate_model::listening::{redirect_site, site_name};
-use tidegate_model::{Configuration, HostPattern, Site, TlsSource};
+use tidegate_model::{Configuration, HostPattern, Site, TlsSource, TlsVersion};
 use tidegate_routing::{Router, SiteId};
 
 /// More are counted and not listed: nobody reads a thousand sites to find out why a request is not theirs.
@@ -23,14 +23,14 @@ pub fn certificate(configuration: &Configuration, site: &Site, request: &Questio
             (false, certificates.iter().map(|certificate| certificate.cert.display().to_string()).collect())
         }
     };
-    let (site_name, min_version) = (site_name(site), wording::tls_version(site.tls.min_version).to_owned());
+    let alpn = &site.tls.alpn;
     Some(ExplainedCertificate {
-        site: site_name,
+        site: site_name(site),
         internal_ca,
         acme: is_obtained,
         files,
-        min_version,
-        alpn: wording::alpn(&site.tls),
+        min_version: name_of(TlsVersion::NAMES, &site.tls.min_version).to_owned(),
+        alpn: if alpn.is_empty() { "h2,http/1.1".to_owned() } else { alpn.join(",") },
     })
 }
 

@@ -89,12 +89,11 @@ servers      10.0.0.4:8080, weight 2
              10.0.0.5:8080, weight 1
              10.0.0.6:8080, weight 1, backup
              outlier failures 5, outlier eject 10s, outlier eject-max 5m, outlier max-ejected 50%,
-             outlier success-rate yes, timeout connect 2s, timeout first-byte 1m, timeout idle 1h,
-             retry attempts 2, retry on connect,reset, retry budget 20%, max-connections no limit,
-             keep-alive idle 55s, keep-alive ping 30s, protocol auto
+             outlier success-rate #true, timeout connect 2s, timeout first-byte 1m, timeout idle 1h,
+             retry attempts 2, retry on connect,reset, retry budget 20%, keep-alive idle 55s,
+             keep-alive ping 30s, protocol auto
 limits       header-bytes 64KiB, request-line 16KiB, header-count 128, connections-per-ip 10000,
-             header-timeout 10s, keep-alive 75s, body-rate 100B/s, h2-streams 256,
-             handshakes-per-network off, body-limit 1MB
+             header-timeout 10s, keep-alive 75s, body-rate 100B/s, h2-streams 256, body-limit 1MB
 
 Other routes of the site:
   1: route "/admin/*" match client="10.0.0.0/8" method="GET" or match header="x-key: …" → respond

@@ -1,16 +1,15 @@
 //! Listening addresses that come, go or change: derived from sites and from what is passed on, so that a site alone can
 //! open or close one.
 
-use super::settings::change;
-use crate::wording::networks;
+use super::settings::{change, different};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
-use tidegate_config::writing::proxy;
+use tidegate_config::writing::{self, WrittenSetting, proxy};
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies,
 };
-use tidegate_model::{Configuration, HostPattern, TcpTarget};
+use tidegate_model::{Configuration, HostPattern, ListenerOptions, TcpTarget};
 
 /// Options written for an address that no site listens on have no effect, and no entry.
 pub fn changes(before: &Configuration, after: &Configuration) -> Vec<ListenerChange> {
@@ -60,14 +59,7 @@ fn setting_changes(
         let purpose = |implied: bool| if implied { "redirects to HTTPS only" } else { "sites" };
         changes.push(change("answers with", purpose(known.implied), purpose(listening.implied)));
     }
-    let (old, new) = (trusted_proxies(before, address), trusted_proxies(after, address));
-    if old != new {
-        changes.push(change("trusted-proxies", &networks(&old), &networks(&new)));
-    }
-    let (old, new) = (proxy_protocol_from(before, address), proxy_protocol_from(after, address));
-    if old != new {
-        changes.push(change("accept-proxy-protocol", &networks(&old), &networks(&new)));
-    }
+    changes.extend(different(&options(before, address), &options(after, address)));
     if known.protocol == ListenerProtocol::Https && listening.protocol == ListenerProtocol::Https {
         let (old, new) = (nameless_site(before, known), nameless_site(after, listening));
         if old != new {
@@ -75,6 +67,15 @@ fn setting_changes(
         }
     }
     changes
+}
+
+fn options(configuration: &Configuration, address: SocketAddr) -> Vec<WrittenSetting> {
+    writing::of_listener(&ListenerOptions {
+        ip: Some(address.ip()),
+        port: address.port(),
+        trusted_proxies: trusted_proxies(configuration, address),
+        proxy_protocol_from: proxy_protocol_from(configuration, address),
+    })
 }
 
 /// Where connections are passed on to. Those of a name that is passed on no more are drained, since they could not be

@@ -15,7 +15,7 @@ mod tests;
 use tidegate_api::Plan;
 use tidegate_model::Configuration;
 
-/// Stands for both values of a setting that is a secret by its name.
+/// Stands for both values of a setting of which only a secret is another one.
 const HIDDEN_VALUE: &str = "(changed)";
 
 /// What applying `after` in the place of `before` would change. Linear in the size of both; what is equal is compared

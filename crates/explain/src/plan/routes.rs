@@ -4,7 +4,7 @@
 
 use super::sites::{BlockLine, block_lines, line_changes};
 use super::without_common_ends;
-use crate::wording;
+use crate::titles::route_title;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use tidegate_api::{ChangeKind, RouteChange};
@@ -31,7 +31,7 @@ pub fn changes(before: &[Route], after: &[Route]) -> Vec<RouteChange> {
     }
     let rank = |position: usize| start + position + 1;
     let entry = |position: usize, route: &Route, change| {
-        let title = wording::route_title(route);
+        let title = route_title(route);
         RouteChange { rank: rank(position), title, change, moved_from: None, lines: Vec::new() }
     };
     let removed = before.iter().enumerate().filter(|(position, _)| !is_paired_before[*position]);

@@ -1,9 +1,8 @@
 //! Sites: recognised by their first address. Their addresses, TLS and steps are compared here, their routes in
 //! `routes`.
 
-use super::settings::{change, different, hidden};
+use super::settings::{change, different};
 use super::{matched, routes, without_common_ends};
-use crate::wording;
 use std::fmt::Debug;
 use std::sync::Arc;
 use tidegate_api::{ChangeKind, Effect, LineChange, LineKind, SettingChange, SiteChange};
@@ -48,9 +47,7 @@ fn difference(old: &Site, new: &Site) -> SiteChange {
     let mut settings = Vec::new();
     let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
     if *tls != new.tls {
-        let different = different(wording::tls(tls), wording::tls(&new.tls));
-        // What is not shown of it are secrets of its `acme`.
-        settings.extend(if different.is_empty() { vec![hidden("tls acme")] } else { different });
+        settings.extend(different(&writing::of_tls(tls), &writing::of_tls(&new.tls)));
     }
     SiteChange {
         addresses_added,
@@ -74,7 +71,7 @@ fn address_changes(
         match old {
             None => added.push(new.to_string()),
             Some(old) => {
-                let shown = |address: &SiteAddress| wording::yes_or_no(address.redirect_from_http);
+                let shown = |address: &SiteAddress| if address.redirect_from_http { "yes" } else { "no" };
                 settings.push(change(&format!("{new} redirected to from port 80"), shown(old), shown(new)));
             }
         }

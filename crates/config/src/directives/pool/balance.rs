@@ -8,6 +8,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Stage};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Balance, Secret, Sticky};
 
@@ -160,4 +161,17 @@ fn secret(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
         return None;
     }
     Some(Secret::new(value))
+}
+
+pub fn write(line: &mut Writer, balance: &Balance) {
+    line.name("balance").argument(balance.name());
+    if let Balance::Hash { key, load_percent_max } = balance {
+        line.property("key", key).optional("load-max", load_percent_max.map(|percent| format!("{percent}%")));
+    }
+}
+
+pub fn write_sticky(line: &mut Writer, Sticky { cookie, secret, max_age_seconds }: &Sticky) {
+    line.name("sticky").property("cookie", cookie);
+    line.secret_property("secret", secret.as_ref());
+    line.optional("max-age", max_age_seconds.map(|seconds| duration(&Duration::from_secs(seconds))));
 }

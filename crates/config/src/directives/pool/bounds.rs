@@ -6,8 +6,9 @@ use crate::diagnostics::Diagnostic;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::{Lines, Writer, duration};
 use std::time::Duration;
-use tidegate_model::Adaptive;
+use tidegate_model::{Adaptive, Bounds};
 
 const COUNT: Kind = Kind::Integer { min: 1, max: 1_000_000 };
 
@@ -127,4 +128,28 @@ fn lower_adaptive(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Lin
         return;
     }
     draft.pool.bounds.adaptive = Some(adaptive);
+}
+
+pub fn write(lines: &mut Lines, bounds: &Bounds) {
+    let Bounds { connections_per_server, requests_per_server, requests_per_pool, queue, queue_timeout, adaptive } = bounds;
+    let write_queue = |line: &mut Writer| {
+        line.number(QUEUE.name, queue).property(QUEUE_TIMEOUT.name, duration(queue_timeout));
+    };
+    if let Some(count) = connections_per_server {
+        write_queue(lines.line().name("max-connections").name(count));
+    }
+    if requests_per_server.is_some() || requests_per_pool.is_some() {
+        let line = lines.line().name("max-requests");
+        if let Some(count) = requests_per_server {
+            line.name(count);
+        }
+        line.optional_number("total", *requests_per_pool);
+        // A pool has one queue, which is said once.
+        if connections_per_server.is_none() {
+            write_queue(line);
+        }
+    }
+    lines.extend(adaptive, |line, Adaptive { least, most }| {
+        line.name("adaptive-concurrency").number("min", least).number("max", most);
+    });
 }

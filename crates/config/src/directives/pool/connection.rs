@@ -7,8 +7,9 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::{Read, read_choice_or};
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::{Writer, duration, name_of};
 use std::time::Duration;
-use tidegate_model::{KeepAlive, Protocol, ProxyProtocol, Timeouts};
+use tidegate_model::{KeepAlive, Protocol, ProxyProtocol, Timeouts, UpstreamTls};
 
 pub static TIMEOUT: Directive = Directive {
     name: "timeout",
@@ -238,4 +239,32 @@ fn lower_send_proxy_protocol(lowering: &mut Lowering<'_>, draft: &mut PoolDraft,
         draft.pool.send_proxy_protocol =
             ProxyProtocol::NAMES.iter().find(|(name, _)| *name == version).map(|(_, version)| *version);
     }
+}
+
+pub fn write_timeouts(line: &mut Writer, Timeouts { connect, first_byte, idle }: &Timeouts) {
+    line.name("timeout").property("connect", duration(connect)).property("first-byte", duration(first_byte));
+    line.property("idle", duration(idle));
+}
+
+pub fn write_keep_alive(line: &mut Writer, keep_alive: &KeepAlive, protocol: Protocol) {
+    let KeepAlive { connections, idle, requests, age, warm, ping } = keep_alive;
+    line.name("keep-alive").property("idle", duration(idle));
+    let usual = KeepAlive::of(protocol).connections;
+    line.number_unless(usual.into(), "connections", (*connections).into()).optional_number("requests", *requests);
+    line.optional("age", age.as_ref().map(duration)).number_unless(0, "warm", (*warm).into());
+    line.property("ping", ping.as_ref().map_or_else(|| "off".to_owned(), duration));
+}
+
+pub fn write_protocol(line: &mut Writer, protocol: Protocol) {
+    line.name("protocol").argument(name_of(Protocol::NAMES, &protocol));
+}
+
+pub fn write_tls(line: &mut Writer, UpstreamTls { ca, sni, client_certificate, verify }: &UpstreamTls) {
+    let (cert, key) = client_certificate.as_ref().map(|(cert, key)| (cert.display(), key.display())).unzip();
+    line.name("tls").optional("ca", ca.as_ref().map(|path| path.display())).optional("sni", sni.as_ref());
+    line.optional("cert", cert).optional("key", key).switch("verify", *verify);
+}
+
+pub fn write_proxy_protocol(line: &mut Writer, version: &ProxyProtocol) {
+    line.name("send-proxy-protocol").argument(name_of(ProxyProtocol::NAMES, version));
 }

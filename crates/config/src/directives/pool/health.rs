@@ -2,7 +2,7 @@
 
 use super::PoolDraft;
 use crate::diagnostics::Diagnostic;
-use crate::forms::{is_token, status_ranges};
+use crate::forms::{is_token, show_status_range, status_ranges};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
@@ -10,6 +10,7 @@ use crate::placeholders::{self, Text};
 use crate::reading::{Read, expect_text};
 use crate::table::{Argument, Kind, Place, Property};
 use crate::units::show_duration;
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::{Health, HttpProbe, Probe, SiteAddress, StatusRange, TextPattern};
 
@@ -294,4 +295,29 @@ fn body(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<TextPattern> {
         return None;
     }
     patterns::parse_text_pattern(lowering, &text, &text.value)
+}
+
+pub fn write(line: &mut Writer, health: &Health) {
+    let Health { probe, interval, interval_down, timeout, rise, fall, port } = health;
+    line.name("health");
+    match probe {
+        Probe::Http(probe) => write_http(line, probe),
+        Probe::Tcp | Probe::Tls => {
+            line.property("type", probe.name());
+        }
+        Probe::Grpc { service } => {
+            line.property("type", probe.name()).optional("service", service.as_ref());
+        }
+    }
+    line.property("interval", duration(interval)).property("interval-down", duration(interval_down));
+    line.property("timeout", duration(timeout)).number("rise", rise).number("fall", fall).optional_number("port", *port);
+}
+
+fn write_http(line: &mut Writer, HttpProbe { path, method, host, headers, expect, body }: &HttpProbe) {
+    line.argument(path).property("method", method).optional("host", host.as_ref());
+    for (name, value) in headers {
+        let value = line.secret_by_name(name, value);
+        line.property("header", format_args!("{name}: {value}"));
+    }
+    line.list("expect", expect, show_status_range).optional("body", body.as_ref().map(patterns::show_text));
 }

@@ -23,9 +23,10 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::syntax::{Entry, Literal, Node, Value};
 use crate::table::{Argument, Block, Kind, Place, Repeat};
+use crate::written_line::{Lines, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_model::{PoolName, Protocol};
+use tidegate_model::{Pool, PoolName, Protocol, Scheme, UpstreamTls};
 
 pub static POOL: Directive = Directive {
     name: "pool",
@@ -164,4 +165,53 @@ fn other_word(text: &Text, owner: &str, names: &[&str], reserved: &str) -> Diagn
         Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
         None => diagnostic.help(format!("it can be {}", quoted_list(names))),
     }
+}
+
+pub fn write(line: &mut Writer, pool: &Pool) {
+    line.name("pool").argument(&pool.name.0).lines(|lines| {
+        lines.extend(&pool.servers, server::write);
+        write_settings(lines, pool);
+    });
+}
+
+/// Everything of its block but the servers. What is on by default is there, and what a pool of its kind has no use for
+/// is not.
+pub fn write_settings(lines: &mut Lines, pool: &Pool) {
+    let Pool {
+        name: _,
+        servers,
+        discover,
+        balance,
+        zone,
+        sticky,
+        health,
+        outlier,
+        slow_start,
+        timeouts,
+        retry,
+        hedge,
+        bounds,
+        keep_alive,
+        protocol,
+        tls,
+        send_proxy_protocol,
+    } = pool;
+    lines.extend(discover, |line, discover| discover::write(line.repeated("discover"), discover));
+    balance::write(lines.line(), balance);
+    lines.extend(zone.as_deref(), server::write_zone);
+    lines.extend(sticky, balance::write_sticky);
+    lines.extend(health, health::write);
+    outlier::write(lines.line(), outlier.as_ref());
+    outlier::write_slow_start(lines.line(), *slow_start);
+    connection::write_timeouts(lines.line(), timeouts);
+    retry::write_or_off(lines.line(), retry.as_ref());
+    lines.extend(hedge, retry::write_hedge);
+    bounds::write(lines, bounds);
+    connection::write_keep_alive(lines.line(), keep_alive, *protocol);
+    connection::write_protocol(lines.line(), *protocol);
+    let may_have_tls = !discover.is_empty() || servers.iter().any(|server| server.address.scheme() == Scheme::Https);
+    if may_have_tls || *tls != UpstreamTls::default() {
+        connection::write_tls(lines.line(), tls);
+    }
+    lines.extend(send_proxy_protocol, connection::write_proxy_protocol);
 }

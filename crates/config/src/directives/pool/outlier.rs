@@ -7,6 +7,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property};
+use crate::written_line::{Writer, duration};
 use std::time::Duration;
 use tidegate_model::Outlier;
 
@@ -91,5 +92,21 @@ fn lower_outlier(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line
 fn lower_slow_start(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'_>) {
     if let Some(time) = line.read_argument(lowering, 0).map(Read::duration) {
         draft.pool.slow_start = time;
+    }
+}
+
+pub fn write(line: &mut Writer, outlier: Option<&Outlier>) {
+    let Some(Outlier { failures, eject, eject_max, ejected_percent_max, success_rate }) = outlier else {
+        return line.off("outlier");
+    };
+    line.name("outlier").number("failures", failures).property("eject", duration(eject));
+    line.property("eject-max", duration(eject_max)).property("max-ejected", format_args!("{ejected_percent_max}%"));
+    line.switch("success-rate", *success_rate);
+}
+
+/// Nothing where there is none.
+pub fn write_slow_start(line: &mut Writer, time: Duration) {
+    if !time.is_zero() {
+        line.name("slow-start").argument(duration(&time));
     }
 }

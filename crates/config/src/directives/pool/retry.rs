@@ -155,9 +155,20 @@ fn lower_hedge(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Line<'
     }
 }
 
+pub fn write_or_off(line: &mut Writer, retry: Option<&Retry>) {
+    match retry {
+        Some(retry) => write(line, retry),
+        None => line.off("retry"),
+    }
+}
+
 pub fn write(line: &mut Writer, Retry { attempts, on, budget_percent, try_timeout }: &Retry) {
     line.name("retry").number("attempts", attempts).property("on", show_retry_on(on));
     line.property("budget", format_args!("{budget_percent}%")).optional("try-timeout", try_timeout.as_ref().map(duration));
+}
+
+pub fn write_hedge(line: &mut Writer, Hedge { after }: &Hedge) {
+    line.name("hedge").argument(duration(after));
 }
 
 /// `connect,reset,503`

@@ -7,6 +7,7 @@ use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Kind, Place, Property, Repeat};
+use crate::written_line::Writer;
 use std::sync::Arc;
 use tidegate_model::{Server, UpstreamAddress};
 
@@ -147,4 +148,13 @@ fn zone_name(lowering: &mut Lowering<'_>, text: &Text) -> Option<Arc<str>> {
     let help = format!("a name has letters, digits, `-`, `_` and `.`, at most {ZONE_CHARS_MAX} of them");
     lowering.report(text.error("bad-name", message).help(help));
     None
+}
+
+pub fn write(line: &mut Writer, Server { address, weight, priority, zone }: &Server) {
+    line.name("server").argument(address).number("weight", weight).number("priority", priority);
+    line.optional("zone", zone.as_ref());
+}
+
+pub fn write_zone(line: &mut Writer, zone: &str) {
+    line.name("zone").argument(zone);
 }
