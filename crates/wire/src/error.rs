@@ -65,6 +65,9 @@ pub enum HeadError {
     /// A missing, repeated, unknown or misplaced HTTP/2 pseudo-header field (RFC 9113 section 8.3).
     #[error("a pseudo-header field is missing, repeated, unknown or out of place")]
     PseudoHeader,
+    /// RFC 9113 section 8.2.2.
+    #[error("a field speaks of a connection of HTTP/1.1, which this is not")]
+    ConnectionField,
 }
 
 impl HeadError {

@@ -10,7 +10,7 @@ pub use framing::{
     BodyFraming, expects_continue, has_token, keep_alive_request, keep_alive_response, keep_alive_timeout_seconds,
     request_content_length, request_framing, response_framing, upgrade_protocol,
 };
-pub use target::append_origin_form;
+pub use target::{append_origin_form, origin_form_at};
 
 pub(crate) use fields::parse_fields;
 

@@ -63,22 +63,39 @@ impl Target {
     }
 }
 
-/// Puts an origin-form target from elsewhere (HTTP/2's `:path`) into a head, under the same rules as HTTP/1's.
+/// Puts an origin-form target from elsewhere into a head, under the same rules as HTTP/1's.
 pub fn append_origin_form(head: &mut RequestHead, target: &[u8]) -> Result<(), HeadError> {
-    if target.first() != Some(&b'/') {
+    let span = head.fields.append(&[target]);
+    origin_form_at(head, span)
+}
+
+/// As [`append_origin_form`], with a target that is in the head's bytes already (HTTP/2's `:path`).
+pub fn origin_form_at(head: &mut RequestHead, target: Span) -> Result<(), HeadError> {
+    let bytes = target.of(&head.fields.bytes);
+    if bytes.first() != Some(&b'/') {
         return Err(HeadError::BadTarget);
     }
-    let scanned = path::scan(target, 0);
-    let (path, rest) = target.split_at(scanned.end);
+    let scanned = path::scan(bytes, 0);
+    let rest = &bytes[scanned.end..];
     match rest {
         [] | [b'?', ..] if target_end(rest, 0) == rest.len() => {}
         [b'%', ..] => return Err(HeadError::BadPercentEncoding),
         _ => return Err(HeadError::BadTarget),
     }
-    let span = head.fields.append(&[path]);
-    head.path = if scanned.is_normal { span } else { append_normalised(span, path, &mut head.fields.bytes)? };
-    head.set_query(rest.split_first().map(|(_, query)| query));
+    let start = target.start as usize;
+    let (path_end, end) = (start + scanned.end, start + bytes.len());
+    head.query = (path_end < end).then(|| Span::new(path_end + 1, end));
+    head.path = Span::new(start, path_end);
+    if !scanned.is_normal {
+        head.path = append_normalised_within(head.path, &mut head.fields.bytes)?;
+    }
     Ok(())
+}
+
+/// Normalising reads one buffer and writes another, so a path within the buffer is taken out first; few are not normal.
+fn append_normalised_within(unchanged: Span, bytes: &mut Vec<u8>) -> Result<Span, HeadError> {
+    let path = unchanged.of(bytes).to_vec();
+    append_normalised(unchanged, &path, bytes)
 }
 
 fn append_normalised(unchanged: Span, path: &[u8], bytes: &mut Vec<u8>) -> Result<Span, HeadError> {
