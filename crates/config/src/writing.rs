@@ -332,7 +332,8 @@ mod tests {
     fn check_masked(configuration: &Configuration) {
         let shown = configuration.pools.iter().flat_map(|pool| of_pool(pool)).chain(of_process(configuration));
         let shown = shown.chain(configuration.sites.iter().flat_map(|site| of_tls(&site.tls)));
-        let shown: String = shown.map(|setting| format!("{} {}\n", setting.name, setting.value)).collect();
+        let shown: Vec<String> = shown.map(|setting| format!("{} {}\n", setting.name, setting.value)).collect();
+        let shown = shown.concat();
         let text = whole(configuration);
         for name in LANGUAGE.secret_properties() {
             for (_, behind) in text.match_indices(&format!(" {name}=\"")).map(|(at, found)| (at, &text[at + found.len()..])) {

@@ -132,7 +132,7 @@ impl UpstreamAddress {
                 Err(format!("the path of a socket has at most {} bytes", Self::UNIX_PATH_BYTES_MAX))
             }
             // `//` and `/./` lead to the same socket.
-            _ => Ok(UpstreamAddress::Unix(Path::new(path).components().collect::<std::path::PathBuf>().into())),
+            _ => Ok(UpstreamAddress::Unix(Path::new(path).components().collect())),
         }
     }
 

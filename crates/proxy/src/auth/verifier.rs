@@ -259,7 +259,7 @@ impl Shared {
             PasswordVerdict::Fits => lock(&self.answers).add(job.key, true, Instant::now()),
             PasswordVerdict::DoesNotFit => lock(&self.answers).add(job.key, false, Instant::now()),
             PasswordVerdict::NotVerified => {
-                tracing::error!("a password could not be verified: there is not enough memory for its hash")
+                tracing::error!("a password could not be verified: there is not enough memory for its hash");
             }
         }
         // After this nobody joins, so nobody waits in vain.

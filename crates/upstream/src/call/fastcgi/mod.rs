@@ -82,8 +82,7 @@ impl<S: Sock> FastCgiCall<S> {
         // The configuration sees to it that only scripts are asked of such a pool.
         let Some(script) = script else { return Err(UpstreamFault::unsent(UpstreamError::BadResponse).into()) };
         let pool = self.active.pool();
-        let mut reply = self.reply.borrow_mut();
-        reply.complaints = Some(Complaints::new(self.server.clone(), script.request_id));
+        self.reply.borrow_mut().complaints = Some(Complaints::new(self.server.clone(), script.request_id));
         let first = first.as_deref().unwrap_or_default();
         let (mut begin, mut behind) = (Vec::with_capacity(2 * HEADER_BYTES), Vec::with_capacity(first.len() + STDIN_EXTRA_BYTES));
         let mut params: &[u8] = &script.params;
@@ -91,14 +90,13 @@ impl<S: Sock> FastCgiCall<S> {
             // Whoever was here before may still get an answer: by its number it is not taken for that of this request.
             let id = RequestId::new(script.request_id as u16).unwrap_or(FIRST_REQUEST);
             self.id.set(id);
-            reply.decoder = Decoder::new(id);
+            self.reply.borrow_mut().decoder = Decoder::new(id);
             encode_begin_request(&mut begin, id, KeepConnection::Yes);
             begin.extend_from_slice(std::mem::take(&mut params));
             renumber(&mut begin, id);
         } else {
             encode_begin_request(&mut begin, FIRST_REQUEST, KeepConnection::No);
         }
-        drop(reply);
         encode_stdin(&mut behind, self.id.get(), first);
         if is_whole {
             encode_stdin_end(&mut behind, self.id.get());
