@@ -56,11 +56,6 @@ pub fn parse_listen_address(text: &str) -> Result<(Option<IpAddr>, u16), String>
     }
 }
 
-/// `:443`, `192.0.2.1:443`, as it is read.
-pub fn show_listen_address(ip: Option<IpAddr>, port: u16) -> String {
-    ip.map_or_else(|| format!(":{port}"), |ip| std::net::SocketAddr::new(ip, port).to_string())
-}
-
 /// Of an answer; one below is not the last one.
 const STATUS_MIN: u16 = 200;
 const STATUS_MAX: u16 = 599;

@@ -6,7 +6,7 @@ use crate::directives::pool::server;
 use crate::directives::{
     access_log, acme, admin, allow, basic_auth, body_limit, cache, client_auth, compress, concurrency_limit, cors, decompress,
     drain, edition, error_page, fastcgi, files, header, limits, listener, log, matching, memory, mirror, path_policy, pool,
-    proxy, rate_limit, redirect, respond, rewrite, site, split, storage, tcp, threads, ticket_keys, timeout, tls,
+    proxy, rate_limit, redirect, respond, rewrite, split, storage, threads, ticket_keys, timeout, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
@@ -57,18 +57,6 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
     ticket_keys::write(lines.line(), ticket_keys);
     drain::write(lines.line(), *drain);
     limits::write(lines.line(), limits);
-}
-
-/// The text of a configuration, which reads as the same one: everything of it, secrets too, on a line for each block at
-/// the top level. Pools have to have names that can be written.
-pub fn whole(configuration: &Configuration) -> String {
-    let mut lines = Lines::new(Form::Whole);
-    process(&mut lines, configuration);
-    lines.extend(&configuration.listeners, listener::write);
-    lines.extend(&configuration.tcp, tcp::write);
-    lines.extend(&configuration.pools, |line, pool| pool::write(line, pool));
-    lines.extend(&configuration.sites, |line, site| site::write(line, site));
-    lines.text("\n")
 }
 
 /// What stands in the block of `limits`.
@@ -206,18 +194,23 @@ pub fn condition(condition: &Condition) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Form, block, match_line, of_pool, of_process, of_tls, quoted, terminal, whole};
+    use super::{Form, Lines, Writer, block, match_line, of_pool, of_process, of_tls, process, quoted, show_path, terminal};
     use crate::diagnostics::{Diagnostic, Location, SourceFile, Sources};
+    use crate::directives::pool::server;
     use crate::directives::tests::loaded_examples;
-    use crate::directives::{LANGUAGE, matching};
+    use crate::directives::{LANGUAGE, listener, matching, pool, proxy, tls};
     use crate::language::{Lower, Seen};
     use crate::load::load_path;
     use crate::lowering::{Environment, Lowering};
     use crate::syntax;
     use crate::table::Place;
+    use std::net::{IpAddr, SocketAddr};
     use std::path::Path;
     use std::sync::Arc;
-    use tidegate_model::{Configuration, MatchLine, PoolName, Route, RouteOptions, Step, Terminal};
+    use tidegate_model::{
+        Configuration, ListenerOptions, MatchLine, PoolName, Route, RouteOptions, Site, SiteAddress, SniRoute, Step, Tcp,
+        TcpTarget, Terminal,
+    };
 
     /// What stands in a block.
     #[derive(Debug, Default, PartialEq)]
@@ -303,6 +296,76 @@ mod tests {
         assert!(of_directives > 100, "{of_directives}");
         let of_examples: usize = examples().iter().map(check_round_trip).sum();
         assert!(of_examples > 50, "{of_examples}");
+    }
+
+    /// The text of a configuration, everything of it, secrets too, on a line for each block at the top level. The
+    /// product writes no whole file from its model; this puts what directives write into the blocks where they are read.
+    fn whole(configuration: &Configuration) -> String {
+        let mut lines = Lines::new(Form::Whole);
+        process(&mut lines, configuration);
+        lines.extend(&configuration.listeners, write_listener);
+        lines.extend(&configuration.tcp, write_tcp);
+        lines.extend(&configuration.pools, |line, pool| {
+            line.name("pool").argument(&pool.name.0).lines(|lines| {
+                lines.extend(&pool.servers, server::write);
+                pool::write_settings(lines, pool);
+            });
+        });
+        lines.extend(&configuration.sites, |line, site| write_site(line, site));
+        lines.text("\n")
+    }
+
+    fn write_listener(line: &mut Writer, options: &ListenerOptions) {
+        let ListenerOptions { ip, port, .. } = options;
+        line.name("listener").argument(listen_address(*ip, *port));
+        let mut lines = Lines::new(Form::Whole);
+        listener::write_options(&mut lines, options);
+        // The block has to be there, empty or not.
+        line.name(format_args!("{{ {} }}", lines.text("; ")));
+    }
+
+    fn write_tcp(line: &mut Writer, Tcp { ip, port, by_name, otherwise }: &Tcp) {
+        let write_target = |line: &mut Writer, target: &TcpTarget| proxy::write(line, &target.pool, &target.retry);
+        line.name("tcp").argument(listen_address(*ip, *port));
+        line.lines(|lines| {
+            for SniRoute { names, to } in by_name {
+                lines.line().name("sni").arguments(names).block([to], write_target);
+            }
+            lines.extend(otherwise, write_target);
+        });
+    }
+
+    /// `:443`, `192.0.2.1:443`
+    fn listen_address(ip: Option<IpAddr>, port: u16) -> String {
+        ip.map_or_else(|| format!(":{port}"), |ip| SocketAddr::new(ip, port).to_string())
+    }
+
+    fn write_site(line: &mut Writer, Site { addresses, tls, options, steps, routes }: &Site) {
+        // Without a scheme where port 80 redirects.
+        let shown = |address: &SiteAddress| {
+            if address.redirect_from_http { address.host.to_string() } else { address.to_string() }
+        };
+        line.name("site").arguments(addresses.iter().map(shown)).lines(|lines| {
+            tls::write(lines, tls);
+            write_block(lines, options, steps);
+            lines.extend(routes, write_route);
+        });
+    }
+
+    fn write_route(line: &mut Writer, Route { paths, matches, options, steps, terminal: end }: &Route) {
+        line.name("route").arguments(paths.iter().map(show_path)).lines(|lines| {
+            lines.extend(matches, |line, matched| {
+                line.name(match_line(matched, Form::Whole));
+            });
+            write_block(lines, options, steps);
+            lines.line().name(terminal(end, Form::Whole));
+        });
+    }
+
+    fn write_block(lines: &mut Lines, options: &RouteOptions, steps: &[Step]) {
+        lines.extend(block(options, steps, Form::Whole), |line, (_, text)| {
+            line.name(text);
+        });
     }
 
     /// Pools written in place get names that can be written.

@@ -221,15 +221,6 @@ impl Writer {
         self
     }
 
-    /// Lines of a block that has to be there even when it is empty.
-    pub fn required_block(&mut self, write: impl FnOnce(&mut Lines)) {
-        let before = self.text.len();
-        self.lines(write);
-        if self.text.len() == before {
-            self.put("{ }");
-        }
-    }
-
     fn quoted(&self, text: &str) -> String {
         match self.form {
             Form::Shown => quoted(&shortened(text)),

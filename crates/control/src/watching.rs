@@ -40,7 +40,7 @@ impl Control {
             self.renewals.renew_client_trust(&mut self.running, &self.tls);
         }
         if are_users_new {
-            // They may have changed between being read and being watched.
+            // Users may have changed between being read and being watched.
             self.renew_users();
         }
     }

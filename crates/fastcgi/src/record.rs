@@ -11,8 +11,7 @@ mod tests;
 
 pub use decode::{Decoder, Event, ProtocolStatus, RecordError};
 pub use encode::{
-    Frame, KeepConnection, encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, renumber,
-    stdin_frame,
+    Frame, KeepConnection, encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame,
 };
 
 use std::num::NonZeroU16;

@@ -128,7 +128,7 @@ pub fn response(head: &ResponseHead) -> Option<Response<()>> {
 /// parser has refused.
 pub fn header_map(fields: &Fields) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.list.len());
-    for field in fields.list.iter().filter(|field| field.id != HeaderId::Removed && !is_forbidden(field.id)) {
+    for field in fields.list.iter().filter(|field| field.id != HeaderId::Removed && !field.id.is_of_http1_connection()) {
         let name = match field.id {
             HeaderId::Other => HeaderName::from_bytes(field.name.of(&fields.bytes)),
             id => Ok(NAMES[id as usize].clone()),
@@ -146,19 +146,6 @@ static NAMES: LazyLock<Vec<HeaderName>> = LazyLock::new(|| {
     let named = HeaderId::NAMES.iter().map(|(name, _)| HeaderName::from_static(name));
     nameless.into_iter().chain(named).collect()
 });
-
-fn is_forbidden(id: HeaderId) -> bool {
-    matches!(
-        id,
-        HeaderId::Connection
-            | HeaderId::KeepAlive
-            | HeaderId::ProxyConnection
-            | HeaderId::TransferEncoding
-            | HeaderId::Upgrade
-            | HeaderId::Te
-            | HeaderId::Http2Settings
-    )
-}
 
 pub fn fields(map: &HeaderMap) -> Fields {
     let mut fields = Fields::default();

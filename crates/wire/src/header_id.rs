@@ -85,6 +85,20 @@ impl HeaderId {
         | HeaderId::ProxyAuthorization.bit()
         | HeaderId::Http2Settings.bit();
 
+    /// Whether the field speaks of a connection of HTTP/1.1, and is not sent over HTTP/2 (RFC 9113 section 8.2.2). `te`
+    /// may say `trailers` there.
+    #[inline]
+    pub fn is_of_http1_connection(self) -> bool {
+        const THESE: u64 = HeaderId::Connection.bit()
+            | HeaderId::KeepAlive.bit()
+            | HeaderId::ProxyConnection.bit()
+            | HeaderId::TransferEncoding.bit()
+            | HeaderId::Upgrade.bit()
+            | HeaderId::Te.bit()
+            | HeaderId::Http2Settings.bit();
+        self.bit() & THESE != 0
+    }
+
     /// What `Connection` may not name away.
     pub(crate) const PROTECTED: u64 = HeaderId::Host.bit()
         | HeaderId::ContentLength.bit()

@@ -1,13 +1,13 @@
 //! `listener ":443" { … }`: options of one address that sites listen on.
 
 use crate::diagnostics::{Diagnostic, Location, not_available};
-use crate::forms::{parse_listen_address, parse_network, show_listen_address, show_network};
+use crate::forms::{parse_listen_address, parse_network, show_network};
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Property, Repeat};
-use crate::written_line::{Lines, Writer};
+use crate::written_line::Lines;
 use ipnet::IpNet;
 use std::net::IpAddr;
 use tidegate_model::ListenerOptions;
@@ -145,11 +145,6 @@ fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<Ip
         }
         Err(reason) => lowering.report(text.error("bad-network", reason)),
     }
-}
-
-pub fn write(line: &mut Writer, options: &ListenerOptions) {
-    line.name("listener").argument(show_listen_address(options.ip, options.port));
-    line.required_block(|lines| write_options(lines, options));
 }
 
 pub fn write_options(

@@ -6,8 +6,6 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::patterns;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::writing;
-use crate::written_line::{Form, Writer};
 use tidegate_model::{MatchLine, PathPattern, Route, RouteOptions, Step, Terminal};
 
 pub static ROUTE: Directive = Directive {
@@ -158,16 +156,4 @@ pub fn second_terminal(line: &Line<'_>, first: Location) -> Diagnostic {
     Diagnostic::error("second-terminal", line.location(), "only one step can answer, and this is the second")
         .label(first, "this one answers")
         .help("remove one of them, or put each into a `route` of its own")
-}
-
-pub fn write(line: &mut Writer, Route { paths, matches, options, steps, terminal }: &Route) {
-    line.name("route").arguments(paths.iter().map(writing::show_path)).lines(|lines| {
-        lines.extend(matches, |line, matched| {
-            line.name(writing::match_line(matched, Form::Whole));
-        });
-        lines.extend(writing::block(options, steps, Form::Whole), |line, (_, text)| {
-            line.name(text);
-        });
-        lines.line().name(writing::terminal(terminal, Form::Whole));
-    });
 }

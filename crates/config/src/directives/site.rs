@@ -10,8 +10,7 @@ use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::spans::WrittenAddress;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::written_line::{Form, Writer};
-use crate::{log_in, reachability, writing};
+use crate::{log_in, reachability};
 use std::sync::Arc;
 use tidegate_model::{Route, RouteOptions, Site, SiteAddress, Step};
 
@@ -127,19 +126,4 @@ fn read_addresses(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<WrittenAd
         }
     }
     addresses
-}
-
-pub fn write(line: &mut Writer, Site { addresses, tls, options, steps, routes }: &Site) {
-    line.name("site").arguments(addresses.iter().map(shown_address)).lines(|lines| {
-        tls::write(lines, tls);
-        lines.extend(writing::block(options, steps, Form::Whole), |line, (_, text)| {
-            line.name(text);
-        });
-        lines.extend(routes, route::write);
-    });
-}
-
-/// Without a scheme where port 80 redirects.
-fn shown_address(address: &SiteAddress) -> String {
-    if address.redirect_from_http { address.host.to_string() } else { address.to_string() }
 }

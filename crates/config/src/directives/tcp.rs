@@ -3,13 +3,12 @@
 
 use crate::diagnostics::{Diagnostic, Location};
 use crate::directives::proxy;
-use crate::forms::{parse_listen_address, show_listen_address};
+use crate::forms::parse_listen_address;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::written_line::Writer;
 use std::net::IpAddr;
 use tidegate_model::address::parse_host_pattern;
 use tidegate_model::{HostPattern, SniRoute, Tcp, TcpTarget};
@@ -166,17 +165,4 @@ fn target(lowering: &mut Lowering<'_>, line: &Line<'_>, place: Place) -> Option<
 fn first_of_same_address(lowering: &Lowering<'_>, ip: Option<IpAddr>, port: u16) -> Option<Location> {
     let position = lowering.configuration.tcp.iter().position(|known| known.ip == ip && known.port == port)?;
     lowering.spans.tcp.get(position).cloned()
-}
-
-pub fn write(line: &mut Writer, Tcp { ip, port, by_name, otherwise }: &Tcp) {
-    line.name("tcp").argument(show_listen_address(*ip, *port)).lines(|lines| {
-        for SniRoute { names, to } in by_name {
-            lines.line().repeated("sni").arguments(names).block([to], write_target);
-        }
-        lines.extend(otherwise, write_target);
-    });
-}
-
-fn write_target(line: &mut Writer, TcpTarget { pool, retry }: &TcpTarget) {
-    proxy::write(line, pool, retry);
 }

@@ -53,18 +53,13 @@ pub fn walk(
         asked_path: head.path,
         asked_query: head.query,
     };
-    let framing = request_framing(head);
+    let declared = request_framing(head).ok().and_then(BodyFraming::declared_length);
     let mut limited = Limited::default();
     let halt = apply_request(&steps, &mut Walk::default(), head, &context, &mut Scratch::default(), &mut limited);
     let after = match halt {
         Ok(Halt::Done(after)) => after,
         Ok(Halt::Authenticate(_)) => return Ok(Ok(Walked::UpToLogIn)),
         Err(refusal) => return Ok(Err(refusal)),
-    };
-    let declared = match framing {
-        Ok(BodyFraming::Length(length)) => Some(length),
-        Ok(BodyFraming::None) => Some(0),
-        Ok(BodyFraming::Chunked | BodyFraming::UntilClose) | Err(_) => None,
     };
     if after.body_limit.is_some_and(|limit| limit.check_declared(declared).is_err()) {
         return Ok(Err(Refusal::BodyTooLarge));

@@ -43,6 +43,6 @@ fn server_changes(before: &[Server], after: &[Server]) -> Vec<ServerChange> {
 
 fn server_settings(old: &Server, new: &Server) -> Vec<SettingChange> {
     let changes = different(&writing::of_server(old), &writing::of_server(new)).into_iter();
-    // Whose they are stands before them.
+    // The server stands in front of its settings already.
     changes.map(|change| SettingChange { name: change.name.replacen("server ", "", 1), ..change }).collect()
 }

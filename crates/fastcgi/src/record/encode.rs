@@ -37,17 +37,6 @@ pub fn encode_params(out: &mut Vec<u8>, id: RequestId, pairs: &Pairs) {
     out.extend_from_slice(&header(PARAMS, id, 0, 0));
 }
 
-/// Has whole records, made by this module, speak of another request.
-pub fn renumber(records: &mut [u8], id: RequestId) {
-    let mut at = 0;
-    while let Some([_, _, id_high, id_low, length_high, length_low, padding, _]) =
-        records.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<HEADER_BYTES>)
-    {
-        [*id_high, *id_low] = id.get().to_be_bytes();
-        at += HEADER_BYTES + usize::from(u16::from_be_bytes([*length_high, *length_low])) + usize::from(*padding);
-    }
-}
-
 /// A piece of the request's body. Nothing for an empty piece, since an empty record would end the body.
 pub fn encode_stdin(out: &mut Vec<u8>, id: RequestId, body: &[u8]) {
     for piece in body.chunks(CONTENT_BYTES_MAX) {

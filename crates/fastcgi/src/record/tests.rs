@@ -3,7 +3,7 @@
 
 use super::{
     CONTENT_BYTES_MAX, Decoder, Event, FIRST_REQUEST, KeepConnection, ProtocolStatus, RecordError, RequestId,
-    encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, renumber, stdin_frame,
+    encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame,
 };
 use crate::pairs::Pairs;
 
@@ -174,22 +174,4 @@ fn every_refusal_has_its_own_code_and_sentence() {
     let distinct = |texts: Vec<String>| texts.into_iter().collect::<std::collections::HashSet<_>>().len();
     assert_eq!(distinct(all.iter().map(|error| error.reason().to_string()).collect()), all.len());
     assert_eq!(distinct(all.iter().map(ToString::to_string).collect()), all.len());
-}
-
-#[test]
-fn records_are_given_another_number() {
-    let (mut first, mut other) = (Vec::new(), Vec::new());
-    let id = RequestId::new(0x1234).unwrap();
-    let mut pairs = Pairs::default();
-    (0..3000).for_each(|number| pairs.push([format!("NAME_{number}").as_bytes()], [&b"some value"[..]]).unwrap());
-    for (out, id) in [(&mut first, FIRST_REQUEST), (&mut other, id)] {
-        encode_begin_request(out, id, KeepConnection::Yes);
-        encode_params(out, id, &pairs);
-        encode_stdin(out, id, &vec![1; CONTENT_BYTES_MAX + 3]);
-        encode_stdin_end(out, id);
-    }
-    assert_ne!(first, other);
-    renumber(&mut first, id);
-    assert!(first == other, "all records, and nothing else");
-    renumber(&mut first[..3], FIRST_REQUEST);
 }

@@ -53,11 +53,13 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             return Err(unserved(&pool, UpstreamError::Overloaded).into());
         }
         let (replay, length) = self.collect_body().await?;
-        let params = match self.encode_params(step, &script, length) {
+        let request_id = self.exchange.record.request_id.0;
+        let id = ScriptRequest::id_of(request_id, &pool.compiled.model.keep_alive);
+        let params = match self.encode_params(step, &script, length, id) {
             Ok(params) => params,
             Err(refusal) => return self.refuse(refusal).await,
         };
-        let script = ScriptRequest { params, request_id: self.exchange.record.request_id.0 };
+        let script = ScriptRequest { params, id, request_id };
         match self.forward_script(pool, script, replay).await {
             // The bound is not the one of other upstreams, and there is no setting for it.
             Err(Failure::Upstream(fault))

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use tidegate_exchange::Pooled;
-use tidegate_fastcgi::record::{FIRST_REQUEST, encode_params};
+use tidegate_fastcgi::record::{RequestId, encode_params};
 use tidegate_fastcgi::{Pairs, Params, Script};
 use tidegate_middleware::{Refusal, View};
 use tidegate_model::Scheme;
@@ -29,6 +29,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         step: &CompiledFastCgi,
         script: &Script,
         content_length: Option<u64>,
+        id: RequestId,
     ) -> Result<Vec<u8>, Refusal> {
         // It was for us, and is settled before a script begins.
         self.exchange.head.fields.remove_id(HeaderId::Expect);
@@ -79,7 +80,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             let written = params.write(pairs, &step.scripts, script, self.exchange.head.fields.iter());
             written.map_err(|_| Refusal::ParamsTooLarge)?;
             let mut records = Vec::new();
-            encode_params(&mut records, FIRST_REQUEST, pairs);
+            encode_params(&mut records, id, pairs);
             Ok(records)
         })
     }

@@ -12,7 +12,6 @@ use tidegate_exchange::Pooled;
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{After, DryRun, Halt, Limited, Refusal, Walk, apply_request, compiled_basic_auth_of};
 use tidegate_transport::Sock;
-use tidegate_wire::BodyFraming;
 
 /// How far a request got with its steps.
 pub(super) enum Ran {
@@ -60,11 +59,7 @@ impl<S: Sock> Request<'_, '_, S> {
 
     fn settle_body(&mut self, after: After) -> Result<Ran, Refusal> {
         if let Some(limit) = after.body_limit {
-            let declared = match self.exchange.framing {
-                BodyFraming::Length(length) => Some(length),
-                BodyFraming::None => Some(0),
-                BodyFraming::Chunked | BodyFraming::UntilClose => None,
-            };
+            let declared = self.exchange.framing.declared_length();
             self.exchange.body_allowance = Some(limit.check_declared(declared).map_err(|_| Refusal::BodyTooLarge)?);
         }
         Ok(if after.is_preflight { Ran::Preflight } else { Ran::Through })

@@ -16,6 +16,17 @@ pub enum BodyFraming {
     UntilClose,
 }
 
+impl BodyFraming {
+    /// How long the body is, where that is said before it comes.
+    pub fn declared_length(self) -> Option<u64> {
+        match self {
+            BodyFraming::None => Some(0),
+            BodyFraming::Length(length) => Some(length),
+            BodyFraming::Chunked | BodyFraming::UntilClose => None,
+        }
+    }
+}
+
 /// How the request's body is framed. An error is answered with 400, and the connection is closed.
 pub fn request_framing(head: &RequestHead) -> Result<BodyFraming, HeadError> {
     let fields = &head.fields;

@@ -23,7 +23,7 @@ use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::syntax::{Entry, Literal, Node, Value};
 use crate::table::{Argument, Block, Kind, Place, Repeat};
-use crate::written_line::{Lines, Writer};
+use crate::written_line::Lines;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_model::{Pool, PoolName, Protocol, Scheme, UpstreamTls};
@@ -165,13 +165,6 @@ fn other_word(text: &Text, owner: &str, names: &[&str], reserved: &str) -> Diagn
         Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
         None => diagnostic.help(format!("it can be {}", quoted_list(names))),
     }
-}
-
-pub fn write(line: &mut Writer, pool: &Pool) {
-    line.name("pool").argument(&pool.name.0).lines(|lines| {
-        lines.extend(&pool.servers, server::write);
-        write_settings(lines, pool);
-    });
 }
 
 /// Everything of its block but the servers. What is on by default is there, and what a pool of its kind has no use for

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_fastcgi::record::{
     CONTENT_BYTES_MAX, FIRST_REQUEST, HEADER_BYTES, KeepConnection, RequestId, encode_begin_request, encode_stdin,
-    encode_stdin_end, renumber, stdin_frame,
+    encode_stdin_end, stdin_frame,
 };
 use tidegate_fastcgi::{AnswerError, AnswerHead, AnswerParser, Decoder, Event, Kind, ProtocolStatus, RecordError, answer};
-use tidegate_model::Timeouts;
+use tidegate_model::{KeepAlive, Timeouts};
 use tidegate_telemetry::{EventGate, UpstreamError};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::head::{Method, ResponseHead};
@@ -38,8 +38,19 @@ static CAUSES: EventGate = EventGate::new(5);
 pub struct ScriptRequest {
     /// The records of PARAMS, the empty one at their end included.
     pub params: Vec<u8>,
+    /// What those records call the request.
+    pub id: RequestId,
     /// For the log, when the script complains.
     pub request_id: u128,
+}
+
+impl ScriptRequest {
+    /// What a request is called where its connection is kept: another number than the one before it, so that an answer
+    /// that comes too late is not taken for that of this request. Elsewhere the usual number, which every server knows.
+    pub fn id_of(request_id: u128, keep_alive: &KeepAlive) -> RequestId {
+        let id = if keep_alive.connections > 0 { RequestId::new(request_id as u16) } else { None };
+        id.unwrap_or(FIRST_REQUEST)
+    }
 }
 
 pub struct FastCgiCall<S: Sock> {
@@ -85,26 +96,18 @@ impl<S: Sock> FastCgiCall<S> {
         self.reply.borrow_mut().complaints = Some(Complaints::new(self.server.clone(), script.request_id));
         let first = first.as_deref().unwrap_or_default();
         let (mut begin, mut behind) = (Vec::with_capacity(2 * HEADER_BYTES), Vec::with_capacity(first.len() + STDIN_EXTRA_BYTES));
-        let mut params: &[u8] = &script.params;
-        if pool.compiled.model.keep_alive.connections > 0 {
-            // Whoever was here before may still get an answer: by its number it is not taken for that of this request.
-            let id = RequestId::new(script.request_id as u16).unwrap_or(FIRST_REQUEST);
-            self.id.set(id);
-            self.reply.borrow_mut().decoder = Decoder::new(id);
-            encode_begin_request(&mut begin, id, KeepConnection::Yes);
-            begin.extend_from_slice(std::mem::take(&mut params));
-            renumber(&mut begin, id);
-        } else {
-            encode_begin_request(&mut begin, FIRST_REQUEST, KeepConnection::No);
-        }
-        encode_stdin(&mut behind, self.id.get(), first);
+        self.id.set(script.id);
+        self.reply.borrow_mut().decoder = Decoder::new(script.id);
+        let keep = if pool.compiled.model.keep_alive.connections > 0 { KeepConnection::Yes } else { KeepConnection::No };
+        encode_begin_request(&mut begin, script.id, keep);
+        encode_stdin(&mut behind, script.id, first);
         if is_whole {
-            encode_stdin_end(&mut behind, self.id.get());
+            encode_stdin_end(&mut behind, script.id);
         }
         let stream = &self.connection.stream;
         stream.sock.set_write_idle(timeouts.idle);
         let progress = if first.is_empty() { Progress::NothingSent } else { Progress::Sent };
-        let sent = self.send_parts([&begin, params, &behind]).await;
+        let sent = self.send_parts([&begin, &script.params, &behind]).await;
         sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, progress).into())
     }
 

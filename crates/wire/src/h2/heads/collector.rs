@@ -90,12 +90,10 @@ impl<'f> FieldCollector<'f> {
         match id {
             // RFC 9113 section 8.2.2: what speaks of a connection of HTTP/1.1 is malformed here. A `te` that says more
             // than that trailers are understood as well.
-            HeaderId::Connection
-            | HeaderId::KeepAlive
-            | HeaderId::ProxyConnection
-            | HeaderId::TransferEncoding
-            | HeaderId::Upgrade => return Err(HeadError::ConnectionField),
-            HeaderId::Te if !value_bytes.eq_ignore_ascii_case(b"trailers") => return Err(HeadError::ConnectionField),
+            HeaderId::Te if value_bytes.eq_ignore_ascii_case(b"trailers") => {}
+            // Of the upgrade to HTTP/2 nothing is left to say; nobody sends it on.
+            HeaderId::Http2Settings => {}
+            id if id.is_of_http1_connection() => return Err(HeadError::ConnectionField),
             HeaderId::Cookie => self.cookies += 1,
             _ => {}
         }

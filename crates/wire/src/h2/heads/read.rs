@@ -15,9 +15,6 @@ const OF_REQUESTS: &[PseudoHeader] =
     &[PseudoHeader::Method, PseudoHeader::Scheme, PseudoHeader::Authority, PseudoHeader::Path, PseudoHeader::Protocol];
 const OF_RESPONSES: &[PseudoHeader] = &[PseudoHeader::Status];
 
-/// The most digits that a `content-length` is written with again.
-const LENGTH_DIGITS_MAX: usize = 20;
-
 /// What a request's head says beside what stands in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmittedRequest {
@@ -126,8 +123,8 @@ fn settle_authority(authority: Option<Span>, head: &mut RequestHead) -> Result<(
 fn framing(head: &mut RequestHead, is_tunnel: bool, ends_stream: bool) -> Result<BodyFraming, HeadError> {
     let declared = if head.fields.has(HeaderId::ContentLength) { Some(request_content_length(&head.fields)?) } else { None };
     if let Some(length) = declared {
-        let mut digits = [0; LENGTH_DIGITS_MAX];
-        let text = decimal(length, &mut digits);
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(length).as_bytes();
         let is_written_so = {
             let mut values = head.fields.all(HeaderId::ContentLength);
             values.next() == Some(text) && values.next().is_none()
@@ -150,18 +147,6 @@ fn framing(head: &mut RequestHead, is_tunnel: bool, ends_stream: bool) -> Result
         (true, Some(_)) => Err(HeadError::BadContentLength),
         (false, Some(length)) => Ok(BodyFraming::Length(length)),
         (false, None) => Ok(BodyFraming::Chunked),
-    }
-}
-
-fn decimal(mut number: u64, digits: &mut [u8; LENGTH_DIGITS_MAX]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[at..];
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Heads as field lists. What HTTP/2 forbids (RFC 9113 section 8.2.2) is left out: it was between us and whoever sent
-//! the head to us.
+//! the head to us. Which fields are kept from tables is known by the encoder.
 
-use crate::h2::hpack::{Encoder, PseudoHeader};
+use crate::h2::hpack::{BlockEncoder, Encoder, PseudoHeader};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
 /// A request for an upstream. `scheme` is `http` or `https`, `wants_trailers` says whether whoever asks understands
@@ -29,12 +29,8 @@ pub fn write_request(
             block.pseudo(PseudoHeader::Path, scratch);
         }
     }
-    for field in &head.fields.list {
-        if field.id != HeaderId::Host && !is_left_out(field.id) {
-            let (name, value) = (field.name.of(&head.fields.bytes), field.value.of(&head.fields.bytes));
-            block.field(field.id, name, value, is_sensitive(field.id));
-        }
-    }
+    // `:authority` says what `Host` does.
+    write_fields(&mut block, &head.fields, |id| id != HeaderId::Host);
     if wants_trailers {
         block.field(HeaderId::Te, b"te", b"trailers", false);
     }
@@ -44,40 +40,17 @@ pub fn write_request(
 pub fn write_response(encoder: &mut Encoder, head: &ResponseHead, out: &mut Vec<u8>) {
     let mut block = encoder.block(out);
     block.status(head.status);
-    for field in &head.fields.list {
-        if !is_left_out(field.id) {
-            let (name, value) = (field.name.of(&head.fields.bytes), field.value.of(&head.fields.bytes));
-            block.field(field.id, name, value, is_sensitive(field.id));
-        }
-    }
+    write_fields(&mut block, &head.fields, |_| true);
 }
 
 pub fn write_trailers(encoder: &mut Encoder, trailers: &Fields, out: &mut Vec<u8>) {
-    let mut block = encoder.block(out);
-    for field in &trailers.list {
-        if !is_left_out(field.id) {
-            let (name, value) = (field.name.of(&trailers.bytes), field.value.of(&trailers.bytes));
-            block.field(field.id, name, value, is_sensitive(field.id));
+    write_fields(&mut encoder.block(out), trailers, |_| true);
+}
+
+fn write_fields(block: &mut BlockEncoder<'_>, fields: &Fields, is_wanted: impl Fn(HeaderId) -> bool) {
+    for field in &fields.list {
+        if field.id != HeaderId::Removed && !field.id.is_of_http1_connection() && is_wanted(field.id) {
+            block.field(field.id, field.name.of(&fields.bytes), field.value.of(&fields.bytes), false);
         }
     }
-}
-
-fn is_left_out(id: HeaderId) -> bool {
-    matches!(
-        id,
-        HeaderId::Removed
-            | HeaderId::Connection
-            | HeaderId::KeepAlive
-            | HeaderId::ProxyConnection
-            | HeaderId::TransferEncoding
-            | HeaderId::Upgrade
-            | HeaderId::Te
-            | HeaderId::Http2Settings
-    )
-}
-
-/// RFC 7541 section 7.1.3: one connection carries the requests of many, and what compresses well tells what it is
-/// like.
-fn is_sensitive(id: HeaderId) -> bool {
-    matches!(id, HeaderId::Authorization | HeaderId::ProxyAuthorization | HeaderId::Cookie | HeaderId::SetCookie)
 }

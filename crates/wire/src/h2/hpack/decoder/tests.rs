@@ -210,7 +210,7 @@ fn what_is_not_valid_is_an_error() {
     for (block, error) in cases {
         let mut list = List::with_room(1000);
         assert_eq!(Decoder::new(4096).decode(block, &mut list), Err(*error), "{block:x?}");
-        // The same where nothing is handed over any more.
+        // A fault is told also behind a field that had no room, where nothing is handed over any more.
         let behind = [&b"\x00\x01a\x7f\x00"[..], &[b'v'; 127], block].concat();
         if !matches!(block[0], 0x20..=0x3f) {
             let mut list = List::with_room(100);
