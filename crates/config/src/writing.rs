@@ -298,8 +298,9 @@ mod tests {
         assert!(of_examples > 50, "{of_examples}");
     }
 
-    /// The text of a configuration, everything of it, secrets too, on a line for each block at the top level. The
-    /// product writes no whole file from its model; this puts what directives write into the blocks where they are read.
+    /// The text of a configuration, everything of it, secrets too, on a line for each block at the top level.
+    /// The product writes no whole file from its model; this puts what directives write into the blocks where they
+    /// are read.
     fn whole(configuration: &Configuration) -> String {
         let mut lines = Lines::new(Form::Whole);
         process(&mut lines, configuration);
