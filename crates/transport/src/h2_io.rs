@@ -12,7 +12,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
-use tidegate_wire::h2_guard::{Flood, H2Guard};
+use tidegate_wire::{Flood, H2Guard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub struct H2Io<S> {

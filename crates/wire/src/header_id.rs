@@ -63,6 +63,7 @@ header_ids! {
     Vary "vary"
     ETag "etag"
     LastModified "last-modified"
+    Priority "priority"
 }
 
 impl HeaderId {
@@ -134,6 +135,7 @@ impl HeaderId {
             (7, b't') if is(name, b"trailer") => HeaderId::Trailer,
             (7, b'u') if is(name, b"upgrade") => HeaderId::Upgrade,
             (8, b'l') if is(name, b"location") => HeaderId::Location,
+            (8, b'p') if is(name, b"priority") => HeaderId::Priority,
             (9, b'f') if is(name, b"forwarded") => HeaderId::Forwarded,
             (9, b'x') if is(name, b"x-real-ip") => HeaderId::XRealIp,
             (10, b'c') if is(name, b"connection") => HeaderId::Connection,

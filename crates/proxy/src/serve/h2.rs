@@ -22,7 +22,8 @@ use tidegate_transport::h2_io::{H2Io, H2Output, drive};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::connect::h2::DATA_FRAME_BUDGET;
 use tidegate_wire::BodyFraming;
-use tidegate_wire::h2_guard::{Flood, goaway_enhance_your_calm};
+use tidegate_wire::Flood;
+use tidegate_wire::h2_guard::goaway_enhance_your_calm;
 use tidegate_wire::head::{HeaderId, RequestHead};
 
 /// What a client may have in flight towards us on one stream and on the whole connection.

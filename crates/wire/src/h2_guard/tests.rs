@@ -1,9 +1,7 @@
 //! Attacks are stopped at their budgets, and what real clients do for hours is not.
 
-use super::{
-    CONTINUATIONS_MAX, EMPTY, Flood, H2Guard, PING, PRIORITY, RESET, RESET_COST, SETTINGS, WINDOW_UPDATE,
-    goaway_enhance_your_calm,
-};
+use super::{Flood, H2Guard, goaway_enhance_your_calm};
+use crate::h2::floods::{CONTINUATIONS_MAX, EMPTY, PING, PRIORITY, RESET, RESET_COST, SETTINGS, WINDOW_UPDATE};
 use std::time::{Duration, Instant};
 use strum::VariantArray;
 

@@ -168,7 +168,8 @@ fn index_of_id(id: HeaderId) -> u8 {
         | HeaderId::Forwarded
         | HeaderId::XRealIp
         | HeaderId::XRequestId
-        | HeaderId::Origin => 0,
+        | HeaderId::Origin
+        | HeaderId::Priority => 0,
     }
 }
 

@@ -1,0 +1,235 @@
+//! Header blocks: gathered from HEADERS and CONTINUATION within bounds, then decoded into the head of a message. Every
+//! block is decoded, also of a stream that nobody wants: the tables of both sides stay the same only so (RFC 9113
+//! section 4.3).
+
+use super::{Connection, Event, Role};
+use crate::error::HeadError;
+use crate::h2::fault::{ConnectionEnd, ConnectionFault};
+use crate::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX, FrameKind, write_frame};
+use crate::h2::heads::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader};
+use crate::h2::hpack::{CompressionError, FieldName, FieldSink};
+use crate::h2::priority::Priority;
+use crate::h2::stream::{Receiving, StreamKey};
+use crate::head::{Fields, HeaderId, RequestHead, ResponseHead, Span};
+use crate::http1::BodyFraming;
+use crate::limits::HeadLimits;
+use std::time::Instant;
+
+/// The header block that comes, or waits to be read.
+#[derive(Debug, Default)]
+pub(super) struct HeaderBlock {
+    bytes: Vec<u8>,
+    /// When its first frame began.
+    pub(super) began: Option<Instant>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    #[default]
+    None,
+    /// CONTINUATION follows.
+    Coming { id: u32, purpose: Purpose, ends_stream: bool },
+    /// All is there, and its owner was told.
+    Waiting { ends_stream: bool },
+}
+
+/// What becomes of a header block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A request, whose stream begins with it.
+    Open,
+    Response(StreamKey),
+    Trailers(StreamKey),
+    /// Nobody wants it.
+    Ignore,
+    /// A new stream that is not taken.
+    Refuse(ErrorCode),
+    /// The stream ends, as it may not come now.
+    Fault(StreamKey, ErrorCode),
+}
+
+/// Kept for the next block; larger ones are given back.
+const KEPT_BYTES: usize = 4096;
+
+impl HeaderBlock {
+    pub(super) fn awaits_continuation(&self) -> Option<u32> {
+        match self.stage {
+            Stage::Coming { id, .. } => Some(id),
+            Stage::None | Stage::Waiting { .. } => None,
+        }
+    }
+
+    pub(super) fn begin(&mut self, id: u32, purpose: Purpose, ends_stream: bool, fragment: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(fragment);
+        self.stage = Stage::Coming { id, purpose, ends_stream };
+    }
+
+    /// Takes in what CONTINUATION has. A list of fields is hardly ever longer in its compressed form than it may be at
+    /// all; twice that is for whoever is clumsy, and what is longer is an attack.
+    pub(super) fn append(&mut self, fragment: &[u8], list_bytes_max: u32) -> Result<(), ConnectionFault> {
+        let bytes_max = (list_bytes_max as usize).saturating_mul(2).saturating_add(FRAME_PAYLOAD_MAX);
+        if self.bytes.len() + fragment.len() > bytes_max {
+            return Err(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why: "a header block is far too large" });
+        }
+        self.bytes.extend_from_slice(fragment);
+        Ok(())
+    }
+
+    /// The block is done with.
+    fn close(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.stage = Stage::None;
+    }
+}
+
+type ReadHead<T> = Result<Result<T, HeadError>, ConnectionEnd>;
+
+impl<T: Default> Connection<T> {
+    pub(super) fn finish_block<'i>(&mut self, now: Instant) -> Result<Option<Event<'i>>, ConnectionEnd> {
+        self.block.began = None;
+        let Stage::Coming { id, purpose, ends_stream } = self.block.stage else { return Ok(None) };
+        self.block.stage = Stage::Waiting { ends_stream };
+        let event = match purpose {
+            Purpose::Open => Event::Request { key: self.open_for_peer(id, ends_stream), ends_stream },
+            Purpose::Response(key) => Event::Response { key, ends_stream },
+            Purpose::Trailers(key) => {
+                self.end_receiving(key);
+                Event::Trailers { key }
+            }
+            Purpose::Ignore => {
+                self.skip_unread_block()?;
+                return Ok(None);
+            }
+            Purpose::Refuse(code) => {
+                self.skip_unread_block()?;
+                write_frame(&mut self.output, FrameKind::RstStream, 0, id, &(code as u32).to_be_bytes());
+                self.streams.note_reset(id);
+                return Ok(None);
+            }
+            Purpose::Fault(key, code) => {
+                self.skip_unread_block()?;
+                return self.stream_fault(key, code, now);
+            }
+        };
+        Ok(Some(event))
+    }
+
+    fn open_for_peer(&mut self, id: u32, ends_stream: bool) -> StreamKey {
+        let mut stream = self.stream_of(id, T::default());
+        stream.receiving = if ends_stream { Receiving::Ended } else { Receiving::Body { left: None } };
+        self.streams.insert(stream)
+    }
+
+    fn end_receiving(&mut self, key: StreamKey) {
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            stream.receiving = Receiving::Ended;
+        }
+    }
+
+    /// Decodes a block that its owner was told of and did not read, or that nobody wants.
+    pub(super) fn skip_unread_block(&mut self) -> Result<(), ConnectionEnd> {
+        if matches!(self.block.stage, Stage::Waiting { .. }) {
+            let decoded = self.decoder.decode(&self.block.bytes, &mut Nowhere::default()).map(|_whatever_it_held| ());
+            self.block.close();
+            decoded?;
+        }
+        Ok(())
+    }
+
+    /// Reads the head of the request that was told of last. A head that breaks a rule is the inner error: it may be
+    /// answered with 400 on its stream. The outer error ends the connection, as one of [`receive`](Self::receive) does.
+    pub fn read_request(&mut self, key: StreamKey, limits: &HeadLimits, head: &mut RequestHead) -> ReadHead<AdmittedRequest> {
+        let Stage::Waiting { ends_stream } = self.block.stage else { return Ok(Err(HeadError::PseudoHeader)) };
+        let reader = RequestReader { limits, takes_protocol: self.ours.takes_protocol };
+        let read = reader.read(&mut self.decoder, &self.block.bytes, ends_stream, head);
+        let admitted = match self.close_block(read)? {
+            Ok(admitted) => admitted,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            if let (Receiving::Body { left }, BodyFraming::Length(length)) = (&mut stream.receiving, admitted.framing) {
+                *left = Some(length);
+            }
+            if let Some(value) = head.fields.get(HeaderId::Priority) {
+                stream.priority = Priority::parse(value);
+            }
+        }
+        Ok(Ok(admitted))
+    }
+
+    /// Reads the head of the answer that was told of last. Interim heads (1xx) are followed by another. Errors are
+    /// those of [`read_request`](Self::read_request); an inner one is the upstream's fault.
+    pub fn read_response(&mut self, key: StreamKey, limits: &HeadLimits, head: &mut ResponseHead) -> ReadHead<()> {
+        let Stage::Waiting { ends_stream } = self.block.stage else { return Ok(Err(HeadError::PseudoHeader)) };
+        let read = ResponseReader { limits }.read(&mut self.decoder, &self.block.bytes, head);
+        if let Err(fault) = self.close_block(read)? {
+            return Ok(Err(fault));
+        }
+        let is_interim = (100..200).contains(&head.status);
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            stream.receiving = match (is_interim, ends_stream) {
+                // RFC 9113 section 8.1: a final head follows.
+                (true, true) => return Ok(Err(HeadError::BadStatus)),
+                (true, false) => Receiving::Head,
+                (false, true) => Receiving::Ended,
+                (false, false) => Receiving::Body { left: None },
+            };
+        }
+        Ok(Ok(()))
+    }
+
+    /// Says how long the body of an answer is, where it has one: the peer's declared length is held against it.
+    pub fn expect_length(&mut self, key: StreamKey, length: u64) {
+        if let Some(stream) = self.streams.lookup_mut(key)
+            && let Receiving::Body { left } = &mut stream.receiving
+        {
+            *left = Some(length);
+        }
+    }
+
+    /// Reads the trailers that were told of last. Errors are those of [`read_request`](Self::read_request).
+    pub fn read_trailers(&mut self, limits: &HeadLimits, trailers: &mut Fields) -> ReadHead<()> {
+        let read = TrailersReader { limits }.read(&mut self.decoder, &self.block.bytes, trailers);
+        self.close_block(read)
+    }
+
+    fn close_block<A>(&mut self, read: Result<Result<A, HeadError>, CompressionError>) -> ReadHead<A> {
+        self.block.close();
+        read.map_err(|error| {
+            let why = ConnectionEnd::Compression(error);
+            self.end(why);
+            why
+        })
+    }
+
+    /// Ends a stream whose message broke a rule, once an answer was given or none can be. What that costs us counts
+    /// against a client (CVE-2025-8671).
+    pub fn reset_for_fault(&mut self, key: StreamKey, now: Instant) -> Result<(), ConnectionEnd> {
+        let counted = if self.role == Role::Server { self.floods.count_provoked_reset(now) } else { Ok(()) };
+        if let Err(flood) = counted {
+            self.end(flood.into());
+            return Err(flood.into());
+        }
+        self.reset(key, ErrorCode::ProtocolError);
+        Ok(())
+    }
+}
+
+/// Takes fields that nobody wants.
+#[derive(Default)]
+struct Nowhere(Vec<u8>);
+
+impl FieldSink for Nowhere {
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+
+    fn room(&self) -> usize {
+        0
+    }
+
+    fn field(&mut self, _: FieldName, _: Span, _: Span, _: bool) {}
+}

@@ -1,0 +1,117 @@
+//! A server and a client of ours speak with each other, and a peer says what it may not.
+
+use super::{Connection, Event, Role};
+use crate::h2::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameKind, write_frame};
+use crate::h2::settings::OurSettings;
+use crate::head::{RequestHead, ResponseHead};
+use crate::http1::parse_request;
+use crate::limits::HeadLimits;
+use std::time::Instant;
+
+fn settings(initial_window_bytes: u32) -> OurSettings {
+    OurSettings {
+        streams_max: 100,
+        initial_window_bytes,
+        connection_window_bytes: 1 << 20,
+        header_list_bytes_max: 65_536,
+        takes_protocol: true,
+    }
+}
+
+/// The request that is written so.
+fn request(text: &str) -> RequestHead {
+    let mut head = RequestHead::default();
+    parse_request(text.as_bytes(), &HeadLimits::default(), &mut head).expect("a request");
+    head
+}
+
+#[test]
+fn a_request_and_its_answer_come_across_in_single_bytes() {
+    let now = Instant::now();
+    let mut client: Connection<()> = Connection::new(Role::Client, settings(1 << 16), now);
+    let mut server: Connection<()> = Connection::new(Role::Server, settings(1 << 16), now);
+    let asked = client.open(()).expect("a stream");
+    client.send_request(
+        asked,
+        &request("POST /a?b HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\n"),
+        "http",
+        false,
+        &mut Vec::new(),
+        false,
+    );
+    assert_eq!(client.sendable(asked), 65_535);
+    client.send_data(asked, b"hello", true, false);
+    let (mut head, mut body, mut heads) = (RequestHead::default(), Vec::new(), Vec::new());
+    for byte in client.take_output(Vec::new()) {
+        let mut input = &[byte][..];
+        while let Some(event) = server.receive(&mut input, now).expect("allowed") {
+            match event {
+                Event::Request { key, ends_stream } => {
+                    assert!(!ends_stream);
+                    server.read_request(key, &HeadLimits::default(), &mut head).expect("decodes").expect("a request");
+                    heads.push(key);
+                }
+                Event::Data { bytes, .. } => body.extend_from_slice(bytes),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!((head.path(), &body[..]), (&b"/a"[..], &b"hello"[..]));
+    let [key] = heads[..] else { panic!("{heads:?}") };
+    assert!(!server.is_receiving(key));
+    server.send_response(key, &ResponseHead { status: 200, ..ResponseHead::default() }, false);
+    server.send_data(key, b"hi", true, false);
+    let bytes = server.take_output(Vec::new());
+    let (mut input, mut seen) = (&bytes[..], Vec::new());
+    while let Some(event) = client.receive(&mut input, now).expect("allowed") {
+        if let Event::Response { key, .. } = event {
+            let mut head = ResponseHead::default();
+            client.read_response(key, &HeadLimits::default(), &mut head).expect("decodes").expect("an answer");
+            assert_eq!(head.status, 200);
+        } else {
+            seen.push(format!("{event:?}"));
+        }
+    }
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert!(server.release(key).is_some() && client.release(asked).is_some());
+    assert_eq!(server.take_output(Vec::new()).len(), 0, "nothing is left to reset");
+}
+
+#[test]
+fn what_is_not_allowed_ends_the_stream_or_the_connection() {
+    let check = |frames: &[(FrameKind, u8, u32, &[u8])], expected: ErrorCode| {
+        let now = Instant::now();
+        let mut server: Connection<()> = Connection::new(Role::Server, settings(1 << 16), now);
+        let mut bytes = crate::h2::PREFACE.to_vec();
+        write_frame(&mut bytes, FrameKind::Settings, 0, 0, &[]);
+        for (kind, flags, stream, payload) in frames {
+            write_frame(&mut bytes, *kind, *flags, *stream, payload);
+        }
+        let mut input = &bytes[..];
+        let seen = loop {
+            match server.receive(&mut input, now) {
+                Ok(Some(Event::Reset { code, by_peer: false, .. })) => break Some(code),
+                Ok(Some(_)) => {}
+                Ok(None) => break None,
+                Err(end) => break Some(end.code()),
+            }
+        };
+        assert_eq!(seen, Some(expected), "{frames:?}");
+    };
+    // GET / to the authority "a".
+    let open = (FrameKind::Headers, END_HEADERS, 1, &b"\x82\x84\x86\x01\x01a"[..]);
+    let whole = (FrameKind::Headers, END_HEADERS | END_STREAM, 1, &b"\x82\x84\x86\x01\x01a"[..]);
+    check(&[(FrameKind::Data, 0, 1, b"x")], ErrorCode::ProtocolError);
+    check(&[(FrameKind::Data, 0, 0, b"x")], ErrorCode::ProtocolError);
+    check(&[whole, (FrameKind::Data, 0, 1, b"x")], ErrorCode::StreamClosed);
+    check(&[open, (FrameKind::Headers, END_HEADERS, 1, b"\x82")], ErrorCode::ProtocolError);
+    check(&[open, (FrameKind::WindowUpdate, 0, 1, &[0; 4])], ErrorCode::ProtocolError);
+    check(&[open, (FrameKind::WindowUpdate, 0, 1, &[0x7f, 255, 255, 255])], ErrorCode::FlowControlError);
+    check(&[(FrameKind::WindowUpdate, 0, 0, &[0x7f, 255, 255, 255])], ErrorCode::FlowControlError);
+    check(&[(FrameKind::Headers, END_HEADERS, 2, b"\x82")], ErrorCode::ProtocolError);
+    check(&[(FrameKind::Headers, 0, 1, b"\x82"), (FrameKind::Ping, 0, 0, &[0; 8])], ErrorCode::ProtocolError);
+    check(&[(FrameKind::Headers, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff")], ErrorCode::CompressionError);
+    check(&[(FrameKind::Settings, 0, 0, &[0; 5])], ErrorCode::FrameSizeError);
+    check(&[(FrameKind::PushPromise, 0, 1, &[0; 5])], ErrorCode::ProtocolError);
+    check(&vec![(FrameKind::Ping, 0, 0, &[0; 8][..]); 2000], ErrorCode::EnhanceYourCalm);
+}

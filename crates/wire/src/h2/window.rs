@@ -1,0 +1,138 @@
+//! Flow control (RFC 9113 section 5.2): how much may be sent, and how much we let the peer send. The same arithmetic
+//! serves streams and connections.
+
+use crate::h2::frame::ID_MAX;
+
+/// The size of every window until something else is said (RFC 9113 section 6.9.2).
+pub const DEFAULT_WINDOW_BYTES: u32 = 65_535;
+
+/// What we may still send. SETTINGS may make it negative (RFC 9113 section 6.9.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendWindow(i32);
+
+impl SendWindow {
+    pub fn new(bytes: u32) -> SendWindow {
+        SendWindow(i32::try_from(bytes).unwrap_or(i32::MAX))
+    }
+
+    /// Bytes that may be sent now.
+    #[inline]
+    pub fn open_bytes(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0)
+    }
+
+    #[inline]
+    pub fn spend(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_sub(i32::try_from(bytes).unwrap_or(i32::MAX));
+    }
+
+    /// Opens the window further, or closes it by a negative amount. False: it would be larger than any may be.
+    #[must_use]
+    pub fn change(&mut self, bytes: i64) -> bool {
+        let changed = i64::from(self.0) + bytes;
+        if changed > i64::from(ID_MAX) {
+            return false;
+        }
+        // What falls below is far below already: no settings take more than 2^31 away.
+        self.0 = i32::try_from(changed).unwrap_or(i32::MIN);
+        true
+    }
+}
+
+/// What the peer may still send, and what of it is free again and was not said yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveWindow {
+    /// What the peer may send as far as it knows.
+    open: u32,
+    /// Free again, and not announced.
+    unannounced: u32,
+    /// What the window is when everything was read.
+    size: u32,
+}
+
+impl ReceiveWindow {
+    pub fn new(size: u32) -> ReceiveWindow {
+        ReceiveWindow { open: size, unannounced: 0, size }
+    }
+
+    /// Takes note of bytes that came. False: they were more than the peer may send.
+    #[inline]
+    #[must_use]
+    pub fn receive(&mut self, bytes: u32) -> bool {
+        match self.open.checked_sub(bytes) {
+            Some(open) => {
+                self.open = open;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes note of bytes that were read and need no room any more.
+    #[inline]
+    pub fn free(&mut self, bytes: u32) {
+        self.unannounced = self.unannounced.saturating_add(bytes);
+    }
+
+    /// Makes the window larger; what was received stays received. A smaller size is ignored.
+    pub fn widen(&mut self, size: u32) {
+        self.unannounced = self.unannounced.saturating_add(size.min(ID_MAX).saturating_sub(self.size));
+        self.size = self.size.max(size.min(ID_MAX));
+    }
+
+    /// The increment to announce, once it is worth a frame: half of the window, so that a peer that sends on is not
+    /// held up.
+    #[inline]
+    pub fn take_increment(&mut self) -> Option<u32> {
+        if self.unannounced == 0 || self.unannounced < self.size / 2 {
+            return None;
+        }
+        let increment = std::mem::take(&mut self.unannounced);
+        self.open = self.open.saturating_add(increment);
+        Some(increment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReceiveWindow, SendWindow};
+    use crate::h2::frame::ID_MAX;
+
+    #[test]
+    fn a_send_window_never_passes_its_bound_and_may_be_negative() {
+        let mut window = SendWindow::new(100);
+        window.spend(60);
+        assert_eq!(window.open_bytes(), 40);
+        assert!(window.change(-100));
+        assert_eq!(window.open_bytes(), 0);
+        assert!(window.change(61));
+        assert_eq!(window.open_bytes(), 1);
+        assert!(!window.change(i64::from(ID_MAX)));
+        assert!(window.change(i64::from(ID_MAX) - 1));
+        assert_eq!(window.open_bytes(), ID_MAX as usize);
+    }
+
+    #[test]
+    fn a_receive_window_is_opened_by_halves() {
+        let mut window = ReceiveWindow::new(100);
+        assert!(window.receive(60) && !window.receive(41) && window.receive(40));
+        window.free(49);
+        assert_eq!(window.take_increment(), None);
+        window.free(1);
+        assert_eq!(window.take_increment(), Some(50));
+        assert!(window.receive(50) && !window.receive(1));
+    }
+
+    #[test]
+    fn a_receive_window_grows_at_once_and_never_shrinks() {
+        let mut window = ReceiveWindow::new(100);
+        window.widen(300);
+        assert_eq!(window.take_increment(), Some(200));
+        window.widen(100);
+        assert!(window.receive(300) && !window.receive(1));
+        window.free(149);
+        assert_eq!(window.take_increment(), None, "half of the larger size");
+        window.free(1);
+        assert_eq!(window.take_increment(), Some(150));
+    }
+}
