@@ -1,7 +1,9 @@
 //! Bodies being read, of requests and of answers. How they are written is in `h1` and `h2_data`.
 
+use crate::h2::{StreamFault, StreamHandle};
 use crate::h2_head;
 use h2::RecvStream;
+use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 use tidegate_transport::{Buf, Sock, Stream, rt};
@@ -87,15 +89,41 @@ impl<'s, S: Sock> H1BodyReader<'s, S> {
 
 /// A body on a stream of HTTP/2.
 pub struct H2BodyReader {
+    pub stream: StreamHandle,
+    /// Silence that ends it; `None` leaves that to whoever reads.
+    pub idle: Option<Duration>,
+}
+
+impl H2BodyReader {
+    pub fn new(stream: StreamHandle, idle: Option<Duration>) -> H2BodyReader {
+        H2BodyReader { stream, idle }
+    }
+
+    /// The next piece; `None` at the end.
+    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
+        let next = poll_fn(|cx| self.stream.poll_read(cx));
+        let read = match self.idle {
+            None => next.await,
+            Some(idle) => rt::timeout(idle, next).await.ok_or(BodyFault::Io(io::ErrorKind::TimedOut.into()))?,
+        };
+        read.map_err(|fault| match fault {
+            StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
+            StreamFault::Reset { .. } | StreamFault::Lost => BodyFault::Reset,
+        })
+    }
+}
+
+/// A body on a stream of HTTP/2 to an upstream.
+pub struct H2UpstreamBody {
     pub stream: RecvStream,
     /// Silence that ends it; `None` leaves that to whoever reads.
     pub idle: Option<Duration>,
     pub trailers: Option<Box<Fields>>,
 }
 
-impl H2BodyReader {
-    pub fn new(stream: RecvStream, idle: Option<Duration>) -> H2BodyReader {
-        H2BodyReader { stream, idle, trailers: None }
+impl H2UpstreamBody {
+    pub fn new(stream: RecvStream, idle: Option<Duration>) -> H2UpstreamBody {
+        H2UpstreamBody { stream, idle, trailers: None }
     }
 
     /// The next piece; `None` at the end.

@@ -1,6 +1,5 @@
 //! The I/O traits that the `h2` crate speaks, over a stream: writes are gathered and sealed once per turn of the
-//! connection, so that many streams share a record and a send. Inbound bytes pass the frame accounting of
-//! `wire::h2_guard` before h2 sees them.
+//! connection, so that many streams share a record and a send.
 
 use crate::buffer::{Buf, CAPACITY};
 use crate::sock::Sock;
@@ -11,58 +10,22 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
-use tidegate_wire::{Flood, H2Guard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub struct H2Io<S> {
     output: Rc<H2Output<S>>,
     /// Plaintext that did not fit into h2's buffer.
     reading: Option<Buf>,
-    /// Present on client connections; upstreams are trusted not to flood us.
-    guard: Option<Guard>,
-}
-
-const PREFACE_BYTES: usize = 24;
-
-struct Guard {
-    accounting: H2Guard,
-    /// The client's preface (RFC 9113 section 3.4) comes before the first frame.
-    preface_left: usize,
-    on_flood: Box<dyn Fn(Flood)>,
 }
 
 impl<S: Sock> H2Io<S> {
     pub fn new(stream: Rc<Stream<S>>) -> H2Io<S> {
-        let output = H2Output {
-            stream,
-            gathered: RefCell::default(),
-            sending: RefCell::default(),
-            failed: Cell::new(None),
-            unaccounted: Cell::new(0),
-        };
-        H2Io { output: Rc::new(output), reading: None, guard: None }
+        let output = H2Output { stream, gathered: RefCell::default(), sending: RefCell::default(), failed: Cell::new(None) };
+        H2Io { output: Rc::new(output), reading: None }
     }
 
     pub fn output(&self) -> Rc<H2Output<S>> {
         self.output.clone()
-    }
-
-    /// With frame accounting; `on_flood` is told before the connection fails.
-    pub fn guarded(stream: Rc<Stream<S>>, on_flood: impl Fn(Flood) + 'static) -> H2Io<S> {
-        let accounting = H2Guard::new(Instant::now());
-        H2Io { guard: Some(Guard { accounting, preface_left: PREFACE_BYTES, on_flood: Box::new(on_flood) }), ..H2Io::new(stream) }
-    }
-}
-
-impl Guard {
-    fn observe(&mut self, data: &[u8]) -> io::Result<()> {
-        let preface = self.preface_left.min(data.len());
-        self.preface_left -= preface;
-        self.accounting.observe(&data[preface..], Instant::now()).map_err(|flood| {
-            (self.on_flood)(flood);
-            io::Error::new(io::ErrorKind::ConnectionAborted, flood.reason())
-        })
     }
 }
 
@@ -71,14 +34,7 @@ impl<S: Sock> AsyncRead for H2Io<S> {
         let this = &mut *self;
         let mut data = match this.reading.take() {
             Some(data) => data,
-            None => {
-                let data = ready!(this.output.stream.poll_read(cx))?;
-                if let Some(guard) = &mut this.guard {
-                    guard.accounting.note_sent(this.output.unaccounted.take());
-                    guard.observe(&data)?;
-                }
-                data
-            }
+            None => ready!(this.output.stream.poll_read(cx))?,
         };
         let count = data.len().min(space.remaining());
         space.put_slice(&data[..count]);
@@ -131,8 +87,6 @@ pub struct H2Output<S> {
     sending: RefCell<Option<Buf>>,
     /// Sending has failed; h2 learns it at its next write.
     failed: Cell<Option<io::ErrorKind>>,
-    /// Bytes handed over since the accounting was last told.
-    unaccounted: Cell<usize>,
 }
 
 impl<S: Sock> H2Output<S> {
@@ -145,7 +99,6 @@ impl<S: Sock> H2Output<S> {
                 ready!(self.stream.sock.poll_send(cx, &mut sending)).inspect_err(|error| self.failed.set(Some(error.kind())))?;
             }
             let Some(gathered) = self.gathered.take() else { return Poll::Ready(Ok(())) };
-            self.unaccounted.set(self.unaccounted.get() + gathered.len());
             *sending = Some(self.stream.seal(gathered)?);
         }
     }

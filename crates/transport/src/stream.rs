@@ -361,19 +361,34 @@ impl<S: Sock> Stream<S> {
 
     /// Ciphertext of `data`, behind what waited to go out.
     pub fn seal(&self, data: Buf) -> io::Result<Buf> {
-        let mut tls = self.tls.borrow_mut();
-        let sealed = match tls.as_mut() {
+        let sealed = match self.encrypt(&data)? {
+            Some(sealed) => sealed,
             None => data,
-            Some(session) => {
-                // A usual answer goes where the buffers before it have been: that part is in the cache.
-                let fresh = if data.len() <= CAPACITY { Buf::take } else { Buf::take_whole };
-                let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(fresh);
-                session.send(&data, &mut self.unfinished_record.borrow_mut(), &mut out).map_err(tls_error)?;
-                out
-            }
         };
         self.sent_bytes.set(self.sent_bytes.get() + sealed.len() as u64);
         Ok(sealed)
+    }
+
+    /// As [`seal`](Self::seal), for bytes that are in no buffer; at most [`CAPACITY`] of them.
+    pub fn seal_copy(&self, data: &[u8]) -> io::Result<Buf> {
+        let sealed = match self.encrypt(data)? {
+            Some(sealed) => sealed,
+            None => Buf::copy_of(data),
+        };
+        self.sent_bytes.set(self.sent_bytes.get() + sealed.len() as u64);
+        Ok(sealed)
+    }
+
+    /// TLS records of `data`, behind what waited to go out; `None` without TLS.
+    #[inline]
+    fn encrypt(&self, data: &[u8]) -> io::Result<Option<Buf>> {
+        let mut tls = self.tls.borrow_mut();
+        let Some(session) = tls.as_mut() else { return Ok(None) };
+        // A usual answer goes where the buffers before it have been: that part is in the cache.
+        let fresh = if data.len() <= CAPACITY { Buf::take } else { Buf::take_whole };
+        let mut out = self.pending_out.borrow_mut().take().unwrap_or_else(fresh);
+        session.send(data, &mut self.unfinished_record.borrow_mut(), &mut out).map_err(tls_error)?;
+        Ok(Some(out))
     }
 
     /// Sends what waits to go out.

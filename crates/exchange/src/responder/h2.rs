@@ -1,43 +1,36 @@
 //! An answer on a stream of HTTP/2.
 
 use super::CLIENT_WRITE_IDLE;
-use bytes::Bytes;
-use h2::SendStream;
-use h2::server::SendResponse;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::task::{Context, Poll};
-use tidegate_message::h2_data::{send_data, send_end};
-use tidegate_message::h2_head;
-use tidegate_transport::Buf;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tidegate_message::h2::StreamHandle;
+use tidegate_transport::{Buf, rt};
+use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
 
 pub struct H2Responder {
-    pub(super) respond: Option<SendResponse<Bytes>>,
-    sending: Option<SendStream<Bytes>>,
+    stream: StreamHandle,
+    pub(super) started: bool,
+    /// Nothing may follow.
+    ended: bool,
     pub(super) bytes_sent: u64,
 }
 
 impl H2Responder {
-    pub fn new(respond: SendResponse<Bytes>) -> H2Responder {
-        H2Responder { respond: Some(respond), sending: None, bytes_sent: 0 }
+    pub fn new(stream: StreamHandle) -> H2Responder {
+        H2Responder { stream, started: false, ended: false, bytes_sent: 0 }
     }
 
     pub(super) fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
-        let (Some(respond), Some(response)) = (&mut self.respond, h2_head::response(head)) else { return Ok(()) };
-        respond.send_informational(response).map_err(io::Error::other)
+        self.stream.send_response(head, false)
     }
 
     pub(super) async fn send_head(&mut self, head: &ResponseHead, first: Option<Buf>, finished: bool) -> io::Result<()> {
-        let Some(mut respond) = self.respond.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let Some(response) = h2_head::response(head) else {
-            respond.send_reset(h2::Reason::INTERNAL_ERROR);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer that HTTP/2 cannot carry"));
-        };
-        let ends = finished && first.is_none();
-        let sending = respond.send_response(response, ends).map_err(io::Error::other)?;
-        if !ends {
-            self.sending = Some(sending);
-        }
+        self.started = true;
+        self.ended = finished && first.is_none();
+        self.stream.send_response(head, self.ended)?;
         match first {
             Some(piece) => self.send_body(piece, finished).await,
             None => Ok(()),
@@ -46,30 +39,54 @@ impl H2Responder {
 
     pub(super) async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
         self.bytes_sent += piece.len() as u64;
-        let Some(sending) = &mut self.sending else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        send_data(sending, piece, finished, CLIENT_WRITE_IDLE).await
+        self.ended |= finished;
+        self.stream.send(piece, finished)?;
+        let mut stall: Option<Stall> = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(sent) = self.stream.poll_sent(cx) {
+                return Poll::Ready(sent);
+            }
+            stall.get_or_insert_with(|| Stall::new(&self.stream)).poll(&self.stream, cx)
+        })
+        .await
     }
 
     pub(super) fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
-        let Some(mut sending) = self.sending.take() else { return Ok(()) };
-        send_end(&mut sending, trailers)
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(());
+        }
+        self.stream.finish(trailers)
     }
 
-    pub(super) fn reset(&mut self, reason: h2::Reason) {
-        if let Some(respond) = &mut self.respond {
-            respond.send_reset(reason);
-        }
-        if let Some(sending) = &mut self.sending {
-            sending.send_reset(reason);
-        }
+    pub(super) fn reset(&mut self, code: ErrorCode) {
+        self.stream.reset(code);
     }
 
     /// Ready when the client has given up the stream.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match (&mut self.respond, &mut self.sending) {
-            (Some(respond), _) => respond.poll_reset(cx).map(|_| ()),
-            (None, Some(sending)) => sending.poll_reset(cx).map(|_| ()),
-            (None, None) => Poll::Pending,
+        if self.ended { Poll::Pending } else { self.stream.poll_gone(cx) }
+    }
+}
+
+/// A client that takes nothing of what is sent to it.
+struct Stall {
+    clock: Pin<Box<dyn Future<Output = ()>>>,
+    unsent_bytes: usize,
+}
+
+impl Stall {
+    fn new(stream: &StreamHandle) -> Stall {
+        Stall { clock: Box::pin(rt::sleep(CLIENT_WRITE_IDLE)), unsent_bytes: stream.unsent_bytes() }
+    }
+
+    /// Ready when nothing was taken for as long as a client may take nothing.
+    fn poll(&mut self, stream: &StreamHandle, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.clock.as_mut().poll(cx));
+            if stream.unsent_bytes() == self.unsent_bytes {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            *self = Stall::new(stream);
         }
     }
 }

@@ -7,7 +7,6 @@ pub use self::h1::H1Responder;
 pub use self::h2::H2Responder;
 
 use crate::client_fault::ClientFault;
-use ::h2::Reason;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
@@ -15,6 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tidegate_transport::{Buf, Sock};
+use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
 
 /// How long a client may take none of what we send. A bound on stalls, not on downloads.
@@ -102,7 +102,7 @@ impl<'s, S: Sock> Responder<'s, S> {
     pub fn cut(&mut self) {
         match self {
             Responder::H1(responder) => responder.keep_alive = false,
-            Responder::H2(responder) => responder.reset(Reason::INTERNAL_ERROR),
+            Responder::H2(responder) => responder.reset(ErrorCode::InternalError),
             Responder::Nobody => {}
         }
     }
@@ -136,7 +136,7 @@ impl<'s, S: Sock> Responder<'s, S> {
     pub fn has_started(&self) -> bool {
         match self {
             Responder::H1(responder) => responder.started,
-            Responder::H2(responder) => responder.respond.is_none(),
+            Responder::H2(responder) => responder.started,
             Responder::Nobody => false,
         }
     }

@@ -11,12 +11,10 @@ use tidegate_message::body::H1BodyReader;
 use tidegate_message::read_head::{HeadFault, read_rest_of_head};
 use tidegate_middleware::{Refusal, error_answer};
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
+use tidegate_wire::h2::PREFACE;
 use tidegate_wire::head::{RequestHead, ResponseHead};
 use tidegate_wire::http1::{keep_alive_request, parse_request, request_framing};
 use tidegate_wire::{BodyFraming, Parsed};
-
-/// The start of HTTP/2 by prior knowledge (RFC 9113 section 3.4).
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A handshake record of any TLS version.
 const TLS_RECORD_START: &[u8] = &[22, 3];
@@ -70,7 +68,7 @@ async fn wait_for_request<S: Sock>(connection: &Connection<S>) -> Option<Buf> {
 /// In plain text HTTP/2 starts without ALPN. Less than the whole preface is read on as HTTP/1, which refuses its
 /// version.
 fn may_be_h2<S: Sock>(connection: &Connection<S>, data: &[u8]) -> bool {
-    connection.tls.is_none() && data.starts_with(&H2_PREFACE[..data.len().min(H2_PREFACE.len())]) && data.len() >= 4
+    connection.tls.is_none() && data.starts_with(&PREFACE[..data.len().min(PREFACE.len())]) && data.len() >= 4
 }
 
 async fn serve_request<S: Sock>(connection: &Rc<Connection<S>>, mut data: Buf) -> Ending {
@@ -134,9 +132,7 @@ pub(super) async fn refuse_head<S: Sock>(
     connection.note_refusal(refusal, connection.client.ip());
     let mut response: Pooled<ResponseHead> = Pooled::take();
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
-    let body = error_answer(refusal.status(), refusal.sentence(), refusal.reason(), &mut response, &mut buffer);
-    response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
-    response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));
+    let body = refusal_body(connection, refusal, &mut response, &mut buffer);
     response.fields.push(b"connection", b"close");
     let sent = body.len() as u64;
     let mut message = Buf::copy_of(body);
@@ -145,4 +141,17 @@ pub(super) async fn refuse_head<S: Sock>(
     let ending = if connection.stream.write(message).await.is_ok() { Ending::Close } else { Ending::Abort };
     connection.log_refused_head(head, refusal, arrived, sent);
     ending
+}
+
+/// The body of the answer to a head that is no request, of any version; its head is written beside it.
+pub(super) fn refusal_body<'b, S: Sock>(
+    connection: &Connection<S>,
+    refusal: Refusal,
+    response: &mut ResponseHead,
+    buffer: &'b mut Vec<u8>,
+) -> &'b [u8] {
+    let body = error_answer(refusal.status(), refusal.sentence(), refusal.reason(), response, buffer);
+    response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
+    response.fields.push(b"date", &connection.worker.date.text(std::time::SystemTime::now()));
+    body
 }

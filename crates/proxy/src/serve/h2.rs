@@ -1,40 +1,41 @@
-//! HTTP/2 on a client connection: the h2 library frames, each stream is a request in a task of its own. Floods are
-//! noticed beneath the library, by `wire::h2_guard`.
+//! HTTP/2 on a client connection: one loop reads frames, lives the requests of all streams and sends what they have to
+//! say together. The protocol is `wire::h2`, the streams are `message::h2`.
 
+use super::h1::refusal_body;
 use crate::connection::Connection;
 use crate::listening::ConnectionKind;
 use crate::request;
-use bytes::Bytes;
-use h2::server::{Builder, SendResponse};
-use h2::{Reason, RecvStream};
-use http::{Request, Response};
-use std::cell::Cell;
+use futures_util::FutureExt;
+use futures_util::future::join;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tidegate_exchange::{Arrived, BodyReader, H2Responder, Pooled, Responder};
 use tidegate_message::body::H2BodyReader;
-use tidegate_message::h2_head;
+use tidegate_message::h2::{FrameOutput, H2Shared, Opened, StreamHandle};
 use tidegate_middleware::Refusal;
-use tidegate_transport::h2_io::{H2Io, H2Output, drive};
+use tidegate_transport::rt::Waiter;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
-use tidegate_upstream::connect::h2::DATA_FRAME_BUDGET;
-use tidegate_wire::BodyFraming;
-use tidegate_wire::Flood;
-use tidegate_wire::h2_guard::goaway_enhance_your_calm;
-use tidegate_wire::head::{HeaderId, RequestHead};
+use tidegate_wire::h2::connection::Role;
+use tidegate_wire::h2::fault::{ConnectionEnd, ConnectionFault};
+use tidegate_wire::h2::frame::ErrorCode;
+use tidegate_wire::h2::settings::OurSettings;
+use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::{BodyFraming, Flood, HeadError};
 
-/// What a client may have in flight towards us on one stream and on the whole connection.
+/// What a client may send of a request's body before it is read. Small: requests that wait in a queue hold so much.
+const INITIAL_WINDOW_BYTES: u32 = 32 << 10;
+/// What it may send ahead of a body that is being read.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
-/// Unsent bytes h2 keeps per stream before the request waits.
-const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// Streams that the client has reset and we have not looked at yet (rapid reset, CVE-2023-44487).
-const PENDING_RESETS_MAX: usize = 50;
-/// Streams that we had to reset because the client broke the rules.
-const LOCAL_ERRORS_MAX: usize = 256;
+/// Frames that gather before nothing more is read.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Reads and sends of one connection before those of others get a turn.
+const TURNS_MAX: usize = 32;
 /// Silence on the socket itself; idle connections are ended long before, streams that wait for events never.
 const SILENCE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A last GOAWAY must reach the client before the connection is torn down.
@@ -47,191 +48,264 @@ pub async fn serve_prior_knowledge<S: Sock>(connection: Rc<Connection<S>>, first
 
 pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     connection.facts.kind.set(ConnectionKind::Http2);
-    // Not the snapshot: the connection may outlive it by days.
-    let limits = connection.current_snapshot().0.shared.limits;
-    let flood: Rc<Cell<Option<Flood>>> = Rc::default();
-    let noticed = flood.clone();
-    // Waiting for the preface and the first frames is as bounded as waiting for a head.
-    connection.stream.sock.set_read_limit(ReadLimit::Until(rt::now() + limits.header_timeout));
-    let io = H2Io::guarded(connection.stream.clone(), move |flood| noticed.set(Some(flood)));
-    let output = io.output();
-    let handshake = Builder::new()
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_concurrent_streams(limits.h2_streams)
-        .max_header_list_size(limits.header_bytes as u32)
-        .max_send_buffer_size(SEND_BUFFER_BYTES)
-        .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
-        .max_local_error_reset_streams(Some(LOCAL_ERRORS_MAX))
-        .data_frame_budget(DATA_FRAME_BUDGET)
-        .handshake::<_, Bytes>(io);
-    if let Ok(mut h2) = drive(&output, handshake).await {
-        if !connection.stream.is_early() {
-            connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+    let mut session = Session::new(&connection);
+    let ending = session.run().await;
+    // What was said last, such as why the connection ends.
+    let last_words = poll_fn(|cx| session.output.poll_send(&session.shared, &connection.stream, cx));
+    let _ = rt::timeout(GOAWAY_GRACE, last_words).await;
+    session.shared.lose();
+    let leave = async {
+        match ending {
+            Some(ConnectionEnd::Flood(flood)) => {
+                note_flood(&connection, flood);
+                connection.stream.close().await;
+            }
+            // The client may be saying goodbye as well, or opens windows for what it was sent; a reset would answer
+            // that.
+            Some(ConnectionEnd::Fault(_) | ConnectionEnd::Compression(_)) | None => connection.linger().await,
         }
-        accept_streams(&connection, &mut h2, &output, limits.keep_alive).await;
-        // What h2 said last, such as why it ended the connection.
-        let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| output.poll_send(cx))).await;
-    }
-    if let Some(flood) = flood.take() {
-        say_enhance_your_calm(&connection, flood).await;
-        connection.stream.close().await;
-    } else {
-        // The client may be saying goodbye as well, or opens windows for what it was sent; a reset would answer that.
-        connection.linger().await;
-    }
+    };
+    // Requests that are on their way learn that nobody waits, and are recorded.
+    join(leave, async { while session.requests.next().await.is_some() {} }).await;
     connection.account_bytes();
 }
 
-/// Takes streams until the connection ends. When draining, and when there was no stream for the keep-alive time, the
-/// client is told to open no more, and those it has are finished. A connection with open streams may be silent for as
-/// long as they like.
-async fn accept_streams<S: Sock>(
-    connection: &Rc<Connection<S>>,
-    h2: &mut h2::server::Connection<H2Io<S>, Bytes>,
-    output: &H2Output<S>,
+/// One connection while it is served.
+struct Session<S: Sock> {
+    connection: Rc<Connection<S>>,
+    shared: Rc<H2Shared>,
+    output: FrameOutput,
+    requests: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+    deadlines: Deadlines,
+}
+
+/// When a connection is to end that its client does not end.
+struct Deadlines {
+    draining: Waiter,
+    /// Once the listener is draining: when this client is told.
+    goodbye: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    told: bool,
+    /// Whether a request was there since the last tick.
+    was_used: bool,
     keep_alive: Duration,
-) {
-    let draining = connection.listener.draining.waiter();
-    let mut goodbye: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
-    let active: Rc<Cell<usize>> = Rc::default();
-    let mut told = false;
-    let mut was_used = true;
-    // With early data the client still owes the end of its handshake, which has the time of one.
-    let mut is_early = connection.stream.is_early();
-    let mut tick = Box::pin(rt::sleep(keep_alive / 2));
-    loop {
-        let next = poll_fn(|cx| {
-            if !told && draining.poll_set(cx).is_ready() {
-                // Not all clients at once: each has its moment.
-                let idle_time = || connection.listener.idle_time(connection.worker.random());
-                if goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Next::Drain);
+    tick: Pin<Box<dyn Future<Output = ()>>>,
+    header_timeout: Duration,
+    /// A head that has not come whole.
+    head: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// The client owes its SETTINGS, or the end of its handshake, and has the time of a head for them.
+    is_beginning: bool,
+}
+
+impl<S: Sock> Session<S> {
+    fn new(connection: &Rc<Connection<S>>) -> Session<S> {
+        // Not the snapshot: the connection may outlive it by days.
+        let (limits, head_limits) = {
+            let shared = &connection.current_snapshot().0.shared;
+            (shared.limits, shared.head_limits())
+        };
+        let now = rt::now();
+        let ours = OurSettings {
+            streams_max: limits.h2_streams,
+            initial_window_bytes: INITIAL_WINDOW_BYTES,
+            // Never what holds a body up: the windows of all streams fit in.
+            connection_window_bytes: (1 << 20) + INITIAL_WINDOW_BYTES.saturating_mul(limits.h2_streams),
+            header_list_bytes_max: limits.header_bytes as u32,
+            takes_protocol: false,
+        };
+        // Waiting for the preface and the first frames is as bounded as waiting for a head.
+        connection.stream.sock.set_read_limit(ReadLimit::Until(now + limits.header_timeout));
+        Session {
+            connection: connection.clone(),
+            shared: H2Shared::new(Role::Server, ours, head_limits, STREAM_WINDOW_BYTES, now),
+            output: FrameOutput::default(),
+            requests: FuturesUnordered::new(),
+            deadlines: Deadlines {
+                draining: connection.listener.draining.waiter(),
+                goodbye: None,
+                told: false,
+                was_used: true,
+                keep_alive: limits.keep_alive,
+                tick: Box::pin(rt::sleep(limits.keep_alive / 2)),
+                header_timeout: limits.header_timeout,
+                head: None,
+                is_beginning: true,
+            },
+        }
+    }
+
+    /// Serves until the connection ends; why, where it was not the client that ended it.
+    async fn run(&mut self) -> Option<ConnectionEnd> {
+        poll_fn(|cx| {
+            self.shared.run();
+            let polled = self.poll(cx);
+            self.shared.wait(cx.waker());
+            polled
+        })
+        .await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+        if let Poll::Ready(end) = self.poll_deadlines(cx) {
+            return Poll::Ready(end);
+        }
+        for _ in 0..TURNS_MAX {
+            while let Poll::Ready(Some(())) = self.requests.poll_next_unpin(cx) {}
+            let mut has_woken = self.shared.write_bodies();
+            // What the client sends next comes first: answers to all of it leave together.
+            if self.shared.output_bytes() < OUTPUT_BYTES_MAX
+                && let Poll::Ready(read) = self.connection.stream.poll_read(cx)
+            {
+                match self.take(read) {
+                    Ok(()) => continue,
+                    Err(end) => return Poll::Ready(end),
                 }
             }
-            if tick.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Next::Tick);
+            match self.output.poll_send(&self.shared, &self.connection.stream, cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
             }
-            let accepted = h2.poll_accept(cx).map(Next::Stream);
-            if is_early && !connection.stream.is_early() {
-                is_early = false;
-                connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+            has_woken |= self.shared.write_bodies();
+            if self.shared.is_done() {
+                return Poll::Ready(None);
             }
-            if accepted.is_pending() {
-                let _ = output.poll_send(cx);
+            if !has_woken && self.shared.output_bytes() == 0 {
+                return Poll::Pending;
             }
-            accepted
-        });
-        match next.await {
-            Next::Drain => {
-                told = true;
-                h2.graceful_shutdown();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes what was read; an error is the end of the connection.
+    fn take(&mut self, read: io::Result<Buf>) -> Result<(), Option<ConnectionEnd>> {
+        let data = read.ok().filter(|data| !data.is_empty()).ok_or(None)?;
+        let (mut input, now) = (&data[..], rt::now());
+        while let Some(opened) = self.shared.receive(&mut input, now).map_err(|end| Some(self.note_end(end)))? {
+            self.begin(opened, now).map_err(|end| Some(self.note_end(end)))?;
+        }
+        let deadlines = &mut self.deadlines;
+        if deadlines.is_beginning && self.shared.has_begun() && !self.connection.stream.is_early() {
+            deadlines.is_beginning = false;
+            self.connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+        }
+        match self.shared.head_began() {
+            Some(_) if deadlines.head.is_none() => deadlines.head = Some(Box::pin(rt::sleep(deadlines.header_timeout))),
+            Some(_) => {}
+            None => deadlines.head = None,
+        }
+        Ok(())
+    }
+
+    fn note_end(&self, end: ConnectionEnd) -> ConnectionEnd {
+        tracing::debug!(client = %self.connection.client, error = %end, "an HTTP/2 connection ended");
+        end
+    }
+
+    /// When draining, and when there was no stream for the keep-alive time, the client is told to open no more, and
+    /// those it has are finished. A connection with open streams may be silent for as long as they like.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+        let deadlines = &mut self.deadlines;
+        if !deadlines.told && deadlines.draining.poll_set(cx).is_ready() {
+            // Not all clients at once: each has its moment.
+            let idle_time = || self.connection.listener.idle_time(self.connection.worker.random());
+            if deadlines.goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
+                deadlines.told = true;
+                self.shared.shut_down();
             }
-            Next::Tick => {
-                if !was_used && active.get() == 0 {
-                    // A client that does not answer a GOAWAY is gone or means ill; nothing is lost either way.
-                    if told {
-                        return;
+        }
+        while deadlines.tick.as_mut().poll(cx).is_ready() {
+            if self.shared.end_unacknowledged(rt::now()) {
+                return Poll::Ready(None);
+            }
+            if !deadlines.was_used && self.requests.is_empty() {
+                // A client that does not answer a GOAWAY is gone or means ill; nothing is lost either way.
+                if deadlines.told {
+                    return Poll::Ready(None);
+                }
+                deadlines.told = true;
+                self.shared.shut_down();
+            }
+            deadlines.was_used = !self.requests.is_empty();
+            deadlines.tick = Box::pin(rt::sleep(deadlines.keep_alive / 2));
+        }
+        if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
+            let why = "a head did not come whole within `limits header-timeout`";
+            let end = ConnectionEnd::Fault(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why });
+            self.shared.end(end);
+            return Poll::Ready(Some(self.note_end(end)));
+        }
+        Poll::Pending
+    }
+
+    fn begin(&mut self, opened: Opened, now: Instant) -> Result<(), ConnectionEnd> {
+        self.deadlines.was_used = true;
+        let mut head: Pooled<RequestHead> = Pooled::take();
+        let limits = self.connection.current_snapshot().0.shared.head_limits();
+        let (stream, read) = self.shared.read_request(opened, &limits, &mut head)?;
+        match read {
+            Ok(admitted) => {
+                let connection = self.connection.clone();
+                let served = serve_stream(self.connection.clone(), (head, admitted.framing), (stream, opened), now);
+                // A panic ends its request, and no other on the connection.
+                self.requests.push(Box::pin(AssertUnwindSafe(served).catch_unwind().map(move |served| {
+                    if served.is_err() {
+                        connection.worker.metrics.panics_caught.increment();
                     }
-                    told = true;
-                    h2.graceful_shutdown();
-                }
-                was_used = active.get() > 0;
-                tick.set(rt::sleep(keep_alive / 2));
+                })));
+                Ok(())
             }
-            Next::Stream(None) => return,
-            Next::Stream(Some(Ok((request, respond)))) => {
-                was_used = true;
-                spawn_stream(connection, &active, request, respond);
-            }
-            Next::Stream(Some(Err(error))) => {
-                tracing::debug!(client = %connection.client, %error, "an HTTP/2 connection ended");
-                return;
-            }
+            Err(error) => self.refuse(&stream, &head, error, now),
         }
     }
-}
 
-/// A request as h2 hands it over.
-type Accepted = Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>;
-
-#[expect(clippy::large_enum_variant, reason = "it lives between two lines, and boxing would allocate for every stream")]
-enum Next {
-    Drain,
-    Tick,
-    Stream(Option<Accepted>),
-}
-
-fn spawn_stream<S: Sock>(
-    connection: &Rc<Connection<S>>,
-    active: &Rc<Cell<usize>>,
-    request: Request<RecvStream>,
-    respond: SendResponse<Bytes>,
-) {
-    let connection = connection.clone();
-    let active = Active::new(active.clone());
-    // Boxed: the runtime moves a task's future when it begins and when it ends.
-    rt::spawn(Box::pin(async move {
-        let _active = active;
-        serve_stream(&connection, request, respond).await;
-    }));
-}
-
-async fn serve_stream<S: Sock>(connection: &Rc<Connection<S>>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
-    let started = rt::now();
-    let (snapshot, listener) = connection.current_snapshot();
-    let (parts, body) = request.into_parts();
-    let mut head: Pooled<RequestHead> = Pooled::take();
-    if let Err(error) = h2_head::read_request(&parts, &snapshot.shared.head_limits(), &mut head) {
+    /// A head that is no request: answered and counted. The stream of a malformed one ends with an error as well (RFC
+    /// 9113 section 8.1.1).
+    fn refuse(&self, stream: &StreamHandle, head: &RequestHead, error: HeadError, now: Instant) -> Result<(), ConnectionEnd> {
         let refusal: Refusal = error.into();
-        connection.note_refusal(refusal, connection.client.ip());
-        connection.log_refused_head(&head, refusal, started, 0);
-        let mut response = Response::new(());
-        *response.status_mut() = http::StatusCode::from_u16(refusal.status()).unwrap_or(http::StatusCode::BAD_REQUEST);
-        if respond.send_response(response, true).is_err() {
-            respond.send_reset(Reason::PROTOCOL_ERROR);
-        }
-        return;
+        self.connection.note_refusal(refusal, self.connection.client.ip());
+        let mut response: Pooled<ResponseHead> = Pooled::take();
+        let mut buffer: Pooled<Vec<u8>> = Pooled::take();
+        let body = refusal_body(&self.connection, refusal, &mut response, &mut buffer);
+        let is_answered = stream.send_response(&response, false).and_then(|()| stream.send(Buf::copy_of(body), true));
+        let sent = if is_answered.is_ok() { body.len() as u64 } else { 0 };
+        self.connection.log_refused_head(head, refusal, now, sent);
+        if is_malformed(error) { stream.reset_for_fault(now) } else { Ok(()) }
     }
-    let framing = framing_of(&body, &head);
-    let body = if body.is_end_stream() { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(body, None)) };
-    let responder = Responder::H2(H2Responder::new(respond));
-    let place = (snapshot, listener);
-    let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started });
-    request::handle(connection, place, &mut exchange).await;
 }
 
-/// h2 has checked that a declared length is true; here it only says how the body is framed towards an HTTP/1.1
-/// upstream.
-fn framing_of(body: &RecvStream, head: &RequestHead) -> BodyFraming {
-    if body.is_end_stream() {
-        return BodyFraming::None;
-    }
-    let declared = head.fields.get(HeaderId::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-    declared.map_or(BodyFraming::Chunked, BodyFraming::Length)
+/// Whether the message broke a rule of HTTP/2, and is not merely one that we do not take.
+fn is_malformed(error: HeadError) -> bool {
+    matches!(
+        error,
+        HeadError::PseudoHeader
+            | HeadError::ConnectionField
+            | HeadError::BadFieldName
+            | HeadError::BadFieldValue
+            | HeadError::BadMethod
+            | HeadError::BadTarget
+            | HeadError::BadContentLength
+            | HeadError::ContentLengthDisagrees
+            | HeadError::BodyNotAllowed
+    )
 }
 
-async fn say_enhance_your_calm<S: Sock>(connection: &Connection<S>, flood: Flood) {
+async fn serve_stream<S: Sock>(
+    connection: Rc<Connection<S>>,
+    (head, framing): (Pooled<RequestHead>, BodyFraming),
+    (stream, opened): (StreamHandle, Opened),
+    started: Instant,
+) {
+    let place = connection.current_snapshot();
+    let body = if opened.ends_stream { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(stream.clone(), None)) };
+    let responder = Responder::H2(H2Responder::new(stream));
+    let mut exchange = request::receive(&connection, &place, Arrived { head, framing, body, responder, started });
+    pin!(request::handle(&connection, place, &mut exchange)).await;
+}
+
+fn note_flood<S: Sock>(connection: &Connection<S>, flood: Flood) {
     connection.worker.metrics.h2_floods.increment(flood.reason());
     if let Some(suppressed) = connection.worker.gates.refused.allow(Instant::now()) {
         tracing::warn!(client = %connection.client, reason = flood.reason(), suppressed, "an HTTP/2 flood ended its connection");
-    }
-    let goaway = connection.stream.write(Buf::copy_of(&goaway_enhance_your_calm()));
-    let _ = rt::timeout(GOAWAY_GRACE, goaway).await;
-}
-
-/// Counts a stream as long as it is served.
-struct Active(Rc<Cell<usize>>);
-
-impl Active {
-    fn new(count: Rc<Cell<usize>>) -> Active {
-        count.set(count.get() + 1);
-        Active(count)
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tidegate_message::body::H2BodyReader;
+use tidegate_message::body::H2UpstreamBody;
 use tidegate_message::h2_data::{send_data, send_end};
 use tidegate_message::h2_head;
 use tidegate_model::Timeouts;
@@ -162,7 +162,7 @@ impl H2Call {
         };
         let framing = framing(head, method, body.as_ref().is_none_or(RecvStream::is_end_stream));
         let body = match body.filter(|_| framing != BodyFraming::None) {
-            Some(body) => AnswerBody::H2(H2BodyReader::new(body, Some(idle))),
+            Some(body) => AnswerBody::H2(H2UpstreamBody::new(body, Some(idle))),
             // Whatever the server sends behind the head is nobody's: dropping the stream resets it.
             None => AnswerBody::Empty,
         };

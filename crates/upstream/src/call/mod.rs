@@ -18,7 +18,7 @@ use crate::pool::{Server, WorkerPool};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tidegate_message::body::{H1BodyReader, H2BodyReader};
+use tidegate_message::body::{H1BodyReader, H2UpstreamBody};
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
@@ -87,7 +87,7 @@ pub struct Answer<'c, S> {
 /// The body of an answer, to be read.
 pub enum AnswerBody<'c, S> {
     H1(H1BodyReader<'c, S>),
-    H2(H2BodyReader),
+    H2(H2UpstreamBody),
     FastCgi(FastCgiBody<'c, S>),
     /// There is none. What a server sends behind the head all the same is nobody's.
     Empty,

@@ -13,22 +13,22 @@ pub const CONTINUATIONS_MAX: u32 = 32;
 
 /// Each answer is a 17-byte frame. gRPC clients measure the delay with one ping per round trip while data comes in,
 /// which [`Floods::note_sent`] pays for; keep-alive needs one in ten seconds.
-pub(crate) const PING: Budget = Budget { flood: Flood::Ping, burst: 1000, per_second: 100 };
+const PING: Budget = Budget { flood: Flood::Ping, burst: 1000, per_second: 100 };
 /// Clients send one at the start, one acknowledgement of ours, and hardly ever another.
-pub(crate) const SETTINGS: Budget = Budget { flood: Flood::Settings, burst: 50, per_second: 5 };
+const SETTINGS: Budget = Budget { flood: Flood::Settings, burst: 50, per_second: 5 };
 /// Counted in quarters: one reset costs four, each new stream pays one back. A client that cancels up to a quarter of
 /// its requests, as browsers and hedging gRPC clients do, is never stopped; one that cancels all of them
 /// (CVE-2023-44487) after some 270.
-pub(crate) const RESET: Budget = Budget { flood: Flood::RapidReset, burst: 200 * RESET_COST, per_second: 50 * RESET_COST };
-pub(crate) const RESET_COST: u32 = 4;
+const RESET: Budget = Budget { flood: Flood::RapidReset, burst: 200 * RESET_COST, per_second: 50 * RESET_COST };
+const RESET_COST: u32 = 4;
 /// PRIORITY, PRIORITY_UPDATE and everything else that we do not act on. Browsers send a handful at the start and some
 /// per request.
-pub(crate) const PRIORITY: Budget = Budget { flood: Flood::Priority, burst: 500, per_second: 50 };
+const PRIORITY: Budget = Budget { flood: Flood::Priority, burst: 500, per_second: 50 };
 const PRIORITY_CREDIT_PER_STREAM: u32 = 4;
 /// Two per frame that we send is the most that a client has a reason for.
-pub(crate) const WINDOW_UPDATE: Budget = Budget { flood: Flood::WindowUpdate, burst: 4000, per_second: 1000 };
+const WINDOW_UPDATE: Budget = Budget { flood: Flood::WindowUpdate, burst: 4000, per_second: 1000 };
 /// Frames that carry nothing and end nothing (CVE-2019-9518). Some writers send one when they are flushed.
-pub(crate) const EMPTY: Budget = Budget { flood: Flood::EmptyData, burst: 200, per_second: 50 };
+const EMPTY: Budget = Budget { flood: Flood::EmptyData, burst: 200, per_second: 50 };
 /// A ping and two window updates are paid for by this many bytes that we sent: about the smallest event that a stream
 /// carries in a frame of its own, and more than the 17 bytes that answer a ping, so that pings cannot pay for
 /// themselves.
@@ -163,9 +163,9 @@ impl Floods {
 }
 
 #[derive(Debug)]
-pub(crate) struct Budget {
+struct Budget {
     flood: Flood,
-    pub(crate) burst: u32,
+    burst: u32,
     per_second: u32,
 }
 
@@ -198,3 +198,6 @@ impl Account {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,8 +28,9 @@ pub enum Receiving {
     Body { left: Option<u64> },
     /// The peer has said all.
     Ended,
-    /// The stream was reset; what was on its way is read past.
-    Reset,
+    /// The stream was reset. What was on its way when we did it is read past; a peer that did it has nothing on its
+    /// way.
+    Reset { by_peer: bool },
 }
 
 /// What we may still send.
@@ -58,12 +59,17 @@ pub struct Stream<T> {
 
 impl<T> Stream<T> {
     pub(super) fn is_over(&self) -> bool {
-        let received = matches!(self.receiving, Receiving::Ended | Receiving::Reset);
+        let received = matches!(self.receiving, Receiving::Ended | Receiving::Reset { .. });
         received && matches!(self.sending, Sending::Ended | Sending::Reset)
     }
 
-    pub(super) fn mark_reset(&mut self) {
-        (self.receiving, self.sending) = (Receiving::Reset, Sending::Reset);
+    pub(super) fn mark_reset(&mut self, by_peer: bool) {
+        // What has come whole stays whole: a server may reset a request whose answer is complete (RFC 9113 section
+        // 8.1).
+        if self.receiving != Receiving::Ended {
+            self.receiving = Receiving::Reset { by_peer };
+        }
+        self.sending = Sending::Reset;
         self.has_more = false;
     }
 }

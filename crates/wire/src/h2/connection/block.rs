@@ -213,7 +213,14 @@ impl<T: Default> Connection<T> {
             self.end(flood.into());
             return Err(flood.into());
         }
-        self.reset(key, ErrorCode::ProtocolError);
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            stream.mark_reset(false);
+            self.ready.remove(key);
+            self.streams.note_reset(key.id());
+        }
+        // Also behind an answer that has ended: a client that waits for the reset of a malformed message gets it.
+        let code = (ErrorCode::ProtocolError as u32).to_be_bytes();
+        write_frame(&mut self.output, FrameKind::RstStream, 0, key.id(), &code);
         Ok(())
     }
 }

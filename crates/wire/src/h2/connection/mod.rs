@@ -172,6 +172,27 @@ impl<T: Default> Connection<T> {
         self.streams.lookup(key).is_some_and(|stream| matches!(stream.sending, Sending::Head | Sending::Body))
     }
 
+    /// Whether all of the peer's message has come.
+    pub fn has_come_whole(&self, key: StreamKey) -> bool {
+        self.streams.lookup(key).is_some_and(|stream| stream.receiving == Receiving::Ended)
+    }
+
+    /// Whether a stream waits for its turn to send and there is a window for it.
+    pub fn has_turns(&self) -> bool {
+        !self.ready.is_empty() && self.send_window.open_bytes() > 0
+    }
+
+    /// Whether the peer has begun as it should, with its SETTINGS.
+    pub fn has_begun(&self) -> bool {
+        self.has_peer_settings
+    }
+
+    /// Whether no stream is left and none will come.
+    pub fn is_done(&self) -> bool {
+        let is_announced = matches!(self.leaving, Leaving::Final { .. }) || self.peer_leaves.is_some();
+        is_announced && self.streams.len() == 0
+    }
+
     /// What the peer has said of itself.
     pub fn peer(&self) -> &PeerSettings {
         &self.peer

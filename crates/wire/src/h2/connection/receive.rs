@@ -212,7 +212,8 @@ impl<T: Default> Connection<T> {
         let ends_stream = head.has(END_STREAM);
         let Some(stream) = self.streams.lookup_mut(key) else { return Ok(None) };
         let fault = match &mut stream.receiving {
-            Receiving::Reset => return Ok(None),
+            Receiving::Reset { by_peer: false } => return Ok(None),
+            Receiving::Reset { by_peer: true } => return Err(closed().into()),
             Receiving::Ended => Some(ErrorCode::StreamClosed),
             Receiving::Head => Some(ErrorCode::ProtocolError),
             Receiving::Body { left } => {
@@ -272,8 +273,7 @@ impl<T: Default> Connection<T> {
         if self.is_read_past(id) {
             return Ok(None);
         }
-        // RFC 9113 section 5.1, closed.
-        Err(ConnectionFault { code: ErrorCode::StreamClosed, why: "a frame on a stream that has ended" }.into())
+        Err(closed().into())
     }
 
     /// What we reset, and what was opened after we said that we leave.
@@ -356,7 +356,8 @@ impl<T: Default> Connection<T> {
         let Some(stream) = self.streams.lookup(key) else { return Ok(Purpose::Ignore) };
         Ok(match stream.receiving {
             Receiving::Head => Purpose::Response(key),
-            Receiving::Reset => Purpose::Ignore,
+            Receiving::Reset { by_peer: false } => Purpose::Ignore,
+            Receiving::Reset { by_peer: true } => return Err(closed().into()),
             Receiving::Ended => Purpose::Fault(key, ErrorCode::StreamClosed),
             // RFC 9113 section 8.1: trailers end their message, and a declared length is that of its content.
             Receiving::Body { left } if !ends_stream || left.is_some_and(|left| left > 0) => {
@@ -485,7 +486,7 @@ impl<T: Default> Connection<T> {
         }
         // RFC 9113 section 8.1: a server may say that it needs no more of a request than it has.
         let code = ErrorCode::of(u32::from_be_bytes(code));
-        stream.mark_reset();
+        stream.mark_reset(true);
         Ok(Some(Event::Reset { key, code, by_peer: true }))
     }
 
@@ -565,6 +566,11 @@ impl<T: Default> Connection<T> {
         self.reset(key, code);
         Ok(Some(Event::Reset { key, code, by_peer: false }))
     }
+}
+
+/// RFC 9113 section 5.1, closed.
+fn closed() -> ConnectionFault {
+    ConnectionFault { code: ErrorCode::StreamClosed, why: "a frame on a stream that has ended" }
 }
 
 enum Payload<'i> {

@@ -108,6 +108,19 @@ impl<T: Default> Connection<T> {
         Some((key, of_connection.min(of_stream).min(FRAME_PAYLOAD_MAX)))
     }
 
+    /// What the window of a stream still takes, whatever the connection's does.
+    pub fn send_window_bytes(&self, key: StreamKey) -> usize {
+        self.streams.lookup(key).map_or(0, |stream| stream.send_window.open_bytes())
+    }
+
+    /// Says that the owner of a stream has nothing more to send for now.
+    pub fn send_nothing_more(&mut self, key: StreamKey) {
+        if let Some(stream) = self.streams.lookup_mut(key) {
+            stream.has_more = false;
+            self.settle_readiness(key);
+        }
+    }
+
     /// How much of a body may be sent on the stream at once, when no other stream waits for its turn.
     pub fn sendable(&self, key: StreamKey) -> usize {
         match self.streams.lookup(key) {
@@ -154,7 +167,7 @@ impl<T: Default> Connection<T> {
     /// Ends both halves of a stream at once, where it is not over.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         let Some(stream) = self.streams.lookup_mut(key).filter(|stream| !stream.is_over()) else { return };
-        stream.mark_reset();
+        stream.mark_reset(false);
         self.ready.remove(key);
         self.streams.note_reset(key.id);
         write_frame(&mut self.output, FrameKind::RstStream, 0, key.id, &(code as u32).to_be_bytes());

@@ -1,0 +1,264 @@
+//! One connection as its driver and its requests share it: the state of the protocol, and for each stream what has come
+//! of a body and was not read, what is to go out and has not gone, and who waits for either.
+
+use super::spare;
+use super::stream::{Outgoing, Slot, StreamFault, StreamHandle};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Instant;
+use tidegate_transport::buffer::CAPACITY;
+use tidegate_wire::h2::StreamKey;
+use tidegate_wire::h2::connection::{Connection, Event, Role};
+use tidegate_wire::h2::fault::ConnectionEnd;
+use tidegate_wire::h2::frame::FRAME_HEAD_BYTES;
+use tidegate_wire::h2::heads::AdmittedRequest;
+use tidegate_wire::h2::settings::OurSettings;
+use tidegate_wire::head::{Fields, RequestHead};
+use tidegate_wire::{HeadError, HeadLimits};
+
+/// Frames that gather before bodies wait and nothing more is read; heads and control frames may pass it.
+pub const OUTPUT_BYTES_MAX: usize = CAPACITY;
+
+/// A DATA frame that is smaller, and not the end of its piece, waits for the next output.
+const LEAST_FRAME_BYTES: usize = 1024;
+
+/// How much larger the windows of all streams of a connection together may be made than they are at first.
+pub const WIDENING_BYTES_MAX: u32 = 1 << 20;
+
+/// A connection of HTTP/2 as its driver and its requests share it.
+pub struct H2Shared {
+    pub(super) state: RefCell<State>,
+}
+
+pub(super) struct State {
+    pub(super) connection: Connection<Slot>,
+    limits: HeadLimits,
+    /// What a stream's window is made when somebody reads its body.
+    window_bytes: u32,
+    pub(super) initial_window_bytes: u32,
+    /// What may still be added to windows.
+    pub(super) widening_left: u32,
+    driver: Driver,
+}
+
+/// Who sends what requests have written.
+enum Driver {
+    /// Woken when there is something to send.
+    Waiting(Option<Waker>),
+    /// Sends before it waits, whatever is written meanwhile.
+    Running,
+}
+
+/// A stream that the peer opened; its head is to be read.
+#[derive(Debug, Clone, Copy)]
+pub struct Opened {
+    pub key: StreamKey,
+    pub ends_stream: bool,
+}
+
+impl H2Shared {
+    /// A connection that begins. `window_bytes` is what a stream's window becomes once its body is read.
+    pub fn new(role: Role, ours: OurSettings, limits: HeadLimits, window_bytes: u32, now: Instant) -> Rc<H2Shared> {
+        let state = State {
+            connection: Connection::new(role, ours, now),
+            limits,
+            window_bytes,
+            initial_window_bytes: ours.initial_window_bytes,
+            widening_left: WIDENING_BYTES_MAX,
+            driver: Driver::Waiting(None),
+        };
+        Rc::new(H2Shared { state: RefCell::new(state) })
+    }
+
+    /// The driver runs from here on, until [`wait`](Self::wait).
+    pub fn run(&self) {
+        self.state.borrow_mut().driver = Driver::Running;
+    }
+
+    /// The driver waits, and is woken when there is something to send.
+    pub fn wait(&self, waker: &Waker) {
+        self.state.borrow_mut().driver = Driver::Waiting(Some(waker.clone()));
+    }
+
+    /// Whether the peer has begun as it should, with its SETTINGS.
+    pub fn has_begun(&self) -> bool {
+        self.state.borrow().connection.has_begun()
+    }
+
+    /// Whether no stream is left and none will come.
+    pub fn is_done(&self) -> bool {
+        self.state.borrow().connection.is_done()
+    }
+
+    /// When the head that is coming began to come, until it is whole.
+    pub fn head_began(&self) -> Option<Instant> {
+        self.state.borrow().connection.head_began()
+    }
+
+    /// Takes bytes from the front of `input`, up to the next stream that the peer opened; `None` when all were taken.
+    pub fn receive(&self, input: &mut &[u8], now: Instant) -> Result<Option<Opened>, ConnectionEnd> {
+        let mut state = self.state.borrow_mut();
+        let State { connection, limits, .. } = &mut *state;
+        while let Some(event) = connection.receive(input, now)? {
+            match event {
+                Event::Request { key, ends_stream } => return Ok(Some(Opened { key, ends_stream })),
+                Event::Response { .. } | Event::GoAway { .. } | Event::Pong => {}
+                Event::Data { key, bytes, .. } => {
+                    if let Some(slot) = connection.user(key) {
+                        slot.take_in(bytes);
+                    }
+                }
+                Event::Trailers { key } => {
+                    let mut trailers = Box::<Fields>::default();
+                    let read = connection.read_trailers(limits, &mut trailers)?;
+                    if let Some(slot) = connection.user(key) {
+                        slot.take_trailers(read.map(|()| trailers));
+                    }
+                    if read.is_err() {
+                        connection.reset_for_fault(key, now)?;
+                    }
+                }
+                Event::Reset { key, code, by_peer } => {
+                    if let Some(slot) = connection.user(key) {
+                        slot.fail(StreamFault::Reset { code, by_peer });
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the head of a stream that was opened, and hands out the stream.
+    pub fn read_request(
+        self: &Rc<Self>,
+        opened: Opened,
+        limits: &HeadLimits,
+        head: &mut RequestHead,
+    ) -> Result<(StreamHandle, Result<AdmittedRequest, HeadError>), ConnectionEnd> {
+        let handle = StreamHandle::new(self, opened.key);
+        let read = self.state.borrow_mut().connection.read_request(opened.key, limits, head)?;
+        Ok((handle, read))
+    }
+
+    /// Writes bodies that wait, as the windows and the output have room, in the order of priorities. Whether anybody
+    /// has something to do because of it.
+    pub fn write_bodies(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        let connection = &mut state.connection;
+        let mut has_woken = false;
+        while connection.has_turns() {
+            let room = OUTPUT_BYTES_MAX.saturating_sub(connection.output.len() + FRAME_HEAD_BYTES);
+            if room < LEAST_FRAME_BYTES {
+                break;
+            }
+            let Some((key, bytes_max)) = connection.next_to_send() else { break };
+            let outgoing = connection.user(key).and_then(|slot| slot.outgoing.take());
+            let Some(mut outgoing) = outgoing else {
+                connection.send_nothing_more(key);
+                continue;
+            };
+            let is_whole = outgoing.send(connection, key, bytes_max.min(room));
+            if let Some(slot) = connection.user(key) {
+                if is_whole {
+                    has_woken |= slot.wake_writer();
+                } else {
+                    slot.outgoing = Some(outgoing);
+                }
+            }
+        }
+        has_woken
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn output_bytes(&self) -> usize {
+        self.state.borrow().connection.output.len()
+    }
+
+    /// What is to be sent, for [`FrameOutput`](super::FrameOutput).
+    pub(super) fn take_output(&self) -> Option<Vec<u8>> {
+        let mut state = self.state.borrow_mut();
+        if state.connection.output.is_empty() {
+            return None;
+        }
+        Some(state.connection.take_output(spare::take()))
+    }
+
+    /// Asks the client to open no more streams.
+    pub fn shut_down(&self) {
+        self.state.borrow_mut().connection.shut_down();
+    }
+
+    /// Says why the connection ends.
+    pub fn end(&self, why: ConnectionEnd) {
+        self.state.borrow_mut().connection.end(why);
+    }
+
+    /// Ends the connection when the peer should have acknowledged our SETTINGS. Whether it should.
+    pub fn end_unacknowledged(&self, now: Instant) -> bool {
+        let connection = &mut self.state.borrow_mut().connection;
+        let is_overdue = connection.is_acknowledgement_overdue(now);
+        if is_overdue {
+            connection.end_for_settings();
+        }
+        is_overdue
+    }
+
+    /// The connection is gone: whoever waits on a stream of it learns so.
+    pub fn lose(&self) {
+        let mut state = self.state.borrow_mut();
+        let keys: Vec<StreamKey> = state.connection.keys().collect();
+        for key in keys {
+            if let Some(slot) = state.connection.user(key) {
+                slot.fail(StreamFault::Lost);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Has what was written sent.
+    pub(super) fn wake_driver(&mut self) {
+        if let Driver::Waiting(waker) = &mut self.driver
+            && let Some(waker) = waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Makes the window of a stream larger whose body somebody reads, as far as the connection has something left.
+    pub(super) fn widen(&mut self, key: StreamKey) {
+        let more = self.window_bytes.saturating_sub(self.initial_window_bytes);
+        if more == 0 || more > self.widening_left || !self.connection.is_receiving(key) {
+            return;
+        }
+        let Some(slot) = self.connection.user(key).filter(|slot| slot.widened_bytes == 0) else { return };
+        slot.widened_bytes = more;
+        self.widening_left -= more;
+        self.connection.widen(key, self.window_bytes);
+    }
+
+    /// Sends a piece of a body at once, as far as nothing is in its way; what is left waits for its turn.
+    pub(super) fn send(&mut self, key: StreamKey, mut outgoing: Outgoing) {
+        let connection = &mut self.connection;
+        loop {
+            let room = OUTPUT_BYTES_MAX.saturating_sub(connection.output.len() + FRAME_HEAD_BYTES);
+            let bytes_max = connection.sendable(key).min(room);
+            let fits = outgoing.len() <= bytes_max;
+            if !fits && bytes_max < LEAST_FRAME_BYTES {
+                break;
+            }
+            if outgoing.send(connection, key, bytes_max) {
+                return self.wake_driver();
+            }
+        }
+        if connection.send_window_bytes(key) == 0 {
+            outgoing.keep();
+        }
+        if let Some(slot) = connection.user(key) {
+            slot.outgoing = Some(outgoing);
+        }
+        connection.offer(key);
+        self.wake_driver();
+    }
+}

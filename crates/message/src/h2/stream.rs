@@ -1,0 +1,321 @@
+//! One stream as its request holds it: reads its body, writes its answer, learns that it was reset. A stream whose last
+//! handle is dropped is given back; what was not ended is reset then.
+
+use super::shared::H2Shared;
+use super::spare;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tidegate_transport::Buf;
+use tidegate_transport::buffer::CAPACITY;
+use tidegate_wire::HeadError;
+use tidegate_wire::h2::StreamKey;
+use tidegate_wire::h2::connection::Connection;
+use tidegate_wire::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX};
+use tidegate_wire::head::{Fields, ResponseHead};
+
+/// Why nothing more comes on a stream, or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamFault {
+    Reset {
+        code: ErrorCode,
+        by_peer: bool,
+    },
+    /// The trailers broke a rule.
+    Malformed(HeadError),
+    /// The connection ended under it.
+    Lost,
+}
+
+/// What a connection keeps with each stream.
+#[derive(Default)]
+pub struct Slot {
+    /// What came of the body and was not read; no more than the stream's window.
+    incoming: Vec<u8>,
+    trailers: Option<Box<Fields>>,
+    fault: Option<StreamFault>,
+    pub(super) outgoing: Option<Outgoing>,
+    /// Whoever waits for a part of the body.
+    reader: Option<Waker>,
+    /// Whoever waits until what it wrote is out, or until the stream is reset.
+    writer: Option<Waker>,
+    handles: u32,
+    /// What was added to its window.
+    pub(super) widened_bytes: u32,
+}
+
+impl Slot {
+    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+        if self.incoming.capacity() == 0 && !bytes.is_empty() {
+            self.incoming = spare::take();
+        }
+        self.incoming.extend_from_slice(bytes);
+        self.wake_reader();
+    }
+
+    pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>) {
+        match trailers {
+            Ok(trailers) => self.trailers = Some(trailers),
+            Err(error) => self.fail(StreamFault::Malformed(error)),
+        }
+        self.wake_reader();
+    }
+
+    pub(super) fn fail(&mut self, fault: StreamFault) {
+        self.fault.get_or_insert(fault);
+        self.outgoing = None;
+        self.wake_reader();
+        self.wake_writer();
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn wake_writer(&mut self) -> bool {
+        let waker = self.writer.take();
+        let is_waiting = waker.is_some();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        is_waiting
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        spare::give_back(std::mem::take(&mut self.incoming));
+    }
+}
+
+/// A piece of a body that has not gone out.
+pub struct Outgoing {
+    piece: Piece,
+    /// The stream ends with it.
+    finished: bool,
+}
+
+enum Piece {
+    Leased(Buf),
+    /// A copy of its size: what waits for the peer's window must not pin a buffer many times its size.
+    Kept {
+        bytes: Vec<u8>,
+        at: usize,
+    },
+}
+
+impl Outgoing {
+    pub(super) fn new(piece: Buf, finished: bool) -> Outgoing {
+        Outgoing { piece: Piece::Leased(piece), finished }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.piece {
+            Piece::Leased(piece) => piece,
+            Piece::Kept { bytes, at } => bytes.get(*at..).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    pub(super) fn keep(&mut self) {
+        if let Piece::Leased(piece) = &self.piece {
+            self.piece = Piece::Kept { bytes: piece.to_vec(), at: 0 };
+        }
+    }
+
+    /// Writes a frame of at most that many bytes; whether nothing is left.
+    pub(super) fn send(&mut self, connection: &mut Connection<Slot>, key: StreamKey, bytes_max: usize) -> bool {
+        let bytes = self.bytes();
+        let count = bytes.len().min(bytes_max).min(FRAME_PAYLOAD_MAX);
+        let is_whole = count == bytes.len();
+        let (frame, _) = bytes.split_at(count);
+        connection.send_data(key, frame, is_whole && self.finished, !is_whole);
+        match &mut self.piece {
+            Piece::Leased(piece) => piece.advance(count),
+            Piece::Kept { at, .. } => *at += count,
+        }
+        is_whole
+    }
+}
+
+/// A stream, held by its request. Clones are of the same stream.
+pub struct StreamHandle {
+    shared: Rc<H2Shared>,
+    key: StreamKey,
+}
+
+impl StreamHandle {
+    pub(super) fn new(shared: &Rc<H2Shared>, key: StreamKey) -> StreamHandle {
+        if let Some(slot) = shared.state.borrow_mut().connection.user(key) {
+            slot.handles += 1;
+        }
+        StreamHandle { shared: shared.clone(), key }
+    }
+
+    /// Why the stream has ended before its time, if it has.
+    pub fn fault(&self) -> Option<StreamFault> {
+        match self.shared.state.borrow_mut().connection.user(self.key) {
+            Some(slot) => slot.fault,
+            None => Some(StreamFault::Lost),
+        }
+    }
+
+    /// The next piece of the body; `None` at its end.
+    pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, StreamFault>> {
+        let mut state = self.shared.state.borrow_mut();
+        let has_come_whole = state.connection.has_come_whole(self.key);
+        let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
+        if slot.incoming.is_empty() {
+            return match slot.fault {
+                Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
+                _ if has_come_whole => Poll::Ready(Ok(None)),
+                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Lost)) => Poll::Ready(Err(fault)),
+                None => {
+                    remember(&mut slot.reader, cx);
+                    state.widen(self.key);
+                    state.wake_driver();
+                    Poll::Pending
+                }
+            };
+        }
+        let count = slot.incoming.len().min(CAPACITY);
+        let piece = Buf::copy_of(slot.incoming.get(..count).unwrap_or_default());
+        if count == slot.incoming.len() {
+            spare::give_back(std::mem::take(&mut slot.incoming));
+        } else {
+            slot.incoming.drain(..count);
+        }
+        state.connection.free(self.key, count);
+        state.widen(self.key);
+        state.wake_driver();
+        Poll::Ready(Ok(Some(piece)))
+    }
+
+    /// Whether the whole body was read.
+    pub fn is_read(&self) -> bool {
+        let connection = &mut self.shared.state.borrow_mut().connection;
+        let has_come_whole = connection.has_come_whole(self.key);
+        connection.user(self.key).is_none_or(|slot| has_come_whole && slot.incoming.is_empty())
+    }
+
+    /// The trailers behind the body, once.
+    pub fn take_trailers(&self) -> Option<Box<Fields>> {
+        self.shared.state.borrow_mut().connection.user(self.key)?.trailers.take()
+    }
+
+    /// Sends the head of an answer.
+    pub fn send_response(&self, head: &ResponseHead, ends_stream: bool) -> io::Result<()> {
+        self.write(|connection, key| connection.send_response(key, head, ends_stream))
+    }
+
+    /// Sends a piece of a body, or puts it where its turn comes: see [`poll_sent`](Self::poll_sent).
+    pub fn send(&self, piece: Buf, finished: bool) -> io::Result<()> {
+        let mut state = self.shared.state.borrow_mut();
+        if !state.connection.is_sending(self.key) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        state.send(self.key, Outgoing::new(piece, finished));
+        Ok(())
+    }
+
+    /// Ready when the piece that was sent last is out.
+    pub fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.shared.state.borrow_mut();
+        let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
+        match (&slot.fault, &slot.outgoing) {
+            (Some(_), _) => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            (None, None) => Poll::Ready(Ok(())),
+            (None, Some(_)) => {
+                remember(&mut slot.writer, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Bytes of the last piece that are not out.
+    pub fn unsent_bytes(&self) -> usize {
+        let mut state = self.shared.state.borrow_mut();
+        let outgoing = state.connection.user(self.key).and_then(|slot| slot.outgoing.as_ref());
+        outgoing.map_or(0, Outgoing::len)
+    }
+
+    /// Ends a body that no piece was the last of.
+    pub fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
+        self.write(|connection, key| match trailers {
+            Some(trailers) => connection.send_trailers(key, trailers),
+            None => connection.send_data(key, &[], true, false),
+        })
+    }
+
+    /// Ends the stream at once.
+    pub fn reset(&self, code: ErrorCode) {
+        // A stream that is over already needs no end.
+        let _ = self.write(|connection, key| connection.reset(key, code));
+    }
+
+    /// Says that the message on this stream was malformed, behind its answer if there is one.
+    pub fn reset_for_fault(&self, now: std::time::Instant) -> Result<(), tidegate_wire::h2::fault::ConnectionEnd> {
+        let mut state = self.shared.state.borrow_mut();
+        let outcome = state.connection.reset_for_fault(self.key, now);
+        state.wake_driver();
+        outcome
+    }
+
+    /// Ready when the peer has given up the stream.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.shared.state.borrow_mut();
+        let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(()) };
+        if slot.fault.is_some() {
+            return Poll::Ready(());
+        }
+        remember(&mut slot.writer, cx);
+        Poll::Pending
+    }
+
+    fn write(&self, write: impl FnOnce(&mut Connection<Slot>, StreamKey)) -> io::Result<()> {
+        let mut state = self.shared.state.borrow_mut();
+        if !state.connection.is_sending(self.key) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        write(&mut state.connection, self.key);
+        state.wake_driver();
+        Ok(())
+    }
+}
+
+impl Clone for StreamHandle {
+    fn clone(&self) -> StreamHandle {
+        StreamHandle::new(&self.shared, self.key)
+    }
+}
+
+impl Drop for StreamHandle {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.borrow_mut();
+        let Some(slot) = state.connection.user(self.key) else { return };
+        slot.handles -= 1;
+        if slot.handles > 0 {
+            return;
+        }
+        let released = state.connection.release(self.key);
+        state.widening_left += released.as_ref().map_or(0, |slot| slot.widened_bytes);
+        state.wake_driver();
+    }
+}
+
+/// Keeps the waker of whoever waits. Another that waits in its place is woken, and asks again.
+fn remember(place: &mut Option<Waker>, cx: &Context<'_>) {
+    match place {
+        Some(waker) if waker.will_wake(cx.waker()) => {}
+        _ => {
+            if let Some(other) = place.replace(cx.waker().clone()) {
+                other.wake();
+            }
+        }
+    }
+}
