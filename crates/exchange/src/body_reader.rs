@@ -4,7 +4,7 @@
 use crate::forwarded::remove_claims;
 use std::pin::Pin;
 use std::time::Duration;
-use tidegate_message::body::{BodyFault, H1BodyReader, H2BodyReader, H2UpstreamBody};
+use tidegate_message::body::{BodyFault, H1BodyReader, H2BodyReader};
 use tidegate_transport::{Buf, Sock, Stream};
 use tidegate_wire::head::Fields;
 
@@ -12,8 +12,6 @@ use tidegate_wire::head::Fields;
 pub enum BodyReader<'s, S> {
     H1(H1BodyReader<'s, S>),
     H2(H2BodyReader),
-    /// An answer that comes over HTTP/2.
-    H2Upstream(H2UpstreamBody),
     /// Boxed: not what every request's future should be as large as.
     Made(Box<dyn BodySource<S> + 's>),
     /// The message has none.
@@ -54,7 +52,6 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.read().await,
             BodyReader::H2(reader) => Box::pin(reader.read()).await,
-            BodyReader::H2Upstream(reader) => Box::pin(reader.read()).await,
             // What is there already costs no future on the heap.
             BodyReader::Made(source) => match source.at_hand()? {
                 Some(piece) => Ok(Some(piece)),
@@ -70,7 +67,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.at_hand(),
             BodyReader::Made(source) => source.at_hand(),
-            BodyReader::H2(_) | BodyReader::H2Upstream(_) | BodyReader::Empty => Ok(None),
+            BodyReader::H2(_) | BodyReader::Empty => Ok(None),
         }
     }
 
@@ -80,7 +77,6 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => reader.decoder.is_finished(),
             BodyReader::H2(reader) => reader.stream.is_read(),
-            BodyReader::H2Upstream(reader) => reader.stream.is_end_stream() && reader.trailers.is_none(),
             BodyReader::Made(source) => source.is_finished(),
             BodyReader::Empty => true,
         }
@@ -92,7 +88,6 @@ impl<S: Sock> BodyReader<'_, S> {
         let mut trailers = match self {
             BodyReader::H1(reader) => reader.decoder.take_trailers(),
             BodyReader::H2(reader) => reader.stream.take_trailers(),
-            BodyReader::H2Upstream(reader) => reader.trailers.take(),
             BodyReader::Made(_) | BodyReader::Empty => None,
         };
         if let Some(trailers) = &mut trailers {
@@ -105,7 +100,7 @@ impl<S: Sock> BodyReader<'_, S> {
     pub fn put_back(&mut self) {
         match self {
             BodyReader::H1(reader) => reader.at_hand.take().into_iter().for_each(|rest| reader.stream.unread(rest)),
-            BodyReader::H2(_) | BodyReader::H2Upstream(_) | BodyReader::Made(_) | BodyReader::Empty => {}
+            BodyReader::H2(_) | BodyReader::Made(_) | BodyReader::Empty => {}
         }
     }
 
@@ -113,7 +108,6 @@ impl<S: Sock> BodyReader<'_, S> {
     pub fn set_idle(&mut self, idle: Duration) {
         match self {
             BodyReader::H2(reader) => reader.idle = Some(idle),
-            BodyReader::H2Upstream(reader) => reader.idle = Some(idle),
             BodyReader::Made(source) => source.set_idle(idle),
             BodyReader::H1(_) | BodyReader::Empty => {}
         }
@@ -124,7 +118,7 @@ impl<S: Sock> BodyReader<'_, S> {
         match self {
             BodyReader::H1(reader) => Some(reader.stream),
             BodyReader::Made(source) => source.stream(),
-            BodyReader::H2(_) | BodyReader::H2Upstream(_) | BodyReader::Empty => None,
+            BodyReader::H2(_) | BodyReader::Empty => None,
         }
     }
 }

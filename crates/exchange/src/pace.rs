@@ -49,7 +49,7 @@ impl Pace {
                 reader.stream.sock.set_read_limit(ReadLimit::Until(started + self.allowance()));
                 body.read().await
             }
-            BodyReader::H2(_) | BodyReader::H2Upstream(_) | BodyReader::Made(_) | BodyReader::Empty => {
+            BodyReader::H2(_) | BodyReader::Made(_) | BodyReader::Empty => {
                 match rt::timeout(self.allowance(), body.read()).await {
                     Some(piece) => piece,
                     None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),

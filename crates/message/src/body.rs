@@ -1,14 +1,10 @@
-//! Bodies being read, of requests and of answers. How they are written is in `h1` and `h2_data`.
+//! Bodies being read, of requests and of answers. How they are written is in `h1` and `h2`.
 
 use crate::h2::{StreamFault, StreamHandle};
-use crate::h2_head;
-use h2::RecvStream;
 use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 use tidegate_transport::{Buf, Sock, Stream, rt};
-use tidegate_wire::chunked::drop_unsafe_trailers;
-use tidegate_wire::head::Fields;
 use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
 
 /// Why no more of a body can be read.
@@ -108,56 +104,7 @@ impl H2BodyReader {
         };
         read.map_err(|fault| match fault {
             StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
-            StreamFault::Reset { .. } | StreamFault::Lost => BodyFault::Reset,
+            StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset,
         })
-    }
-}
-
-/// A body on a stream of HTTP/2 to an upstream.
-pub struct H2UpstreamBody {
-    pub stream: RecvStream,
-    /// Silence that ends it; `None` leaves that to whoever reads.
-    pub idle: Option<Duration>,
-    pub trailers: Option<Box<Fields>>,
-}
-
-impl H2UpstreamBody {
-    pub fn new(stream: RecvStream, idle: Option<Duration>) -> H2UpstreamBody {
-        H2UpstreamBody { stream, idle, trailers: None }
-    }
-
-    /// The next piece; `None` at the end.
-    pub async fn read(&mut self) -> Result<Option<Buf>, BodyFault> {
-        match self.idle {
-            None => self.read_on().await,
-            Some(idle) => match rt::timeout(idle, self.read_on()).await {
-                Some(piece) => piece,
-                None => Err(BodyFault::Io(io::ErrorKind::TimedOut.into())),
-            },
-        }
-    }
-
-    async fn read_on(&mut self) -> Result<Option<Buf>, BodyFault> {
-        loop {
-            match self.stream.data().await {
-                Some(Ok(data)) => {
-                    // The window opens again at once: the next piece is asked for only when this one was passed on.
-                    let _ = self.stream.flow_control().release_capacity(data.len());
-                    if !data.is_empty() {
-                        return Ok(Some(Buf::copy_of(&data)));
-                    }
-                }
-                Some(Err(_)) => return Err(BodyFault::Reset),
-                None => {
-                    let trailers = self.stream.trailers().await.map_err(|_| BodyFault::Reset)?;
-                    self.trailers = trailers.map(|trailers| {
-                        let mut fields = Box::new(h2_head::fields(&trailers));
-                        drop_unsafe_trailers(&mut fields);
-                        fields
-                    });
-                    return Ok(None);
-                }
-            }
-        }
     }
 }

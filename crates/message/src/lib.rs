@@ -5,6 +5,4 @@
 pub mod body;
 pub mod h1;
 pub mod h2;
-pub mod h2_data;
-pub mod h2_head;
 pub mod read_head;

@@ -183,8 +183,8 @@ async fn sweep(worker: Rc<Worker<TokioSock>>) {
             pool.sweep(now, &worker.metrics);
             // A worker that accepts nothing any more needs nothing in advance.
             if worker.listeners.accepting.get() > 0 {
-                let head_bytes_max = snapshot.shared.head_limits().head_bytes_max;
-                warm::fill(pool, now, head_bytes_max, &mut || worker.random());
+                let head_limits = snapshot.shared.head_limits();
+                warm::fill(pool, now, head_limits, &mut || worker.random());
             }
         });
     }

@@ -4,7 +4,6 @@
 
 pub mod buffer;
 pub mod deadline;
-pub mod h2_io;
 pub mod handover;
 pub mod rt;
 pub mod sock;

@@ -1,12 +1,10 @@
 //! An answer on a stream of HTTP/2.
 
 use super::CLIENT_WRITE_IDLE;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use tidegate_message::h2::StreamHandle;
-use tidegate_transport::{Buf, rt};
+use tidegate_transport::Buf;
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
 
@@ -40,15 +38,7 @@ impl H2Responder {
     pub(super) async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
         self.bytes_sent += piece.len() as u64;
         self.ended |= finished;
-        self.stream.send(piece, finished)?;
-        let mut stall: Option<Stall> = None;
-        poll_fn(|cx| {
-            if let Poll::Ready(sent) = self.stream.poll_sent(cx) {
-                return Poll::Ready(sent);
-            }
-            stall.get_or_insert_with(|| Stall::new(&self.stream)).poll(&self.stream, cx)
-        })
-        .await
+        self.stream.send_body(piece, finished, CLIENT_WRITE_IDLE).await
     }
 
     pub(super) fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
@@ -65,28 +55,5 @@ impl H2Responder {
     /// Ready when the client has given up the stream.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.ended { Poll::Pending } else { self.stream.poll_gone(cx) }
-    }
-}
-
-/// A client that takes nothing of what is sent to it.
-struct Stall {
-    clock: Pin<Box<dyn Future<Output = ()>>>,
-    unsent_bytes: usize,
-}
-
-impl Stall {
-    fn new(stream: &StreamHandle) -> Stall {
-        Stall { clock: Box::pin(rt::sleep(CLIENT_WRITE_IDLE)), unsent_bytes: stream.unsent_bytes() }
-    }
-
-    /// Ready when nothing was taken for as long as a client may take nothing.
-    fn poll(&mut self, stream: &StreamHandle, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            ready!(self.clock.as_mut().poll(cx));
-            if stream.unsent_bytes() == self.unsent_bytes {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            *self = Stall::new(stream);
-        }
     }
 }

@@ -2,11 +2,11 @@
 //! with each other and with whoever drives it, and what it has to send. The protocol is `wire::h2`; a driver reads the
 //! socket, hands over what came and sends what is to be sent. Look at `shared` first.
 
-mod output;
+mod frame_io;
 mod shared;
 mod spare;
 mod stream;
 
-pub use output::FrameOutput;
-pub use shared::{H2Shared, Opened};
+pub use frame_io::{FrameIo, FrameOwner, Nobody};
+pub use shared::{H2Shared, Opened, Request};
 pub use stream::{StreamFault, StreamHandle};

@@ -14,7 +14,7 @@ use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::frame::FRAME_HEAD_BYTES;
 use tidegate_wire::h2::heads::AdmittedRequest;
 use tidegate_wire::h2::settings::OurSettings;
-use tidegate_wire::head::{Fields, RequestHead};
+use tidegate_wire::head::{Fields, Method, RequestHead};
 use tidegate_wire::{HeadError, HeadLimits};
 
 /// Frames that gather before bodies wait and nothing more is read; heads and control frames may pass it.
@@ -48,6 +48,17 @@ enum Driver {
     Waiting(Option<Waker>),
     /// Sends before it waits, whatever is written meanwhile.
     Running,
+}
+
+/// The head of a request to a server, and what goes with it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    pub head: &'r RequestHead,
+    pub scheme: &'r str,
+    /// The answer may have trailers.
+    pub wants_trailers: bool,
+    /// Nothing follows the head.
+    pub ends_stream: bool,
 }
 
 /// A stream that the peer opened; its head is to be read.
@@ -103,7 +114,26 @@ impl H2Shared {
         while let Some(event) = connection.receive(input, now)? {
             match event {
                 Event::Request { key, ends_stream } => return Ok(Some(Opened { key, ends_stream })),
-                Event::Response { .. } | Event::GoAway { .. } | Event::Pong => {}
+                Event::Response { key, .. } => {
+                    let is_bodiless = connection.user(key).is_some_and(|slot| slot.is_bodiless);
+                    let mut head = spare::take_head();
+                    let read = connection.read_response(key, limits, is_bodiless, &mut head)?;
+                    if let Some(slot) = connection.user(key) {
+                        slot.take_head(read.map(|()| head));
+                    }
+                    if read.is_err() {
+                        connection.reset_for_fault(key, now)?;
+                    }
+                }
+                Event::GoAway { last_id, .. } => {
+                    let unprocessed: Vec<StreamKey> = connection.keys().filter(|key| key.id() > last_id).collect();
+                    for key in unprocessed {
+                        if let Some(slot) = connection.user(key) {
+                            slot.fail(StreamFault::Unprocessed);
+                        }
+                    }
+                }
+                Event::Pong => {}
                 Event::Data { key, bytes, .. } => {
                     if let Some(slot) = connection.user(key) {
                         slot.take_in(bytes);
@@ -141,6 +171,37 @@ impl H2Shared {
         Ok((handle, read))
     }
 
+    /// Opens a stream to a server with the head of a request; `None` where the server takes no more.
+    pub fn send_request(self: &Rc<Self>, request: &Request<'_>) -> Option<StreamHandle> {
+        let mut state = self.state.borrow_mut();
+        let is_bodiless = request.head.method == Method::Head;
+        let key = state.connection.open(Slot::of_request(is_bodiless))?;
+        let mut scratch = spare::take();
+        let Request { head, scheme, wants_trailers, ends_stream } = *request;
+        state.connection.send_request(key, head, scheme, wants_trailers, &mut scratch, ends_stream);
+        spare::give_back(scratch);
+        state.wake_driver();
+        drop(state);
+        Some(StreamHandle::new(self, key))
+    }
+
+    /// Streams that the peer lets us have open at the same time.
+    pub fn peer_streams_max(&self) -> usize {
+        self.state.borrow().connection.peer().streams_max as usize
+    }
+
+    /// Whether either side has said that it takes no more streams.
+    pub fn is_leaving(&self) -> bool {
+        self.state.borrow().connection.is_leaving()
+    }
+
+    /// Asks for a sign of life.
+    pub fn ping(&self) {
+        let mut state = self.state.borrow_mut();
+        state.connection.ping();
+        state.wake_driver();
+    }
+
     /// Writes bodies that wait, as the windows and the output have room, in the order of priorities. Whether anybody
     /// has something to do because of it.
     pub fn write_bodies(&self) -> bool {
@@ -175,7 +236,7 @@ impl H2Shared {
         self.state.borrow().connection.output.len()
     }
 
-    /// What is to be sent, for [`FrameOutput`](super::FrameOutput).
+    /// What is to be sent, for [`FrameIo`](super::FrameIo).
     pub(super) fn take_output(&self) -> Option<Vec<u8>> {
         let mut state = self.state.borrow_mut();
         if state.connection.output.is_empty() {
@@ -184,9 +245,11 @@ impl H2Shared {
         Some(state.connection.take_output(spare::take()))
     }
 
-    /// Asks the client to open no more streams.
+    /// Has no more streams opened; the connection ends with those that are there.
     pub fn shut_down(&self) {
-        self.state.borrow_mut().connection.shut_down();
+        let mut state = self.state.borrow_mut();
+        state.connection.shut_down();
+        state.wake_driver();
     }
 
     /// Says why the connection ends.

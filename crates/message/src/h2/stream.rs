@@ -3,14 +3,18 @@
 
 use super::shared::H2Shared;
 use super::spare;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-use tidegate_transport::Buf;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 use tidegate_transport::buffer::CAPACITY;
+use tidegate_transport::{Buf, rt};
 use tidegate_wire::HeadError;
 use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::Connection;
+use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX};
 use tidegate_wire::head::{Fields, ResponseHead};
 
@@ -21,11 +25,16 @@ pub enum StreamFault {
         code: ErrorCode,
         by_peer: bool,
     },
-    /// The trailers broke a rule.
+    /// A head of the peer's, or its trailers, broke a rule.
     Malformed(HeadError),
+    /// The server has left and says that it has not looked at the request.
+    Unprocessed,
     /// The connection ended under it.
     Lost,
 }
+
+/// Interim heads that wait behind one that nobody has read.
+const UNREAD_HEADS_MAX: usize = 16;
 
 /// What a connection keeps with each stream.
 #[derive(Default)]
@@ -33,6 +42,12 @@ pub struct Slot {
     /// What came of the body and was not read; no more than the stream's window.
     incoming: Vec<u8>,
     trailers: Option<Box<Fields>>,
+    /// Heads of the answer that nobody has read: interim ones, and the final one. Most answers have one.
+    head: Option<Box<ResponseHead>>,
+    #[expect(clippy::vec_box, reason = "they are lent as boxes")]
+    more_heads: Vec<Box<ResponseHead>>,
+    /// The answer to a HEAD.
+    pub(super) is_bodiless: bool,
     fault: Option<StreamFault>,
     pub(super) outgoing: Option<Outgoing>,
     /// Whoever waits for a part of the body.
@@ -45,11 +60,28 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// A stream of ours, whose answer has no body if its request is a HEAD.
+    pub(super) fn of_request(is_bodiless: bool) -> Slot {
+        let mut slot = Slot::default();
+        slot.is_bodiless = is_bodiless;
+        slot
+    }
+
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
         if self.incoming.capacity() == 0 && !bytes.is_empty() {
             self.incoming = spare::take();
         }
         self.incoming.extend_from_slice(bytes);
+        self.wake_reader();
+    }
+
+    pub(super) fn take_head(&mut self, head: Result<Box<ResponseHead>, HeadError>) {
+        match head {
+            Ok(head) if self.head.is_none() => self.head = Some(head),
+            Ok(head) if self.more_heads.len() < UNREAD_HEADS_MAX => self.more_heads.push(head),
+            Ok(_) => self.fail(StreamFault::Malformed(HeadError::TooManyFields)),
+            Err(error) => self.fail(StreamFault::Malformed(error)),
+        }
         self.wake_reader();
     }
 
@@ -87,6 +119,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         spare::give_back(std::mem::take(&mut self.incoming));
+        self.head.take().into_iter().chain(self.more_heads.drain(..)).for_each(spare::give_back_head);
     }
 }
 
@@ -174,7 +207,9 @@ impl StreamHandle {
             return match slot.fault {
                 Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
                 _ if has_come_whole => Poll::Ready(Ok(None)),
-                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Lost)) => Poll::Ready(Err(fault)),
+                Some(fault @ (StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost)) => {
+                    Poll::Ready(Err(fault))
+                }
                 None => {
                     remember(&mut slot.reader, cx);
                     state.widen(self.key);
@@ -196,11 +231,38 @@ impl StreamHandle {
         Poll::Ready(Ok(Some(piece)))
     }
 
-    /// Whether the whole body was read.
+    /// Ready when a head of the answer is there, or when none will come.
+    pub fn poll_head(&self, cx: &mut Context<'_>) -> Poll<Result<(), StreamFault>> {
+        let mut state = self.shared.state.borrow_mut();
+        let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
+        match (&slot.head, slot.fault) {
+            (Some(_), _) => Poll::Ready(Ok(())),
+            (None, Some(fault)) => Poll::Ready(Err(fault)),
+            (None, None) => {
+                remember(&mut slot.reader, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Moves the next head of the answer into `head`, where one is there.
+    pub fn take_head(&self, head: &mut ResponseHead) -> bool {
+        let mut state = self.shared.state.borrow_mut();
+        let Some(slot) = state.connection.user(self.key) else { return false };
+        let Some(mut arrived) = slot.head.take() else { return false };
+        if !slot.more_heads.is_empty() {
+            slot.head = Some(slot.more_heads.remove(0));
+        }
+        std::mem::swap(&mut *arrived, head);
+        spare::give_back_head(arrived);
+        true
+    }
+
+    /// Whether the whole body was read, and its trailers were taken.
     pub fn is_read(&self) -> bool {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);
-        connection.user(self.key).is_none_or(|slot| has_come_whole && slot.incoming.is_empty())
+        connection.user(self.key).is_none_or(|slot| has_come_whole && slot.incoming.is_empty() && slot.trailers.is_none())
     }
 
     /// The trailers behind the body, once.
@@ -211,6 +273,19 @@ impl StreamHandle {
     /// Sends the head of an answer.
     pub fn send_response(&self, head: &ResponseHead, ends_stream: bool) -> io::Result<()> {
         self.write(|connection, key| connection.send_response(key, head, ends_stream))
+    }
+
+    /// Sends a piece of a body, and waits until it is out; `idle` is how long the peer may take none of it.
+    pub async fn send_body(&self, piece: Buf, finished: bool, idle: Duration) -> io::Result<()> {
+        self.send(piece, finished)?;
+        let mut stall: Option<Stall> = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(sent) = self.poll_sent(cx) {
+                return Poll::Ready(sent);
+            }
+            stall.get_or_insert_with(|| Stall::new(self, idle)).poll(self, idle, cx)
+        })
+        .await
     }
 
     /// Sends a piece of a body, or puts it where its turn comes: see [`poll_sent`](Self::poll_sent).
@@ -224,7 +299,7 @@ impl StreamHandle {
     }
 
     /// Ready when the piece that was sent last is out.
-    pub fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.shared.state.borrow_mut();
         let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
         match (&slot.fault, &slot.outgoing) {
@@ -238,7 +313,7 @@ impl StreamHandle {
     }
 
     /// Bytes of the last piece that are not out.
-    pub fn unsent_bytes(&self) -> usize {
+    fn unsent_bytes(&self) -> usize {
         let mut state = self.shared.state.borrow_mut();
         let outgoing = state.connection.user(self.key).and_then(|slot| slot.outgoing.as_ref());
         outgoing.map_or(0, Outgoing::len)
@@ -259,7 +334,7 @@ impl StreamHandle {
     }
 
     /// Says that the message on this stream was malformed, behind its answer if there is one.
-    pub fn reset_for_fault(&self, now: std::time::Instant) -> Result<(), tidegate_wire::h2::fault::ConnectionEnd> {
+    pub fn reset_for_fault(&self, now: Instant) -> Result<(), ConnectionEnd> {
         let mut state = self.shared.state.borrow_mut();
         let outcome = state.connection.reset_for_fault(self.key, now);
         state.wake_driver();
@@ -305,6 +380,29 @@ impl Drop for StreamHandle {
         let released = state.connection.release(self.key);
         state.widening_left += released.as_ref().map_or(0, |slot| slot.widened_bytes);
         state.wake_driver();
+    }
+}
+
+/// A peer that takes nothing of what is sent to it.
+struct Stall {
+    clock: Pin<Box<dyn Future<Output = ()>>>,
+    unsent_bytes: usize,
+}
+
+impl Stall {
+    fn new(stream: &StreamHandle, idle: Duration) -> Stall {
+        Stall { clock: Box::pin(rt::sleep(idle)), unsent_bytes: stream.unsent_bytes() }
+    }
+
+    /// Ready when nothing was taken for as long as a peer may take nothing.
+    fn poll(&mut self, stream: &StreamHandle, idle: Duration, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.clock.as_mut().poll(cx));
+            if stream.unsent_bytes() == self.unsent_bytes {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            *self = Stall::new(stream, idle);
+        }
     }
 }
 

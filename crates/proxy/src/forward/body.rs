@@ -17,7 +17,7 @@ use tidegate_upstream::call::{AnswerBody, Call, FastCgiBody};
 pub fn reader_of<S: Sock>(body: AnswerBody<'_, S>) -> BodyReader<'_, S> {
     match body {
         AnswerBody::H1(body) => BodyReader::H1(body),
-        AnswerBody::H2(body) => BodyReader::H2Upstream(body),
+        AnswerBody::H2(body) => BodyReader::H2(body),
         AnswerBody::FastCgi(body) => BodyReader::Made(Box::new(ScriptBody(body))),
         AnswerBody::Empty => BodyReader::Empty,
     }

@@ -152,7 +152,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
             prefers_h2: false,
             fresh: false,
             connect: model.timeouts.connect,
-            head_bytes_max: self.settings.head_limits.head_bytes_max,
+            head_limits: self.settings.head_limits,
             client: model.send_proxy_protocol.map(|_| self.client()),
         };
         let (body_max, total) = (mirror.model.body_bytes_max, mirror.model.total);

@@ -204,7 +204,7 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
             prefers_h2: plan.grpc,
             fresh: tries.needs_fresh(attempt.position()),
             connect: route.timeouts.over(&model.timeouts).connect,
-            head_bytes_max: forwarding.settings.head_limits.head_bytes_max,
+            head_limits: forwarding.settings.head_limits,
             client: model.send_proxy_protocol.map(|_| forwarding.client()),
         };
         if tries.tried().len() > 1 {

@@ -31,6 +31,7 @@ use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::{H1Connection, WorkerPool};
 use tidegate_upstream::retry::{Terms, Tries};
 use tidegate_upstream::verdict::Attempt;
+use tidegate_wire::HeadLimits;
 use tidegate_wire::client_hello::{CLIENT_HELLO_BYTES_MAX, Sniffed, sniff};
 use tidegate_wire::head::{RequestHead, Span};
 
@@ -241,7 +242,7 @@ async fn open<S: Sock>(
         prefers_h2: false,
         fresh: true,
         connect: model.timeouts.connect,
-        head_bytes_max: 0,
+        head_limits: HeadLimits::default(),
         client: model.send_proxy_protocol.map(|_| client()),
     };
     let opener = Opener { random: connection.worker.random(), client: Rc::<ConnectionFacts>::downgrade(&connection.facts) };

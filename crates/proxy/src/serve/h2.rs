@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use futures_util::future::join;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::future::{Future, poll_fn};
-use std::io;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -17,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tidegate_exchange::{Arrived, BodyReader, H2Responder, Pooled, Responder};
 use tidegate_message::body::H2BodyReader;
-use tidegate_message::h2::{FrameOutput, H2Shared, Opened, StreamHandle};
+use tidegate_message::h2::{FrameIo, FrameOwner, H2Shared, Opened, StreamHandle};
 use tidegate_middleware::Refusal;
 use tidegate_transport::rt::Waiter;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
@@ -25,17 +24,13 @@ use tidegate_wire::h2::connection::Role;
 use tidegate_wire::h2::fault::{ConnectionEnd, ConnectionFault};
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::h2::settings::OurSettings;
-use tidegate_wire::head::{RequestHead, ResponseHead};
+use tidegate_wire::head::{Method, RequestHead, ResponseHead};
 use tidegate_wire::{BodyFraming, Flood, HeadError};
 
 /// What a client may send of a request's body before it is read. Small: requests that wait in a queue hold so much.
 const INITIAL_WINDOW_BYTES: u32 = 32 << 10;
 /// What it may send ahead of a body that is being read.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// Frames that gather before nothing more is read.
-const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// Reads and sends of one connection before those of others get a turn.
-const TURNS_MAX: usize = 32;
 /// Silence on the socket itself; idle connections are ended long before, streams that wait for events never.
 const SILENCE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A last GOAWAY must reach the client before the connection is torn down.
@@ -48,11 +43,13 @@ pub async fn serve_prior_knowledge<S: Sock>(connection: Rc<Connection<S>>, first
 
 pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     connection.facts.kind.set(ConnectionKind::Http2);
-    let mut session = Session::new(&connection);
-    let ending = session.run().await;
+    let (mut session, mut io) = Session::begin(&connection);
+    let ending = poll_fn(|cx| io.poll(cx, &mut session)).await;
+    if let Some(end) = ending {
+        tracing::debug!(client = %connection.client, error = %end, "an HTTP/2 connection ended");
+    }
     // What was said last, such as why the connection ends.
-    let last_words = poll_fn(|cx| session.output.poll_send(&session.shared, &connection.stream, cx));
-    let _ = rt::timeout(GOAWAY_GRACE, last_words).await;
+    let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| io.poll_send(cx))).await;
     session.shared.lose();
     let leave = async {
         match ending {
@@ -74,7 +71,6 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
 struct Session<S: Sock> {
     connection: Rc<Connection<S>>,
     shared: Rc<H2Shared>,
-    output: FrameOutput,
     requests: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
     deadlines: Deadlines,
 }
@@ -96,8 +92,37 @@ struct Deadlines {
     is_beginning: bool,
 }
 
+impl<S: Sock> FrameOwner for Session<S> {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+        while let Poll::Ready(Some(())) = self.requests.poll_next_unpin(cx) {}
+        self.poll_deadlines(cx)
+    }
+
+    fn begin(&mut self, opened: Opened) -> Result<(), ConnectionEnd> {
+        let now = rt::now();
+        self.deadlines.was_used = true;
+        let mut head: Pooled<RequestHead> = Pooled::take();
+        let limits = self.connection.current_snapshot().0.shared.head_limits();
+        let (stream, read) = self.shared.read_request(opened, &limits, &mut head)?;
+        match read {
+            Ok(admitted) => {
+                let connection = self.connection.clone();
+                let served = serve_stream(self.connection.clone(), (head, admitted.framing), (stream, opened), now);
+                // A panic ends its request, and no other on the connection.
+                self.requests.push(Box::pin(AssertUnwindSafe(served).catch_unwind().map(move |served| {
+                    if served.is_err() {
+                        connection.worker.metrics.panics_caught.increment();
+                    }
+                })));
+                Ok(())
+            }
+            Err(error) => self.refuse(&stream, &head, error, now),
+        }
+    }
+}
+
 impl<S: Sock> Session<S> {
-    fn new(connection: &Rc<Connection<S>>) -> Session<S> {
+    fn begin(connection: &Rc<Connection<S>>) -> (Session<S>, FrameIo<S>) {
         // Not the snapshot: the connection may outlive it by days.
         let (limits, head_limits) = {
             let shared = &connection.current_snapshot().0.shared;
@@ -114,10 +139,11 @@ impl<S: Sock> Session<S> {
         };
         // Waiting for the preface and the first frames is as bounded as waiting for a head.
         connection.stream.sock.set_read_limit(ReadLimit::Until(now + limits.header_timeout));
-        Session {
+        let shared = H2Shared::new(Role::Server, ours, head_limits, STREAM_WINDOW_BYTES, now);
+        let io = FrameIo::new(shared.clone(), connection.stream.clone());
+        let session = Session {
             connection: connection.clone(),
-            shared: H2Shared::new(Role::Server, ours, head_limits, STREAM_WINDOW_BYTES, now),
-            output: FrameOutput::default(),
+            shared,
             requests: FuturesUnordered::new(),
             deadlines: Deadlines {
                 draining: connection.listener.draining.waiter(),
@@ -130,60 +156,13 @@ impl<S: Sock> Session<S> {
                 head: None,
                 is_beginning: true,
             },
-        }
+        };
+        (session, io)
     }
 
-    /// Serves until the connection ends; why, where it was not the client that ended it.
-    async fn run(&mut self) -> Option<ConnectionEnd> {
-        poll_fn(|cx| {
-            self.shared.run();
-            let polled = self.poll(cx);
-            self.shared.wait(cx.waker());
-            polled
-        })
-        .await
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
-        if let Poll::Ready(end) = self.poll_deadlines(cx) {
-            return Poll::Ready(end);
-        }
-        for _ in 0..TURNS_MAX {
-            while let Poll::Ready(Some(())) = self.requests.poll_next_unpin(cx) {}
-            let mut has_woken = self.shared.write_bodies();
-            // What the client sends next comes first: answers to all of it leave together.
-            if self.shared.output_bytes() < OUTPUT_BYTES_MAX
-                && let Poll::Ready(read) = self.connection.stream.poll_read(cx)
-            {
-                match self.take(read) {
-                    Ok(()) => continue,
-                    Err(end) => return Poll::Ready(end),
-                }
-            }
-            match self.output.poll_send(&self.shared, &self.connection.stream, cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
-            }
-            has_woken |= self.shared.write_bodies();
-            if self.shared.is_done() {
-                return Poll::Ready(None);
-            }
-            if !has_woken && self.shared.output_bytes() == 0 {
-                return Poll::Pending;
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-
-    /// Takes what was read; an error is the end of the connection.
-    fn take(&mut self, read: io::Result<Buf>) -> Result<(), Option<ConnectionEnd>> {
-        let data = read.ok().filter(|data| !data.is_empty()).ok_or(None)?;
-        let (mut input, now) = (&data[..], rt::now());
-        while let Some(opened) = self.shared.receive(&mut input, now).map_err(|end| Some(self.note_end(end)))? {
-            self.begin(opened, now).map_err(|end| Some(self.note_end(end)))?;
-        }
+    /// When draining, and when there was no stream for the keep-alive time, the client is told to open no more, and
+    /// those it has are finished. A connection with open streams may be silent for as long as they like.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
         let deadlines = &mut self.deadlines;
         if deadlines.is_beginning && self.shared.has_begun() && !self.connection.stream.is_early() {
             deadlines.is_beginning = false;
@@ -194,18 +173,6 @@ impl<S: Sock> Session<S> {
             Some(_) => {}
             None => deadlines.head = None,
         }
-        Ok(())
-    }
-
-    fn note_end(&self, end: ConnectionEnd) -> ConnectionEnd {
-        tracing::debug!(client = %self.connection.client, error = %end, "an HTTP/2 connection ended");
-        end
-    }
-
-    /// When draining, and when there was no stream for the keep-alive time, the client is told to open no more, and
-    /// those it has are finished. A connection with open streams may be silent for as long as they like.
-    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
-        let deadlines = &mut self.deadlines;
         if !deadlines.told && deadlines.draining.poll_set(cx).is_ready() {
             // Not all clients at once: each has its moment.
             let idle_time = || self.connection.listener.idle_time(self.connection.worker.random());
@@ -233,30 +200,9 @@ impl<S: Sock> Session<S> {
             let why = "a head did not come whole within `limits header-timeout`";
             let end = ConnectionEnd::Fault(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why });
             self.shared.end(end);
-            return Poll::Ready(Some(self.note_end(end)));
+            return Poll::Ready(Some(end));
         }
         Poll::Pending
-    }
-
-    fn begin(&mut self, opened: Opened, now: Instant) -> Result<(), ConnectionEnd> {
-        self.deadlines.was_used = true;
-        let mut head: Pooled<RequestHead> = Pooled::take();
-        let limits = self.connection.current_snapshot().0.shared.head_limits();
-        let (stream, read) = self.shared.read_request(opened, &limits, &mut head)?;
-        match read {
-            Ok(admitted) => {
-                let connection = self.connection.clone();
-                let served = serve_stream(self.connection.clone(), (head, admitted.framing), (stream, opened), now);
-                // A panic ends its request, and no other on the connection.
-                self.requests.push(Box::pin(AssertUnwindSafe(served).catch_unwind().map(move |served| {
-                    if served.is_err() {
-                        connection.worker.metrics.panics_caught.increment();
-                    }
-                })));
-                Ok(())
-            }
-            Err(error) => self.refuse(&stream, &head, error, now),
-        }
     }
 
     /// A head that is no request: answered and counted. The stream of a malformed one ends with an error as well (RFC
@@ -267,27 +213,21 @@ impl<S: Sock> Session<S> {
         let mut response: Pooled<ResponseHead> = Pooled::take();
         let mut buffer: Pooled<Vec<u8>> = Pooled::take();
         let body = refusal_body(&self.connection, refusal, &mut response, &mut buffer);
-        let is_answered = stream.send_response(&response, false).and_then(|()| stream.send(Buf::copy_of(body), true));
-        let sent = if is_answered.is_ok() { body.len() as u64 } else { 0 };
+        let is_bodiless = head.method == Method::Head;
+        let mut is_answered = stream.send_response(&response, is_bodiless);
+        if !is_bodiless {
+            is_answered = is_answered.and_then(|()| stream.send(Buf::copy_of(body), true));
+        }
+        let sent = if is_answered.is_ok() && !is_bodiless { body.len() as u64 } else { 0 };
         self.connection.log_refused_head(head, refusal, now, sent);
         if is_malformed(error) { stream.reset_for_fault(now) } else { Ok(()) }
     }
 }
 
-/// Whether the message broke a rule of HTTP/2, and is not merely one that we do not take.
+/// Whether the message broke a rule of HTTP/2. What HTTP/1.1 refuses as well is answered and no more: clients do not
+/// show an answer whose stream was reset behind it.
 fn is_malformed(error: HeadError) -> bool {
-    matches!(
-        error,
-        HeadError::PseudoHeader
-            | HeadError::ConnectionField
-            | HeadError::BadFieldName
-            | HeadError::BadFieldValue
-            | HeadError::BadMethod
-            | HeadError::BadTarget
-            | HeadError::BadContentLength
-            | HeadError::ContentLengthDisagrees
-            | HeadError::BodyNotAllowed
-    )
+    matches!(error, HeadError::PseudoHeader | HeadError::ConnectionField | HeadError::BadFieldName | HeadError::BadFieldValue)
 }
 
 async fn serve_stream<S: Sock>(

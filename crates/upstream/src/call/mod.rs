@@ -18,7 +18,7 @@ use crate::pool::{Server, WorkerPool};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tidegate_message::body::{H1BodyReader, H2UpstreamBody};
+use tidegate_message::body::{H1BodyReader, H2BodyReader};
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
@@ -87,7 +87,7 @@ pub struct Answer<'c, S> {
 /// The body of an answer, to be read.
 pub enum AnswerBody<'c, S> {
     H1(H1BodyReader<'c, S>),
-    H2(H2UpstreamBody),
+    H2(H2BodyReader),
     FastCgi(FastCgiBody<'c, S>),
     /// There is none. What a server sends behind the head all the same is nobody's.
     Empty,
@@ -188,7 +188,7 @@ impl<S: Sock> Call<S> {
     pub async fn read_head(&self, limits: &HeadLimits, head: &mut ResponseHead) -> Result<HeadKind, UpstreamFault> {
         match self {
             Call::H1(call) => call.read_head(limits, head).await,
-            Call::H2(call) => Box::pin(call.read_head(limits, head)).await,
+            Call::H2(call) => Box::pin(call.read_head(head)).await,
             Call::FastCgi(call) => Box::pin(call.read_head(head)).await,
         }
     }

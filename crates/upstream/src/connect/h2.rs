@@ -5,20 +5,19 @@ use crate::connect::lifespan::Lifespan;
 use crate::connect::vitals::{Verdict, Vitals};
 use crate::connect::{Client, Fresh, Owner, serves};
 use crate::shared::ServerShared;
-use bytes::Bytes;
-use h2::client::SendRequest;
-use h2::{Ping, PingPong};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
+use tidegate_message::h2::{FrameIo, H2Shared, Nobody};
 use tidegate_model::KeepAlive;
 use tidegate_telemetry::{PoolMetrics, UpstreamError, WorkerMetrics};
-use tidegate_transport::h2_io::{H2Io, drive};
 use tidegate_transport::rt::{self, Signal, Task};
 use tidegate_transport::{ReadLimit, Sock, Stream};
+use tidegate_wire::HeadLimits;
+use tidegate_wire::h2::connection::Role;
+use tidegate_wire::h2::settings::OurSettings;
 
 /// Requests on one connection, below what the server allows: more connections spread over a server's threads.
 const STREAMS_MAX: usize = 100;
@@ -27,13 +26,8 @@ const STREAMS_MAX: usize = 100;
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
 
-/// What small DATA frames that nobody has read yet may cost in h2's own account (256 bytes less their size each): some
-/// 65,000 of them. Its default ends connections of well-behaved streams; without any bound, a frame a byte would cost
-/// memory many times its size.
-pub const DATA_FRAME_BUDGET: usize = 16 << 20;
-
-/// A request's handle on an HTTP/2 connection.
-pub type H2Sender = SendRequest<Bytes>;
+/// A last GOAWAY may take so long.
+const GOAWAY_GRACE: Duration = Duration::from_millis(500);
 
 /// All HTTP/2 connections of one server.
 #[derive(Default)]
@@ -46,13 +40,10 @@ pub struct H2Connections {
 }
 
 struct Shared {
-    /// `None` once no new request goes to it: it ends with those that are on it.
-    sender: Option<H2Sender>,
     state: Rc<ConnectionState>,
     traffic: Rc<dyn Traffic>,
     lifespan: Lifespan,
     vitals: Vitals,
-    pings: Option<PingPong>,
     task: Task,
     /// Where connections are not shared by clients.
     owner: Option<Box<Owner>>,
@@ -70,8 +61,9 @@ impl<S: Sock> Traffic for Stream<S> {
 }
 
 struct ConnectionState {
+    h2: Rc<H2Shared>,
     streams: Cell<usize>,
-    /// No more requests go to it: it is ending, or broken.
+    /// No more requests go to it: it ends with those that are on it.
     retired: Cell<bool>,
     ended: Cell<bool>,
     last_used: Cell<Instant>,
@@ -80,16 +72,36 @@ struct ConnectionState {
     metrics: Arc<PoolMetrics>,
 }
 
+impl ConnectionState {
+    /// The connection is gone: its requests learn so.
+    fn end(&self) {
+        self.ended.set(true);
+        self.h2.lose();
+    }
+
+    /// Lets no more requests on the connection.
+    fn retire(&self) {
+        self.retired.set(true);
+        if self.streams.get() == 0 {
+            self.h2.shut_down();
+        }
+    }
+}
+
 /// One request's place on a connection.
 pub struct Lease {
-    pub sender: H2Sender,
     state: Rc<ConnectionState>,
 }
 
 impl Lease {
+    /// The connection, to send the request on.
+    pub fn connection(&self) -> &Rc<H2Shared> {
+        &self.state.h2
+    }
+
     /// No more requests go to this connection: it is ending, or broken.
     pub fn retire(&self) {
-        self.state.retired.set(true);
+        self.state.retire();
     }
 }
 
@@ -99,6 +111,9 @@ impl Drop for Lease {
         self.state.last_used.set(rt::now());
         if self.state.streams.get() == 0 {
             self.state.metrics.connections_active.decrement();
+            if self.state.retired.get() {
+                self.state.h2.shut_down();
+            }
         }
         // Who waits for a connection in this worker can have the stream; another worker's needs the connection's place.
         match self.state.shared.queue.next_worker() {
@@ -180,30 +195,23 @@ impl H2Connections {
 
     /// Starts HTTP/2 on a stream and keeps the connection. [`lease_newest`](Self::lease_newest) has a place on it until
     /// something else is awaited.
-    pub async fn add<S: Sock>(
-        &self,
-        fresh: Fresh<S>,
-        worker: usize,
-        head_bytes_max: usize,
-        metrics: &Arc<PoolMetrics>,
-    ) -> Result<(), h2::Error> {
+    pub fn add<S: Sock>(&self, fresh: Fresh<S>, worker: usize, limits: HeadLimits, metrics: &Arc<PoolMetrics>) {
         let Fresh { stream, slot, lifespan, owner } = fresh;
         // The connection lives as long as its requests; each request has its own idle time.
         stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));
         let stream = Rc::new(stream);
         let traffic: Rc<dyn Traffic> = stream.clone();
-        let io = H2Io::new(stream);
-        let output = io.output();
-        let handshake = h2::client::Builder::new()
-            .initial_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .enable_push(false)
-            .max_header_list_size(head_bytes_max as u32)
-            .data_frame_budget(DATA_FRAME_BUDGET)
-            .handshake::<_, Bytes>(io);
-        let (sender, mut connection) = drive(&output, handshake).await?;
+        let ours = OurSettings {
+            streams_max: 0,
+            initial_window_bytes: STREAM_WINDOW_BYTES,
+            connection_window_bytes: CONNECTION_WINDOW_BYTES,
+            header_list_bytes_max: limits.head_bytes_max as u32,
+            takes_protocol: false,
+        };
         let now = rt::now();
+        let h2 = H2Shared::new(Role::Client, ours, limits, STREAM_WINDOW_BYTES, now);
         let state = Rc::new(ConnectionState {
+            h2: h2.clone(),
             streams: Cell::new(0),
             retired: Cell::new(false),
             ended: Cell::new(false),
@@ -213,17 +221,18 @@ impl H2Connections {
             metrics: metrics.clone(),
         });
         let ended = state.clone();
-        let pings = connection.ping_pong();
         let task = rt::spawn_abortable(async move {
             let _slot = slot;
-            if let Err(error) = drive(&output, connection).await {
-                tracing::debug!(%error, "an HTTP/2 connection to an upstream ended");
+            let mut io = FrameIo::new(h2, stream);
+            if let Some(end) = poll_fn(|cx| io.poll(cx, &mut Nobody)).await {
+                tracing::debug!(error = %end, "an HTTP/2 connection to an upstream ended");
             }
-            ended.ended.set(true);
+            // What was said last, such as why the connection ends.
+            let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| io.poll_send(cx))).await;
+            ended.end();
         });
         let vitals = Vitals::new(now);
-        self.open.borrow_mut().push(Shared { sender: Some(sender), state, traffic, lifespan, vitals, pings, task, owner });
-        Ok(())
+        self.open.borrow_mut().push(Shared { state, traffic, lifespan, vitals, task, owner });
     }
 
     /// A place on the connection that was added last.
@@ -233,14 +242,19 @@ impl H2Connections {
 
     /// The server is in no pool any more: its connections end with the requests on them.
     pub fn leave(&self) {
-        self.open.borrow_mut().clear();
+        for shared in self.open.take() {
+            shared.state.retire();
+        }
     }
 
     /// Lets a connection without a request end; whether there was one.
     pub fn end_an_idle_one(&self) -> bool {
-        let mut open = self.open.borrow_mut();
-        let idle = open.iter_mut().find(|shared| shared.is_usable() && shared.state.streams.get() == 0);
-        idle.is_some_and(|shared| shared.sender.take().is_some())
+        let open = self.open.borrow();
+        let idle = open.iter().find(|shared| shared.is_usable() && shared.state.streams.get() == 0);
+        idle.is_some_and(|shared| {
+            shared.state.retire();
+            true
+        })
     }
 
     /// Forgets ended connections, lets idle and old ones end, and asks silent ones whether they are alive. How many of
@@ -255,7 +269,7 @@ impl H2Connections {
                 return false;
             }
             if shared.is_done(now, keep_alive.idle) {
-                shared.sender = None;
+                shared.state.retire();
             }
             let is_alive = keep_alive.ping.is_none_or(|ping| shared.look(now, received > 0, ping));
             given_up += usize::from(!is_alive);
@@ -267,24 +281,22 @@ impl H2Connections {
 
 impl Shared {
     fn is_usable(&self) -> bool {
-        self.sender.is_some() && !self.state.retired.get() && !self.state.ended.get()
+        !self.state.retired.get() && !self.state.ended.get() && !self.state.h2.is_leaving()
     }
 
     fn lease(&mut self) -> Option<Lease> {
         let streams = self.state.streams.get();
-        let sender = self.sender.as_ref().filter(|_| !self.state.retired.get())?;
-        if streams >= STREAMS_MAX.min(sender.current_max_send_streams()) {
+        if !self.is_usable() || streams >= STREAMS_MAX.min(self.state.h2.peer_streams_max()) {
             return None;
         }
-        let sender = sender.clone();
         if streams == 0 {
             self.state.metrics.connections_active.increment();
         }
         self.state.streams.set(streams + 1);
         if !self.lifespan.count_request() {
-            self.sender = None;
+            self.state.retire();
         }
-        Some(Lease { sender, state: self.state.clone() })
+        Some(Lease { state: self.state.clone() })
     }
 
     /// No new request may use it, none will, or none has for a long time.
@@ -299,17 +311,12 @@ impl Shared {
         match self.vitals.look(now, has_received, self.state.streams.get() > 0, ping) {
             Verdict::Fine => true,
             Verdict::Ask => {
-                if let Some(pings) = &mut self.pings {
-                    // The answer to the one before is taken, so that there can be another; one that is still on its way
-                    // asks as well.
-                    let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
-                    let _ = pings.send_ping(Ping::opaque());
-                }
+                self.state.h2.ping();
                 true
             }
             Verdict::GiveUp => {
                 self.task.abort();
-                self.state.ended.set(true);
+                self.state.end();
                 false
             }
         }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use tidegate_model::{Protocol, ProxyProtocol, ServerAddresses};
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
-use tidegate_wire::proxy_protocol;
+use tidegate_wire::{HeadLimits, proxy_protocol};
 
 /// How often a request in the queue for a connection looks for a free stream of its worker's. Only pools with
 /// `max-connections` ever wait.
@@ -48,7 +48,7 @@ pub struct Need {
     /// How long a connection may take to stand, the handshake included.
     pub connect: Duration,
     /// The largest head that an answer may have.
-    pub head_bytes_max: usize,
+    pub head_limits: HeadLimits,
     /// Whose request it is, where a server is told by the connection: then no connection has requests of two clients.
     pub client: Option<Client>,
 }
@@ -221,8 +221,8 @@ async fn open_own<S: Sock>(
             let owner = need.client.map(|client| Box::new(Owner { client, connection: opener.client.clone() }));
             let fresh = Fresh { stream, slot, lifespan, owner };
             if is_h2 {
-                let added = server.h2.add(fresh, server.worker(), need.head_bytes_max, &pool.metrics).await;
-                let lease = added.ok().and_then(|()| server.h2.lease_newest());
+                server.h2.add(fresh, server.worker(), need.head_limits, &pool.metrics);
+                let lease = server.h2.lease_newest();
                 return lease.map(Connection::H2).ok_or(UpstreamFault::unsent(UpstreamError::ConnectFailed));
             }
             match want {

@@ -12,9 +12,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use tidegate_message::h2::{Request, StreamFault, StreamHandle};
 use tidegate_model::{Pool, PoolName, Protocol, ProxyProtocol, Server, ServerAddresses, UpstreamAddress};
 use tidegate_telemetry::{Registry, WorkerMetrics};
 use tidegate_transport::{TokioSock, rt};
+use tidegate_wire::HeadLimits;
+use tidegate_wire::head::RequestHead;
+use tidegate_wire::http1::parse_request;
 
 /// How long something may take that does not fail.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,7 +87,7 @@ impl World {
     }
 
     fn warm(&self, now: Instant) {
-        warm::fill(&self.pool, now, 16 << 10, &mut || 0);
+        warm::fill(&self.pool, now, HeadLimits::default(), &mut || 0);
     }
 }
 
@@ -94,7 +98,7 @@ fn need(client: Option<Client>) -> Need {
         prefers_h2: false,
         fresh: false,
         connect: Duration::from_secs(5),
-        head_bytes_max: 16 << 10,
+        head_limits: HeadLimits::default(),
         client,
     }
 }
@@ -278,14 +282,14 @@ fn an_old_http2_connection_gets_no_new_request() {
 }
 
 /// Waits for a request that is never answered. The outcome is why it failed.
-async fn request(world: &World) -> (h2::client::ResponseFuture, Connection<TokioSock>) {
+async fn request(world: &World) -> (StreamHandle, Connection<TokioSock>) {
     let connection = world.open(None).await;
     let Connection::H2(lease) = &connection else { panic!("not HTTP/2") };
-    let request = http::Request::get("http://example.com/").body(()).expect("a request");
-    let mut sender = lease.sender.clone().ready().await.expect("a place");
-    let (response, _) = sender.send_request(request, true).expect("sent");
-
-    (response, connection)
+    let mut head = RequestHead::default();
+    parse_request(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", &HeadLimits::default(), &mut head).expect("a request");
+    let request = Request { head: &head, scheme: "http", wants_trailers: false, ends_stream: true };
+    let stream = lease.connection().send_request(&request).expect("a place");
+    (stream, connection)
 }
 
 #[test]
@@ -315,8 +319,8 @@ fn a_silent_http2_connection_is_asked_and_then_given_up() {
             now += Duration::from_secs(1);
             world.sweep(now);
         }
-        let failure = rt::timeout(PATIENCE, response).await.expect("an end").expect_err("no answer");
-        assert!(failure.is_io() && !failure.is_go_away(), "{failure:?}");
+        let end = rt::timeout(PATIENCE, std::future::poll_fn(|cx| response.poll_head(cx))).await.expect("an end");
+        assert_eq!(end, Err(StreamFault::Lost));
         until("it is closed", || world.open_connections() == 0).await;
         assert!(world.take(None).is_none());
         drop(connection);

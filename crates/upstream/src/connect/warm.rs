@@ -9,9 +9,10 @@ use std::rc::Rc;
 use std::time::Instant;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Sock, rt};
+use tidegate_wire::HeadLimits;
 
-/// Opens what is missing, in tasks of their own. `head_bytes_max` is the largest head that an answer may have.
-pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usize, random: &mut dyn FnMut() -> u64) {
+/// Opens what is missing, in tasks of their own. `head_limits` are those of answers.
+pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_limits: HeadLimits, random: &mut dyn FnMut() -> u64) {
     let keep_alive = &pool.compiled.model.keep_alive;
     // One that is not kept would be opened again and again, and hold a process of PHP-FPM each time.
     let warm = keep_alive.warm.min(keep_alive.connections);
@@ -25,8 +26,7 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_bytes_max: usi
             continue;
         }
         let connect = pool.compiled.model.timeouts.connect;
-        let need =
-            Need { certain: false, http1_only: false, prefers_h2: false, fresh: true, connect, head_bytes_max, client: None };
+        let need = Need { certain: false, http1_only: false, prefers_h2: false, fresh: true, connect, head_limits, client: None };
         let want = wanted(pool, position, need);
         server.warming.look_after_h2(server.h2.has_usable(), now);
         let (wanted, there) = count(server, want, warm);
@@ -106,8 +106,6 @@ async fn open<S: Sock>(
         server.put_fresh(H1Connection::fresh(fresh), now);
         return;
     }
-    if server.h2.add(fresh, server.worker(), need.head_bytes_max, &pool.metrics).await.is_err() {
-        return failed(UpstreamError::ConnectFailed);
-    }
+    server.h2.add(fresh, server.worker(), need.head_limits, &pool.metrics);
     server.warming.h2_opened.set(Some(now));
 }

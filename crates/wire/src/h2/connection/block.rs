@@ -11,7 +11,7 @@ use crate::h2::hpack::{CompressionError, FieldName, FieldSink};
 use crate::h2::priority::Priority;
 use crate::h2::stream::{Receiving, StreamKey};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead, Span};
-use crate::http1::BodyFraming;
+use crate::http1::{BodyFraming, request_content_length};
 use crate::limits::HeadLimits;
 use std::time::Instant;
 
@@ -160,34 +160,40 @@ impl<T: Default> Connection<T> {
         Ok(Ok(admitted))
     }
 
-    /// Reads the head of the answer that was told of last. Interim heads (1xx) are followed by another. Errors are
-    /// those of [`read_request`](Self::read_request); an inner one is the upstream's fault.
-    pub fn read_response(&mut self, key: StreamKey, limits: &HeadLimits, head: &mut ResponseHead) -> ReadHead<()> {
+    /// Reads the head of the answer that was told of last. Interim heads (1xx) are followed by another.
+    /// `is_bodiless`: the request was a HEAD, so that a declared length is of nothing that comes. Errors are those of
+    /// [`read_request`](Self::read_request); an inner one is the upstream's fault.
+    pub fn read_response(
+        &mut self,
+        key: StreamKey,
+        limits: &HeadLimits,
+        is_bodiless: bool,
+        head: &mut ResponseHead,
+    ) -> ReadHead<()> {
         let Stage::Waiting { ends_stream } = self.block.stage else { return Ok(Err(HeadError::PseudoHeader)) };
         let read = ResponseReader { limits }.read(&mut self.decoder, &self.block.bytes, head);
         if let Err(fault) = self.close_block(read)? {
             return Ok(Err(fault));
         }
         let is_interim = (100..200).contains(&head.status);
-        if let Some(stream) = self.streams.lookup_mut(key) {
-            stream.receiving = match (is_interim, ends_stream) {
-                // RFC 9113 section 8.1: a final head follows.
-                (true, true) => return Ok(Err(HeadError::BadStatus)),
-                (true, false) => Receiving::Head,
-                (false, true) => Receiving::Ended,
-                (false, false) => Receiving::Body { left: None },
-            };
-        }
+        // RFC 9110 sections 15.3.5 and 15.4.5.
+        let has_length = !is_interim && !is_bodiless && !matches!(head.status, 204 | 304);
+        let declared = match head.fields.has(HeaderId::ContentLength).then(|| request_content_length(&head.fields)) {
+            Some(Err(fault)) => return Ok(Err(fault)),
+            Some(Ok(length)) => Some(length).filter(|_| has_length),
+            None => None,
+        };
+        let Some(stream) = self.streams.lookup_mut(key) else { return Ok(Ok(())) };
+        stream.receiving = match (is_interim, ends_stream) {
+            // RFC 9113 section 8.1: a final head follows.
+            (true, true) => return Ok(Err(HeadError::BadStatus)),
+            (true, false) => Receiving::Head,
+            // RFC 9113 section 8.1.1.
+            (false, true) if declared.is_some_and(|length| length > 0) => return Ok(Err(HeadError::BadContentLength)),
+            (false, true) => Receiving::Ended,
+            (false, false) => Receiving::Body { left: declared },
+        };
         Ok(Ok(()))
-    }
-
-    /// Says how long the body of an answer is, where it has one: the peer's declared length is held against it.
-    pub fn expect_length(&mut self, key: StreamKey, length: u64) {
-        if let Some(stream) = self.streams.lookup_mut(key)
-            && let Receiving::Body { left } = &mut stream.receiving
-        {
-            *left = Some(length);
-        }
     }
 
     /// Reads the trailers that were told of last. Errors are those of [`read_request`](Self::read_request).

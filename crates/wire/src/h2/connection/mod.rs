@@ -221,13 +221,21 @@ impl<T: Default> Connection<T> {
         self.leaving != Leaving::No || self.peer_leaves.is_some()
     }
 
-    /// Asks a client to open no more streams. Those that it opens before it knows are served: only when it has answered
-    /// the PING behind is said which was the last (RFC 9113 section 6.8).
+    /// Takes no more streams. A client is asked to open none; those that it opens before it knows are served: only when
+    /// it has answered the PING behind is said which was the last (RFC 9113 section 6.8). A server is told that ours
+    /// were the last.
     pub fn shut_down(&mut self) {
-        if self.leaving == Leaving::No {
-            self.leaving = Leaving::Announced;
-            self.write_go_away(ID_MAX, ErrorCode::NoError);
-            write_frame(&mut self.output, FrameKind::Ping, 0, 0, &SHUTDOWN_PING);
+        match (self.leaving, self.role) {
+            (Leaving::No, Role::Server) => {
+                self.leaving = Leaving::Announced;
+                self.write_go_away(ID_MAX, ErrorCode::NoError);
+                write_frame(&mut self.output, FrameKind::Ping, 0, 0, &SHUTDOWN_PING);
+            }
+            (Leaving::No, Role::Client) => {
+                self.leaving = Leaving::Final { last_id: 0 };
+                self.write_go_away(0, ErrorCode::NoError);
+            }
+            (Leaving::Announced | Leaving::Final { .. }, _) => {}
         }
     }
 

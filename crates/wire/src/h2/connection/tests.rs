@@ -66,7 +66,7 @@ fn a_request_and_its_answer_come_across_in_single_bytes() {
     while let Some(event) = client.receive(&mut input, now).expect("allowed") {
         if let Event::Response { key, .. } = event {
             let mut head = ResponseHead::default();
-            client.read_response(key, &HeadLimits::default(), &mut head).expect("decodes").expect("an answer");
+            client.read_response(key, &HeadLimits::default(), false, &mut head).expect("decodes").expect("an answer");
             assert_eq!(head.status, 200);
         } else {
             seen.push(format!("{event:?}"));

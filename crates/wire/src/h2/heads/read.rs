@@ -69,6 +69,10 @@ impl RequestReader<'_> {
                 return Err(HeadError::PseudoHeader);
             }
             let (Some(scheme), Some(path)) = (scheme, path) else { return Err(HeadError::PseudoHeader) };
+            // RFC 9113 section 8.3.1.
+            if path.len == 0 {
+                return Err(HeadError::PseudoHeader);
+            }
             check_scheme(scheme.of(&head.fields.bytes))?;
             self.settle_target(path, head)?;
         }

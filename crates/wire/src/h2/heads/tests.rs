@@ -137,7 +137,8 @@ fn what_is_malformed_is_refused_with_its_reason() {
     for authority in ["", "a b", "u@a.test", "a.test:", "a.test:99999", "a/b", "[::1", "a\r\nb"] {
         check(&request("GET", "https", authority, "/"), BadAuthority);
     }
-    for path in ["", "a", "*", "/a b", "/a#b", "/a\r\n", "/\u{e9}", "http://a.test/", "/a?b#c", "/\0"] {
+    check(&request("GET", "https", "a.test", ""), PseudoHeader);
+    for path in ["a", "*", "/a b", "/a#b", "/a\r\n", "/\u{e9}", "http://a.test/", "/a?b#c", "/\0"] {
         check(&request("GET", "https", "a.test", path), BadTarget);
     }
     check(&request("GET", "https", "a.test", "/.."), PathEscapesRoot);

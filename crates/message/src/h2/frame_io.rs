@@ -1,0 +1,121 @@
+//! The socket of a connection: what is read is handed to the protocol, and the frames that have gathered are sealed
+//! together and leave in one send, so that the small messages of many streams share a record.
+
+use super::shared::{H2Shared, OUTPUT_BYTES_MAX, Opened};
+use super::spare;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use tidegate_transport::buffer::CAPACITY;
+use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_wire::h2::fault::ConnectionEnd;
+
+/// Reads and sends of one connection before those of others get a turn.
+const TURNS_MAX: usize = 32;
+
+/// A connection with its socket.
+pub struct FrameIo<S> {
+    pub shared: Rc<H2Shared>,
+    stream: Rc<Stream<S>>,
+    /// Frames that are being sent, from `at` on.
+    frames: Vec<u8>,
+    at: usize,
+    sealed: Option<Buf>,
+}
+
+impl<S: Sock> FrameIo<S> {
+    pub fn new(shared: Rc<H2Shared>, stream: Rc<Stream<S>>) -> FrameIo<S> {
+        FrameIo { shared, stream, frames: Vec::new(), at: 0, sealed: None }
+    }
+
+    /// Reads, writes and sends until there is nothing to do. Each turn begins with `turn`, and what the peer opens is
+    /// handed to `begin`. Ready when the connection has ended: why, where it was not the peer that ended it.
+    pub fn poll(&mut self, cx: &mut Context<'_>, owner: &mut impl FrameOwner) -> Poll<Option<ConnectionEnd>> {
+        self.shared.run();
+        let polled = self.poll_turns(cx, owner);
+        self.shared.wait(cx.waker());
+        polled
+    }
+
+    fn poll_turns(&mut self, cx: &mut Context<'_>, owner: &mut impl FrameOwner) -> Poll<Option<ConnectionEnd>> {
+        for _ in 0..TURNS_MAX {
+            if let Poll::Ready(end) = owner.poll_turn(cx) {
+                return Poll::Ready(end);
+            }
+            let mut has_woken = self.shared.write_bodies();
+            // What the peer sends next comes first: answers to all of it leave together.
+            if self.shared.output_bytes() < OUTPUT_BYTES_MAX
+                && let Poll::Ready(read) = self.stream.poll_read(cx)
+            {
+                match self.take(read, owner) {
+                    Ok(()) => continue,
+                    Err(end) => return Poll::Ready(end),
+                }
+            }
+            match self.poll_send(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(None),
+                Poll::Pending => return Poll::Pending,
+            }
+            has_woken |= self.shared.write_bodies();
+            if self.shared.is_done() {
+                return Poll::Ready(None);
+            }
+            if !has_woken && self.shared.output_bytes() == 0 {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Takes what was read; an error is the end of the connection.
+    fn take(&mut self, read: io::Result<Buf>, owner: &mut impl FrameOwner) -> Result<(), Option<ConnectionEnd>> {
+        let data = read.ok().filter(|data| !data.is_empty()).ok_or(None)?;
+        let (mut input, now) = (&data[..], rt::now());
+        while let Some(opened) = self.shared.receive(&mut input, now).map_err(Some)? {
+            owner.begin(opened).map_err(Some)?;
+        }
+        Ok(())
+    }
+
+    /// Sends all that has gathered. Ready when the socket has taken it.
+    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.sealed.is_some() {
+                ready!(self.stream.sock.poll_send(cx, &mut self.sealed))?;
+            }
+            if self.at == self.frames.len() {
+                spare::give_back(std::mem::take(&mut self.frames));
+                self.at = 0;
+                let Some(frames) = self.shared.take_output() else { return Poll::Ready(Ok(())) };
+                self.frames = frames;
+            }
+            let end = (self.at + CAPACITY).min(self.frames.len());
+            self.sealed = Some(self.stream.seal_copy(self.frames.get(self.at..end).unwrap_or_default())?);
+            self.at = end;
+        }
+    }
+}
+
+/// Whoever has a connection: what is done between its reads and sends.
+pub trait FrameOwner {
+    /// Does what there is to do. Ready ends the connection.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>>;
+
+    /// Begins a stream that the peer has opened.
+    fn begin(&mut self, opened: Opened) -> Result<(), ConnectionEnd>;
+}
+
+/// The owner of a connection to a server, which opens nothing and whose requests are lived elsewhere.
+pub struct Nobody;
+
+impl FrameOwner for Nobody {
+    fn poll_turn(&mut self, _: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+        Poll::Pending
+    }
+
+    fn begin(&mut self, _: Opened) -> Result<(), ConnectionEnd> {
+        Ok(())
+    }
+}
