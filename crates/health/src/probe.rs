@@ -15,7 +15,6 @@ use crate::fault::{ProbeFault, Stage};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_model::{Probe, Protocol, ProxyProtocol, ServerAddresses};
@@ -90,16 +89,4 @@ impl Limit {
     fn exceeded(&self, stage: Stage) -> ProbeFault {
         ProbeFault::Timeout { stage, after: self.timeout }
     }
-}
-
-/// Runs `work` over a connection that moves only while somebody polls it. When the connection has ended, what it
-/// brought is still taken; it tells what waits for it by its end.
-async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
-    tokio::select! {
-        biased;
-        outcome = &mut work => return outcome,
-        _ = connection => {}
-    }
-    work.await
 }

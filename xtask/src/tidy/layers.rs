@@ -58,7 +58,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "outbound", may_use: &[] },
     Layer { name: "certs", may_use: &["model", "parallel", "ocsp", "outbound", "transport", "telemetry"] },
     Layer { name: "cert-import", may_use: &["model", "certs"] },
-    Layer { name: "health", may_use: &["model", "fastcgi", "outbound"] },
+    Layer { name: "health", may_use: &["model", "wire", "fastcgi", "outbound"] },
     Layer { name: "discovery", may_use: &["model", "kdl", "outbound"] },
     Layer { name: "storage", may_use: &["model", "outbound"] },
     Layer { name: "dns-records", may_use: &["model", "outbound"] },

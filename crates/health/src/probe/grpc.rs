@@ -4,12 +4,12 @@
 
 use crate::fault::{GrpcFault, ProbeFault, Stage};
 use crate::probe::grpc_message::{MESSAGE_BYTES_MAX, ServingStatus, read_answer, write_question};
+use crate::probe::http::{not_valid, scheme};
+use crate::probe::http2::{self, Question, Told};
 use crate::probe::tls::Agreed;
-use crate::probe::{Limit, Target, USER_AGENT, beside, http2, tcp, tls};
-use ::http::header::{self, HeaderMap, HeaderValue};
-use ::http::{Method, Request, Response, Uri};
-use bytes::Bytes;
-use h2::RecvStream;
+use crate::probe::{Limit, Target, USER_AGENT, tcp, tls};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead};
+use tidegate_wire::http1::append_origin_form;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 const PATH: &str = "/grpc.health.v1.Health/Check";
@@ -35,48 +35,39 @@ async fn ask<S>(stream: S, target: &Target, service: Option<&str>) -> Result<(),
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let request = request(target)?;
-    let question = Bytes::from(write_question(service.unwrap_or_default()));
-    let (sender, connection) = http2::open(stream).await?;
-    beside(connection, async move {
-        let answer = http2::send(sender, request, Some(question)).await?;
-        take_answer(answer, service).await
-    })
-    .await
+    let (head, body) = (request(target)?, write_question(service.unwrap_or_default()));
+    // One byte more than a message may have, so that a longer one is seen to be.
+    let body_bytes_max = MESSAGE_BYTES_MAX + 1;
+    let question = Question { head: &head, scheme: scheme(target), body: Some(&body), body_bytes_max };
+    take_answer(&http2::ask(stream, &question).await?, service)
 }
 
-fn request(target: &Target) -> Result<Request<()>, ProbeFault> {
-    let scheme = if target.tls.is_some() { "https" } else { "http" };
-    let uri = Uri::builder().scheme(scheme).authority(target.authority.as_str()).path_and_query(PATH).build();
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri.map_err(|error| ProbeFault::Request { why: error.to_string() })?;
-    let fields = request.headers_mut();
-    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
-    fields.insert(header::TE, HeaderValue::from_static("trailers"));
-    fields.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-    Ok(request)
+fn request(target: &Target) -> Result<RequestHead, ProbeFault> {
+    let mut head = RequestHead::default();
+    head.method = Method::Post;
+    head.method_name = head.fields.append(&[b"POST"]);
+    append_origin_form(&mut head, PATH.as_bytes()).map_err(not_valid)?;
+    head.fields.push_id(HeaderId::Host, target.authority.as_bytes());
+    head.fields.push_id(HeaderId::ContentType, CONTENT_TYPE.as_bytes());
+    head.fields.push_id(HeaderId::UserAgent, USER_AGENT.as_bytes());
+    Ok(head)
 }
 
-async fn take_answer(answer: Response<RecvStream>, service: Option<&str>) -> Result<(), ProbeFault> {
-    let (head, mut incoming) = answer.into_parts();
-    let content_type = head.headers.get(header::CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+fn take_answer(answer: &Told, service: Option<&str>) -> Result<(), ProbeFault> {
+    let fields = &answer.head.fields;
+    let content_type = fields.get(HeaderId::ContentType).map(|value| String::from_utf8_lossy(value).into_owned());
     let is_grpc = content_type.as_ref().is_some_and(|content_type| content_type.starts_with(CONTENT_TYPE));
-    if head.status != 200 || !is_grpc {
-        let content_type = content_type.map(std::borrow::Cow::into_owned);
-        return Err(ProbeFault::Grpc(GrpcFault::NotGrpc { status: head.status.as_u16(), content_type }));
+    if answer.head.status != 200 || !is_grpc {
+        return Err(ProbeFault::Grpc(GrpcFault::NotGrpc { status: answer.head.status, content_type }));
     }
     // An error without a message stands in the only head there is ("Trailers-Only").
-    if head.headers.contains_key("grpc-status") {
-        check_status(&head.headers, service)?;
+    if fields.all_named(b"grpc-status").next().is_some() {
+        check_status(fields, service)?;
     }
-    // One byte more than a message may have, so that a longer one is seen to be.
-    let message = http2::read(&mut incoming, MESSAGE_BYTES_MAX + 1).await?;
-    if message.len() <= MESSAGE_BYTES_MAX {
-        let trailers = incoming.trailers().await.map_err(|error| http2::http2_fault(&error))?;
-        check_status(&trailers.unwrap_or(head.headers), service)?;
+    if answer.body.len() <= MESSAGE_BYTES_MAX {
+        check_status(answer.trailers.as_ref().unwrap_or(fields), service)?;
     }
-    match read_answer(&message).map_err(|fault| ProbeFault::Grpc(GrpcFault::Message(fault)))? {
+    match read_answer(&answer.body).map_err(|fault| ProbeFault::Grpc(GrpcFault::Message(fault)))? {
         ServingStatus::Serving => Ok(()),
         status @ (ServingStatus::Unknown
         | ServingStatus::NotServing
@@ -85,9 +76,10 @@ async fn take_answer(answer: Response<RecvStream>, service: Option<&str>) -> Res
     }
 }
 
-fn check_status(fields: &HeaderMap, service: Option<&str>) -> Result<(), ProbeFault> {
-    let status = fields.get("grpc-status").and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
-    let message = || fields.get("grpc-message").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+fn check_status(fields: &Fields, service: Option<&str>) -> Result<(), ProbeFault> {
+    let text = |name: &'static [u8]| fields.all_named(name).next().map(String::from_utf8_lossy);
+    let status = text(b"grpc-status").and_then(|status| status.parse::<u32>().ok());
+    let message = || text(b"grpc-message").map(std::borrow::Cow::into_owned);
     match status {
         Some(0) => Ok(()),
         Some(NOT_FOUND) => Err(ProbeFault::Grpc(GrpcFault::UnknownService(service.map(str::to_owned)))),

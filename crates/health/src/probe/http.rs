@@ -3,21 +3,21 @@
 
 use crate::fault::{ProbeFault, Stage, causes};
 use crate::probe::body::{BODY_BYTES_MAX, check_body};
+use crate::probe::http2::{self, Question};
 use crate::probe::tls::Agreed;
-use crate::probe::{HEAD_BYTES_MAX, Limit, Target, USER_AGENT, beside, http2, tcp, tls};
+use crate::probe::{HEAD_BYTES_MAX, Limit, Target, USER_AGENT, tcp, tls};
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use ::http::uri::{PathAndQuery, Scheme};
+use ::http::uri::PathAndQuery;
 use ::http::{Method, Request, Uri};
 use bytes::Bytes;
 use tidegate_model::{HttpProbe, Protocol, StatusRange};
 use tidegate_outbound as outbound;
+use tidegate_wire::head::{self as wire, RequestHead};
+use tidegate_wire::http1::append_origin_form;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What counts as well when nothing is said: a redirect is an answer as good as any.
 const STATUS_DEFAULT: StatusRange = StatusRange { first: 200, last: 399 };
-
-/// Fields that speak of an HTTP/1.1 connection, which a request over HTTP/2 must not have (RFC 9113, section 8.2.2).
-const CONNECTION_FIELDS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
 pub async fn check(target: &Target, probe: &HttpProbe, limit: &Limit) -> Result<(), ProbeFault> {
     let is_h2 = match target.protocol {
@@ -42,7 +42,7 @@ where
 {
     match agreed {
         Agreed::Http1 => ask_http1(stream, request_http1(target, probe)?, probe).await,
-        Agreed::Http2 => ask_http2(stream, request_http2(target, probe)?, probe).await,
+        Agreed::Http2 => ask_http2(stream, target, probe).await,
     }
 }
 
@@ -59,20 +59,16 @@ where
     }
 }
 
-async fn ask_http2<S>(stream: S, request: Request<()>, probe: &HttpProbe) -> Result<(), ProbeFault>
+async fn ask_http2<S>(stream: S, target: &Target, probe: &HttpProbe) -> Result<(), ProbeFault>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let (sender, connection) = http2::open(stream).await?;
-    beside(connection, async move {
-        let answer = http2::send(sender, request, None).await?;
-        check_status(probe, answer.status().as_u16())?;
-        match &probe.body {
-            Some(expect) => check_body(expect, &http2::read(&mut answer.into_body(), BODY_BYTES_MAX).await?),
-            None => Ok(()),
-        }
-    })
-    .await
+    let head = request_http2(target, probe)?;
+    let body_bytes_max = if probe.body.is_some() { BODY_BYTES_MAX } else { 0 };
+    let question = Question { head: &head, scheme: scheme(target), body: None, body_bytes_max };
+    let answer = http2::ask(stream, &question).await?;
+    check_status(probe, answer.head.status)?;
+    probe.body.as_ref().map_or(Ok(()), |expect| check_body(expect, &answer.body))
 }
 
 pub fn check_status(probe: &HttpProbe, status: u16) -> Result<(), ProbeFault> {
@@ -95,20 +91,23 @@ fn request_http1(target: &Target, probe: &HttpProbe) -> Result<Request<Bytes>, P
     Ok(request)
 }
 
-fn request_http2(target: &Target, probe: &HttpProbe) -> Result<Request<()>, ProbeFault> {
-    let mut fields = fields(target, probe)?;
-    for name in CONNECTION_FIELDS {
-        fields.remove(name);
+/// The head of the check; what speaks of a connection of HTTP/1.1 is left out where it is sent.
+fn request_http2(target: &Target, probe: &HttpProbe) -> Result<RequestHead, ProbeFault> {
+    let mut head = RequestHead::default();
+    let name = method(probe)?;
+    head.method = wire::Method::of(name.as_str().as_bytes());
+    head.method_name = head.fields.append(&[name.as_str().as_bytes()]);
+    let path = path(probe)?;
+    let target_bytes = path.as_str().as_bytes();
+    append_origin_form(&mut head, target_bytes).map_err(not_valid)?;
+    for (name, value) in &fields(target, probe)? {
+        head.fields.push(name.as_str().as_bytes(), value.as_bytes());
     }
-    // The host is a field in HTTP/1.1 and a part of the address in HTTP/2.
-    let host = fields.remove(header::HOST).ok_or_else(|| not_valid("there is no host"))?;
-    let scheme = if target.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
-    let uri = Uri::builder().scheme(scheme).authority(host.as_bytes()).path_and_query(path(probe)?);
-    let mut request = Request::new(());
-    *request.method_mut() = method(probe)?;
-    *request.uri_mut() = uri.build().map_err(not_valid)?;
-    *request.headers_mut() = fields;
-    Ok(request)
+    Ok(head)
+}
+
+pub fn scheme(target: &Target) -> &'static str {
+    if target.tls.is_some() { "https" } else { "http" }
 }
 
 /// The fields of the check, and those every check has where it names none of the same name.
