@@ -5,14 +5,13 @@ use std::io;
 use std::time::Duration;
 use tidegate_message::body::BodyFault;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
-use tidegate_wire::BodyFraming;
+use tidegate_wire::head::{RequestHead, Version};
 
 /// A request body may be slow for so long before its rate counts, and after every byte of credit is used up.
 const BODY_RATE_GRACE: Duration = Duration::from_secs(10);
 
 /// The least rate of a request body. Only time spent waiting for the client counts, so a slow upstream is not held
-/// against it; streams over HTTP/2 without a declared length may pause for as long as they like, since that is what
-/// gRPC streams do.
+/// against it; calls of gRPC may pause for as long as they like, since that is what their streams do.
 pub struct Pace {
     rate_bytes: u64,
     applies: bool,
@@ -24,8 +23,8 @@ pub struct Pace {
 
 impl Pace {
     /// `first_grace` is what the client may wait for before it begins.
-    pub fn new(rate_bytes: u64, framing: BodyFraming, is_h2: bool, first_grace: Duration) -> Pace {
-        let applies = rate_bytes > 0 && (!is_h2 || matches!(framing, BodyFraming::Length(_)));
+    pub fn new(rate_bytes: u64, head: &RequestHead, first_grace: Duration) -> Pace {
+        let applies = rate_bytes > 0 && !(head.version == Version::Http2 && head.is_grpc());
         Pace { rate_bytes, applies, received: 0, waited: Duration::ZERO, first_grace }
     }
 

@@ -398,6 +398,11 @@ impl RequestHead {
     }
 
     /// Settles what the request is for. `parsed` is the authority at `span`, read.
+    /// Whether the request is a call of gRPC.
+    pub fn is_grpc(&self) -> bool {
+        self.fields.get(HeaderId::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc"))
+    }
+
     pub fn set_authority(&mut self, span: Span, parsed: &Authority<'_>) {
         self.authority = span;
         self.host = Span { start: span.start + u32::from(parsed.is_ipv6), len: parsed.host.len() as u32 };

@@ -131,7 +131,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
 
     async fn collect_whole(&mut self, is_unstated: bool) -> Result<Pooled<Vec<u8>>, Failure> {
         let mut bytes: Pooled<Vec<u8>> = Pooled::take();
-        let mut pace = Pace::new(self.settings.body_rate_bytes, self.exchange.framing, self.connection.is_h2(), Duration::ZERO);
+        let mut pace = Pace::new(self.settings.body_rate_bytes, &self.exchange.head, Duration::ZERO);
         bytes.extend_from_slice(self.exchange.take_at_hand()?.as_deref().unwrap_or_default());
         while !self.exchange.body.is_finished() {
             let Some(piece) = pace.read(&mut self.exchange.body).await.map_err(body_fault)? else { break };

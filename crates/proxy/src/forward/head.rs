@@ -27,11 +27,12 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     pub(super) fn prepare_head(&mut self, pool: &WorkerPool<S>) -> Plan {
         let upgrade = self.exchange.hop.upgrade;
         let idempotent = self.exchange.head.method.is_idempotent();
+        let grpc = self.exchange.head.is_grpc();
         let fields = &mut self.exchange.head.fields;
         let plan = Plan {
             upgrade: upgrade.is_some(),
             trailers_wanted: self.exchange.hop.trailers_wanted,
-            grpc: fields.get(HeaderId::ContentType).is_some_and(|kind| kind.starts_with(b"application/grpc")),
+            grpc,
             idempotent,
             chunked: self.exchange.framing == BodyFraming::Chunked,
             script: None,

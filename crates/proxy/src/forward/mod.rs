@@ -488,7 +488,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             body.set_idle(timeouts.idle);
             let first_grace = if expects_continue(&self.exchange.head) { timeouts.first_byte } else { Duration::ZERO };
             let rate = self.settings.body_rate_bytes;
-            let pace = Pace::new(rate, self.exchange.framing, self.connection.is_h2(), first_grace);
+            let pace = Pace::new(rate, &self.exchange.head, first_grace);
             let connection = self.connection;
             let account = move || {
                 connection.account_bytes();
