@@ -6,6 +6,7 @@ use super::spare;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_wire::h2::fault::ConnectionEnd;
@@ -28,8 +29,8 @@ impl<S: Sock> FrameIo<S> {
         FrameIo { shared, stream, frames: Vec::new(), at: 0, sealed: None }
     }
 
-    /// Reads, writes and sends until there is nothing to do. Each turn begins with `turn`, and what the peer opens is
-    /// handed to `begin`. Ready when the connection has ended: why, where it was not the peer that ended it.
+    /// Reads, writes and sends until there is nothing to do. Ready when the connection has ended: why, where it was not
+    /// the peer that ended it.
     pub fn poll(&mut self, cx: &mut Context<'_>, owner: &mut impl FrameOwner) -> Poll<Option<ConnectionEnd>> {
         self.shared.run();
         let polled = self.poll_turns(cx, owner);
@@ -39,9 +40,7 @@ impl<S: Sock> FrameIo<S> {
 
     fn poll_turns(&mut self, cx: &mut Context<'_>, owner: &mut impl FrameOwner) -> Poll<Option<ConnectionEnd>> {
         for _ in 0..TURNS_MAX {
-            if let Poll::Ready(end) = owner.poll_turn(cx) {
-                return Poll::Ready(end);
-            }
+            owner.poll_requests(cx);
             let mut has_woken = self.shared.write_bodies();
             // What the peer sends next comes first: answers to all of it leave together.
             if self.shared.output_bytes() < OUTPUT_BYTES_MAX
@@ -55,18 +54,22 @@ impl<S: Sock> FrameIo<S> {
             match self.poll_send(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(None),
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => return owner.poll_deadlines(cx),
             }
             has_woken |= self.shared.write_bodies();
             if self.shared.is_done() {
                 return Poll::Ready(None);
             }
             if !has_woken && self.shared.output_bytes() == 0 {
-                return Poll::Pending;
+                let polled = owner.poll_deadlines(cx);
+                // A deadline may have left something to say.
+                if polled.is_ready() || self.shared.output_bytes() == 0 {
+                    return polled;
+                }
             }
         }
         cx.waker().wake_by_ref();
-        Poll::Pending
+        owner.poll_deadlines(cx)
     }
 
     /// Takes what was read; an error is the end of the connection.
@@ -74,7 +77,7 @@ impl<S: Sock> FrameIo<S> {
         let data = read.ok().filter(|data| !data.is_empty()).ok_or(None)?;
         let (mut input, now) = (&data[..], rt::now());
         while let Some(opened) = self.shared.receive(&mut input, now).map_err(Some)? {
-            owner.begin(opened).map_err(Some)?;
+            owner.begin(opened, now).map_err(Some)?;
         }
         Ok(())
     }
@@ -100,22 +103,27 @@ impl<S: Sock> FrameIo<S> {
 
 /// Whoever has a connection: what is done between its reads and sends.
 pub trait FrameOwner {
-    /// Does what there is to do. Ready ends the connection.
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>>;
+    /// Lives the requests that have something to do.
+    fn poll_requests(&mut self, cx: &mut Context<'_>);
+
+    /// Looks at the time, when there is nothing else to do. Ready ends the connection.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>>;
 
     /// Begins a stream that the peer has opened.
-    fn begin(&mut self, opened: Opened) -> Result<(), ConnectionEnd>;
+    fn begin(&mut self, opened: Opened, now: Instant) -> Result<(), ConnectionEnd>;
 }
 
 /// The owner of a connection to a server, which opens nothing and whose requests are lived elsewhere.
 pub struct Nobody;
 
 impl FrameOwner for Nobody {
-    fn poll_turn(&mut self, _: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+    fn poll_requests(&mut self, _: &mut Context<'_>) {}
+
+    fn poll_deadlines(&mut self, _: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
         Poll::Pending
     }
 
-    fn begin(&mut self, _: Opened) -> Result<(), ConnectionEnd> {
+    fn begin(&mut self, _: Opened, _: Instant) -> Result<(), ConnectionEnd> {
         Ok(())
     }
 }

@@ -93,13 +93,56 @@ struct Deadlines {
 }
 
 impl<S: Sock> FrameOwner for Session<S> {
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+    fn poll_requests(&mut self, cx: &mut Context<'_>) {
         while let Poll::Ready(Some(())) = self.requests.poll_next_unpin(cx) {}
-        self.poll_deadlines(cx)
     }
 
-    fn begin(&mut self, opened: Opened) -> Result<(), ConnectionEnd> {
-        let now = rt::now();
+    /// When draining, and when there was no stream for the keep-alive time, the client is told to open no more, and
+    /// those it has are finished. A connection with open streams may be silent for as long as they like.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+        let deadlines = &mut self.deadlines;
+        if deadlines.is_beginning && self.shared.has_begun() && !self.connection.stream.is_early() {
+            deadlines.is_beginning = false;
+            self.connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
+        }
+        match self.shared.head_began() {
+            Some(_) if deadlines.head.is_none() => deadlines.head = Some(Box::pin(rt::sleep(deadlines.header_timeout))),
+            Some(_) => {}
+            None => deadlines.head = None,
+        }
+        if !deadlines.told && deadlines.draining.poll_set(cx).is_ready() {
+            // Not all clients at once: each has its moment.
+            let idle_time = || self.connection.listener.idle_time(self.connection.worker.random());
+            if deadlines.goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
+                deadlines.told = true;
+                self.shared.shut_down();
+            }
+        }
+        while deadlines.tick.as_mut().poll(cx).is_ready() {
+            if self.shared.end_unacknowledged(rt::now()) {
+                return Poll::Ready(None);
+            }
+            if !deadlines.was_used && self.requests.is_empty() {
+                // A client that does not answer a GOAWAY is gone or means ill; nothing is lost either way.
+                if deadlines.told {
+                    return Poll::Ready(None);
+                }
+                deadlines.told = true;
+                self.shared.shut_down();
+            }
+            deadlines.was_used = !self.requests.is_empty();
+            deadlines.tick = Box::pin(rt::sleep(deadlines.keep_alive / 2));
+        }
+        if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
+            let why = "a head did not come whole within `limits header-timeout`";
+            let end = ConnectionEnd::Fault(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why });
+            self.shared.end(end);
+            return Poll::Ready(Some(end));
+        }
+        Poll::Pending
+    }
+
+    fn begin(&mut self, opened: Opened, now: Instant) -> Result<(), ConnectionEnd> {
         self.deadlines.was_used = true;
         let mut head: Pooled<RequestHead> = Pooled::take();
         let limits = self.connection.current_snapshot().0.shared.head_limits();
@@ -158,51 +201,6 @@ impl<S: Sock> Session<S> {
             },
         };
         (session, io)
-    }
-
-    /// When draining, and when there was no stream for the keep-alive time, the client is told to open no more, and
-    /// those it has are finished. A connection with open streams may be silent for as long as they like.
-    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
-        let deadlines = &mut self.deadlines;
-        if deadlines.is_beginning && self.shared.has_begun() && !self.connection.stream.is_early() {
-            deadlines.is_beginning = false;
-            self.connection.stream.sock.set_read_limit(ReadLimit::Idle(SILENCE_MAX));
-        }
-        match self.shared.head_began() {
-            Some(_) if deadlines.head.is_none() => deadlines.head = Some(Box::pin(rt::sleep(deadlines.header_timeout))),
-            Some(_) => {}
-            None => deadlines.head = None,
-        }
-        if !deadlines.told && deadlines.draining.poll_set(cx).is_ready() {
-            // Not all clients at once: each has its moment.
-            let idle_time = || self.connection.listener.idle_time(self.connection.worker.random());
-            if deadlines.goodbye.get_or_insert_with(|| Box::pin(rt::sleep(idle_time()))).as_mut().poll(cx).is_ready() {
-                deadlines.told = true;
-                self.shared.shut_down();
-            }
-        }
-        while deadlines.tick.as_mut().poll(cx).is_ready() {
-            if self.shared.end_unacknowledged(rt::now()) {
-                return Poll::Ready(None);
-            }
-            if !deadlines.was_used && self.requests.is_empty() {
-                // A client that does not answer a GOAWAY is gone or means ill; nothing is lost either way.
-                if deadlines.told {
-                    return Poll::Ready(None);
-                }
-                deadlines.told = true;
-                self.shared.shut_down();
-            }
-            deadlines.was_used = !self.requests.is_empty();
-            deadlines.tick = Box::pin(rt::sleep(deadlines.keep_alive / 2));
-        }
-        if deadlines.head.as_mut().is_some_and(|head| head.as_mut().poll(cx).is_ready()) {
-            let why = "a head did not come whole within `limits header-timeout`";
-            let end = ConnectionEnd::Fault(ConnectionFault { code: ErrorCode::EnhanceYourCalm, why });
-            self.shared.end(end);
-            return Poll::Ready(Some(end));
-        }
-        Poll::Pending
     }
 
     /// A head that is no request: answered and counted. The stream of a malformed one ends with an error as well (RFC
