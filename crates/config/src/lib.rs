@@ -13,6 +13,7 @@ mod load;
 mod log_in;
 mod lowering;
 mod passthrough;
+mod patch;
 mod patterns;
 mod pieces;
 mod placeholders;
@@ -38,7 +39,7 @@ pub use load::{
     load_with_again,
 };
 pub use lowering::Environment;
-pub use pieces::LoadMemory;
+pub use patch::LoadMemory;
 pub use reference::reference;
 pub use regular::{open_regular, read_opened, read_regular};
 pub use schema::schema;

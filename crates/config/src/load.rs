@@ -8,7 +8,8 @@ use crate::directives::include::{INCLUDE, takes_includes};
 use crate::directives::{edition, pool};
 use crate::language::{Line, Lower, Seen};
 use crate::lowering::{Environment, Lowering, WrittenPool};
-use crate::pieces::{LoadMemory, Recall, TopNode};
+use crate::patch::{LastLoad, LoadMemory, changed};
+use crate::pieces::{PieceMemory, Recall, TopNode};
 use crate::placeholders::Text;
 use crate::reading::Read;
 use crate::regular::{read_bounded, read_regular, reason};
@@ -41,7 +42,7 @@ pub struct Loaded {
     /// The includes with a wildcard as absolute patterns: a file that comes to match one of them belongs to the
     /// configuration too. [`include_matches`] tells which do.
     pub include_patterns: Vec<PathBuf>,
-    pub spans: Spans,
+    pub spans: Arc<Spans>,
     pub(crate) written: Written,
 }
 
@@ -54,7 +55,7 @@ pub struct Written {
     pub files: Vec<(PathBuf, PathBuf)>,
     /// The `include` line of a file, by its texts, and what it brought in.
     pub includes: Vec<(FileId, Vec<String>, Vec<FileId>)>,
-    pub memory: LoadMemory,
+    pub memory: PieceMemory,
 }
 
 impl Loaded {
@@ -151,6 +152,7 @@ struct Loader<'e> {
     sources: Sources,
     environment: &'e Environment,
     recall: Recall<'e>,
+    last: &'e mut Option<Arc<LastLoad>>,
     diagnostics: Vec<Diagnostic>,
     read_files: Vec<PathBuf>,
     include_patterns: Vec<PathBuf>,
@@ -167,7 +169,8 @@ impl<'e> Loader<'e> {
         Loader {
             sources,
             environment,
-            recall: Recall::new(memory),
+            recall: Recall::new(&mut memory.pieces),
+            last: &mut memory.last,
             diagnostics: Vec::new(),
             read_files: Vec::new(),
             include_patterns: Vec::new(),
@@ -344,34 +347,78 @@ impl<'e> Loader<'e> {
     }
 
     fn finish(self, nodes: Vec<TopNode>) -> Loaded {
-        let Loader { sources, environment, recall, diagnostics, mut read_files, mut include_patterns, mut written, .. } = self;
+        let nodes = Arc::new(nodes);
+        let Loader { sources, environment, recall, last, diagnostics, mut read_files, mut include_patterns, mut written, .. } =
+            self;
         written.memory = recall.finish();
+        written.nodes = Arc::clone(&nodes);
+        // Others bring places in several files, and what they match.
+        let is_one_file = sources.len() == 1 && diagnostics.is_empty() && include_patterns.is_empty();
+        let patched = last.take().filter(|_| is_one_file).and_then(|last| patched(&last, &nodes, &sources, environment));
+        if let Some(now) = patched {
+            read_files.extend(now.read_files.iter().cloned());
+            read_files.sort();
+            read_files.dedup();
+            let (configuration, diagnostics, spans) =
+                (Some(now.configuration.clone()), now.diagnostics.clone(), Arc::clone(&now.spans));
+            *last = Some(Arc::new(now));
+            return Loaded { configuration, diagnostics, files: sources, read_files, include_patterns, spans, written };
+        }
         let main_file = sources.first().expect("the main file was added before anything else");
         let mut lowering = Lowering::new(&sources, environment);
         lowering.diagnostics = diagnostics;
         let readable = !lowering.diagnostics.iter().any(|diagnostic| matches!(diagnostic.code, "syntax" | "cannot-read"));
         lower_top(&mut lowering, &nodes);
-        written.nodes = Arc::new(nodes);
         checks::check(&mut lowering, main_file);
         if !readable {
             // The part that could not be read may hold the pools that seem to be missing.
             lowering.diagnostics.retain(|diagnostic| diagnostic.code != "unknown-pool");
         }
         let has_errors = lowering.has_errors();
+        let is_patchable = is_one_file && !has_errors && !lowering.looks_outside;
+        let pools_written = Arc::clone(&lowering.pools_written);
         let Lowering { mut configuration, mut diagnostics, pools_in_place, mut spans, servers, read_files: more_files, .. } =
             lowering;
         spans.servers.push(servers.into(), None);
         configuration.pools.extend(pools_in_place.into_values());
-        read_files.extend(more_files);
+        read_files.extend(more_files.iter().cloned());
         read_files.sort();
         read_files.dedup();
         include_patterns.sort();
         include_patterns.dedup();
         diagnostics.iter_mut().for_each(Diagnostic::hide_passwords);
         diagnostics.sort_by_key(|diagnostic| (diagnostic.primary.location.file, diagnostic.primary.location.span.start));
-        let configuration = (!has_errors).then_some(configuration);
+        let (configuration, spans) = ((!has_errors).then_some(configuration), Arc::new(spans));
+        *last = configuration.as_ref().filter(|_| is_patchable).map(|configuration| {
+            Arc::new(LastLoad {
+                directory: sources.file(main_file).directory.clone(),
+                nodes,
+                configuration: configuration.clone(),
+                pools_written,
+                diagnostics: diagnostics.clone(),
+                spans: Arc::clone(&spans),
+                read_files: more_files,
+            })
+        });
         Loaded { configuration, diagnostics, files: sources, read_files, include_patterns, spans, written }
     }
+}
+
+/// The load, when it differs from the last in one node that has nothing to do with others.
+fn patched(last: &LastLoad, nodes: &Arc<Vec<TopNode>>, sources: &Sources, environment: &Environment) -> Option<LastLoad> {
+    if sources.iter().any(|file| file.directory != last.directory) {
+        return None;
+    }
+    let changed = changed(last, nodes)?;
+    let top = &nodes[changed.position];
+    if top.remembered.lowered.get().is_none() {
+        let Apart::Anew(lowered, Influence::Text) = lowered_apart(sources, environment, &last.pools_written, top) else {
+            return None;
+        };
+        let _ = top.remembered.lowered.set(lowered.relative(top.placement?)?);
+    }
+    let now = top.remembered.lowered.get().filter(|lowered| lowered.holds(&last.pools_written))?;
+    last.with(&changed, now, Arc::clone(nodes))
 }
 
 /// The texts behind the name, by which an `include` is known again.
@@ -399,7 +446,7 @@ fn lower_top(lowering: &mut Lowering<'_>, nodes: &[TopNode]) {
             match apart {
                 Apart::Not => lower_node(lowering, &top.placed(), &mut seen),
                 Apart::AsBefore(lowered) => lowered.merge(lowering, top.placement),
-                Apart::Anew(lowered, is_by_text) => take_up(lowering, top, &lowered, is_by_text),
+                Apart::Anew(lowered, influence) => take_up(lowering, top, &lowered, influence),
             }
         }
     }
@@ -416,8 +463,18 @@ enum Apart<'t> {
     /// The diagnostic is about the whole.
     Not,
     AsBefore(&'t Lowered),
-    /// Together with whether that follows from its text alone.
-    Anew(Box<Lowered>, bool),
+    Anew(Box<Lowered>, Influence),
+}
+
+/// What decided how something came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Influence {
+    /// Its text, and the names of pools.
+    Text,
+    /// Where its file lies, or what else stands in it, as well.
+    Files,
+    /// The environment, or the content of other files.
+    Outside,
 }
 
 /// Sites and pools, of which there may be thousands, do not look at one another but by the names of pools.
@@ -436,12 +493,17 @@ fn lowered_apart<'t>(
     let mut alone = Lowering::new(sources, environment);
     alone.pools_written = Arc::clone(pools_written);
     lower_node(&mut alone, &top.placed(), &mut Seen::default());
-    let is_by_text = alone.is_by_text;
-    Apart::Anew(Box::new(Lowered::of(alone)), is_by_text)
+    let influence = match (alone.looks_outside, alone.is_by_text) {
+        (true, _) => Influence::Outside,
+        (false, true) => Influence::Text,
+        (false, false) => Influence::Files,
+    };
+    Apart::Anew(Box::new(Lowered::of(alone)), influence)
 }
 
-fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: &Lowered, is_by_text: bool) {
-    let placement = top.placement.filter(|_| is_by_text);
+fn take_up(lowering: &mut Lowering<'_>, top: &TopNode, lowered: &Lowered, influence: Influence) {
+    lowering.looks_outside |= influence == Influence::Outside;
+    let placement = top.placement.filter(|_| influence == Influence::Text);
     let Some((placement, relative)) = placement.and_then(|placement| Some((placement, lowered.relative(placement)?))) else {
         lowered.merge(lowering, None);
         return;

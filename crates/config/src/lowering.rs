@@ -15,6 +15,8 @@ pub struct Lowering<'a> {
     pub environment: &'a Environment,
     /// Nothing but the text and the names of pools that are there has decided so far what comes out.
     pub is_by_text: bool,
+    /// The environment or the content of a file had a say, which may be another one at the next load.
+    pub looks_outside: bool,
     pub diagnostics: Vec<Diagnostic>,
     pub configuration: Configuration,
     /// Every named pool that is written, also the faulty ones, so that a use of them is not one more fault.
@@ -35,6 +37,7 @@ impl<'a> Lowering<'a> {
             sources,
             environment,
             is_by_text: true,
+            looks_outside: false,
             diagnostics: Vec::new(),
             configuration: Configuration::default(),
             pools_written: Arc::default(),
@@ -71,8 +74,14 @@ impl<'a> Lowering<'a> {
     }
 
     pub fn variable(&mut self, name: &str) -> Option<String> {
-        self.note_influence();
+        self.note_look_outside();
         self.environment.variable(name)
+    }
+
+    /// Something besides the files of the configuration decides what comes out.
+    pub fn note_look_outside(&mut self) {
+        self.note_influence();
+        self.looks_outside = true;
     }
 
     /// Something besides the text decides what comes out.

@@ -275,6 +275,7 @@ fn early(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<u
 
 /// The content of a file without its last line break.
 fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<String, String> {
+    lowering.note_look_outside();
     let path = lowering.path(path, &at);
     lowering.read_files.push(path.clone());
     let file = open_regular(&path).map_err(|error| reason(&error))?;

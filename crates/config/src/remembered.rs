@@ -13,18 +13,18 @@ use tidegate_model::{Discover, Pool, PoolName, Site, SiteAddress, UpstreamAddres
 
 #[derive(Debug, Clone)]
 pub struct Lowered {
-    diagnostics: Vec<Diagnostic>,
-    sites: Vec<Arc<Site>>,
-    pools: Vec<Arc<Pool>>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub sites: Vec<Arc<Site>>,
+    pub pools: Vec<Arc<Pool>>,
     /// With whether they speak FastCGI.
-    pools_used: Vec<(String, bool)>,
-    pools_in_place: Vec<(PoolName, Arc<Pool>)>,
-    addresses: Vec<(SiteAddress, Location)>,
-    files: Vec<(PathBuf, Location)>,
-    servers: Arc<[(UpstreamAddress, Location)]>,
-    sources: Vec<(Discover, Location)>,
-    files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
-    read_files: Vec<PathBuf>,
+    pub pools_used: Vec<(String, bool)>,
+    pub pools_in_place: Vec<(PoolName, Arc<Pool>)>,
+    pub addresses: Vec<(SiteAddress, Location)>,
+    pub files: Vec<(PathBuf, Location)>,
+    pub servers: Arc<[(UpstreamAddress, Location)]>,
+    pub sources: Vec<(Discover, Location)>,
+    pub files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
+    pub read_files: Vec<PathBuf>,
 }
 
 impl Lowered {

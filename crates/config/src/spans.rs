@@ -53,7 +53,82 @@ struct SpanIndex {
     files_of_sites: HashMap<SiteAddress, usize>,
 }
 
+/// A piece that stands where another one stood. All behind it have moved by the difference.
+#[derive(Debug, Clone, Copy)]
+pub struct Moved {
+    pub before: Placement,
+    pub behind: Placement,
+}
+
+impl Moved {
+    /// Where a place is now; `None` for one that touches the piece that is gone.
+    pub fn place(&self, location: &Location) -> Option<Location> {
+        let Moved { before, behind } = self;
+        let (gone, now) = (before.offset + before.length, behind.offset + behind.length);
+        if location.file != before.file || location.span.end <= before.offset {
+            return Some(location.clone());
+        }
+        let place = |offset: usize| offset - gone + now;
+        (location.span.start >= gone)
+            .then(|| Location { file: location.file, span: place(location.span.start)..place(location.span.end) })
+    }
+
+    fn places(&self, locations: &[Location]) -> Option<Vec<Location>> {
+        locations.iter().map(|location| self.place(location)).collect()
+    }
+
+    /// The list with what is now in the piece instead of what was in it. `None` when nothing says where that belongs.
+    fn list<T: Clone>(&self, list: &[(T, Location)], now: &[(T, Location)]) -> Option<Vec<(T, Location)>> {
+        let is_gone = |(_, at): &(T, Location)| self.before.relative(at).is_some();
+        let first = list.iter().position(is_gone).or_else(|| now.is_empty().then_some(0))?;
+        let count = list[first..].iter().take_while(|one| is_gone(one)).count();
+        let place = |(one, at): &(T, Location)| Some((one.clone(), self.place(at)?));
+        let mut places = list[..first].iter().map(place).collect::<Option<Vec<_>>>()?;
+        places.extend(now.iter().map(|(one, at)| (one.clone(), self.behind.location(at))));
+        for one in &list[first + count..] {
+            places.push(place(one)?);
+        }
+        Some(places)
+    }
+}
+
 impl Spans {
+    pub(crate) fn has_no_tcp_pools(&self) -> bool {
+        self.tcp_pools.is_empty()
+    }
+
+    /// With what a changed piece has, whose places count from its start; it names no files.
+    pub(crate) fn with_changed(
+        &self,
+        moved: &Moved,
+        addresses: &[(SiteAddress, Location)],
+        servers: &Arc<[(UpstreamAddress, Location)]>,
+        sources: &[(Discover, Location)],
+    ) -> Option<Spans> {
+        let one = |location: &Option<Location>| match location {
+            None => Some(None),
+            Some(location) => moved.place(location).map(Some),
+        };
+        let name = |(port, host, at): &(u16, HostPattern, Location)| Some((*port, host.clone(), moved.place(at)?));
+        Some(Spans {
+            addresses: moved.list(&self.addresses, addresses)?,
+            files: moved.list(&self.files, &[])?,
+            admin: one(&self.admin)?,
+            access_log: one(&self.access_log)?,
+            storage: one(&self.storage)?,
+            access_log_format: one(&self.access_log_format)?,
+            shared_ticket_keys: one(&self.shared_ticket_keys)?,
+            listeners: moved.places(&self.listeners)?,
+            tcp: moved.places(&self.tcp)?,
+            passthrough: self.passthrough.iter().map(name).collect::<Option<_>>()?,
+            tcp_pools: self.tcp_pools.clone(),
+            servers: self.servers.with_changed(moved, servers)?,
+            sources: moved.list(&self.sources, sources)?,
+            files_of_sites: self.files_of_sites.clone(),
+            index: OnceLock::new(),
+        })
+    }
+
     fn index(&self) -> &SpanIndex {
         fn first<'l, T: Clone + Eq + Hash + 'l, P>(list: impl Iterator<Item = (P, &'l T)>) -> HashMap<T, P> {
             let mut places = HashMap::new();
@@ -121,6 +196,28 @@ impl ServerSpans {
         if !servers.is_empty() {
             self.0.push(ServersOfPiece { servers, placement });
         }
+    }
+
+    fn with_changed(&self, moved: &Moved, now: &Arc<[(UpstreamAddress, Location)]>) -> Option<ServerSpans> {
+        let mut is_there = now.is_empty();
+        let mut pieces = Vec::with_capacity(self.0.len());
+        for ServersOfPiece { servers, placement } in &self.0 {
+            match placement {
+                Some(placement) if *placement == moved.before => {
+                    is_there = true;
+                    let placement = Some(moved.behind);
+                    pieces.extend((!now.is_empty()).then(|| ServersOfPiece { servers: Arc::clone(now), placement }));
+                }
+                Some(placement) => {
+                    let start = Location { file: placement.file, span: placement.offset..placement.offset + placement.length };
+                    let offset = moved.place(&start)?.span.start;
+                    let placement = Some(Placement { offset, ..*placement });
+                    pieces.push(ServersOfPiece { servers: Arc::clone(servers), placement });
+                }
+                None => pieces.push(ServersOfPiece { servers: moved.list(servers, &[])?.into(), placement: None }),
+            }
+        }
+        is_there.then_some(ServerSpans(pieces))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&UpstreamAddress, Location)> {

@@ -150,3 +150,74 @@ fn a_watcher_is_told_of_every_file_and_of_every_pattern() {
     let loaded = load_path_again(&path("main.kdl"), MainFile::Regular, &mut memory);
     assert!(loaded.read_files.contains(&path("conf.d/servers-1.kdl")));
 }
+
+/// Sites and pools that differ from one another in what may matter beside them. `#` is the number of the piece.
+const VARIANTS: [&str; 20] = [
+    "site \"http://s#.localhost:8080\" { respond 200; }",
+    "site \"http://s#.localhost:8080\" {\n    route \"/a\" { respond 200 body=\"x\"; }\n    proxy \"p1\"\n}",
+    "site \"http://s#.localhost:8080\" {\n    // ä\n    route \"/b\" { respond 204; }\n    proxy \"p2\"\n}",
+    "site \"http://s#.localhost:8080\" { route \"/a\" { respond 200; }; route \"/a\" { respond 204; }; proxy \"p1\"; }",
+    "site \"http://s#.localhost:8080\" { proxy \"10.0.0.1:80\"; }",
+    "site \"http://s#.localhost:8080\" { proxy \"10.0.0.2:80\"; }",
+    "site \"http://s#.localhost:8080\" { log { field \"tenant\" \"#\"; }; respond 200; }",
+    "site \"http://s#.localhost:8080\" { header \"X\" \"{env.X}\"; respond 200; }",
+    "site \"http://s#.localhost:8080\" { error-page 404 file=\"value\"; respond 200; }",
+    "site \"https://s#.example.com\" { respond 200; }",
+    "site \"https://s#.example.com\" { tls \"internal\"; respond 200; }",
+    "site \"http://s1.localhost:8080\" { respond 200; }",
+    "site \"http://s#.localhost:8080\" { respond; respond; unknown; }",
+    "pool \"p#\" { server \"10.0.#.4:80\"; }",
+    "pool \"p#\" { server \"10.0.#.4:80\" weight=2; server \"10.0.#.5:80\"; }",
+    "pool \"p#\" { server \"https://10.0.#.4:80\"; sticky; }",
+    "pool \"p#\" { discover dns=\"a#.internal:80\"; }",
+    "pool \"p#\" { protocol \"fastcgi\"; server \"10.0.#.4:80\"; }",
+    "pool \"p1\" { server \"10.0.9.4:80\"; }",
+    "pool \"p#\" { discover file=\"value\"; server \"10.0.#.4:80\"; }",
+];
+
+/// What stands at the end, and looks at the others.
+const SURROUNDINGS: [&str; 8] = [
+    "",
+    "listener \":8080\" { trusted-proxies \"10.0.0.0/8\"; }\nlistener \":8081\" { trusted-proxies \"10.0.0.0/8\"; }",
+    "access-log \"off\" format=\"{log.tenant} {log.other}\"",
+    "tcp \":7000\" { proxy \"p1\"; }",
+    "tcp \":443\" { sni \"s2.example.com\" { proxy \"p2\"; }; }",
+    "acme \"off\"",
+    "admin \"unix:a.sock\"\nadmin-token \"{env.X}\"",
+    "include \"part.kdl\"",
+];
+
+#[test]
+fn a_change_of_one_piece_gives_what_a_fresh_load_gives() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
+    write("part.kdl", "threads 3");
+    bolero::check!().with_type::<(Vec<u8>, Vec<(u8, u8, u8)>, u8)>().for_each(
+        |(first, changes, surrounding): &(Vec<u8>, Vec<(u8, u8, u8)>, u8)| {
+            let mut memory = LoadMemory::default();
+            let surrounding = SURROUNDINGS[*surrounding as usize % SURROUNDINGS.len()];
+            // Most of them are of a kind that has no fault, so that there is something to begin with.
+            let sites = first.iter().take(4).map(|choice| *choice as usize % 4);
+            let pools = first.iter().skip(4).take(3).map(|choice| 13 + *choice as usize % 3);
+            let mut chosen: Vec<usize> = [1, 2].into_iter().chain(sites).chain([13, 13]).chain(pools).collect();
+            let pools_from = chosen.iter().position(|choice| *choice >= 13).expect("there are pools");
+            for (at, variant, value) in [(0, 0, 0)].iter().chain(changes.iter().take(8)) {
+                let position = *at as usize % chosen.len();
+                let kinds = if position < pools_from { 0..13 } else { 13..VARIANTS.len() };
+                chosen[position] = kinds.start + *variant as usize % kinds.len();
+                write("value", ["[]", "[ ]"][*value as usize % 2]);
+                let piece = |(position, choice): (usize, &usize)| {
+                    let number = if position < pools_from { position } else { position - pools_from };
+                    VARIANTS[*choice].replace('#', &(number + 1).to_string())
+                };
+                let pieces: Vec<String> = chosen.iter().enumerate().map(piece).collect();
+                let text = format!("{}\n{surrounding}\n", pieces.join("\n\n"));
+                let variables = [("X".to_string(), value.to_string())];
+                let environment = Environment::Given(variables.into_iter().collect());
+                let again = load_with_again("test.kdl", &text, directory.path(), &environment, &mut memory);
+                let fresh = load_with("test.kdl", &text, directory.path(), &environment);
+                assert_eq!(shown(&again), shown(&fresh), "for\n{text}");
+            }
+        },
+    );
+}

@@ -77,20 +77,17 @@ impl Value {
 }
 
 impl Node {
-    /// The node with all its places changed.
-    pub fn relocated(&self, place: &dyn Fn(&Location) -> Location) -> Node {
-        let name = |name: &Name| Name { text: name.text.clone(), location: place(&name.location) };
-        let entry = |entry: &Entry| Entry {
-            name: entry.name.as_ref().map(name),
-            value: Value { location: place(&entry.value.location), ..entry.value.clone() },
-            location: place(&entry.location),
-        };
-        Node {
-            name: name(&self.name),
-            entries: self.entries.iter().map(entry).collect(),
-            children: self.children.as_ref().map(|children| children.iter().map(|child| child.relocated(place)).collect()),
-            location: place(&self.location),
-            annotation: self.annotation.as_ref().map(place),
+    /// Changes all places of the node.
+    pub fn relocate(&mut self, place: &dyn Fn(&Location) -> Location) {
+        let change = |location: &mut Location| *location = place(location);
+        change(&mut self.name.location);
+        for entry in &mut self.entries {
+            entry.name.iter_mut().for_each(|name| change(&mut name.location));
+            change(&mut entry.value.location);
+            change(&mut entry.location);
         }
+        self.children.iter_mut().flatten().for_each(|child| child.relocate(place));
+        change(&mut self.location);
+        self.annotation.iter_mut().for_each(change);
     }
 }

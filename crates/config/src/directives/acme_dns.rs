@@ -162,6 +162,7 @@ fn api(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
 
 fn command(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsProvider> {
     let text = needed(lowering, line, "command", "/usr/local/bin/publish-record")?;
+    lowering.note_look_outside();
     let command = lowering.path(&text.value, &text.location);
     let problem = match std::fs::metadata(&command) {
         Err(error) => reason(&error),

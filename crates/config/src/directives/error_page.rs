@@ -160,6 +160,7 @@ fn body(
 fn file(lowering: &mut Lowering<'_>, line: &Line<'_>, content_type: Option<Text>) -> Option<ErrorBody> {
     let file = line.text(lowering, "file")?;
     let fills_in = line.switch(lowering, "placeholders");
+    lowering.note_look_outside();
     let path = lowering.path(&file.value, &file.location);
     lowering.read_files.push(path.clone());
     let bytes = match read_page(&path) {

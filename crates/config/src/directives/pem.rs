@@ -114,6 +114,7 @@ fn form_of(bytes: &[u8]) -> FileForm {
 }
 
 pub fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Holds)> {
+    lowering.note_look_outside();
     let path = lowering.path(&text.value, &text.location);
     lowering.read_files.push(path.clone());
     match pem_of(&path) {
@@ -204,6 +205,7 @@ impl Holds {
 
 /// The path, when the file holds a revocation list.
 pub fn read_revocation_list(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBuf> {
+    lowering.note_look_outside();
     let path = lowering.path(&text.value, &text.location);
     lowering.read_files.push(path.clone());
     lowering.spans.files.push((path.clone(), text.location.clone()));

@@ -66,7 +66,7 @@ impl<'l> Session<'l> {
     }
 
     fn top_value(&self, directive: &'static Directive, top: usize) -> Option<Value> {
-        json::values(directive, &self.workspace.tops[top].remembered.node).into_iter().next()
+        json::values(directive, &self.workspace.tops[top].remembered.node()).into_iter().next()
     }
 
     fn apply(&mut self, edit: &Edit) -> Result<(), Vec<EditError>> {
@@ -159,8 +159,8 @@ impl<'l> Session<'l> {
     fn other_server(&self, spot: &Spot, value: &Value) -> Option<EditError> {
         let Inner::Server(own) = spot.inner else { return None };
         let address = value.get("address")?.as_str()?;
-        let pool = &self.workspace.tops[spot.top?].remembered.node;
-        let holder = targets::server(pool, self.spellings, address)?;
+        let pool = self.workspace.tops[spot.top?].remembered.node();
+        let holder = targets::server(&pool, self.spellings, address)?;
         (Some(holder) != own).then(|| {
             let message = format!("the pool has a server `{address}` already");
             EditError::new(EditFault::Taken, message).help("change that one, or choose another")
@@ -245,7 +245,7 @@ impl<'l> Session<'l> {
         tops.len() == before.len()
             && are_same(&tops[..top], &before[..top])
             && are_same(&tops[top + 1..], &before[top + 1..])
-            && json::values(directive, &tops[top].remembered.node) == json::values(directive, new)
+            && json::values(directive, &tops[top].remembered.node()) == json::values(directive, new)
     }
 
     /// Writes a new node at the top level of the main file.
@@ -263,7 +263,7 @@ impl<'l> Session<'l> {
         let position = tops.iter().zip(before.iter()).take_while(|(now, before)| is_same(now, before)).count();
         if is_one_more
             && are_same(&tops[position + 1..], &before[position..])
-            && json::values(directive, &tops[position].remembered.node) == json::values(directive, &new)
+            && json::values(directive, &tops[position].remembered.node()) == json::values(directive, &new)
         {
             return Ok(());
         }
@@ -310,7 +310,7 @@ fn refuse_missing_secret(directive: &'static Directive, node: &Node) -> Result<(
 }
 
 fn file_of(top: &TopNode) -> FileId {
-    top.placement.map_or(top.remembered.node.location.file, |placement| placement.file)
+    top.placement.map_or_else(|| top.name_location().file, |placement| placement.file)
 }
 
 fn is_in_one_file(node: &Node, file: FileId) -> bool {
@@ -323,7 +323,7 @@ fn are_same(left: &[TopNode], right: &[TopNode]) -> bool {
 
 fn is_same(left: &TopNode, right: &TopNode) -> bool {
     let values =
-        |top: &TopNode| json::in_json(top.name(), Place::Top).map(|directive| json::values(directive, &top.remembered.node));
+        |top: &TopNode| json::in_json(top.name(), Place::Top).map(|directive| json::values(directive, &top.remembered.node()));
     is_untouched(left, right) || (left.name() == right.name() && values(left) == values(right))
 }
 

@@ -27,7 +27,8 @@ pub use apply::{apply_edits, read_target};
 ///
 /// Included files are part of it. `{env.X}` and `{file.X}` stand as they are written, and secrets are `"***"`.
 pub fn to_json(loaded: &Loaded) -> Value {
-    json::members(loaded.written.nodes.iter().map(|top| &top.remembered.node), Place::Top).into()
+    let nodes: Vec<_> = loaded.written.nodes.iter().map(|top| top.remembered.node()).collect();
+    json::members(nodes.iter().map(AsRef::as_ref), Place::Top).into()
 }
 
 /// The text of a configuration, or of a part of it, in the layout of `fmt`: `{"drain": "5s"}` is one line.

@@ -7,7 +7,7 @@ use crate::directives::listener::LISTENER;
 use crate::directives::pool::POOL;
 use crate::directives::site::SITE;
 use crate::directives::tcp::TCP;
-use crate::document::{EditError, EditFault, Target, json, sync};
+use crate::document::{EditError, EditFault, Target, json};
 use crate::language::Directive;
 use crate::load::Loaded;
 use crate::pieces::TopNode;
@@ -86,7 +86,7 @@ pub fn locate(tops: &[TopNode], spellings: Spellings<'_>, target: &Target) -> Re
         Target::Route { site: address, index } => {
             let top =
                 site(tops, spellings, address).ok_or_else(|| not_found(tops, &Target::Site { address: address.clone() }))?;
-            let steps = json::steps(tops[top].remembered.node.children.as_deref().unwrap_or_default(), Place::Site);
+            let steps = json::steps(tops[top].remembered.node().children.as_deref().unwrap_or_default(), Place::Site);
             let routes: Vec<usize> = (0..steps.len()).filter(|step| steps[*step].get("route").is_some()).collect();
             if *index > routes.len() {
                 return Err(no_such_route(address, *index));
@@ -100,7 +100,7 @@ pub fn locate(tops: &[TopNode], spellings: Spellings<'_>, target: &Target) -> Re
             Ok(Spot {
                 directive: &POOL,
                 top: Some(top),
-                inner: Inner::Server(server(&tops[top].remembered.node, spellings, address)),
+                inner: Inner::Server(server(&tops[top].remembered.node(), spellings, address)),
             })
         }
     }
@@ -142,9 +142,10 @@ pub fn not_found(tops: &[TopNode], target: &Target) -> EditError {
             None => ("pool", pool, None),
         },
     };
-    let nodes: Vec<&Node> = match owner {
-        Some((_, top)) => tops[top].remembered.node.children.iter().flatten().filter(|node| node.name.text == "server").collect(),
-        None => tops.iter().map(|top| &top.remembered.node).filter(|node| node.name.text == what).collect(),
+    let pool = owner.map(|(_, top)| tops[top].remembered.node());
+    let known: Vec<&str> = match &pool {
+        Some(pool) => pool.children.iter().flatten().filter(|node| node.name.text == "server").flat_map(texts).collect(),
+        None => tops.iter().filter(|top| top.name() == what).flat_map(|top| top.remembered.head.texts()).collect(),
     };
     let message = match owner {
         Some((pool, _)) => format!("the pool `{pool}` has no server `{}`", shortened(name)),
@@ -152,7 +153,7 @@ pub fn not_found(tops: &[TopNode], target: &Target) -> EditError {
         None => format!("there is no {what} `{}`", shortened(name)),
     };
     let error = EditError::new(EditFault::NotFound, message);
-    match nearest(name, nodes.iter().flat_map(|node| texts(node))) {
+    match nearest(name, known) {
         Some(candidate) => error.help(format!("did you mean `{candidate}`?")),
         None => error,
     }
@@ -170,7 +171,7 @@ pub fn site(tops: &[TopNode], spellings: Spellings<'_>, address: &str) -> Option
     let bare = |address: SiteAddress| SiteAddress { redirect_from_http: false, ..address };
     let parsed = SiteAddress::parse(address).ok().map(bare);
     let find = |is_meant: &dyn Fn(&str) -> bool| {
-        tops.iter().position(|top| top.name() == SITE.name && texts(&top.remembered.node).any(is_meant))
+        tops.iter().position(|top| top.name() == SITE.name && top.remembered.head.texts().any(is_meant))
     };
     find(&|text| text == address)
         .or_else(|| {
@@ -182,7 +183,7 @@ pub fn site(tops: &[TopNode], spellings: Spellings<'_>, address: &str) -> Option
 
 pub fn named(tops: &[TopNode], directive: &Directive, name: &str) -> Option<usize> {
     let is_it = |top: &TopNode| {
-        let argument = sync::first_argument(&top.remembered.node);
+        let argument = top.remembered.head.arguments.first().map(|argument| &argument.literal);
         top.name() == directive.name && matches!(argument, Some(Literal::Text(text)) if text == name)
     };
     tops.iter().position(is_it)

@@ -4,7 +4,8 @@ use super::*;
 use crate::diagnostics::{FileId, SourceFile, Sources};
 use crate::language::{Directive, Lower};
 use crate::load::{Texts, load_instead};
-use crate::pieces::{LoadMemory, TopNode};
+use crate::patch::LoadMemory;
+use crate::pieces::TopNode;
 use crate::syntax::{self, Node};
 use crate::table::{Argument, Kind, Property};
 use std::collections::BTreeMap;
@@ -69,11 +70,15 @@ fn an_edit_of_one_pool_parses_and_lowers_that_pool_alone() {
     };
     let text = (0..MANY).map(one).collect::<Vec<_>>().concat();
     let (mut memory, texts) = (LoadMemory::default(), Texts { by_path: BTreeMap::default(), is_complete: true });
-    let mut load = |text: &Arc<str>| load_instead("t", text.clone(), Path::new("/"), &texts, &mut memory);
-    let before = load(&text.into());
+    let mut load = |text: &Arc<str>| {
+        let loaded = load_instead("t", text.clone(), Path::new("/"), &texts, &mut memory);
+        (loaded, Arc::clone(&memory.last.as_ref().expect("it had no error").pools_written))
+    };
+    let (before, pools_before) = load(&text.into());
     let target = Target::Server { pool: "p7".into(), address: "10.0.0.1:80".into() };
     let changed = apply_edits(&before, &[Edit::Patch(target, serde_json::json!({ "weight": 2 }))]).expect("an edit");
-    let now = load(&changed[0].text);
+    let (now, pools_now) = load(&changed[0].text);
+    assert!(Arc::ptr_eq(&pools_before, &pools_now), "the whole was not gone through again");
     let is_other = |(now, before): &(&TopNode, &TopNode)| !Arc::ptr_eq(&now.remembered, &before.remembered);
     let nodes = now.written.nodes.iter().zip(before.written.nodes.iter());
     assert_eq!((now.written.nodes.len(), nodes.filter(is_other).count()), (2 * MANY, 1));

@@ -7,7 +7,7 @@ use crate::directives::include::takes_includes;
 use crate::document::sync::Replacement;
 use crate::document::{ChangedFile, EditError, EditFault};
 use crate::load::{Loaded, texts_of};
-use crate::pieces::{LoadMemory, Recall, TopNode};
+use crate::pieces::{PieceMemory, Recall, TopNode};
 use crate::syntax::Node;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct Workspace {
     pub tops: Arc<Vec<TopNode>>,
     paths: Vec<PathBuf>,
     included: HashMap<(FileId, Vec<String>), Vec<FileId>>,
-    memory: LoadMemory,
+    memory: PieceMemory,
     changed: BTreeSet<FileId>,
 }
 

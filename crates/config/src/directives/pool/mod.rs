@@ -21,7 +21,7 @@ use crate::lowering::{Lowering, WrittenPool};
 use crate::pieces::TopNode;
 use crate::placeholders::Text;
 use crate::reading::Read;
-use crate::syntax::{Entry, Literal, Node, Value};
+use crate::syntax::{Literal, Value};
 use crate::table::{Argument, Block, Kind, Place, Repeat};
 use crate::written_line::Lines;
 use std::collections::BTreeMap;
@@ -49,12 +49,11 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
     // Faults of the text itself are reported where the pool is lowered.
     let mut scratch = Lowering::new(lowering.sources, lowering.environment);
     for top in nodes.iter().filter(|node| node.name() == POOL.name) {
-        let node = &top.remembered.node;
-        let protocols = node.children.iter().flatten().filter(|child| child.name.text == connection::PROTOCOL.name);
-        let mut said = protocols.filter_map(|child| first_text(&mut scratch, top, child));
+        let head = &top.remembered.head;
+        let mut said = head.protocols.iter().filter_map(|value| resolved(&mut scratch, top, value));
         let is_fastcgi = said.any(|said| Protocol::NAMES.contains(&(&said.value, Protocol::FastCgi)));
-        if let Some(Entry { value, .. }) = first_argument(node)
-            && let Literal::Text(name) = &value.literal
+        let Some(value) = head.arguments.first() else { continue };
+        if let Literal::Text(name) = &value.literal
             && !name.contains(['{', '}'])
             && !names.contains_key(name)
         {
@@ -62,7 +61,7 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
             names.insert(name.clone(), WrittenPool { at: top.location(&value.location), is_fastcgi });
             continue;
         }
-        let Some(name) = first_text(&mut scratch, top, node) else { continue };
+        let Some(name) = resolved(&mut scratch, top, value) else { continue };
         if let Some(first) = names.get(&name.value) {
             let diagnostic =
                 Diagnostic::error("duplicate-pool", name.location.clone(), format!("there are two pools `{}`", name.shown()))
@@ -72,16 +71,12 @@ pub fn collect_names(lowering: &mut Lowering<'_>, nodes: &[TopNode]) -> BTreeMap
         }
         names.insert(name.value, WrittenPool { at: name.location, is_fastcgi });
     }
+    lowering.looks_outside |= scratch.looks_outside;
     names
 }
 
-fn first_argument(node: &Node) -> Option<&Entry> {
-    node.entries.iter().find(|entry| entry.name.is_none())
-}
-
-/// The first argument of a node in the piece `top`.
-fn first_text(scratch: &mut Lowering<'_>, top: &TopNode, node: &Node) -> Option<Text> {
-    let Entry { value, .. } = first_argument(node)?;
+/// A value in the piece `top`.
+fn resolved(scratch: &mut Lowering<'_>, top: &TopNode, value: &Value) -> Option<Text> {
     let value = Value { location: top.location(&value.location), ..value.clone() };
     crate::placeholders::resolve_text(scratch, &value)
 }
