@@ -40,8 +40,9 @@ pub use load::{
 };
 pub use lowering::Environment;
 pub use patch::LoadMemory;
+pub use pieces::in_common;
 pub use reference::reference;
-pub use regular::{open_regular, read_opened, read_regular};
+pub use regular::{is_one_of, open_regular, read_regular};
 pub use schema::schema;
 pub use serde_json::Value as Json;
 pub use spans::Spans;

@@ -211,6 +211,9 @@ impl<'e> Loader<'e> {
                 return Vec::new();
             }
         };
+        if !nodes.iter().any(|top| top.name() == INCLUDE.name || top.remembered.has_includes) {
+            return nodes;
+        }
         let mut expanded = Vec::with_capacity(nodes.len());
         for top in nodes {
             if top.name() == INCLUDE.name {

@@ -34,9 +34,23 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
     read_bounded(open_regular(path)?)
 }
 
-/// Reads a regular file that somebody opened, without waiting for it.
-pub fn read_opened(file: File) -> io::Result<String> {
-    read_bounded(checked(file)?)
+/// Whether a regular file that somebody opened has one of these texts. Its own is not held in memory.
+pub fn is_one_of(file: File, texts: &[&str]) -> io::Result<bool> {
+    let mut file = checked(file)?;
+    let mut buffer = vec![0; 64 << 10];
+    let mut rest: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+    loop {
+        let count = match file.read(&mut buffer) {
+            Ok(0) => return Ok(rest.iter().any(|rest| rest.is_empty())),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        rest = rest.into_iter().filter_map(|rest| rest.strip_prefix(&buffer[..count])).collect();
+        if rest.is_empty() {
+            return Ok(false);
+        }
+    }
 }
 
 /// Reads an open file up to the bound, whatever kind of file it is.

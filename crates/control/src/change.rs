@@ -149,9 +149,7 @@ impl Control {
         }
         let generation = self.generation();
         if delta.is_empty() {
-            if let Some(newest) = self.history.generations.newest_mut() {
-                newest.files = files;
-            }
+            self.history.generations.rewrite_newest(files);
             self.history.written = written;
             return Ok(Applied { generation, changed: false, plan, warnings, confirm_within_seconds: None });
         }
@@ -308,7 +306,7 @@ impl Control {
         let running = self.generation();
         let no_previous = || ChangeFault::NoSuchGeneration(running.saturating_sub(1));
         let to = to.or_else(|| self.previous_generation()).ok_or_else(no_previous)?;
-        let files = self.history.generations.of_number(to).ok_or(ChangeFault::NoSuchGeneration(to))?.files.clone();
+        let files = self.history.generations.files_of(to).ok_or(ChangeFault::NoSuchGeneration(to))?;
         let pending = self.confirmation.pending.take();
         let origin = Origin::RolledBack { from: running, to, why: why.to_owned() };
         let outcome = self.apply(&Proposal::Written(files), origin, ApplyOptions::default());

@@ -1,6 +1,6 @@
 //! The configurations that ran, the newest last: what was written, when and by what it came. Bounded in number and in
-//! bytes. Texts are kept and not what was made of them, so that twenty generations of ten thousand sites are some
-//! megabytes.
+//! bytes. Texts are kept and not what was made of them, and of all but the newest only what differs, so that twenty
+//! generations of ten thousand sites are one text of some megabytes.
 
 use jiff::Timestamp;
 use std::collections::VecDeque;
@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_api::GenerationFile;
+use tidegate_config::in_common;
 
 /// Generations that can be looked at and gone back to.
 pub const GENERATIONS_MAX: usize = 20;
@@ -62,84 +63,174 @@ impl fmt::Display for Origin {
     }
 }
 
+/// A generation whose files are a `F` each: the text itself, for the newest, or how it came to be.
 #[derive(Debug, Clone)]
-pub struct Generation {
+pub struct Generation<F = WrittenFile> {
     pub number: u64,
     pub applied: Timestamp,
     pub origin: Origin,
     /// One line: what it changed.
     pub summary: String,
     /// The main file first.
-    pub files: Vec<WrittenFile>,
+    pub files: Vec<F>,
 }
 
-impl Generation {
-    /// As the API has it. `running`: the number of the one that runs.
-    pub fn report(&self, running: u64) -> tidegate_api::Generation {
-        let Generation { number, applied, origin, summary, files } = self;
-        let file = |file: &WrittenFile| GenerationFile { name: file.name.clone(), bytes: file.text.len() };
-        tidegate_api::Generation {
-            number: *number,
-            applied: *applied,
-            origin: origin.to_string(),
-            summary: summary.clone(),
-            running: *number == running,
-            files: files.iter().map(file).collect(),
-        }
+impl<F> Generation<F> {
+    fn with_files<G>(&self, files: Vec<G>) -> Generation<G> {
+        let Generation { number, applied, origin, summary, .. } = self;
+        Generation { number: *number, applied: *applied, origin: origin.clone(), summary: summary.clone(), files }
     }
 
-    fn text_bytes(&self) -> usize {
-        self.files.iter().map(|file| file.text.len()).sum()
+    /// As the API has it. `running`: the number of the one that runs.
+    fn report(&self, running: u64, file: impl Fn(&F) -> GenerationFile) -> tidegate_api::Generation {
+        tidegate_api::Generation {
+            number: self.number,
+            applied: self.applied,
+            origin: self.origin.to_string(),
+            summary: self.summary.clone(),
+            running: self.number == running,
+            files: self.files.iter().map(file).collect(),
+        }
     }
+}
+
+/// A file of a generation that another one followed.
+#[derive(Debug, Clone)]
+struct PastFile {
+    name: String,
+    directory: PathBuf,
+    bytes: usize,
+    text: PastText,
+}
+
+/// A change of one server among a hundred thousand is some bytes, and the text some megabytes.
+#[derive(Debug, Clone)]
+enum PastText {
+    /// The next generation had no such file.
+    Whole(Arc<str>),
+    /// So much of the text in the next generation at its beginning and its end, and this between them.
+    Differs { front: usize, middle: Box<str>, back: usize },
+}
+
+impl PastFile {
+    fn of(file: &WrittenFile, next: &[WrittenFile]) -> PastFile {
+        let text = match text_of(next, &file.name) {
+            None => PastText::Whole(Arc::clone(&file.text)),
+            Some(next) => {
+                let (mut front, mut back) = in_common(&file.text, next);
+                let are_ends =
+                    |of: &dyn Fn(&str) -> usize| [&*file.text, next].iter().all(|text| text.is_char_boundary(of(text)));
+                while !are_ends(&|_| front) {
+                    front -= 1;
+                }
+                while !are_ends(&|text| text.len() - back) {
+                    back -= 1;
+                }
+                PastText::Differs { front, middle: file.text[front..file.text.len() - back].into(), back }
+            }
+        };
+        PastFile { name: file.name.clone(), directory: file.directory.clone(), bytes: file.text.len(), text }
+    }
+
+    fn written(&self, next: &[WrittenFile]) -> WrittenFile {
+        let text = match (&self.text, text_of(next, &self.name)) {
+            (PastText::Whole(text), _) => Arc::clone(text),
+            (PastText::Differs { front, middle, back }, Some(next)) if front + back == next.len() && middle.is_empty() => {
+                Arc::clone(next)
+            }
+            (PastText::Differs { front, middle, back }, Some(next)) => {
+                [&next[..*front], middle, &next[next.len() - back..]].concat().into()
+            }
+            (PastText::Differs { .. }, None) => unreachable!("the next generation has what this one differs from"),
+        };
+        WrittenFile { name: self.name.clone(), directory: self.directory.clone(), text }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        match &self.text {
+            PastText::Whole(text) => text.len(),
+            PastText::Differs { middle, .. } => middle.len(),
+        }
+    }
+}
+
+fn text_of<'f>(files: &'f [WrittenFile], name: &str) -> Option<&'f Arc<str>> {
+    files.iter().find(|file| file.name == name).map(|file| &file.text)
 }
 
 #[derive(Debug, Default)]
 pub struct Generations {
-    known: VecDeque<Generation>,
+    /// The oldest first. Each differs from the one behind it, and the last from the newest.
+    past: VecDeque<Generation<PastFile>>,
+    newest: Option<Generation>,
 }
 
 impl Generations {
-    /// Texts that did not change are shared with the generation before.
-    pub fn add(&mut self, mut generation: Generation) {
-        if let Some(before) = self.known.back() {
-            for file in &mut generation.files {
-                if let Some(same) = before.files.iter().find(|known| known.name == file.name && known.text == file.text) {
-                    file.text = same.text.clone();
-                }
-            }
+    pub fn add(&mut self, generation: Generation) {
+        if let Some(before) = self.newest.take() {
+            let files = before.files.iter().map(|file| PastFile::of(file, &generation.files)).collect();
+            self.past.push_back(before.with_files(files));
         }
-        self.known.push_back(generation);
-        let bytes = |known: &VecDeque<Generation>| known.iter().map(Generation::text_bytes).sum::<usize>();
-        while self.known.len() > GENERATIONS_MAX || (self.known.len() > 2 && bytes(&self.known) > TEXT_BYTES_MAX) {
-            self.known.pop_front();
+        let own: usize = generation.files.iter().map(|file| file.text.len()).sum();
+        self.newest = Some(generation);
+        let kept = |past: &VecDeque<Generation<PastFile>>| -> usize {
+            past.iter().flat_map(|generation| &generation.files).map(PastFile::kept_bytes).sum()
+        };
+        while self.past.len() + 1 > GENERATIONS_MAX || (self.past.len() > 1 && own + kept(&self.past) > TEXT_BYTES_MAX) {
+            self.past.pop_front();
         }
     }
 
-    pub fn of_number(&self, number: u64) -> Option<&Generation> {
-        self.known.iter().find(|generation| generation.number == number)
+    /// The newest is written in another way, and means the same.
+    pub fn rewrite_newest(&mut self, files: Vec<WrittenFile>) {
+        let Some(newest) = &mut self.newest else { return };
+        if let Some(before) = self.past.back_mut() {
+            let written = before.files.iter().map(|file| file.written(&newest.files));
+            before.files = written.map(|file| PastFile::of(&file, &files)).collect();
+        }
+        newest.files = files;
+    }
+
+    /// The files of a generation that is known.
+    pub fn files_of(&self, number: u64) -> Option<Vec<WrittenFile>> {
+        let newest = self.newest.as_ref()?;
+        if newest.number == number {
+            return Some(newest.files.clone());
+        }
+        let position = self.past.iter().position(|generation| generation.number == number)?;
+        let before = |next: Vec<WrittenFile>, generation: &Generation<PastFile>| {
+            generation.files.iter().map(|file| file.written(&next)).collect()
+        };
+        Some(self.past.iter().skip(position).rev().fold(newest.files.clone(), before))
     }
 
     /// What a roll-back without a number goes to: the one before, and after a roll-back the one before that which was
     /// gone back to.
     pub fn previous(&self) -> Option<u64> {
-        let newest = self.known.back()?;
+        let newest = self.newest.as_ref()?;
         let from = match &newest.origin {
             Origin::RolledBack { to, .. } => *to,
             Origin::Start | Origin::Signal | Origin::Watch | Origin::Apply(_) | Origin::Api(_) | Origin::Upgrade => newest.number,
         };
-        self.known.iter().rev().map(|generation| generation.number).find(|number| *number < from)
+        self.past.iter().rev().map(|generation| generation.number).find(|number| *number < from)
     }
 
     pub fn newest(&self) -> Option<&Generation> {
-        self.known.back()
+        self.newest.as_ref()
     }
 
-    pub fn newest_mut(&mut self) -> Option<&mut Generation> {
-        self.known.back_mut()
+    /// Of all known generations.
+    pub fn file_names(&self) -> impl Iterator<Item = &str> {
+        let past = self.past.iter().flat_map(|generation| &generation.files).map(|file| file.name.as_str());
+        past.chain(self.newest.iter().flat_map(|generation| &generation.files).map(|file| file.name.as_str()))
     }
 
-    pub fn all(&self) -> impl DoubleEndedIterator<Item = &Generation> {
-        self.known.iter()
+    /// As the API has them, the oldest first. `running`: the number of the one that runs.
+    pub fn reports(&self, running: u64) -> Vec<tidegate_api::Generation> {
+        let past = |file: &PastFile| GenerationFile { name: file.name.clone(), bytes: file.bytes };
+        let now = |file: &WrittenFile| GenerationFile { name: file.name.clone(), bytes: file.text.len() };
+        let past = self.past.iter().map(|generation| generation.report(running, past));
+        past.chain(self.newest.iter().map(|generation| generation.report(running, now))).collect()
     }
 }
 
@@ -147,7 +238,6 @@ impl Generations {
 mod tests {
     use super::{GENERATIONS_MAX, Generation, Generations, Origin, WrittenFile};
     use jiff::Timestamp;
-    use std::sync::Arc;
 
     fn generation(number: u64, text: &str) -> Generation {
         let file = WrittenFile { name: "a.kdl".into(), directory: "/".into(), text: text.into() };
@@ -155,20 +245,32 @@ mod tests {
     }
 
     #[test]
-    fn the_last_twenty_are_kept_and_equal_texts_once() {
+    fn the_last_twenty_are_known_by_their_differences() {
+        let text =
+            |number: u64| if number < 25 { "same".to_owned() } else { format!("ä{}ö same ü{number}", "x".repeat(9000)) };
         let mut generations = Generations::default();
         for number in 1..=30 {
-            generations.add(generation(number, if number < 25 { "same" } else { "other" }));
+            generations.add(generation(number, &text(number)));
         }
-        let numbers: Vec<_> = generations.all().map(|generation| generation.number).collect();
+        let numbers: Vec<_> = generations.reports(30).iter().map(|generation| generation.number).collect();
         assert_eq!(numbers, (11..=30).collect::<Vec<_>>());
         assert_eq!(numbers.len(), GENERATIONS_MAX);
-        assert!(generations.of_number(10).is_none() && generations.of_number(11).is_some());
+        assert!(generations.files_of(10).is_none());
+        generations.rewrite_newest(generation(30, "ä").files);
+        for number in 11..30 {
+            assert_eq!(*generations.files_of(number).expect("known")[0].text, *text(number));
+        }
+        assert_eq!(*generations.files_of(30).expect("known")[0].text, *"ä");
+        let kept: usize = generations.past.iter().map(|generation| generation.files[0].kept_bytes()).sum();
+        assert!(kept < 2 * 9000 + 200, "{kept} bytes");
+        assert_eq!(generations.reports(30)[18].files[0].bytes, text(29).len());
         assert_eq!(generations.previous(), Some(29));
         generations
             .add(Generation { origin: Origin::RolledBack { from: 30, to: 29, why: String::new() }, ..generation(31, "x") });
         assert_eq!(generations.previous(), Some(28));
-        let texts: Vec<_> = generations.all().map(|generation| generation.files[0].text.clone()).collect();
-        assert!(Arc::ptr_eq(&texts[0], &texts[4]) && !Arc::ptr_eq(&texts[0], &texts[18]));
+        let other = WrittenFile { name: "b.kdl".into(), ..generation(32, "y").files.remove(0) };
+        generations.add(Generation { files: vec![other], ..generation(32, "") });
+        assert_eq!(*generations.files_of(31).expect("known")[0].text, *"x");
+        assert_eq!(generations.file_names().filter(|name| *name == "b.kdl").count(), 1);
     }
 }

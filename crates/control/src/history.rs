@@ -2,14 +2,15 @@
 //! with them, and why the last attempt was refused. Nothing here changes what runs; `change` and `edit` do.
 
 use crate::applying::ChangeFault;
-use crate::generations::{Generation, Generations, Origin, WrittenFile};
+use crate::generations::{Generations, Origin, WrittenFile};
 use crate::rewrite::write_whole;
 use crate::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use tidegate_api::Refused;
-use tidegate_config::{Loaded, read_regular};
+use tidegate_config::{Loaded, is_one_of, open_regular, read_regular};
 
 pub(crate) struct History {
     pub generations: Generations,
@@ -30,8 +31,12 @@ struct LeftText {
 
 impl LeftText {
     fn is_still_at(&self, name: &str) -> bool {
-        read_regular(Path::new(name)).is_ok_and(|text| *text == *self.text)
+        has_one_of(name, &[&self.text]).unwrap_or(false)
     }
+}
+
+fn has_one_of(name: &str, texts: &[&str]) -> io::Result<bool> {
+    is_one_of(open_regular(Path::new(name))?, texts)
 }
 
 impl History {
@@ -62,8 +67,10 @@ impl History {
             Source::File(_) => {}
         }
         for file in newest.files.iter().filter(|file| file.is_on_disk()) {
+            if has_one_of(&file.name, &[&file.text]).unwrap_or(false) {
+                continue;
+            }
             match read_regular(Path::new(&file.name)) {
-                Ok(text) if *text == *file.text => {}
                 Ok(_) => drift.push(format!("{} has another text than generation {} that runs", file.name, newest.number)),
                 Err(error) => drift.push(format!("{} cannot be read: {error}", file.name)),
             }
@@ -76,10 +83,10 @@ impl History {
         if !file.is_on_disk() {
             return Err("it was not read from a file".into());
         }
-        let of_generation = |generation: &Generation| generation.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>();
-        let known: BTreeSet<String> = self.generations.all().flat_map(of_generation).collect();
-        self.left.retain(|name, _| known.contains(name));
-        let outcome = write_whole(Path::new(&file.name), &file.text, |text| self.is_untouched(file, running, text));
+        let known: BTreeSet<&str> = self.generations.file_names().collect();
+        self.left.retain(|name, _| known.contains(name.as_str()));
+        let untouched = self.untouched(file, running);
+        let outcome = write_whole(Path::new(&file.name), &file.text, |opened| is_one_of(opened, &untouched));
         if outcome.is_ok() {
             self.left.insert(file.name.clone(), LeftText { text: file.text.clone(), is_ours: true });
         } else if !self.left.get(&file.name).is_some_and(|known| known.is_still_at(&file.name))
@@ -93,18 +100,19 @@ impl History {
 
     /// Somebody may have edited the file since it was applied; writing would throw that away.
     pub fn check_untouched(&self, file: &WrittenFile, running: &[WrittenFile]) -> Result<(), ChangeFault> {
-        match read_regular(Path::new(&file.name)) {
-            Ok(text) if self.is_untouched(file, running, &text) => Ok(()),
-            Ok(_) => Err(ChangeFault::FileChanged { file: file.name.clone() }),
+        match has_one_of(&file.name, &self.untouched(file, running)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ChangeFault::FileChanged { file: file.name.clone() }),
             // What is not there cannot be thrown away; that it cannot be written is said afterwards.
             Err(_) => Ok(()),
         }
     }
 
-    fn is_untouched(&self, file: &WrittenFile, running: &[WrittenFile], text: &str) -> bool {
-        let runs = running.iter().find(|known| known.name == file.name).map(|known| &known.text);
-        let was_left = self.left.get(&file.name).map(|known| &known.text);
-        [runs, was_left].into_iter().flatten().any(|known| *text == **known)
+    /// What the file may have when nobody has edited it.
+    fn untouched<'t>(&'t self, file: &WrittenFile, running: &'t [WrittenFile]) -> Vec<&'t str> {
+        let runs = running.iter().find(|known| known.name == file.name).map(|known| &*known.text);
+        let was_left = self.left.get(&file.name).map(|known| &*known.text);
+        [runs, was_left].into_iter().flatten().collect()
     }
 
     /// After a roll-back: a file that has what an edit wrote, and nothing that anybody changed since, says again what
@@ -114,7 +122,7 @@ impl History {
         for file in running {
             let is_left = |known: &LeftText| known.is_ours && known.text != file.text && known.is_still_at(&file.name);
             let Some(left) = self.left.get(&file.name).filter(|known| is_left(known)) else { continue };
-            match write_whole(Path::new(&file.name), &file.text, |text| *text == *left.text) {
+            match write_whole(Path::new(&file.name), &file.text, |opened| is_one_of(opened, &[&left.text])) {
                 Ok(()) => {
                     tracing::info!(file = file.name, "the file has again what runs");
                     self.left.insert(file.name, LeftText { text: file.text, is_ours: true });

@@ -60,8 +60,8 @@ impl Control {
         if number == self.generation() {
             return Ok(self.configuration().clone());
         }
-        let generation = self.history.generations.of_number(number).ok_or(format!("generation {number} is no longer known"))?;
-        let written = Proposal::Written(generation.files.clone());
+        let files = self.history.generations.files_of(number).ok_or(format!("generation {number} is no longer known"))?;
+        let written = Proposal::Written(files);
         read(written.load(&self.source, &mut tidegate_config::LoadMemory::default())).map(|read| Arc::new(read.configuration))
     }
 }

@@ -104,7 +104,7 @@ impl Control {
     /// The newest last.
     pub fn generations(&self) -> Generations {
         let running = self.generation();
-        let generations = self.history.generations.all().map(|generation| generation.report(running)).collect();
+        let generations = self.history.generations.reports(running);
         Generations { running, previous: self.previous_generation(), generations }
     }
 
@@ -121,8 +121,8 @@ impl Control {
     /// What changed from one generation to another.
     pub fn difference(&self, from: u64, to: u64) -> Result<Difference, ChangeFault> {
         let configuration = |number: u64| {
-            let generation = self.history.generations.of_number(number).ok_or(ChangeFault::NoSuchGeneration(number))?;
-            let written = Proposal::Written(generation.files.clone());
+            let files = self.history.generations.files_of(number).ok_or(ChangeFault::NoSuchGeneration(number))?;
+            let written = Proposal::Written(files);
             read(written.load(&self.source, &mut tidegate_config::LoadMemory::default()))
                 .map(|read| read.configuration)
                 .map_err(ChangeFault::Configuration)

@@ -9,17 +9,17 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use tidegate_config::read_opened;
 
 /// Whoever reads the file meanwhile sees the old text or the new, never half of one. It keeps owner and permissions,
-/// and a link stays a link. Refused when its text is none that `is_known`, looked at again right before it is replaced:
+/// and a link stays a link. Refused unless what it has `is_known`, looked at again right before it is replaced:
 /// an edit of somebody else is not lost.
-pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(&str) -> bool) -> Result<(), String> {
+pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(File) -> io::Result<bool>) -> Result<(), String> {
     let say = |error: io::Error| error.to_string();
     let place = Destination::of(path).map_err(say)?;
     let edited = || "it was edited while the change was taken on".to_owned();
-    let (before, metadata) = place.read().map_err(say)?;
-    if !is_known(&before) {
+    let before = place.open().map_err(say)?;
+    let metadata = before.metadata().map_err(say)?;
+    if !is_known(before).map_err(say)? {
         return Err(edited());
     }
     accessat(&place.folder, &place.name, Access::WRITE_OK, AtFlags::empty()).map_err(|error| say(error.into()))?;
@@ -35,7 +35,7 @@ pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(&str) -> bo
         file.sync_all()
     })();
     written.map_err(say)?;
-    if !is_known(&place.read().map_err(say)?.0) {
+    if !place.open().and_then(&is_known).map_err(say)? {
         return Err(edited());
     }
     let name = fresh.path().file_name().unwrap_or_default();
@@ -62,12 +62,10 @@ impl Destination {
         Ok(Destination { folder: open(folder, flags, Mode::empty())?, path: folder.to_owned(), name: name.to_owned() })
     }
 
-    /// What the file has now, and whose it is.
-    fn read(&self) -> io::Result<(String, std::fs::Metadata)> {
+    /// The file as it is now, without waiting for anybody.
+    fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.folder, &self.name, flags, Mode::empty())?);
-        let metadata = file.metadata()?;
-        Ok((read_opened(file)?, metadata))
+        Ok(openat(&self.folder, &self.name, flags, Mode::empty())?.into())
     }
 
     /// Not readable for others before it has the permissions of the old file: it may hold secrets.
@@ -82,11 +80,14 @@ impl Destination {
 mod tests {
     use super::write_whole;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::fs::File;
+    use std::io;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::path::Path;
+    use tidegate_config::is_one_of;
 
-    fn is_old(text: &str) -> bool {
-        text == "old"
+    fn is_old(file: File) -> io::Result<bool> {
+        is_one_of(file, &["old"])
     }
 
     fn read(path: &Path) -> String {
@@ -134,9 +135,10 @@ mod tests {
         let file = folder.path().join("a.kdl");
         std::fs::write(&file, "old").expect("written");
         // Saved by somebody after the first look.
-        let look = |text: &str| {
+        let look = |opened: File| {
+            let is_old = is_old(opened);
             std::fs::write(&file, "edited").expect("written");
-            is_old(text)
+            is_old
         };
         assert_eq!(write_whole(&file, "new", look), Err("it was edited while the change was taken on".to_owned()));
         assert_eq!((read(&file).as_str(), names(folder.path())), ("edited", 1));
