@@ -472,9 +472,9 @@ enum Apart<'t> {
 /// What decided how something came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Influence {
-    /// Its text, and the names of pools.
+    /// The text, and the names of pools.
     Text,
-    /// Where its file lies, or what else stands in it, as well.
+    /// The folder and the text of its file as well.
     Files,
     /// The environment, or the content of other files.
     Outside,

@@ -30,7 +30,7 @@ pub struct LastLoad {
     pub pools_written: Arc<BTreeMap<String, WrittenPool>>,
     pub diagnostics: Vec<Diagnostic>,
     pub spans: Arc<Spans>,
-    /// Those that lowering adds.
+    /// Files that lowering adds.
     pub read_files: Vec<PathBuf>,
 }
 

@@ -62,7 +62,7 @@ pub struct Remembered {
 
 #[derive(Debug)]
 enum WrittenNode {
-    /// Its piece, which is known to be KDL.
+    /// A piece that is known to be KDL.
     Text(Arc<str>),
     Tree(Node),
 }
