@@ -187,13 +187,16 @@ const SURROUNDINGS: [&str; 8] = [
     "include \"part.kdl\"",
 ];
 
+/// What a change is made of.
+type RandomChange = (u8, u8, u8);
+
 #[test]
 fn a_change_of_one_piece_gives_what_a_fresh_load_gives() {
     let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
     write("part.kdl", "threads 3");
     bolero::check!().with_type::<(Vec<u8>, Vec<(u8, u8, u8)>, u8)>().for_each(
-        |(first, changes, surrounding): &(Vec<u8>, Vec<(u8, u8, u8)>, u8)| {
+        |(first, changes, surrounding): &(Vec<u8>, Vec<RandomChange>, u8)| {
             let mut memory = LoadMemory::default();
             let surrounding = SURROUNDINGS[*surrounding as usize % SURROUNDINGS.len()];
             // Most of them are of a kind that has no fault, so that there is something to begin with.
