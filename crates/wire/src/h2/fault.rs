@@ -1,4 +1,4 @@
-//! Why a connection of HTTP/2 ends. What ends a single stream is an [`ErrorCode`](crate::h2::frame::ErrorCode) alone.
+//! Why a connection of HTTP/2 ends. What ends a single stream is an [`ErrorCode`] alone.
 
 use crate::h2::floods::Flood;
 use crate::h2::frame::ErrorCode;
