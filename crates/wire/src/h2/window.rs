@@ -42,8 +42,8 @@ impl SendWindow {
 /// What the peer may still send, and what of it is free again and was not said yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveWindow {
-    /// What the peer may send as far as it knows.
-    open: u32,
+    /// What the peer may send as far as it knows. Less than nothing where it had sent more before it knew of less.
+    open: i32,
     /// Free again, and not announced.
     unannounced: u32,
     /// What the window is when everything was read.
@@ -52,20 +52,30 @@ pub struct ReceiveWindow {
 
 impl ReceiveWindow {
     pub fn new(size: u32) -> ReceiveWindow {
-        ReceiveWindow { open: size, unannounced: 0, size }
+        ReceiveWindow { open: i32::try_from(size).unwrap_or(i32::MAX), unannounced: 0, size }
+    }
+
+    /// A window of that size, which the peer holds for as large as windows are at first until it knows our SETTINGS.
+    /// [`acknowledged`](Self::acknowledged) is called when it does.
+    pub fn before_settings(size: u32) -> ReceiveWindow {
+        ReceiveWindow { open: ReceiveWindow::new(size.max(DEFAULT_WINDOW_BYTES)).open, unannounced: 0, size }
+    }
+
+    /// The peer knows our SETTINGS, in which windows are of `initial` size, and takes off what it thought to have more
+    /// (RFC 9113 section 6.9.3).
+    pub fn acknowledged(&mut self, initial: u32) {
+        self.open = self.open.saturating_sub_unsigned(DEFAULT_WINDOW_BYTES.saturating_sub(initial));
     }
 
     /// Takes note of bytes that came. False: they were more than the peer may send.
     #[inline]
     #[must_use]
     pub fn receive(&mut self, bytes: u32) -> bool {
-        match self.open.checked_sub(bytes) {
-            Some(open) => {
-                self.open = open;
-                true
-            }
-            None => false,
+        let is_allowed = i64::from(bytes) <= i64::from(self.open);
+        if is_allowed {
+            self.open = self.open.saturating_sub_unsigned(bytes);
         }
+        is_allowed
     }
 
     /// Takes note of bytes that were read and need no room any more.
@@ -88,7 +98,7 @@ impl ReceiveWindow {
             return None;
         }
         let increment = std::mem::take(&mut self.unannounced);
-        self.open = self.open.saturating_add(increment);
+        self.open = self.open.saturating_add_unsigned(increment);
         Some(increment)
     }
 }
@@ -121,6 +131,21 @@ mod tests {
         window.free(1);
         assert_eq!(window.take_increment(), Some(50));
         assert!(window.receive(50) && !window.receive(1));
+    }
+
+    #[test]
+    fn a_peer_that_does_not_know_of_less_may_send_what_windows_are_at_first() {
+        let mut window = ReceiveWindow::before_settings(1000);
+        assert!(window.receive(65_000));
+        window.acknowledged(1000);
+        assert!(!window.receive(1));
+        window.free(65_000);
+        assert_eq!(window.take_increment(), Some(65_000));
+        // Of 65,535 there were 535 left, of which 64,535 were taken off; as many came back as were read.
+        assert!(window.receive(1000) && !window.receive(1));
+        let mut larger = ReceiveWindow::before_settings(100_000);
+        larger.acknowledged(100_000);
+        assert!(larger.receive(100_000) && !larger.receive(1));
     }
 
     #[test]

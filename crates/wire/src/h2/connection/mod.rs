@@ -266,7 +266,10 @@ impl<T: Default> Connection<T> {
             receiving: Receiving::Head,
             sending: Sending::Head,
             send_window: SendWindow::new(self.peer.initial_window_bytes),
-            receive_window: ReceiveWindow::new(self.ours.initial_window_bytes),
+            receive_window: match self.settings_sent {
+                Some(_) => ReceiveWindow::before_settings(self.ours.initial_window_bytes),
+                None => ReceiveWindow::new(self.ours.initial_window_bytes),
+            },
             priority: Priority::default(),
             has_more: false,
             user,

@@ -395,7 +395,10 @@ impl<T: Default> Connection<T> {
             if !payload.is_empty() {
                 return Err(size_error("an acknowledgement of SETTINGS with a payload").into());
             }
-            self.settings_sent = None;
+            if self.settings_sent.take().is_some() {
+                let initial = self.ours.initial_window_bytes;
+                self.streams.iter_mut().for_each(|stream| stream.receive_window.acknowledged(initial));
+            }
             return Ok(());
         }
         let (settings, rest) = payload.as_chunks::<SETTING_BYTES>();

@@ -78,6 +78,42 @@ fn a_request_and_its_answer_come_across_in_single_bytes() {
 }
 
 #[test]
+fn a_client_that_has_not_seen_our_settings_may_send_what_windows_are_at_first() {
+    let now = Instant::now();
+    let mut client: Connection<()> = Connection::new(Role::Client, settings(1 << 16), now);
+    let mut server: Connection<()> = Connection::new(Role::Server, settings(1000), now);
+    let asked = client.open(()).expect("a stream");
+    client.send_request(asked, &request("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n"), "http", false, &mut Vec::new(), false);
+    while client.sendable(asked) > 0 {
+        client.send_data(asked, &vec![0; client.sendable(asked).min(16_384)], false, false);
+    }
+    let mut body = 0;
+    let mut exchange = |from: &mut Connection<()>, to: &mut Connection<()>| {
+        let bytes = from.take_output(Vec::new());
+        let mut input = &bytes[..];
+        while let Some(event) = to.receive(&mut input, now).expect("allowed") {
+            match event {
+                Event::Data { key, bytes, .. } => {
+                    body += bytes.len();
+                    let count = bytes.len();
+                    to.free(key, count);
+                }
+                Event::Reset { .. } => panic!("{event:?}"),
+                _ => {}
+            }
+        }
+    };
+    exchange(&mut client, &mut server);
+    exchange(&mut server, &mut client);
+    // The acknowledgement, and what the window that was opened again lets through.
+    assert!(client.sendable(asked) <= 1000, "{}", client.sendable(asked));
+    exchange(&mut client, &mut server);
+    client.send_data(asked, &vec![0; client.sendable(asked)], true, false);
+    exchange(&mut client, &mut server);
+    assert!(body >= 65_535, "{body}");
+}
+
+#[test]
 fn what_is_not_allowed_ends_the_stream_or_the_connection() {
     let check = |frames: &[(FrameKind, u8, u32, &[u8])], expected: ErrorCode| {
         let now = Instant::now();
