@@ -43,9 +43,8 @@ impl<S: Sock> FrameIo<S> {
             owner.poll_requests(cx);
             let mut has_woken = self.shared.write_bodies();
             // What the peer sends next comes first: answers to all of it leave together.
-            if self.shared.output_bytes() < OUTPUT_BYTES_MAX
-                && let Poll::Ready(read) = self.stream.poll_read(cx)
-            {
+            let may_read = self.shared.output_bytes() < OUTPUT_BYTES_MAX;
+            if may_read && let Poll::Ready(read) = self.stream.poll_read(cx) {
                 match self.take(read, owner) {
                     Ok(()) => continue,
                     Err(end) => return Poll::Ready(end),
@@ -60,7 +59,8 @@ impl<S: Sock> FrameIo<S> {
             if self.shared.is_done() {
                 return Poll::Ready(None);
             }
-            if !has_woken && self.shared.output_bytes() == 0 {
+            // Whoever waits must have asked for what the peer sends: its windows may be all that is waited for.
+            if may_read && !has_woken && self.shared.output_bytes() == 0 {
                 let polled = owner.poll_deadlines(cx);
                 // A deadline may have left something to say.
                 if polled.is_ready() || self.shared.output_bytes() == 0 {
