@@ -57,7 +57,9 @@ fn other_requests_are_answered_while_passwords_are_verified() {
     assert!(guesses.iter().any(is_open), "nobody was waiting any more");
     for guess in guesses {
         let answer = answer(guess);
-        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+        // On a machine that is busy with other things the last ones wait as long as anybody may.
+        let is_refused = answer.starts_with("HTTP/1.1 401 ") || answer.contains("(passwords_busy)");
+        assert!(is_refused, "{answer}");
     }
 }
 
