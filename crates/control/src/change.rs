@@ -90,7 +90,7 @@ impl Control {
     /// Takes on a configuration, as a whole or not at all.
     pub fn apply(&mut self, proposal: &Proposal, origin: Origin, options: ApplyOptions) -> Result<Applied, ChangeFault> {
         let outcome = self.attempt(proposal, origin, options);
-        self.note_drift();
+        self.note_drift(&[]);
         outcome
     }
 
@@ -313,7 +313,7 @@ impl Control {
         match &outcome {
             Ok(_) => {
                 self.history.write_back_what_runs();
-                self.note_drift();
+                self.note_drift(&[]);
             }
             // It still waits: the clock goes on.
             Err(_) => self.confirmation.pending = pending,

@@ -132,7 +132,7 @@ impl Control {
 
     /// What runs now.
     pub fn tag(&self) -> Tag {
-        Tag::of(self.generation(), self.history.running_files())
+        Tag::new(self.generation(), self.history.generations.mark())
     }
 
     /// What a roll-back without a number goes to.
@@ -143,12 +143,17 @@ impl Control {
     /// Why a restart would bring another configuration than the one that runs; empty when it would not. One sentence
     /// each.
     pub fn drift(&self) -> Vec<String> {
-        let mut drift = self.history.drift(&self.source);
+        self.drift_beside(&[])
+    }
+
+    fn drift_beside(&self, written: &[String]) -> Vec<String> {
+        let mut drift = self.history.drift(&self.source, written);
         drift.extend(self.renewals.unfit.all().cloned());
         drift
     }
 
-    pub(crate) fn note_drift(&self) {
-        self.registry().configuration().set_drifted(!self.drift().is_empty());
+    /// Tells metrics whether there is drift. Files that have just been `written` are known to have what runs.
+    pub(crate) fn note_drift(&self, written: &[String]) {
+        self.registry().configuration().set_drifted(!self.drift_beside(written).is_empty());
     }
 }

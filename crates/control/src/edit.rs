@@ -40,7 +40,7 @@ impl Control {
             self.history.check_untouched(file, &running)?;
         }
         let applied = self.attempt(&Proposal::Written(files), Origin::Api(what), options);
-        let applied = applied.inspect_err(|_| self.note_drift())?;
+        let applied = applied.inspect_err(|_| self.note_drift(&[]))?;
         let mut edited = Edited { applied, written: Vec::new(), unwritten: Vec::new() };
         for file in changed {
             match self.history.write_back(&file, &running) {
@@ -51,7 +51,7 @@ impl Control {
                 }
             }
         }
-        self.note_drift();
+        self.note_drift(&edited.written);
         Ok(edited)
     }
 }

@@ -2,11 +2,12 @@
 //! bytes. Texts are kept and not what was made of them, and of all but the newest only what differs, so that twenty
 //! generations of ten thousand sites are one text of some megabytes.
 
+use crate::tag::mark_of;
 use jiff::Timestamp;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tidegate_api::GenerationFile;
 use tidegate_config::in_common;
 
@@ -163,6 +164,8 @@ pub struct Generations {
     /// The oldest first. Each differs from the one behind it, and the last from the newest.
     past: VecDeque<Generation<PastFile>>,
     newest: Option<Generation>,
+    /// Of the newest one's files, once somebody has asked.
+    mark: OnceLock<u32>,
 }
 
 impl Generations {
@@ -173,6 +176,7 @@ impl Generations {
         }
         let own: usize = generation.files.iter().map(|file| file.text.len()).sum();
         self.newest = Some(generation);
+        self.mark = OnceLock::new();
         let kept = |past: &VecDeque<Generation<PastFile>>| -> usize {
             past.iter().flat_map(|generation| &generation.files).map(PastFile::kept_bytes).sum()
         };
@@ -189,6 +193,12 @@ impl Generations {
             before.files = written.map(|file| PastFile::of(&file, &files)).collect();
         }
         newest.files = files;
+        self.mark = OnceLock::new();
+    }
+
+    /// What tells the text of the newest one from others.
+    pub fn mark(&self) -> u32 {
+        *self.mark.get_or_init(|| mark_of(self.newest().map_or(&[], |newest| &newest.files)))
     }
 
     /// The files of a generation that is known.

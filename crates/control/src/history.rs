@@ -50,8 +50,8 @@ impl History {
     }
 
     /// Why a restart would bring another configuration than the one that runs; empty when it would not. One sentence
-    /// each.
-    pub fn drift(&self, source: &Source) -> Vec<String> {
+    /// each. Files that have just been `written` are not read again for it.
+    pub fn drift(&self, source: &Source, written: &[String]) -> Vec<String> {
         let Some(newest) = self.generations.newest() else { return Vec::new() };
         let mut drift = Vec::new();
         let main = newest.files.first().map(|file| file.name.clone()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl History {
             }
             Source::File(_) => {}
         }
-        for file in newest.files.iter().filter(|file| file.is_on_disk()) {
+        for file in newest.files.iter().filter(|file| file.is_on_disk() && !written.contains(&file.name)) {
             if has_one_of(&file.name, &[&file.text]).unwrap_or(false) {
                 continue;
             }

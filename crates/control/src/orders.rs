@@ -52,7 +52,7 @@ impl Control {
         if self.watch.applies_configuration && changed.iter().any(is_configuration) {
             self.reload(Origin::Watch);
         }
-        self.note_drift();
+        self.note_drift(&[]);
     }
 
     /// Keeps the change that waits for it.

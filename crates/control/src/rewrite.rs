@@ -2,13 +2,15 @@
 //! this process (`include "tenant/*.kdl"`): nothing that is put there, and no link that is moved meanwhile, makes this
 //! write anywhere but over the text that it is to replace. When a file is written, and what with, is decided in `edit`.
 
+use crate::watch::Stat;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, accessat, open, openat, renameat};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Whoever reads the file meanwhile sees the old text or the new, never half of one. It keeps owner and permissions,
 /// and a link stays a link. Refused unless what it has `is_known`, looked at again right before it is replaced:
@@ -35,7 +37,8 @@ pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(File) -> io
         file.sync_all()
     })();
     written.map_err(say)?;
-    if !place.open().and_then(&is_known).map_err(say)? {
+    let now = place.open().map_err(say)?;
+    if !was_left_alone(&metadata, &now).map_err(say)? && !is_known(now).map_err(say)? {
         return Err(edited());
     }
     let name = fresh.path().file_name().unwrap_or_default();
@@ -43,6 +46,13 @@ pub(crate) fn write_whole(path: &Path, text: &str, is_known: impl Fn(File) -> io
     // Under that name there is nothing any more that could be removed.
     let _ = fresh.keep();
     Ok(())
+}
+
+/// Whether it is certainly the file that it was, and nobody has written to it: reading some megabytes again would tell
+/// no more.
+fn was_left_alone(before: &Metadata, now: &File) -> io::Result<bool> {
+    let (before, now) = (Stat::of(before), Stat::of(&now.metadata()?));
+    Ok(before == now && now.is_settled(SystemTime::now()))
 }
 
 /// Where a file is behind all links. The folder is held open, so that it stays the same one whatever is moved.

@@ -48,13 +48,13 @@ impl Control {
     /// Certificates that are due, by their files or by their age.
     pub(crate) fn renew_certificates(&mut self) {
         self.renewals.renew_certificates(&mut self.running, &self.tls);
-        self.note_drift();
+        self.note_drift(&[]);
     }
 
     /// Reads the files of users again.
     pub(crate) fn renew_users(&mut self) {
         self.renewals.renew_users(&self.process);
-        self.note_drift();
+        self.note_drift(&[]);
     }
 
     /// Bundles and client certificates of pools are part of what is compiled: new contents are a new snapshot of the

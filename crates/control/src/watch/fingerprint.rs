@@ -1,8 +1,9 @@
 //! What a file contains, in a few words that can be compared. A look costs one `stat` as long as that says the same as
 //! before; only then are the bytes read.
 
+use foldhash::quality::RandomState;
 use std::fs::Metadata;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -45,8 +46,9 @@ struct Version {
     modified: (i64, i64),
 }
 
+/// What the kernel says of a file beside its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stat {
+pub struct Stat {
     version: Version,
     /// Nobody can set this one, so a change that keeps length and time is found as well.
     changed: (i64, i64),
@@ -84,7 +86,7 @@ impl Fingerprint {
 }
 
 impl Stat {
-    fn of(metadata: &Metadata) -> Stat {
+    pub fn of(metadata: &Metadata) -> Stat {
         Stat {
             version: Version {
                 device: metadata.dev(),
@@ -96,7 +98,8 @@ impl Stat {
         }
     }
 
-    fn is_settled(&self, now: SystemTime) -> bool {
+    /// Whether it says all: its last change is so long ago that another one would show.
+    pub fn is_settled(&self, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let changed =
             UNIX_EPOCH + Duration::from_secs(seconds.max(0).unsigned_abs()) + Duration::from_nanos(nanoseconds.unsigned_abs());
@@ -129,8 +132,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::{BYTES_MAX, Fingerprint};
+    use foldhash::quality::RandomState;
     use std::fs;
-    use std::hash::RandomState;
     use std::path::Path;
 
     /// Whether a look after `change` finds other content than one before it.
@@ -138,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         fs::write(&path, "one").expect("written");
-        let hasher = RandomState::new();
+        let hasher = RandomState::default();
         let before = Fingerprint::of(&path, None, &hasher);
         change(&path);
         let after = Fingerprint::of(&path, Some(&before), &hasher);
@@ -175,7 +178,7 @@ mod tests {
             },
             true,
         );
-        let hasher = RandomState::new();
+        let hasher = RandomState::default();
         let folder = tempfile::tempdir().expect("a folder");
         let before = Fingerprint::of(folder.path(), None, &hasher);
         fs::write(folder.path().join("file"), "one").expect("written");
@@ -192,7 +195,7 @@ mod tests {
         let path = folder.path().join("file");
         fs::write(&path, "one").expect("written");
         grow(&path, BYTES_MAX + 1);
-        let hasher = RandomState::new();
+        let hasher = RandomState::default();
         let before = Fingerprint::of(&path, None, &hasher);
         assert!(Fingerprint::of(&path, Some(&before), &hasher).has_same_content(&before));
         grow(&path, BYTES_MAX + 2);

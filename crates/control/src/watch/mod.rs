@@ -12,6 +12,7 @@ mod pattern;
 mod tests;
 mod watched;
 
+pub use fingerprint::Stat;
 use notices::Notices;
 use std::io;
 use std::path::PathBuf;

@@ -6,8 +6,8 @@ use super::folders::Folders;
 use super::notices::{Lost, Notices, Relevance};
 use super::pattern::PathPattern;
 use super::{Bounds, FILES_MAX, MATCHES_MAX};
+use foldhash::quality::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::RandomState;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Watched {
             patterns: Vec::new(),
             seen: BTreeMap::new(),
             folders: Folders::new(notices, bounds.folders_max),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             told_of_matches: false,
         }
     }
