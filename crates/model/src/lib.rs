@@ -30,7 +30,6 @@ pub mod site;
 pub mod step;
 pub mod storage;
 pub mod tcp;
-pub mod templates;
 pub mod traffic;
 
 pub use acme::{
