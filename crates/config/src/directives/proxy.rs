@@ -208,7 +208,8 @@ fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
 }
 
 /// Where its servers are; and when anything is not as by default, a digest of all settings, so that equal names are
-/// equal pools. Servers that speak FastCGI are others than those of the same addresses that do not.
+/// equal pools. Servers that speak
+/// another protocol than HTTP are others than those of the same addresses that speak it.
 fn content_name(pool: &Pool) -> PoolName {
     let servers = pool.servers.iter().map(|server| server.address.to_string());
     let addresses: Vec<String> = servers.chain(pool.discover.iter().map(source)).collect();
@@ -216,11 +217,11 @@ fn content_name(pool: &Pool) -> PoolName {
     let addresses_alone = pool.servers.iter().map(|server| Server::new(server.address.clone())).collect();
     let (protocol, keep_alive) = (pool.protocol, KeepAlive::of(pool.protocol));
     let is_plain = *pool == Pool { protocol, keep_alive, ..Pool::new(pool.name.clone(), addresses_alone) };
-    match protocol {
-        _ if !is_plain => {}
-        Protocol::Auto => return PoolName(addresses.into()),
-        Protocol::FastCgi => return PoolName(format!("{addresses}#fastcgi").into()),
-        Protocol::Http1 | Protocol::H2 | Protocol::H2c => {}
+    if is_plain && protocol == Protocol::Auto {
+        return PoolName(addresses.into());
+    }
+    if is_plain && !protocol.is_http() {
+        return PoolName(format!("{addresses}#{}", protocol.name()).into());
     }
     let mut digest = Fnv(0xcbf2_9ce4_8422_2325);
     digest.write(format!("{pool:?}").as_bytes());
