@@ -114,7 +114,9 @@ fn configurations(case: &str) -> String {
 
 /// Whether a node of that name stands in the text: first on its line, after a brace, or after a semicolon.
 fn uses(example: &str, word: &str) -> bool {
-    let code = example.lines().map(|line| line.split("//").next().unwrap_or(line));
+    // A comment, and not the middle of a URL.
+    let lines = example.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = lines.map(|line| line.split(" //").next().unwrap_or(line));
     code.flat_map(|line| line.split(['{', '}', ';'])).any(|node| node.split_whitespace().next() == Some(word))
 }
 
@@ -175,6 +177,8 @@ mod tests {
         check("log level=\"info\"; header x=1", true);
         check("match header=\"X: 1\"", false);
         check("// header x=1", false);
+        check("respond 204 // header x=1", false);
+        check("site \"http://:80\" { header x=1; respond; }", true);
         check("request-header x=1", false);
     }
 }
