@@ -120,8 +120,7 @@ fn read_discover(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discove
         let diagnostic = Diagnostic::error("conflicting-kinds", second_at, message)
             .label(first_at, "the first one")
             .help("write a `discover` line for each of them");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     for other in KINDS.iter().filter(|other| other.kind != kind) {
         for (name, value) in other.own.iter().filter_map(|name| line.property(name).map(|value| (name, value))) {
@@ -138,8 +137,8 @@ fn file(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let extension = Path::new(&text.value).extension().and_then(|extension| extension.to_str());
     if !matches!(extension, Some("json" | "kdl")) {
         let message = format!("`{}` is no list that can be read", crate::diagnostics::shortened(&text.value));
-        lowering.report(text.error("bad-value", message).help("the name says how it is written: it ends in `.json` or `.kdl`"));
-        return None;
+        return lowering
+            .refuse(text.error("bad-value", message).help("the name says how it is written: it ends in `.json` or `.kdl`"));
     }
     Some(Discover::File { path: lowering.path(&text.value, &text.location) })
 }
@@ -164,8 +163,7 @@ fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
         Ok(read) => read,
         Err((reason, help)) => {
             let diagnostic = text.error("bad-address", reason);
-            lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
-            return None;
+            return lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) });
         }
     };
     let resolver = match resolver {
@@ -217,8 +215,7 @@ fn resolver(lowering: &mut Lowering<'_>, text: &Text) -> Option<SocketAddr> {
         Some(address) if address.port() != 0 => Some(address),
         Some(_) | None => {
             let diagnostic = text.error("bad-address", format!("`{}` is not the IP address of a resolver", text.value));
-            lowering.report(diagnostic.help("for example `resolver=\"10.0.0.2\"` or `resolver=\"10.0.0.2:5353\"`"));
-            None
+            lowering.refuse(diagnostic.help("for example `resolver=\"10.0.0.2\"` or `resolver=\"10.0.0.2:5353\"`"))
         }
     }
 }
@@ -259,8 +256,7 @@ fn service_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     if text.value.contains(['/', ':', ' ']) {
         let message = format!("`{}` cannot be the name of a service", crate::diagnostics::shortened(&text.value));
         let help = "for example `consul=\"api\"`; where the agent is, says `agent=\"10.0.0.2:8500\"`";
-        lowering.report(text.error("bad-value", message).help(help));
-        return None;
+        return lowering.refuse(text.error("bad-value", message).help(help));
     }
     some_text(lowering, text, "`consul=`")
 }
@@ -278,8 +274,7 @@ fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
         Ok(_) => "the agent is asked in plain text, as it is on the same machine".to_string(),
         Err(reason) => reason,
     };
-    lowering.report(text.error("bad-address", reason).help(format!("for example `agent=\"{}\"`", ConsulDiscover::AGENT)));
-    None
+    lowering.refuse(text.error("bad-address", reason).help(format!("for example `agent=\"{}\"`", ConsulDiscover::AGENT)))
 }
 
 fn token(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
@@ -287,8 +282,7 @@ fn token(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
     let value = text.value.trim_end_matches(['\r', '\n']);
     if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = "a token has visible ASCII characters and no blanks";
-        lowering.report(text.error("bad-token", message).help("for example `token=\"{file./run/secrets/consul}\"`"));
-        return None;
+        return lowering.refuse(text.error("bad-token", message).help("for example `token=\"{file./run/secrets/consul}\"`"));
     }
     Some(Secret::new(value))
 }
@@ -302,8 +296,7 @@ fn some_text(lowering: &mut Lowering<'_>, text: Text, owner: &str) -> Option<Str
     } else {
         return Some(text.value);
     };
-    lowering.report(text.error("bad-value", reason));
-    None
+    lowering.refuse(text.error("bad-value", reason))
 }
 
 pub fn write(line: &mut Writer, discover: &Discover) {
