@@ -168,9 +168,15 @@ type Handler = fn() -> MethodRouter<ControlHandle>;
 macro_rules! handlers_of {
     ($($part:ident)*) => { [$( [
         || get(|handle, parameters| read_part(handle, parameters, SettingsPart::$part)),
-        || put(|handle, parameters, expected, query, body| put_part(handle, parameters, expected, query, body, SettingsPart::$part)),
-        || patch(|handle, parameters, expected, query, body| patch_part(handle, parameters, expected, query, body, SettingsPart::$part)),
-        || delete(|handle, parameters, expected, query| remove_part(handle, parameters, expected, query, SettingsPart::$part)),
+        || put(|handle, parameters, expected, query, Body(value)| {
+            edit_part(handle, SettingsPart::$part, parameters, |target| Edit::Put(target, value), "replaced", expected, query)
+        }),
+        || patch(|handle, parameters, expected, query, Body(value)| {
+            edit_part(handle, SettingsPart::$part, parameters, |target| Edit::Patch(target, value), "changed", expected, query)
+        }),
+        || delete(|handle, parameters, expected, query| {
+            edit_part(handle, SettingsPart::$part, parameters, Edit::Remove, "removed", expected, query)
+        }),
     ] ),*] };
 }
 
@@ -202,39 +208,17 @@ async fn read_part(State(handle): State<ControlHandle>, parameters: Parameters, 
     tagged(&value.map_err(|fault| of_change(&fault))?, tag)
 }
 
-async fn put_part(
+async fn edit_part(
     handle: State<ControlHandle>,
+    part: SettingsPart,
     parameters: Parameters,
+    edit_of: impl FnOnce(Target) -> Edit,
+    done: &str,
     expected: Expected,
     query: Query,
-    Body(value): Body,
-    part: SettingsPart,
 ) -> Answer {
     let target = part.target(&parameters)?;
-    edit(&handle, Edit::Put(target, value), "replaced", expected, query).await
-}
-
-async fn patch_part(
-    handle: State<ControlHandle>,
-    parameters: Parameters,
-    expected: Expected,
-    query: Query,
-    Body(value): Body,
-    part: SettingsPart,
-) -> Answer {
-    let target = part.target(&parameters)?;
-    edit(&handle, Edit::Patch(target, value), "changed", expected, query).await
-}
-
-async fn remove_part(
-    handle: State<ControlHandle>,
-    parameters: Parameters,
-    expected: Expected,
-    query: Query,
-    part: SettingsPart,
-) -> Answer {
-    let target = part.target(&parameters)?;
-    edit(&handle, Edit::Remove(target), "removed", expected, query).await
+    edit(&handle, edit_of(target), done, expected, query).await
 }
 
 async fn add(

@@ -10,10 +10,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
 
-/// Sessions of all sites together.
-pub const SESSIONS_MAX: usize = SHARDS * SESSIONS_OF_A_SHARD_MAX;
-/// Sessions kept for sites with early data, where every client of TLS 1.3 has two of some hundred bytes.
-pub const EARLY_DATA_SESSIONS_MAX: usize = SHARDS * EARLY_DATA_SESSIONS_OF_A_SHARD_MAX;
 /// A session with its client's certificates is some KiB, one without some hundred bytes.
 pub const SESSION_BYTES_MAX: usize = 16 << 10;
 /// Old clients come back within seconds, for the next picture of a page; secrets are not kept for those that do not
@@ -22,7 +18,9 @@ pub const SESSION_LIFETIME_SECS: u64 = 3600;
 
 /// Enough that two workers seldom meet.
 const SHARDS: usize = 16;
+/// Times the shards: sessions of all sites together.
 const SESSIONS_OF_A_SHARD_MAX: usize = 1024;
+/// Of sites with early data, where every client of TLS 1.3 has two of some hundred bytes.
 const EARLY_DATA_SESSIONS_OF_A_SHARD_MAX: usize = 4096;
 const SHARD_BYTES_MAX: usize = 1 << 20;
 /// What rustls makes; longer ones are not ours.

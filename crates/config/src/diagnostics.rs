@@ -190,14 +190,6 @@ impl Diagnostic {
             }
         }
     }
-
-    /// `help: did you mean …` when one of the candidates is close to what was written.
-    pub fn suggest<'c>(self, written: &str, candidates: impl IntoIterator<Item = &'c str>) -> Diagnostic {
-        match nearest(written, candidates) {
-            Some(candidate) => self.help(format!("did you mean `{candidate}`?")),
-            None => self,
-        }
-    }
 }
 
 /// Characters of a word that was not understood, as far as a message repeats it.

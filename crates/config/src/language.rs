@@ -140,15 +140,13 @@ impl Language {
         seen: &mut Seen,
     ) -> Option<Line<'n>> {
         let Some(directive) = self.find(&node.name.text, place) else {
-            lowering.report(self.unknown_word(node, place));
-            return None;
+            return lowering.refuse(self.unknown_word(node, place));
         };
         if directive.repeat == Repeat::Once {
             if let Some(first) = seen.get(directive.name) {
                 let message = format!("`{}` is written twice", directive.name);
                 let diagnostic = Diagnostic::error("duplicate-directive", node.name.location.clone(), message);
-                lowering.report(diagnostic.label(first.clone(), "the first one").help("remove one of them"));
-                return None;
+                return lowering.refuse(diagnostic.label(first.clone(), "the first one").help("remove one of them"));
             }
             seen.insert(directive.name, node.name.location.clone());
         }

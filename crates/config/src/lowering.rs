@@ -53,6 +53,12 @@ impl<'a> Lowering<'a> {
         self.diagnostics.push(diagnostic);
     }
 
+    /// Reports what keeps a value from being one.
+    pub fn refuse<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
+        self.report(diagnostic);
+        None
+    }
+
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }

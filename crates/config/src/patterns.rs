@@ -21,8 +21,7 @@ pub fn read_path_pattern(lowering: &mut Lowering<'_>, value: &Value, owner: &str
         Err((reason, help)) => {
             let diagnostic = text.error("bad-pattern", reason);
             let help = if text.secret { None } else { help };
-            lowering.report(Diagnostic { help, ..diagnostic });
-            None
+            lowering.refuse(Diagnostic { help, ..diagnostic })
         }
     }
 }
@@ -86,8 +85,7 @@ pub fn parse_text_pattern(lowering: &mut Lowering<'_>, text: &Text, pattern: &st
             let diagnostic = text.error("bad-pattern", "`*` can only stand once, at the start or at the end");
             let regex = regex_syntax::escape(pattern).replace("\\*", ".*");
             let help = format!("use a regular expression, as in `~^{regex}$`");
-            lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
-            None
+            lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) })
         }
     }
 }
@@ -119,8 +117,7 @@ pub fn check_regex(lowering: &mut Lowering<'_>, text: &Text, regex: &str) -> Opt
         }
         diagnostic = diagnostic.marked(reason);
     }
-    lowering.report(diagnostic);
-    None
+    lowering.refuse(diagnostic)
 }
 
 /// `/a/*`, `~^/v[0-9]+/`

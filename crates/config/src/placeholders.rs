@@ -296,41 +296,35 @@ fn file_value(lowering: &mut Lowering<'_>, at: Location, path: &str) -> Result<S
 fn known(lowering: &mut Lowering<'_>, value: &Value, name: &str, range: &Range<usize>, stage: Stage) -> Option<Placeholder> {
     let at = value.part(range.clone());
     let Some(placeholder) = Placeholder::from_name(name) else {
-        lowering.report(unknown(at, name, Some(stage)));
-        return None;
+        return lowering.refuse(unknown(at, name, Some(stage)));
     };
     if stage == Stage::Request && placeholder.needs_response() {
         let diagnostic = Diagnostic::error("too-early", at, format!("`{{{name}}}` has no value here"))
             .marked("there is no response yet")
             .help("it can be used in `response-header` and in the access log");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     if stage != Stage::Error && placeholder == Placeholder::StatusText {
         let diagnostic = Diagnostic::error("error-only", at, format!("`{{{name}}}` is only for pages of errors"));
-        lowering.report(diagnostic.help("it can be used in `error-page`"));
-        return None;
+        return lowering.refuse(diagnostic.help("it can be used in `error-page`"));
     }
     let is_known = stage == Stage::Log || (stage == Stage::Error && placeholder.is_of_error());
     if !is_known && matches!(placeholder, Placeholder::Log(_) | Placeholder::LogOwn(_)) {
         let diagnostic = Diagnostic::error("log-only", at, format!("`{{{name}}}` is only for the format of the access log"))
             .marked("known when the request is over")
             .help("it can be used in `access-log \"…\" format=\"…\"`");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     if let Placeholder::RequestHeader(header) | Placeholder::ResponseHeader(header) = &placeholder
         && !is_token(header)
     {
-        lowering.report(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-header", at, format!("`{header}` is not a header name")));
     }
     if let Placeholder::RequestCookie(cookie) = &placeholder
         && !is_token(cookie)
     {
         let message = format!("`{}` is not the name of a cookie", shortened(cookie));
-        lowering.report(Diagnostic::error("bad-placeholder", at, message));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-placeholder", at, message));
     }
     Some(placeholder)
 }

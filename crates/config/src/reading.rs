@@ -65,8 +65,7 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
             let text = expect_text(lowering, value, owner, "a path")?;
             let text = placeholders::resolve_text(lowering, text)?;
             if text.value.is_empty() {
-                lowering.report(Diagnostic::error("bad-value", value.location.clone(), format!("{owner} is empty")));
-                return None;
+                return lowering.refuse(Diagnostic::error("bad-value", value.location.clone(), format!("{owner} is empty")));
             }
             Some(Read::Text(text))
         }
@@ -77,11 +76,10 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
                 return Some(Read::Choice(name, text.location));
             }
             let diagnostic = text.error("bad-value", format!("{owner} cannot be `{}`", text.value));
-            lowering.report(match nearest(&text.value, names.iter().copied()) {
+            lowering.refuse(match nearest(&text.value, names.iter().copied()) {
                 Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
                 None => diagnostic.help(format!("it can be {}", quoted_list(names))),
-            });
-            None
+            })
         }
         Kind::ChoiceOr(names, form) => {
             let text = expect_text(lowering, value, owner, &choice_or(names, form))?;
@@ -146,20 +144,17 @@ fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
             match text.value.parse::<i128>() {
                 Ok(number) => number,
                 Err(_) => {
-                    lowering.report(text.error("wrong-type", format!("{owner} is {form}, and `{}` is not", text.value)));
-                    return None;
+                    return lowering.refuse(text.error("wrong-type", format!("{owner} is {form}, and `{}` is not", text.value)));
                 }
             }
         }
         Literal::Float(_) | Literal::Switch(_) | Literal::Null => {
-            lowering.report(wrong_type(value, owner, form));
-            return None;
+            return lowering.refuse(wrong_type(value, owner, form));
         }
     };
     if number < i128::from(min) || number > i128::from(max) {
         let message = format!("{owner} goes from {min} to {max}");
-        lowering.report(Diagnostic::error("out-of-range", value.location.clone(), message));
-        return None;
+        return lowering.refuse(Diagnostic::error("out-of-range", value.location.clone(), message));
     }
     Some(Read::Number(number as u64, value.location.clone()))
 }
@@ -168,22 +163,17 @@ fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max:
     if let Literal::Integer(number) = value.literal {
         let diagnostic =
             Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a duration and needs a unit"));
-        lowering.report(diagnostic.help(format!("for seconds, write `\"{number}s\"`")));
-        return None;
+        return lowering.refuse(diagnostic.help(format!("for seconds, write `\"{number}s\"`")));
     }
     let text = expect_text(lowering, value, owner, "a duration, as in `\"5s\"`")?;
     let text = placeholders::resolve_text(lowering, text)?;
     match units::parse_duration(&text.value) {
         Ok(duration) if duration < min || duration > max => {
             let message = format!("{owner} goes from {} to {}", units::show_duration(min), units::show_duration(max));
-            lowering.report(Diagnostic::error("out-of-range", text.location, message));
-            None
+            lowering.refuse(Diagnostic::error("out-of-range", text.location, message))
         }
         Ok(duration) => Some(Read::Duration(duration)),
-        Err(reason) => {
-            lowering.report(text.error("wrong-unit", reason));
-            None
-        }
+        Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
     }
 }
 
@@ -209,39 +199,28 @@ fn read_bytes(
     };
     match parsed {
         Ok(bytes) if (min..=max).contains(&bytes) => Some(Read::Number(bytes, value.location.clone())),
-        Ok(_) | Err(None) => {
-            lowering.report(out_of_range());
-            None
-        }
-        Err(Some(diagnostic)) => {
-            lowering.report(diagnostic);
-            None
-        }
+        Ok(_) | Err(None) => lowering.refuse(out_of_range()),
+        Err(Some(diagnostic)) => lowering.refuse(diagnostic),
     }
 }
 
 fn read_sample(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Option<Read> {
     if let Literal::Integer(number) = value.literal {
         let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a share and needs a `%`"));
-        lowering.report(diagnostic.help(format!("write `\"{number}%\"`")));
-        return None;
+        return lowering.refuse(diagnostic.help(format!("write `\"{number}%\"`")));
     }
     let text = expect_text(lowering, value, owner, "a share, as in `\"0.5%\"`")?;
     let text = placeholders::resolve_text(lowering, text)?;
     match units::parse_sample(&text.value) {
         Ok(millionths) => Some(Read::Number(millionths, text.location)),
-        Err(reason) => {
-            lowering.report(text.error("wrong-unit", reason));
-            None
-        }
+        Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
     }
 }
 
 fn read_percent(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, owner: &str) -> Option<Read> {
     if let Literal::Integer(number) = value.literal {
         let diagnostic = Diagnostic::error("wrong-unit", value.location.clone(), format!("{owner} is a share and needs a `%`"));
-        lowering.report(diagnostic.help(format!("write `\"{number}%\"`")));
-        return None;
+        return lowering.refuse(diagnostic.help(format!("write `\"{number}%\"`")));
     }
     let text = expect_text(lowering, value, owner, "a share, as in `\"20%\"`")?;
     let text = placeholders::resolve_text(lowering, text)?;
@@ -249,13 +228,9 @@ fn read_percent(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
         Ok(percent) if (min..=max).contains(&percent) => Some(Read::Number(percent, text.location)),
         Ok(_) => {
             let message = format!("{owner} goes from {min}% to {max}%");
-            lowering.report(Diagnostic::error("out-of-range", text.location, message));
-            None
+            lowering.refuse(Diagnostic::error("out-of-range", text.location, message))
         }
-        Err(reason) => {
-            lowering.report(text.error("wrong-unit", reason));
-            None
-        }
+        Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
     }
 }
 
@@ -271,12 +246,11 @@ fn read_switch(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Optio
         "off" => Some(Read::Switch(false)),
         other => {
             let diagnostic = text.error("wrong-type", format!("{owner} is {form}, and `{other}` is not"));
-            lowering.report(match other {
+            lowering.refuse(match other {
                 "true" | "yes" | "enabled" => diagnostic.help("write `#true`"),
                 "false" | "no" | "disabled" => diagnostic.help("write `#false`"),
                 _ => diagnostic,
-            });
-            None
+            })
         }
     }
 }
@@ -286,8 +260,7 @@ pub fn expect_text<'v>(lowering: &mut Lowering<'_>, value: &'v Value, owner: &st
     if matches!(value.literal, Literal::Text(_)) {
         return Some(value);
     }
-    lowering.report(wrong_type(value, owner, form));
-    None
+    lowering.refuse(wrong_type(value, owner, form))
 }
 
 fn wrong_type(value: &Value, owner: &str, form: &str) -> Diagnostic {

@@ -4,9 +4,8 @@
 
 use crate::directives::pool::server;
 use crate::directives::{
-    access_log, acme, admin, allow, basic_auth, body_limit, cache, client_auth, compress, concurrency_limit, cors, decompress,
-    drain, edition, error_page, fastcgi, files, header, limits, listener, log, matching, memory, mirror, path_policy, pool,
-    proxy, rate_limit, redirect, respond, rewrite, split, storage, threads, ticket_keys, timeout, tls,
+    self, access_log, acme, admin, cache, drain, edition, limits, listener, log, matching, memory, pool, proxy, storage, threads,
+    ticket_keys, tls,
 };
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
@@ -100,67 +99,23 @@ pub fn storage(storage: &Storage) -> String {
 /// The lines of a site or a route, each with what it says, but for what is matched and what answers: the options that
 /// are set, in the order of the reference, and its steps.
 pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<(&'m dyn Debug, String)> {
-    let RouteOptions { path_policy, error_pages, compress, decompress, cache, timeouts, mirrors, log } = options;
     let mut written = Vec::new();
     let mut add = |part: &'m dyn Debug, write: &dyn Fn(&mut Writer)| {
         let line = &mut Writer::new(form);
         write(line);
         written.extend(Some((part, line.take())).filter(|(_, text)| !text.is_empty()));
     };
-    if let Some(policy) = path_policy {
-        add(policy, &|line| path_policy::write(line, policy));
-    }
-    for page in error_pages {
-        add(page, &|line| error_page::write(line, page));
-    }
-    add(compress, &|line| line.switched("compress", compress, compress::write));
-    add(decompress, &|line| line.switched("decompress", decompress, decompress::write));
-    add(cache, &|line| line.switched("cache", cache, cache::write));
-    add(timeouts, &|line| timeout::write(line, timeouts));
-    if mirrors.are_off_before {
-        add(&mirrors.are_off_before, &|line| line.off("mirror"));
-    }
-    for mirror in &mirrors.named {
-        add(mirror, &|line| mirror::write(line, mirror));
-    }
-    add(log, &|line| log::write(line, log));
+    directives::write_options(options, &mut add);
     for step in steps {
-        add(step, &|line| write_step(line, step));
+        add(step, &|line| directives::write_step(line, step));
     }
     written
-}
-
-/// `strip-prefix "/api"`
-fn write_step(line: &mut Writer, step: &Step) {
-    match step {
-        Step::RequestHeader(changes) => header::write(line.name("request-header"), changes),
-        Step::ResponseHeader(changes) => header::write(line.name("response-header"), changes),
-        Step::Rewrite { pattern, to } => rewrite::write(line, pattern.as_ref(), to),
-        Step::StripPrefix(prefix) => rewrite::write_prefix(line, "strip-prefix", prefix),
-        Step::AddPrefix(prefix) => rewrite::write_prefix(line, "add-prefix", prefix),
-        Step::BodyLimit { bytes_max } => body_limit::write(line, *bytes_max),
-        Step::Allow(networks) => allow::write(line.name("allow"), networks),
-        Step::Deny(networks) => allow::write(line.name("deny"), networks),
-        Step::Cors(cors) => cors::write(line, cors),
-        Step::BasicAuth(None) => line.off("basic-auth"),
-        Step::BasicAuth(Some(auth)) => basic_auth::write(line, auth),
-        Step::ClientAuth(demand) => client_auth::write_step(line, *demand),
-        Step::RateLimit(limit) => rate_limit::write(line, limit),
-        Step::ConcurrencyLimit(limit) => concurrency_limit::write(line, limit),
-    }
 }
 
 /// `respond 200 body="ok"`
 pub fn terminal(terminal: &Terminal, form: Form) -> String {
     let line = &mut Writer::new(form);
-    match terminal {
-        Terminal::Respond { status, body, content_type } => respond::write(line, *status, body, content_type.as_deref()),
-        Terminal::Redirect { to, status } => redirect::write(line, to, *status),
-        Terminal::Proxy { pool, retry } => proxy::write(line, pool, retry),
-        Terminal::Files(files) => files::write(line, files),
-        Terminal::FastCgi(fastcgi) => fastcgi::write(line, fastcgi),
-        Terminal::Split(split) => split::write(line, split),
-    }
+    directives::write_terminal(line, terminal);
     line.take()
 }
 

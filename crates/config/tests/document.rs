@@ -203,15 +203,17 @@ fn values_that_do_not_fit_are_named_by_their_place() {
          at `/pool/0/server/2/wieght`: `server` has no member `wieght`\n  help: did you mean `weight`?\n\
          at `/pool/0/server/2`: `server` needs the member `address`",
     );
+    let errors =
+        to_kdl(&json!({ "site": [{ "addresses": ["a"], "steps": [{ "match": {} }] }] })).expect_err("conditions of a site");
+    assert_eq!(errors[0].message, "a step has no member `match`");
     check(json!({ "pool": { "name": "a" } }), "at `/pool`: `pool` is a list, not an object");
     check(json!({ "site": [{ "steps": [] }] }), "at `/site/0`: `site` needs the member `addresses`");
     check(json!({ "site": [{ "addresses": [], "steps": [] }] }), "at `/site/0/addresses`: `addresses` is an empty list");
     check(json!({ "site": [{ "addresses": ["a"] }] }), "at `/site/0`: `site` needs the member `steps`");
     check(
-        json!({ "site": [{ "addresses": ["a"], "steps": [{ "respnd": {} }, { "match": {} }, {}] }] }),
+        json!({ "site": [{ "addresses": ["a"], "steps": [{ "respnd": {} }, { "split": { "match": {} } }, {}] }] }),
         "at `/site/0/steps/0/respnd`: a step has no member `respnd`\n  help: did you mean `respond`?\n\
-         at `/site/0/steps/1/match`: a step has no member `match`\n  help: it has `tls`, `route`, `proxy`, `split`, `respond`, `redirect`, `files`, `fastcgi`, `header`, \
-         `response-header`, `request-header`, `rewrite`, `strip-prefix`, `add-prefix`, `body-limit`, `path-policy`, `allow`, `deny`, `cors`, `basic-auth`, `client-auth`, `rate-limit`, `concurrency-limit`, `error-page`, `compress`, `decompress`, `cache`, `timeout`, `mirror`, `log`\n\
+         at `/site/0/steps/1/split/match`: `split` has no member `match`\n  help: it has `by`, `proxy`\n\
          at `/site/0/steps/2`: a step is an object with one member, the name of its directive\n  \
          help: for example `{\"respond\": {\"status\": 204}}`",
     );

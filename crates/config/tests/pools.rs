@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_config::{Environment, load_with, render};
+use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
 use tidegate_model::{
-    Adaptive, Balance, Bounds, Configuration, ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, Health, Hedge,
-    HttpProbe, KeepAlive, Outlier, Placeholder, Pool, Probe, Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret,
-    Server, StatusRange, Sticky, Template, TemplatePart, Terminal, TextPattern, UpstreamAddress,
+    Adaptive, Balance, Bounds, Configuration, Discover, Health, Hedge, HttpProbe, KeepAlive, Outlier, Placeholder, Pool, Probe,
+    Protocol, ProxyProtocol, Retry, RetryOn, RouteRetry, Scheme, Secret, Server, StatusRange, Sticky, Template, TemplatePart,
+    Terminal, TextPattern, UpstreamAddress,
 };
 
 fn loaded(text: &str) -> Configuration {

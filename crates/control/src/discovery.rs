@@ -12,7 +12,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_discovery::{Context, Endpoint, Event, Fault, follow};
-use tidegate_model::{Discover, DnsDiscover, DnsQuestion, Pool, PoolName, Scheme, UpstreamAddress};
+use tidegate_model::discover::{DnsDiscover, DnsQuestion};
+use tidegate_model::{Discover, Pool, PoolName, Scheme, UpstreamAddress};
 use tidegate_telemetry::{DiscoveryMetrics, Registry};
 use tokio::sync::Notify;
 

@@ -12,8 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-/// systemd throws away what is longer than 4096 bytes, so one line of status has to be well below.
-const STATUS_BYTES_MAX: usize = 1024;
 /// systemd's own bound for the name of a stored descriptor.
 const NAME_BYTES_MAX: usize = 255;
 /// The kernel's bound of descriptors in one message (`SCM_MAX_FD`).
@@ -34,11 +32,6 @@ pub fn notify_reloading() -> io::Result<()> {
 /// The drain has begun.
 pub fn notify_stopping() -> io::Result<()> {
     sd_notify::notify(&[NotifyState::Stopping])
-}
-
-/// The line that `systemctl status` shows. Control characters become spaces, and what is beyond 1 KiB is cut off.
-pub fn notify_status(text: &str) -> io::Result<()> {
-    sd_notify::notify(&[NotifyState::Status(&status_line(text))])
 }
 
 /// Another process is the service from now on. systemd believes only the main process or those of its control group,
@@ -166,12 +159,6 @@ fn names(list: Option<&str>, count: usize) -> Vec<String> {
     if list.is_some() && names.len() == count { names } else { vec![UNNAMED.to_owned(); count] }
 }
 
-/// A line end would begin another assignment, such as MAINPID.
-fn status_line(text: &str) -> String {
-    let line = &text[..text.floor_char_boundary(STATUS_BYTES_MAX)];
-    line.replace(char::is_control, " ")
-}
-
 /// As systemd checks it, which would otherwise store the socket without its name.
 fn check_name(name: &str) -> io::Result<()> {
     let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
@@ -187,9 +174,8 @@ fn check_name(name: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{
-        ActivationSockets, NAME_BYTES_MAX, STATUS_BYTES_MAX, activation_sockets, check_name, names, notify_main_pid,
-        notify_ready, notify_reloading, notify_status, notify_stopping, notify_watchdog, remove_stored, status_line,
-        store_sockets, watchdog_interval,
+        ActivationSockets, NAME_BYTES_MAX, activation_sockets, check_name, names, notify_main_pid, notify_ready,
+        notify_reloading, notify_stopping, notify_watchdog, remove_stored, store_sockets, watchdog_interval,
     };
     use rustix::fd::OwnedFd;
     use rustix::io::FdFlags;
@@ -237,7 +223,6 @@ mod tests {
             "ready" => notify_ready(),
             "reloading" => notify_reloading(),
             "stopping" => notify_stopping(),
-            "status" => notify_status("two\nlines"),
             "main pid" => notify_main_pid(42),
             "watchdog" => notify_watchdog(),
             "store" => {
@@ -326,7 +311,6 @@ mod tests {
         check_heard("ready", &[("READY=1\n", 0)]);
         check_heard("reloading", &[(&format!("RELOADING=1\n{NOW}"), 0)]);
         check_heard("stopping", &[("STOPPING=1\n", 0)]);
-        check_heard("status", &[("STATUS=two lines\n", 0)]);
         check_heard("main pid", &[("MAINPID=42\n", 0)]);
         check_heard("watchdog", &[("WATCHDOG=1\n", 0)]);
     }
@@ -408,16 +392,6 @@ mod tests {
         check(Some(""), 1, &[""]);
         check(Some("a:b"), 3, &["unknown", "unknown", "unknown"]);
         check(None, 1, &["unknown"]);
-    }
-
-    #[test]
-    fn a_status_is_one_line() {
-        fn check(text: &str, expected: &str) {
-            assert_eq!(status_line(text), expected);
-        }
-        check("serving 3 sites", "serving 3 sites");
-        check("a\nMAINPID=1\r\0", "a MAINPID=1  ");
-        check(&"é".repeat(STATUS_BYTES_MAX), &"é".repeat(STATUS_BYTES_MAX / 2));
     }
 
     #[test]

@@ -115,11 +115,6 @@ fn write_script(writer: &mut Writer<'_>, scripts: &Scripts, script: &Script) -> 
     Ok(())
 }
 
-/// Whether a param of the configuration may have this name: one that an environment variable can have.
-pub fn is_param_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'=')
-}
-
 /// Puts pairs in, except those that the configuration has its own value for.
 struct Writer<'w> {
     pairs: &'w mut Pairs,

@@ -10,9 +10,7 @@ mod encode;
 mod tests;
 
 pub use decode::{Decoder, Event, ProtocolStatus, RecordError};
-pub use encode::{
-    Frame, KeepConnection, encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame,
-};
+pub use encode::{Frame, KeepConnection, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame};
 
 use std::num::NonZeroU16;
 
@@ -33,7 +31,6 @@ const VERSION: u8 = 1;
 const ALIGNMENT: usize = 8;
 
 const BEGIN_REQUEST: u8 = 1;
-const ABORT_REQUEST: u8 = 2;
 const END_REQUEST: u8 = 3;
 const PARAMS: u8 = 4;
 const STDIN: u8 = 5;

@@ -1,7 +1,7 @@
 //! How a pool chooses a server, and how a client stays with one. The choice itself is made in `balancing`, from these
 //! names.
 
-use crate::placeholder::Template;
+use crate::placeholder::{Placeholder, Template};
 use crate::process::Secret;
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,6 +38,14 @@ impl Balance {
             Balance::Ewma => "ewma",
             Balance::Random => "random",
             Balance::Hash { .. } => "hash",
+        }
+    }
+
+    /// Whether what is hashed has that placeholder.
+    pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
+        match self {
+            Balance::Hash { key, .. } => key.has(wanted),
+            Balance::P2c | Balance::RoundRobin | Balance::LeastConn | Balance::Ewma | Balance::Random => false,
         }
     }
 }

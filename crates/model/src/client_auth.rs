@@ -15,14 +15,6 @@ pub struct ClientAuth {
     pub forward: Option<ClientCertificateForm>,
 }
 
-impl ClientAuth {
-    /// Whether both let in the same clients.
-    pub fn lets_in_as(&self, other: &ClientAuth) -> bool {
-        let ClientAuth { ca, crls, mode, forward: _ } = self;
-        *ca == other.ca && *crls == other.crls && *mode == other.mode
-    }
-}
-
 /// The fields that upstreams are told of a client's certificate in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientCertificateForm {

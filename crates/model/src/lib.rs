@@ -30,7 +30,6 @@ pub mod site;
 pub mod step;
 pub mod storage;
 pub mod tcp;
-pub mod templates;
 pub mod traffic;
 
 pub use acme::{
@@ -47,7 +46,7 @@ pub use client_auth::{
 pub use compress::{Coding, Compress, CompressLevel, Decompress};
 pub use cors::{Cors, OriginPattern, Origins};
 pub use delta::{Changed, Delta, Difference};
-pub use discover::{ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover};
+pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};

@@ -121,6 +121,14 @@ impl CountBy {
     /// everybody would have 2^64.
     pub const IPV6_PREFIX: u8 = 64;
 
+    /// The text with placeholders, where one says who is counted.
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            CountBy::Text(template) => Some(template),
+            CountBy::Client | CountBy::All => None,
+        }
+    }
+
     /// Placeholders that are another one for each request, so that nothing would ever be limited.
     pub fn differs_for_each_request(placeholder: &Placeholder) -> bool {
         matches!(placeholder, Placeholder::RequestId | Placeholder::TimeUnixMs)

@@ -32,6 +32,10 @@ impl Template {
             _ => None,
         }
     }
+
+    pub fn has(&self, wanted: &Placeholder) -> bool {
+        self.parts.iter().any(|part| matches!(part, TemplatePart::Placeholder(placeholder) if placeholder == wanted))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! A pool: the servers a `proxy` step chooses from, and how connections to them are made and kept. How servers are
 //! found that nobody wrote is in `discover`; how one that fails is noticed, left and tried again, in `resilience`.
 
-use crate::address::UpstreamAddress;
+use crate::address::{Scheme, UpstreamAddress};
 use crate::balance::{Balance, Sticky};
 use crate::discover::Discover;
 use crate::resilience::{Health, Hedge, Outlier, Retry};
@@ -229,6 +229,35 @@ impl Protocol {
         ("h2c", Protocol::H2c),
         ("fastcgi", Protocol::FastCgi),
     ];
+
+    pub fn name(self) -> &'static str {
+        Protocol::NAMES.iter().find(|(_, protocol)| *protocol == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether requests go as they are, and not as what a script is told of them.
+    pub fn is_http(self) -> bool {
+        match self {
+            Protocol::Auto | Protocol::Http1 | Protocol::H2 | Protocol::H2c => true,
+            Protocol::FastCgi => false,
+        }
+    }
+
+    /// Whether it is HTTP/2 whatever a handshake settles.
+    pub fn is_always_h2(self) -> bool {
+        match self {
+            Protocol::H2 | Protocol::H2c => true,
+            Protocol::Auto | Protocol::Http1 | Protocol::FastCgi => false,
+        }
+    }
+
+    /// Whether addresses have to have TLS, or must not have it; `None` where either will do.
+    pub fn only_scheme(self) -> Option<Scheme> {
+        match self {
+            Protocol::H2 => Some(Scheme::Https),
+            Protocol::H2c | Protocol::FastCgi => Some(Scheme::Http),
+            Protocol::Auto | Protocol::Http1 => None,
+        }
+    }
 }
 
 /// A connection begins with who the client is, so connections are not shared by clients.

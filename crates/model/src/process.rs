@@ -1,7 +1,7 @@
 //! Settings of the whole process: admin endpoint, logs, threads, listener options, limits.
 
 use crate::limiting::Rate;
-use crate::placeholder::Template;
+use crate::placeholder::{Placeholder, Template};
 use ipnet::IpNet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -76,6 +76,15 @@ pub enum AccessLogFormat {
     /// The Common Log Format with referer and user agent ("combined").
     Common,
     Template(Template),
+}
+
+impl AccessLogFormat {
+    pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
+        match self {
+            AccessLogFormat::Template(template) => template.has(wanted),
+            AccessLogFormat::Json | AccessLogFormat::Common => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 
 use crate::cache::Cache;
 use crate::compress::{Compress, Decompress};
-use crate::error_page::ErrorPage;
+use crate::error_page::{ErrorBody, ErrorPage};
 use crate::path_policy::PathPolicy;
+use crate::placeholder::Template;
 use crate::request_log::RouteLog;
 use crate::traffic::{Mirror, RouteTimeouts};
 
@@ -79,6 +80,17 @@ impl RouteOptions {
             mirrors: self.mirrors.and(&route.mirrors),
             log: self.log.clone().and(&route.log),
         }
+    }
+
+    /// All texts with placeholders, each option by its name so that a new one is thought of.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let RouteOptions { path_policy: _, error_pages, compress: _, decompress: _, cache: _, timeouts: _, mirrors: _, log } =
+            self;
+        let of_pages = error_pages.iter().filter_map(|page| match &page.body {
+            ErrorBody::Template { text, .. } => Some(text),
+            ErrorBody::File { .. } | ErrorBody::Made(_) => None,
+        });
+        of_pages.chain(log.fields.iter().map(|field| &field.value))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::acme::{AcmeChanges, OnDemand};
 use crate::address::SiteAddress;
 use crate::client_auth::ClientAuth;
 use crate::matching::{MatchLine, PathPattern};
+use crate::placeholder::Placeholder;
 use crate::route_options::RouteOptions;
 use crate::step::{Step, Terminal};
 use std::iter;
@@ -32,6 +33,14 @@ impl Site {
     /// Steps of the site and of its routes.
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().chain(self.routes.iter().flat_map(|route| &route.steps))
+    }
+
+    /// Whether a template of the site or of its routes has that placeholder.
+    pub fn has_placeholder(&self, wanted: &Placeholder) -> bool {
+        let of_routes = self.routes.iter().flat_map(|route| route.terminal.templates());
+        let of_steps = self.all_steps().flat_map(Step::templates);
+        let of_options = self.all_options().flat_map(RouteOptions::templates);
+        of_routes.chain(of_steps).chain(of_options).any(|template| template.has(wanted))
     }
 }
 

@@ -60,6 +60,41 @@ pub enum Terminal {
     Split(Split),
 }
 
+impl Step {
+    /// All texts with placeholders, each step by its name so that a new one is thought of.
+    pub fn templates(&self) -> Vec<&Template> {
+        match self {
+            Step::RequestHeader(header) | Step::ResponseHeader(header) => {
+                header.changes.iter().map(|change| &change.value).collect()
+            }
+            Step::Rewrite { to, .. } => vec![to],
+            Step::RateLimit(limit) => limit.by.template().into_iter().collect(),
+            Step::ConcurrencyLimit(limit) => limit.by.template().into_iter().collect(),
+            Step::StripPrefix(_)
+            | Step::AddPrefix(_)
+            | Step::BodyLimit { .. }
+            | Step::Allow(_)
+            | Step::Deny(_)
+            | Step::Cors(_)
+            | Step::BasicAuth(_)
+            | Step::ClientAuth(_) => Vec::new(),
+        }
+    }
+}
+
+impl Terminal {
+    /// All texts with placeholders.
+    pub fn templates(&self) -> Vec<&Template> {
+        match self {
+            Terminal::Respond { body, .. } => vec![body],
+            Terminal::Redirect { to, .. } => vec![to],
+            Terminal::FastCgi(fastcgi) => fastcgi.env.iter().map(|(_, value)| value).collect(),
+            Terminal::Split(split) => split.by.iter().collect(),
+            Terminal::Proxy { .. } | Terminal::Files(_) => Vec::new(),
+        }
+    }
+}
+
 /// One line of `header` or its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderStep {

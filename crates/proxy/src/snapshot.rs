@@ -264,7 +264,7 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let made = made.collect::<Result<Vec<_>, _>>()?;
     let wanted = &Placeholder::TlsJa4;
     let of_changed = made.iter().any(|(_, site)| site.needs_ja4)
-        || changed.iter().filter_map(|slot| pools[*slot].as_ref()).any(|pool| pool.model.has_placeholder(wanted));
+        || changed.iter().filter_map(|slot| pools[*slot].as_ref()).any(|pool| pool.model.balance.has_placeholder(wanted));
     let (sites, listeners) = match before {
         // With more counters than before, the redirects' site is made anew as all others are.
         Some(before) if !delta.listening && before.workers == workers => {
@@ -288,7 +288,8 @@ pub fn compile(configuration: &Configuration, parts: Parts<'_>) -> Result<Compil
     let needs_ja4 = of_changed
         || configuration.access_log.format.has_placeholder(wanted)
         || before.is_some_and(|before| before.needs_ja4)
-            && (sites.iter().any(|site| site.needs_ja4) || configuration.pools.iter().any(|pool| pool.has_placeholder(wanted)));
+            && (sites.iter().any(|site| site.needs_ja4)
+                || configuration.pools.iter().any(|pool| pool.balance.has_placeholder(wanted)));
     let snapshot = Snapshot {
         generation: parts.generation,
         serial: parts.serial,

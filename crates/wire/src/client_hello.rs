@@ -7,11 +7,9 @@ pub const CLIENT_HELLO_BYTES_MAX: usize = 16 << 10;
 pub const CLIENT_HELLO_RECORDS_MAX: usize = 32;
 
 /// Alert descriptions (RFC 8446 section 6).
-pub const HANDSHAKE_FAILURE: u8 = 40;
 pub const DECODE_ERROR: u8 = 50;
 pub const INTERNAL_ERROR: u8 = 80;
 pub const UNRECOGNIZED_NAME: u8 = 112;
-pub const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 /// What the first bytes of a connection are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -103,12 +103,11 @@ fn read_format(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<AccessLog
     }
     if !raw.contains('{') {
         let diagnostic = Diagnostic::error("bad-value", value.location.clone(), format!("`format=` cannot be `{raw}`"));
-        lowering.report(match nearest(raw, ["json", "common"]) {
+        return lowering.refuse(match nearest(raw, ["json", "common"]) {
             Some(candidate) => diagnostic.help(format!("did you mean `\"{candidate}\"`?")),
             None => diagnostic
                 .help("it can be `\"json\"`, `\"common\"`, or a template such as `\"{client.ip} {method} {uri} {status}\"`"),
         });
-        return None;
     }
     lowering.spans.access_log_format = Some(value.location.clone());
     placeholders::resolve_template(lowering, value, Stage::Log, None).map(AccessLogFormat::Template)

@@ -238,8 +238,7 @@ fn check_email(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
         return Some(text.value);
     }
     let message = format!("`{}` is not an address of mail", shortened(&text.value));
-    lowering.report(text.error("bad-value", message).help("for example `email=\"ops@example.com\"`"));
-    None
+    lowering.refuse(text.error("bad-value", message).help("for example `email=\"ops@example.com\"`"))
 }
 
 fn check_profile(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
@@ -292,11 +291,10 @@ fn read_external_account(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option
             let is_base64url =
                 key.len() >= 16 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
             if !is_base64url {
-                lowering.report(
+                return lowering.refuse(
                     hmac.error("bad-value", "`eab-hmac=` is not a key in base64url")
                         .help("copy it as the CA shows it, with `-` and `_`"),
                 );
-                return None;
             }
             Some(AcmeExternalAccount { key_id: key_id.value, hmac_key: Secret::new(key) })
         }
@@ -348,8 +346,7 @@ pub fn read_on_demand(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<On
 fn check_ca_url(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     if let Some(meant) = nearest(&text.value, CA_NAMES.iter().copied()).filter(|_| !text.value.contains("://")) {
         let message = format!("`{}` is neither a known CA nor a URL", shortened(&text.value));
-        lowering.report(text.error("bad-url", message).help(format!("did you mean `\"{meant}\"`?")));
-        return None;
+        return lowering.refuse(text.error("bad-url", message).help(format!("did you mean `\"{meant}\"`?")));
     }
     text.parsed(lowering, "bad-url", check_url(&text.value, "the CA", &["https"]))
 }

@@ -124,14 +124,12 @@ fn needed(lowering: &mut Lowering<'_>, line: &Line<'_>, name: &str, example: &st
     if line.property(name).is_none() {
         let provider = line.read_argument(lowering, 0).map_or("", Read::choice);
         let diagnostic = Diagnostic::error("missing-argument", line.location(), format!("`dns \"{provider}\"` needs `{name}=`"));
-        lowering.report(diagnostic.help(format!("for example `{name}=\"{example}\"`")));
-        return None;
+        return lowering.refuse(diagnostic.help(format!("for example `{name}=\"{example}\"`")));
     }
     let text = line.text(lowering, name)?;
     if text.value.trim().is_empty() {
-        lowering
-            .report(text.error("bad-value", format!("`{name}=` is empty")).help(format!("for example `{name}=\"{example}\"`")));
-        return None;
+        return lowering
+            .refuse(text.error("bad-value", format!("`{name}=` is empty")).help(format!("for example `{name}=\"{example}\"`")));
     }
     Some(text)
 }
@@ -142,11 +140,10 @@ fn secret(lowering: &mut Lowering<'_>, text: &Text, name: &str) -> Option<Secret
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Some(Secret::new(value));
     }
-    lowering.report(
+    lowering.refuse(
         text.error("bad-token", format!("`{name}=` has characters that no token has"))
             .help("it is one word of visible ASCII characters"),
-    );
-    None
+    )
 }
 
 fn with_token(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(Secret, Option<String>)> {
@@ -226,10 +223,9 @@ fn tsig_key(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<TsigKey> {
     let is_base64 =
         value.len() >= 16 && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
     if !is_base64 {
-        lowering.report(
+        return lowering.refuse(
             secret_text.error("bad-value", "`key-secret=` is not base64").help("write what `tsig-keygen` prints as `secret`"),
         );
-        return None;
     }
     Some(TsigKey {
         name: name.value,
@@ -244,8 +240,7 @@ fn zone(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
         return Some(name);
     }
     let message = format!("`{}` is not the name of a zone", shortened(&text.value));
-    lowering.report(text.error("bad-value", message).help("for example `zone=\"example.com\"`"));
-    None
+    lowering.refuse(text.error("bad-value", message).help("for example `zone=\"example.com\"`"))
 }
 
 fn server(lowering: &mut Lowering<'_>, text: &Text) -> Option<SocketAddr> {

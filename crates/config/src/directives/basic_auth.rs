@@ -86,8 +86,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
     }
     if is_off {
         if let Some(fault) = line.settings_of_off() {
-            lowering.report(fault);
-            return None;
+            return lowering.refuse(fault);
         }
         return Some(Step::BasicAuth(None));
     }
@@ -101,15 +100,13 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
         (Some(file), false) => {
             let diagnostic =
                 Diagnostic::error("conflicting-users", file.location, "users stand in a file or in the block, not in both");
-            lowering.report(diagnostic.help("move them into the file, or remove `file=`"));
-            return None;
+            return lowering.refuse(diagnostic.help("move them into the file, or remove `file=`"));
         }
         (None, true) => {
             let diagnostic = Diagnostic::error("missing-argument", line.location(), "`basic-auth` needs users");
-            lowering.report(
+            return lowering.refuse(
                 diagnostic.help("for example `basic-auth file=\"/etc/tidegate/htpasswd\"`, or a block with `user` lines"),
             );
-            return None;
         }
     };
     Some(Step::BasicAuth(Some(BasicAuth { realm: realm.unwrap_or_else(|| BasicAuth::REALM.to_owned()), users, forwards })))
@@ -119,8 +116,7 @@ fn realm(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<String> {
     let text = line.text(lowering, "realm")?;
     if text.value.is_empty() || text.value.len() > REALM_BYTES_MAX || text.value.chars().any(char::is_control) {
         let message = format!("`realm=` is a name of 1 to {REALM_BYTES_MAX} bytes on one line");
-        lowering.report(text.error("bad-value", message).help("for example `realm=\"Staff\"`"));
-        return None;
+        return lowering.refuse(text.error("bad-value", message).help("for example `realm=\"Staff\"`"));
     }
     Some(text.value)
 }

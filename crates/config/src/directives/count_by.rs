@@ -77,7 +77,7 @@ fn count_by(lowering: &mut Lowering<'_>, template: Template, at: Location) -> Op
             let shown = lowering.shown(&shortened(literal), &at);
             let message = format!("by `{shown}` everybody would be counted together");
             let diagnostic = Diagnostic::error("bad-value", at, message);
-            lowering.report(match literal.to_ascii_lowercase().as_str() {
+            return lowering.refuse(match literal.to_ascii_lowercase().as_str() {
                 "ip" | "src" | "client" | "client_ip" | "client.ip" | "remote" | "remote_ip" | "remote_addr" | "address"
                 | "$binary_remote_addr" | "$remote_addr" => diagnostic.help("write `by=\"client-ip\"`"),
                 "" | "everybody" | "global" | "site" | "server" | "route" => {
@@ -87,7 +87,6 @@ fn count_by(lowering: &mut Lowering<'_>, template: Template, at: Location) -> Op
                     "write `by=\"client-ip\"`, `by=\"all\"`, or a text with placeholders, as in `by=\"{request.header.X-Api-Key}\"`",
                 ),
             });
-            return None;
         }
         None => {}
     }
@@ -97,8 +96,7 @@ fn count_by(lowering: &mut Lowering<'_>, template: Template, at: Location) -> Op
     });
     if let Some(placeholder) = differs {
         let message = format!("by `{placeholder}` each request would be counted alone, and none ever refused");
-        lowering.report(Diagnostic::error("bad-value", at, message).help("write for example `by=\"client-ip\"`"));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-value", at, message).help("write for example `by=\"client-ip\"`"));
     }
     Some(CountBy::Text(template))
 }

@@ -134,8 +134,7 @@ fn body(
         } else {
             ("`file=`, `body=` and `format=` cannot stand on one line", "keep one of them")
         };
-        lowering.report(Diagnostic::error("missing-argument", line.location(), message).help(help));
-        return None;
+        return lowering.refuse(Diagnostic::error("missing-argument", line.location(), message).help(help));
     };
     if kind != "file"
         && let Some(value) = line.property("placeholders")
@@ -167,8 +166,7 @@ fn file(lowering: &mut Lowering<'_>, line: &Line<'_>, content_type: Option<Text>
         Ok(bytes) => bytes,
         Err(reason) => {
             let message = format!("cannot read `{}`: {reason}", shortened(file.shown()));
-            lowering.report(Diagnostic::error("cannot-read", file.location.clone(), message));
-            return None;
+            return lowering.refuse(Diagnostic::error("cannot-read", file.location.clone(), message));
         }
     };
     let Some(content_type) = content_type.map(|text| text.value).or_else(|| type_of(&path).map(str::to_owned)) else {
@@ -182,8 +180,7 @@ fn file(lowering: &mut Lowering<'_>, line: &Line<'_>, content_type: Option<Text>
         (Some(true), Some(text)) => Some(ErrorBody::Template { text, content_type, file: Some(path) }),
         (Some(true), None) => {
             let message = format!("`{}` is not UTF-8 text, so it can have no placeholders", shortened(file.shown()));
-            lowering.report(file.error("bad-value", message).help("remove `placeholders=`"));
-            None
+            lowering.refuse(file.error("bad-value", message).help("remove `placeholders=`"))
         }
         (fills_in, _) => {
             if fills_in.is_none() && has_placeholders {

@@ -124,8 +124,7 @@ fn root(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<(PathBuf, Locati
         Ok(path) => Some((path, text.location)),
         Err(error) => {
             let message = format!("`root=` is relative, and the folder that it is relative to is not known: {error}");
-            lowering.report(text.error("bad-value", message).help("write the whole path, as in `root=\"/srv/www\"`"));
-            None
+            lowering.refuse(text.error("bad-value", message).help("write the whole path, as in `root=\"/srv/www\"`"))
         }
     }
 }

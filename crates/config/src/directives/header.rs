@@ -223,8 +223,7 @@ fn pair(lowering: &mut Lowering<'_>, name: &Value, value: &Value, direction: Dir
     let text = text?;
     let template = template?;
     if has_control_character(&template) {
-        lowering.report(control_character(value.location.clone()));
-        return None;
+        return lowering.refuse(control_character(value.location.clone()));
     }
     checked(lowering, HeaderOperation::Set, &text.value, text.location.clone(), direction, template)
 }
@@ -250,12 +249,10 @@ fn property(lowering: &mut Lowering<'_>, entry: &Entry, direction: Direction) ->
     let value = expect_text(lowering, &entry.value, &owner, "a text of the form `Name: value`")?;
     let mut template = placeholders::resolve_template(lowering, value, stage(direction), None)?;
     let Some(TemplatePart::Literal(first)) = template.parts.first_mut() else {
-        lowering.report(no_colon(at, &owner));
-        return None;
+        return lowering.refuse(no_colon(at, &owner));
     };
     let Some((name, rest)) = first.split_once(':') else {
-        lowering.report(no_colon(at, &owner));
-        return None;
+        return lowering.refuse(no_colon(at, &owner));
     };
     let name = name.trim().to_string();
     let rest = rest.trim_start().to_string();
@@ -288,28 +285,24 @@ fn checked(
 ) -> Option<HeaderChange> {
     if !is_token(name) {
         let shown = lowering.shown(&name.escape_debug().to_string(), &at);
-        lowering.report(Diagnostic::error("bad-header", at, format!("`{shown}` is not a header name")));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-header", at, format!("`{shown}` is not a header name")));
     }
     let lower = name.to_ascii_lowercase();
     if FRAMING.contains(&lower.as_str()) {
         let diagnostic = Diagnostic::error("framing-header", at, format!("`{name}` cannot be changed"))
             .note("it says how a message is framed on its connection, which is for the proxy to decide");
-        lowering.report(match lower.as_str() {
+        return lowering.refuse(match lower.as_str() {
             "upgrade" | "connection" => diagnostic.help("WebSocket and other upgrades are passed on without any setting"),
             _ => diagnostic,
         });
-        return None;
     }
     if lower == "host" && direction == Direction::Request && operation != HeaderOperation::Set {
         let diagnostic = Diagnostic::error("framing-header", at, "`Host` can only be set: every request has exactly one")
             .help("write `request-header \"Host\" \"…\"`");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     if has_control_character(&value) {
-        lowering.report(control_character(at));
-        return None;
+        return lowering.refuse(control_character(at));
     }
     if let Some(TemplatePart::Literal(last)) = value.parts.last_mut() {
         last.truncate(last.trim_end_matches([' ', '\t']).len());

@@ -137,8 +137,7 @@ fn header(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
     };
     if !is_token(name) {
         let diagnostic = text.error("bad-header", format!("`{name}` is not a header name"));
-        lowering.report(diagnostic.help("write `Name` or `Name: pattern`"));
-        return None;
+        return lowering.refuse(diagnostic.help("write `Name` or `Name: pattern`"));
     }
     let value = text_pattern(lowering, text, pattern)?;
     Some(ConditionKind::Header(Field { name: name.to_ascii_lowercase(), value }))
@@ -150,8 +149,8 @@ fn named_field(lowering: &mut Lowering<'_>, text: &Text, what: &str) -> Option<F
         None => (text.value.as_str(), None),
     };
     if name.is_empty() {
-        lowering.report(text.error("bad-condition", format!("the {what} has no name")).help("write `name` or `name=pattern`"));
-        return None;
+        return lowering
+            .refuse(text.error("bad-condition", format!("the {what} has no name")).help("write `name` or `name=pattern`"));
     }
     let value = text_pattern(lowering, text, pattern)?;
     Some(Field { name: name.to_string(), value })
@@ -189,8 +188,7 @@ fn fingerprint(lowering: &mut Lowering<'_>, text: &Text) -> Option<TextPattern> 
         return Some(pattern);
     }
     let diagnostic = text.error("bad-condition", "a fingerprint is a SHA-256 in 64 hexadecimal digits");
-    lowering.report(diagnostic.help("print it with `openssl x509 -noout -fingerprint -sha256 -in client.pem`"));
-    None
+    lowering.refuse(diagnostic.help("print it with `openssl x509 -noout -fingerprint -sha256 -in client.pem`"))
 }
 
 fn host(text: &str) -> Result<HostPattern, String> {
@@ -205,8 +203,7 @@ fn scheme(lowering: &mut Lowering<'_>, text: &Text) -> Option<ConditionKind> {
         "http" => Some(ConditionKind::Scheme(Scheme::Http)),
         "https" => Some(ConditionKind::Scheme(Scheme::Https)),
         other => {
-            lowering.report(text.error("bad-condition", format!("`{other}` is not a scheme")).help("it is `http` or `https`"));
-            None
+            lowering.refuse(text.error("bad-condition", format!("`{other}` is not a scheme")).help("it is `http` or `https`"))
         }
     }
 }

@@ -24,7 +24,7 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
     if !pem.has_certificate {
         let message = format!("`{}` holds no certificate", text.shown());
         let diagnostic = Diagnostic::error("no-certificate", text.location.clone(), message);
-        lowering.report(match pem {
+        return lowering.refuse(match pem {
             Holds { has_key: true, .. } => diagnostic.help("it holds a private key: are `cert=` and `key=` swapped?"),
             Holds { form: FileForm::Empty, .. } => diagnostic.note("it is empty"),
             Holds { form: FileForm::Store, .. } => diagnostic.help(TAKE_APART),
@@ -34,15 +34,13 @@ pub fn check_certificate_file(lowering: &mut Lowering<'_>, text: &Text, and_key:
             }
             Holds { .. } => diagnostic,
         });
-        return None;
     }
     if and_key && !pem.has_key {
         let message = format!("`{}` holds no private key", text.shown());
         let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
         let help =
             if pem.has_encrypted_key { DECRYPT } else { "add `key=\"…\"` with the path of the key, or put both into one file" };
-        lowering.report(diagnostic.help(help));
-        return None;
+        return lowering.refuse(diagnostic.help(help));
     }
     Some(path)
 }
@@ -58,7 +56,7 @@ pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBu
     }
     let message = format!("`{}` holds no private key", text.shown());
     let diagnostic = Diagnostic::error("no-key", text.location.clone(), message);
-    lowering.report(match pem {
+    lowering.refuse(match pem {
         Holds { has_encrypted_key: true, .. } => diagnostic.help(DECRYPT),
         Holds { has_certificate: true, .. } => diagnostic.help("it holds a certificate: are `cert=` and `key=` swapped?"),
         Holds { form: FileForm::Empty, .. } => diagnostic.note("it is empty"),
@@ -68,8 +66,7 @@ pub fn check_key_file(lowering: &mut Lowering<'_>, text: &Text) -> Option<PathBu
             .note("it holds no PEM block at all")
             .help("convert it with `openssl pkey -inform der -in old.key -out new.key`"),
         Holds { .. } => diagnostic,
-    });
-    None
+    })
 }
 
 const UTF_16: &str = "it is UTF-16 text";
@@ -119,10 +116,7 @@ pub fn read_pem(lowering: &mut Lowering<'_>, text: &Text) -> Option<(PathBuf, Ho
     lowering.read_files.push(path.clone());
     match pem_of(&path) {
         Ok(pem) => Some((path, pem)),
-        Err(reason) => {
-            lowering.report(cannot_read(text, &path, &reason));
-            None
-        }
+        Err(reason) => lowering.refuse(cannot_read(text, &path, &reason)),
     }
 }
 
@@ -218,11 +212,9 @@ pub fn read_revocation_list(lowering: &mut Lowering<'_>, text: &Text) -> Option<
             Err(reason) => format!("cannot read `{}`: {reason}", text.shown()),
         },
         Err(reason) => {
-            lowering.report(cannot_read(text, &path, &reason));
-            return None;
+            return lowering.refuse(cannot_read(text, &path, &reason));
         }
     };
     let diagnostic = Diagnostic::error("no-revocation-list", text.location.clone(), message);
-    lowering.report(diagnostic.help("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER"));
-    None
+    lowering.refuse(diagnostic.help("it needs a `-----BEGIN X509 CRL-----` block, or to be a list in DER"))
 }

@@ -87,8 +87,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
         let diagnostic = Diagnostic::error("mixed-upstreams", name.location.clone(), message)
             .label(address.location.clone(), "this is an address")
             .help(format!("an address needs a port, as in `{}:8080`; a pool is named alone", name.shown()));
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     if let Some(name) = names.first() {
         return named(lowering, line, name, &names, sends);
@@ -117,8 +116,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
     if let (Some((message, help)), Some(at)) =
         (sends.conflict(draft.pool.protocol == Protocol::FastCgi), draft.at.get(PROTOCOL.name))
     {
-        lowering.report(Diagnostic::error("conflicting-protocol", at.clone(), message).help(help));
-        return None;
+        return lowering.refuse(Diagnostic::error("conflicting-protocol", at.clone(), message).help(help));
     }
     if line.arguments().next().is_none() && draft.servers.is_empty() && draft.discover.is_empty() && !draft.faulty {
         let word = line.directive.name;
@@ -128,8 +126,7 @@ pub fn read_pool(lowering: &mut Lowering<'_>, line: &Line<'_>, mut sends: Sends<
             format!("`{word}` needs the name of a pool, or upstream addresses"),
         )
         .help(format!("for example `{word} \"127.0.0.1:8080\"`"));
-        lowering.report(if is_scripts { diagnostic.help(ADDRESS_OF_SCRIPTS) } else { diagnostic });
-        return None;
+        return lowering.refuse(if is_scripts { diagnostic.help(ADDRESS_OF_SCRIPTS) } else { diagnostic });
     }
     let pool = pool::finish(lowering, draft, PoolName("".into()), line.location()).filter(|_| all_read)?;
     Some((share(lowering, pool), RouteRetry::OfPool))
@@ -181,20 +178,18 @@ fn named(
         lowering.note_influence();
         let diagnostic = name.error("unknown-pool", format!("there is no pool `{}`", shortened(&name.value)));
         let candidate = nearest(&name.value, lowering.pools_written.keys().map(String::as_str)).map(str::to_string);
-        lowering.report(match candidate {
+        return lowering.refuse(match candidate {
             Some(candidate) => diagnostic.help(format!("did you mean `{candidate}`?")),
             None if name.value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 diagnostic.help(format!("a server needs a host, as in `127.0.0.1:{}`", shortened(name.shown())))
             }
             None => diagnostic.help(format!("an upstream address needs a port, as in `{}:8080`", shortened(name.shown()))),
         });
-        return None;
     };
     if let Some((message, help)) = sends.conflict(pool.is_fastcgi) {
         let diagnostic = name.error("conflicting-protocol", message).label(pool.at.clone(), "the pool").help(help);
         lowering.note_influence();
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     Some((PoolName(name.value.as_str().into()), retry))
 }
@@ -208,7 +203,8 @@ fn share(lowering: &mut Lowering<'_>, mut pool: Pool) -> PoolName {
 }
 
 /// Where its servers are; and when anything is not as by default, a digest of all settings, so that equal names are
-/// equal pools. Servers that speak FastCGI are others than those of the same addresses that do not.
+/// equal pools. Servers that speak
+/// another protocol than HTTP are others than those of the same addresses that speak it.
 fn content_name(pool: &Pool) -> PoolName {
     let servers = pool.servers.iter().map(|server| server.address.to_string());
     let addresses: Vec<String> = servers.chain(pool.discover.iter().map(source)).collect();
@@ -216,11 +212,11 @@ fn content_name(pool: &Pool) -> PoolName {
     let addresses_alone = pool.servers.iter().map(|server| Server::new(server.address.clone())).collect();
     let (protocol, keep_alive) = (pool.protocol, KeepAlive::of(pool.protocol));
     let is_plain = *pool == Pool { protocol, keep_alive, ..Pool::new(pool.name.clone(), addresses_alone) };
-    match protocol {
-        _ if !is_plain => {}
-        Protocol::Auto => return PoolName(addresses.into()),
-        Protocol::FastCgi => return PoolName(format!("{addresses}#fastcgi").into()),
-        Protocol::Http1 | Protocol::H2 | Protocol::H2c => {}
+    if is_plain && protocol == Protocol::Auto {
+        return PoolName(addresses.into());
+    }
+    if is_plain && !protocol.is_http() {
+        return PoolName(format!("{addresses}#{}", protocol.name()).into());
     }
     let mut digest = Fnv(0xcbf2_9ce4_8422_2325);
     digest.write(format!("{pool:?}").as_bytes());

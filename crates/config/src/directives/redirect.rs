@@ -35,8 +35,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     {
         let diagnostic = Diagnostic::error("bad-value", value.location.clone(), format!("{number} does not redirect"))
             .help("it can be 301, 302, 303, 307 or 308");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     let Read::Template(to, at) = to? else { return None };
     let starts_well = match to.parts.first() {
@@ -47,12 +46,10 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     if !starts_well {
         let diagnostic = Diagnostic::error("bad-target", at, "a redirect leads to a URL with `https://` or to a path with `/`")
             .help("for example `redirect \"https://example.com{uri}\"`");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     if has_control_character(&to) {
-        lowering.report(Diagnostic::error("bad-target", at, "a redirect cannot hold control characters"));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-target", at, "a redirect cannot hold control characters"));
     }
     (line.property("status").is_none() || status.is_some())
         .then(|| Terminal::Redirect { to, status: status.map_or(302, |status| status as u16) })

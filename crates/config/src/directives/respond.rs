@@ -55,8 +55,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     if let (204 | 205 | 304, Some(value)) = (status, line.property("body")) {
         // RFC 9110 sections 15.3.5, 15.3.6 and 15.4.5.
         let message = format!("an answer with status {status} has no body");
-        lowering.report(Diagnostic::error("body-not-allowed", value.location.clone(), message).help("remove `body=`"));
-        return None;
+        return lowering.refuse(Diagnostic::error("body-not-allowed", value.location.clone(), message).help("remove `body=`"));
     }
     Some(Terminal::Respond { status, body: body.unwrap_or_default(), content_type: content_type.map(|text| text.value) })
 }

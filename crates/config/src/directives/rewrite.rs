@@ -69,16 +69,14 @@ fn lower_rewrite(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Step> {
             let diagnostic =
                 Diagnostic::error("missing-argument", first.location.clone(), "this expression has nothing to be replaced with")
                     .help("add the new path, as in `rewrite \"~^/old/(.*)\" \"/new/$1\"`");
-            lowering.report(diagnostic);
-            return None;
+            return lowering.refuse(diagnostic);
         }
         (false, Some(second)) => {
             let diagnostic =
                 Diagnostic::error("bad-pattern", first.location.clone(), "with two arguments, the first is a regular expression")
                     .label(second.location.clone(), "the new path")
                     .help("start it with `~`, or leave it out");
-            lowering.report(diagnostic);
-            return None;
+            return lowering.refuse(diagnostic);
         }
         (true, Some(second)) => {
             let text = placeholders::resolve_pattern(lowering, first)?;
@@ -106,12 +104,10 @@ fn check_target(lowering: &mut Lowering<'_>, to: &Template, at: Location) -> Opt
             }
             _ => "a path starts with `/`",
         };
-        lowering.report(Diagnostic::error("bad-target", at, "the new path has to start with `/`").help(help));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-target", at, "the new path has to start with `/`").help(help));
     }
     if has_control_character(to) {
-        lowering.report(Diagnostic::error("bad-target", at, "a path cannot hold control characters"));
-        return None;
+        return lowering.refuse(Diagnostic::error("bad-target", at, "a path cannot hold control characters"));
     }
     Some(())
 }
@@ -141,8 +137,7 @@ fn prefix(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
     };
     if let Some((reason, help)) = fault {
         let diagnostic = text.error("bad-prefix", reason);
-        lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
-        return None;
+        return lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) });
     }
     Some(text.value.trim_end_matches('/').to_string())
 }

@@ -79,8 +79,7 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Terminal> {
     }
     if !has_weight {
         let diagnostic = Diagnostic::error("no-weight", line.location(), "no pool of this `split` gets any requests");
-        lowering.report(diagnostic.help("give one of them a `weight=` above 0"));
-        return None;
+        return lowering.refuse(diagnostic.help("give one of them a `weight=` above 0"));
     }
     Some(Terminal::Split(Split { by, arms }))
 }

@@ -68,8 +68,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
 fn folder(lowering: &mut Lowering<'_>, line: &Line<'_>, text: &Text) -> Option<Storage> {
     refuse_others(lowering, line, &[], "a folder");
     if text.value.is_empty() {
-        lowering.report(text.error("bad-value", "the folder has no name").help("for example `storage \"/mnt/shared/tidegate\"`"));
-        return None;
+        return lowering
+            .refuse(text.error("bad-value", "the folder has no name").help("for example `storage \"/mnt/shared/tidegate\"`"));
     }
     let path = lowering.path(&text.value, &text.location);
     lowering.spans.files.push((path.clone(), text.location.clone()));
@@ -84,11 +84,10 @@ fn redis(lowering: &mut Lowering<'_>, line: &Line<'_>, text: &Text, scheme: &str
     if scheme == "redis+unix" {
         let address = RedisAddress::Unix(PathBuf::from(rest));
         if !rest.starts_with('/') {
-            lowering.report(
+            return lowering.refuse(
                 text.error("bad-url", "the path of the socket is not absolute")
                     .help("for example `redis+unix:///run/redis.sock`"),
             );
-            return None;
         }
         return Some(Storage::Redis(RedisStorage { address, database: 0, username: None, password, prefix }));
     }
@@ -107,12 +106,9 @@ fn redis(lowering: &mut Lowering<'_>, line: &Line<'_>, text: &Text, scheme: &str
             };
             Some(Storage::Redis(RedisStorage { address, database, username, password, prefix }))
         }
-        Err(reason) => {
-            lowering.report(
-                text.error("bad-url", reason).help("for example `redis://10.0.0.5:6379/0`, with the password in `password=`"),
-            );
-            None
-        }
+        Err(reason) => lowering.refuse(
+            text.error("bad-url", reason).help("for example `redis://10.0.0.5:6379/0`, with the password in `password=`"),
+        ),
     }
 }
 
@@ -157,8 +153,8 @@ fn kubernetes(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Storage> {
         Some(text) if !text.value.is_empty() && is_name(&text.value) => Some(text.value),
         Some(text) => {
             let message = format!("`{}` is not the name of a namespace", shortened(&text.value));
-            lowering.report(text.error("bad-value", message).help("small letters, digits and `-`, as in `namespace=\"edge\"`"));
-            return None;
+            return lowering
+                .refuse(text.error("bad-value", message).help("small letters, digits and `-`, as in `namespace=\"edge\"`"));
         }
     };
     Some(Storage::Kubernetes(KubernetesStorage { namespace, prefix: prefix?, api: None }))
@@ -172,8 +168,7 @@ fn prefix(lowering: &mut Lowering<'_>, line: &Line<'_>, default: &str, is_sound:
         return Some(text.value);
     }
     let message = format!("`{}` cannot stand before keys", shortened(&text.value));
-    lowering.report(text.error("bad-value", message).help(format!("a short word without blanks, as in `prefix=\"{default}\"`")));
-    None
+    lowering.refuse(text.error("bad-value", message).help(format!("a short word without blanks, as in `prefix=\"{default}\"`")))
 }
 
 fn refuse_others(lowering: &mut Lowering<'_>, line: &Line<'_>, known: &[&str], kind: &str) {

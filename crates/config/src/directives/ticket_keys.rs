@@ -80,8 +80,7 @@ fn files(lowering: &mut Lowering<'_>, texts: Vec<Text>) -> Option<Vec<PathBuf>> 
         }
         if files.len() == FILES_MAX {
             let diagnostic = Diagnostic::error("bad-value", text.location, format!("more than {FILES_MAX} ticket keys"));
-            lowering.report(diagnostic.help("remove those that no valid ticket was made with"));
-            return None;
+            return lowering.refuse(diagnostic.help("remove those that no valid ticket was made with"));
         }
         lowering.spans.files.push((path.clone(), text.location));
         files.push(path);

@@ -237,8 +237,7 @@ fn read_certificate(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Cert
     if line.property("cert").is_none() {
         let diagnostic = Diagnostic::error("missing-cert", line.location(), "`key=` without `cert=`")
             .help("add `cert=\"…\"` with the certificate chain");
-        lowering.report(diagnostic);
-        return None;
+        return lowering.refuse(diagnostic);
     }
     let key_is_elsewhere = line.property("key").is_some();
     let cert = cert.and_then(|text| check_certificate_file(lowering, &text, !key_is_elsewhere));

@@ -9,7 +9,8 @@ use crate::http::{Answered, get, percent_encoded};
 use crate::{Event, Fault};
 use http::StatusCode;
 use std::time::Duration;
-use tidegate_model::{ConsulDiscover, Scheme, TcpAddress};
+use tidegate_model::discover::ConsulDiscover;
+use tidegate_model::{Scheme, TcpAddress};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -112,7 +113,7 @@ async fn refused(discover: &ConsulDiscover, answered: Answered) -> String {
 #[cfg(test)]
 mod tests {
     use super::{agent, target};
-    use tidegate_model::ConsulDiscover;
+    use tidegate_model::discover::ConsulDiscover;
 
     fn discover() -> ConsulDiscover {
         ConsulDiscover { service: "web".into(), agent: ConsulDiscover::AGENT.into(), tag: None, datacenter: None, token: None }

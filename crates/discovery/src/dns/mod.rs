@@ -14,7 +14,8 @@ use services::Target;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tidegate_model::{DnsDiscover, DnsQuestion, Scheme, Server, TcpAddress};
+use tidegate_model::discover::{DnsDiscover, DnsQuestion};
+use tidegate_model::{Scheme, Server, TcpAddress};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 

@@ -8,7 +8,8 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
-use tidegate_model::{DockerDiscover, Scheme, Server, TcpAddress};
+use tidegate_model::discover::DockerDiscover;
+use tidegate_model::{Scheme, Server, TcpAddress};
 
 #[derive(Debug, Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
@@ -189,7 +190,7 @@ mod tests {
     use crate::docker::event::Leaving;
     use serde_json::{Value, json};
     use std::time::Instant;
-    use tidegate_model::DockerDiscover;
+    use tidegate_model::discover::DockerDiscover;
 
     fn discover() -> DockerDiscover {
         DockerDiscover { label: "web".into(), socket: None, network: None, port: None }

@@ -15,7 +15,7 @@ use engine::Engine;
 use event::{Happening, Leaving};
 use std::convert::Infallible;
 use std::time::Duration;
-use tidegate_model::DockerDiscover;
+use tidegate_model::discover::DockerDiscover;
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Several containers start and stop together; what is told within so long is looked at once.

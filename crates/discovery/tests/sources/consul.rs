@@ -2,7 +2,8 @@
 
 use crate::followed::{Followed, until};
 use std::path::Path;
-use tidegate_model::{ConsulDiscover, Discover, Secret};
+use tidegate_model::discover::ConsulDiscover;
+use tidegate_model::{Discover, Secret};
 use tidegate_testkit::consul::{Consul, Instance};
 
 fn discover(consul: &Consul) -> ConsulDiscover {

@@ -3,7 +3,8 @@
 use crate::followed::{Followed, until};
 use std::path::Path;
 use std::time::Duration;
-use tidegate_model::{Discover, DnsDiscover, DnsQuestion, Scheme};
+use tidegate_model::discover::{DnsDiscover, DnsQuestion};
+use tidegate_model::{Discover, Scheme};
 use tidegate_testkit::dns::{NameServer, NameServerConduct, Service};
 
 const NAME: &str = "api.test";

@@ -3,7 +3,8 @@
 use crate::followed::{Followed, until};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tidegate_model::{Discover, DockerDiscover};
+use tidegate_model::Discover;
+use tidegate_model::discover::DockerDiscover;
 use tidegate_testkit::docker::{Container, Docker};
 
 fn docker() -> Docker {

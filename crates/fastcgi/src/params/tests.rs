@@ -1,7 +1,7 @@
 //! The environment of requests and the scripts of paths, in rows.
 //! Any path and any fields are tried in the crate's `tests` folder, and what PHP makes of them there too.
 
-use super::{Choice, Mode, Params, PathError, Script, Scripts, SettingsError, is_param_name};
+use super::{Choice, Mode, Params, PathError, Script, Scripts, SettingsError};
 use crate::pairs::{Pairs, PairsTooLarge};
 use std::net::SocketAddr;
 
@@ -243,9 +243,6 @@ fn params_of_the_configuration_win() {
     assert_eq!(of(&["HTTP_X_A", "HTTP_X_AB"]), ["HTTP_X_AB=kept", "HTTP_X_A=ours"]);
     assert_eq!(of(&["SCRIPT_FILENAME"]), ["SCRIPT_FILENAME=/other.php"]);
     assert_eq!(of(&["APP"]), ["APP="]);
-    for (name, good) in [("APP", true), ("a.b", true), ("", false), ("A=B", false), ("A B", false), ("Ä", false)] {
-        assert_eq!(is_param_name(name.as_bytes()), good, "{name}");
-    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! The records that a web server sends: BEGIN_REQUEST, PARAMS, STDIN, ABORT_REQUEST, appended to a buffer of the
+//! The records that a web server sends: BEGIN_REQUEST, PARAMS, STDIN, appended to a buffer of the
 //! caller's. Bodies need not be copied: `stdin_frame` gives what is sent around them. What comes back is read in
 //! `decode`.
 
-use super::{ABORT_REQUEST, ALIGNMENT, BEGIN_REQUEST, CONTENT_BYTES_MAX, HEADER_BYTES, PARAMS, RequestId, STDIN, VERSION};
+use super::{ALIGNMENT, BEGIN_REQUEST, CONTENT_BYTES_MAX, HEADER_BYTES, PARAMS, RequestId, STDIN, VERSION};
 use crate::pairs::Pairs;
 
 /// Whether the application leaves the connection open after its answer.
@@ -50,13 +50,6 @@ pub fn encode_stdin(out: &mut Vec<u8>, id: RequestId, body: &[u8]) {
 /// The end of the request's body; also of one that has none.
 pub fn encode_stdin_end(out: &mut Vec<u8>, id: RequestId) {
     out.extend_from_slice(&header(STDIN, id, 0, 0));
-}
-
-/// Asks the application to give up on the request; END_REQUEST is still to come. PHP-FPM reads nothing while a script
-/// runs, and takes this in the body's place for the end of the body: to be rid of a running script, close the
-/// connection, which it notices when it writes.
-pub fn encode_abort_request(out: &mut Vec<u8>, id: RequestId) {
-    out.extend_from_slice(&header(ABORT_REQUEST, id, 0, 0));
 }
 
 /// What is sent before and after a record's content.

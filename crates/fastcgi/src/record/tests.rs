@@ -3,7 +3,7 @@
 
 use super::{
     CONTENT_BYTES_MAX, Decoder, Event, FIRST_REQUEST, KeepConnection, ProtocolStatus, RecordError, RequestId,
-    encode_abort_request, encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame,
+    encode_begin_request, encode_params, encode_stdin, encode_stdin_end, stdin_frame,
 };
 use crate::pairs::Pairs;
 
@@ -17,7 +17,6 @@ fn records_are_laid_out_as_the_specification_says() {
     let begin_kept: fn(&mut Vec<u8>, RequestId) = |out, id| encode_begin_request(out, id, KeepConnection::Yes);
     check(begin_kept, 1, &[1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
     check(|out, id| encode_begin_request(out, id, KeepConnection::No), 258, &[1, 1, 1, 2, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-    check(encode_abort_request, 1, &[1, 2, 0, 1, 0, 0, 0, 0]);
     check(encode_stdin_end, 1, &[1, 5, 0, 1, 0, 0, 0, 0]);
     check(|out, id| encode_stdin(out, id, b""), 1, b"");
     check(|out, id| encode_stdin(out, id, b"abc"), 1, b"\x01\x05\0\x01\0\x03\x05\0abc\0\0\0\0\0");

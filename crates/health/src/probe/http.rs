@@ -10,7 +10,7 @@ use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::uri::PathAndQuery;
 use ::http::{Method, Request, Uri};
 use bytes::Bytes;
-use tidegate_model::{HttpProbe, Protocol, StatusRange};
+use tidegate_model::{HttpProbe, StatusRange};
 use tidegate_outbound as outbound;
 use tidegate_wire::head::{self as wire, RequestHead};
 use tidegate_wire::http1::append_origin_form;
@@ -20,11 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 const STATUS_DEFAULT: StatusRange = StatusRange { first: 200, last: 399 };
 
 pub async fn check(target: &Target, probe: &HttpProbe, limit: &Limit) -> Result<(), ProbeFault> {
-    let is_h2 = match target.protocol {
-        Protocol::H2 | Protocol::H2c => true,
-        // Pools of scripts have a probe of their own.
-        Protocol::Auto | Protocol::Http1 | Protocol::FastCgi => false,
-    };
+    let is_h2 = target.protocol.is_always_h2();
     let stream = tcp::connect(target, limit).await?;
     let Some(tls) = &target.tls else {
         let agreed = if is_h2 { Agreed::Http2 } else { Agreed::Http1 };

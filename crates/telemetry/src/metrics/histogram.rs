@@ -75,19 +75,6 @@ impl HistogramTotals {
             (1 << bits, sum)
         })
     }
-
-    /// The upper bound in µs of the bucket that the `q`-th value (0 to 1) falls into; `None` without values, or when it
-    /// is above 134 s.
-    pub fn quantile_us(&self, q: f64) -> Option<u64> {
-        let count = self.count();
-        let rank = ((count as f64 * q).ceil() as u64).clamp(1, count.max(1));
-        let mut sum = 0;
-        let position = self.buckets.iter().position(|bucket| {
-            sum += bucket;
-            sum >= rank
-        })?;
-        (position < FINITE_BUCKETS).then(|| bound_of(position))
-    }
 }
 
 impl Default for HistogramTotals {
@@ -108,19 +95,19 @@ fn bucket_of(microseconds: u64) -> usize {
     ((bits - SUB_BITS + 1) as usize * SUB_BUCKETS + sub).min(FINITE_BUCKETS)
 }
 
-/// The largest value, in µs, that falls into a finite bucket.
-fn bound_of(bucket: usize) -> u64 {
-    if bucket < SUB_BUCKETS {
-        return bucket as u64 + 1;
-    }
-    let shift = bucket / SUB_BUCKETS - 1;
-    ((SUB_BUCKETS + bucket % SUB_BUCKETS + 1) as u64) << shift
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{FINITE_BUCKETS, Histogram, HistogramTotals, bound_of, bucket_of};
+    use super::{FINITE_BUCKETS, Histogram, HistogramTotals, SUB_BUCKETS, bucket_of};
     use proptest::prelude::*;
+
+    /// The largest value, in µs, that falls into a finite bucket.
+    fn bound_of(bucket: usize) -> u64 {
+        if bucket < SUB_BUCKETS {
+            return bucket as u64 + 1;
+        }
+        let shift = bucket / SUB_BUCKETS - 1;
+        ((SUB_BUCKETS + bucket % SUB_BUCKETS + 1) as u64) << shift
+    }
 
     #[test]
     fn each_bound_ends_its_bucket() {
@@ -132,27 +119,6 @@ mod tests {
         assert_eq!(bound_of(FINITE_BUCKETS - 1), 1 << 27);
         assert_eq!(bucket_of(0), 0);
         assert_eq!(bucket_of(u64::MAX), FINITE_BUCKETS);
-    }
-
-    #[test]
-    fn an_empty_histogram_has_no_quantile() {
-        assert_eq!(HistogramTotals::default().quantile_us(0.5), None);
-        assert_eq!(HistogramTotals::default().count(), 0);
-    }
-
-    #[test]
-    fn quantiles_are_bounds() {
-        let histogram = Histogram::default();
-        for microseconds in 1..=1000 {
-            histogram.record_us(microseconds);
-        }
-        let mut totals = HistogramTotals::default();
-        totals.add(&histogram);
-        let check = |q: f64, expected: u64| assert_eq!(totals.quantile_us(q), Some(expected), "quantile {q}");
-        check(0.0, 1);
-        check(0.5, 512);
-        check(0.99, 1024);
-        check(1.0, 1024);
     }
 
     proptest! {

@@ -512,10 +512,8 @@ fn a_connection_ends_with_the_only_client_that_could_use_it() {
                 pool.send_proxy_protocol = Some(ProxyProtocol::V1);
             });
             let now = rt::now();
-            match world.open(Some(client(1))).await {
-                connection @ Connection::H1(_) => world.put_idle(connection, now),
-                Connection::H2(lease) => drop(lease),
-                Connection::FastCgi(_) => panic!("{protocol:?}"),
+            if let connection @ Connection::H1(_) = world.open(Some(client(1))).await {
+                world.put_idle(connection, now);
             }
             world.sweep(now);
             rt::yield_now().await;

@@ -41,14 +41,8 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_limits: HeadLi
 /// Connections wanted, and those that are there. One with HTTP/2 serves all; as long as it is not known what ALPN
 /// settles, one finds out.
 fn count<S: Sock>(server: &Server<S>, want: Wanted, warm: u32) -> (u32, u32) {
-    let idle = server.idle_count() as u32;
-    match want {
-        Wanted::H1 | Wanted::Bare | Wanted::FastCgi => (warm, idle),
-        Wanted::H2 => (1, u32::from(server.h2.has_usable())),
-        Wanted::Either if server.h2.has_usable() => (1, 1),
-        Wanted::Either if server.h2.is_expected(false) => (1, 0),
-        Wanted::Either => (warm, idle),
-    }
+    let is_shared = want.may_be_shared() && (want == Wanted::H2 || server.h2.has_usable() || server.h2.is_expected(false));
+    if is_shared { (1, u32::from(server.h2.has_usable())) } else { (warm, server.idle_count() as u32) }
 }
 
 /// Counted as long as it is under way.

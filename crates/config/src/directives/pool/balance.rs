@@ -148,8 +148,7 @@ fn cookie_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     }
     let message = format!("`{}` cannot be the name of a cookie", crate::diagnostics::shortened(&text.value));
     let help = format!("a name has letters, digits, `-`, `_` and `.`, at most {COOKIE_CHARS_MAX} of them");
-    lowering.report(text.error("bad-name", message).help(help));
-    None
+    lowering.refuse(text.error("bad-name", message).help(help))
 }
 
 fn secret(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
@@ -157,8 +156,7 @@ fn secret(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
     let value = text.value.trim_end_matches(['\r', '\n']);
     if value.len() < SECRET_BYTES_MIN {
         let message = format!("a secret has at least {SECRET_BYTES_MIN} bytes");
-        lowering.report(text.error("bad-secret", message).help("for example what `openssl rand -hex 32` prints"));
-        return None;
+        return lowering.refuse(text.error("bad-secret", message).help("for example what `openssl rand -hex 32` prints"));
     }
     Some(Secret::new(value))
 }

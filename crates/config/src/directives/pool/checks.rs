@@ -4,7 +4,7 @@ use super::PoolDraft;
 use crate::diagnostics::{Diagnostic, Location};
 use crate::lowering::Lowering;
 use crate::units::show_duration;
-use tidegate_model::{KeepAlive, Pool, PoolName, Probe, Protocol, Scheme, Server};
+use tidegate_model::{KeepAlive, Pool, PoolName, Probe, Scheme, Server};
 
 /// The pool, unless something keeps it from being complete.
 pub fn finish(lowering: &mut Lowering<'_>, mut draft: PoolDraft, name: PoolName, at: Location) -> Option<Pool> {
@@ -57,19 +57,22 @@ fn check_backups(lowering: &mut Lowering<'_>, draft: &PoolDraft, at: Location) {
 fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
     check_probe(lowering, draft);
     let Some(protocol_at) = draft.at.get(super::connection::PROTOCOL.name) else { return };
-    let (conflicting_scheme, message, help) = match draft.pool.protocol {
-        Protocol::H2c => (Scheme::Https, "`h2c` is HTTP/2 without TLS, and this server has TLS", "use `protocol \"h2\"`"),
-        Protocol::H2 => (
-            Scheme::Http,
-            "`h2` is HTTP/2 over TLS, and this server has no TLS",
+    let protocol = draft.pool.protocol;
+    let name = protocol.name();
+    let Some(scheme) = protocol.only_scheme() else { return };
+    let (message, help) = match scheme {
+        Scheme::Https => (
+            format!("`{name}` is spoken over TLS, and this server has no TLS"),
             "use `protocol \"h2c\"`, or write `https://` in front of the address",
         ),
-        Protocol::FastCgi => {
-            (Scheme::Https, "FastCGI has no `https://`, and this server has it", "write the address without a scheme")
+        Scheme::Http if protocol.is_always_h2() => {
+            (format!("`{name}` is spoken without TLS, and this server has TLS"), "use `protocol \"h2\"`")
         }
-        Protocol::Auto | Protocol::Http1 => return,
+        Scheme::Http => {
+            (format!("`{name}` is spoken without TLS, and this server has TLS"), "write the address without a scheme")
+        }
     };
-    if let Some((server, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme() == conflicting_scheme) {
+    if let Some((server, at)) = draft.servers.iter().find(|(server, _)| server.address.scheme() != scheme) {
         let help = if server.address.is_unix() { "use `protocol \"h2c\"`: a socket of this machine has no TLS" } else { help };
         let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message)
             .label(protocol_at.clone(), "asked for here")
@@ -78,11 +81,11 @@ fn check_protocol(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
     }
 }
 
-/// No FastCGI server has the health service of gRPC.
+/// No server of scripts has the health service of gRPC.
 fn check_probe(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
     let (Some(health), Some(at)) = (&draft.pool.health, draft.at.get(super::health::HEALTH.name)) else { return };
-    if draft.pool.protocol == Protocol::FastCgi && matches!(health.probe, Probe::Grpc { .. }) {
-        let message = "the check speaks gRPC, and the servers of this pool speak FastCGI";
+    if !draft.pool.protocol.is_http() && matches!(health.probe, Probe::Grpc { .. }) {
+        let message = format!("the check speaks gRPC, and the servers of this pool speak `{}`", draft.pool.protocol.name());
         let diagnostic = Diagnostic::error("conflicting-protocol", at.clone(), message);
         lowering
             .report(diagnostic.help("ask for `ping.path` of PHP-FPM, as in `health \"/ping\"`, or use `health type=\"tcp\"`"));
@@ -94,7 +97,7 @@ fn check_tls(lowering: &mut Lowering<'_>, draft: &PoolDraft) {
         return;
     }
     let Some((_, server_at)) = draft.servers.first() else { return };
-    let may_have_tls = draft.pool.protocol != Protocol::FastCgi && !draft.all(|server| server.address.is_unix());
+    let may_have_tls = draft.pool.protocol.only_scheme() != Some(Scheme::Http) && !draft.all(|server| server.address.is_unix());
     if let Some(tls_at) = draft.at.get(super::connection::UPSTREAM_TLS.name) {
         let diagnostic = Diagnostic::warning("unused-tls", tls_at.clone(), "this has no effect: no server is spoken to with TLS")
             .label(server_at.clone(), "plain HTTP")

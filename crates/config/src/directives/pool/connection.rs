@@ -256,7 +256,7 @@ pub fn write_keep_alive(line: &mut Writer, keep_alive: &KeepAlive, protocol: Pro
 }
 
 pub fn write_protocol(line: &mut Writer, protocol: Protocol) {
-    line.name("protocol").argument(name_of(Protocol::NAMES, &protocol));
+    line.name("protocol").argument(protocol.name());
 }
 
 pub fn write_tls(line: &mut Writer, UpstreamTls { ca, sni, client_certificate, verify }: &UpstreamTls) {

@@ -2,7 +2,7 @@
 //! read.
 
 use super::PoolDraft;
-use crate::diagnostics::{Diagnostic, Location};
+use crate::diagnostics::Diagnostic;
 use crate::language::{Directive, Line, Lower};
 use crate::lowering::Lowering;
 use crate::placeholders::Text;
@@ -12,9 +12,8 @@ use crate::written_line::Writer;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
-use tidegate_model::{
-    ConsulDiscover, Discover, DnsDiscover, DnsQuestion, DockerDiscover, HostPattern, Scheme, Secret, TcpAddress, address,
-};
+use tidegate_model::discover::{ConsulDiscover, DnsDiscover, DnsQuestion, DockerDiscover};
+use tidegate_model::{Discover, HostPattern, Scheme, Secret, TcpAddress, address};
 
 const TTL: Kind = Kind::Duration { min: Duration::from_millis(100), max: Duration::from_secs(86_400) };
 
@@ -69,20 +68,20 @@ pub static DISCOVER: Directive = Directive {
     ..Directive::PLAIN
 };
 
-const KINDS: [&str; 4] = ["dns", "file", "docker", "consul"];
+/// One kind of source.
+struct Kinded {
+    /// The property that names it.
+    kind: &'static str,
+    /// Properties that belong to it alone.
+    own: &'static [&'static str],
+    read: fn(&mut Lowering<'_>, &Line<'_>) -> Option<Discover>,
+}
 
-/// Which kind the other properties belong to.
-const OF_ONE_KIND: &[(&str, &str)] = &[
-    ("resolver", "dns"),
-    ("ttl-min", "dns"),
-    ("ttl-max", "dns"),
-    ("socket", "docker"),
-    ("network", "docker"),
-    ("port", "docker"),
-    ("agent", "consul"),
-    ("tag", "consul"),
-    ("datacenter", "consul"),
-    ("token", "consul"),
+static KINDS: &[Kinded] = &[
+    Kinded { kind: "dns", own: &["resolver", "ttl-min", "ttl-max"], read: dns },
+    Kinded { kind: "file", own: &[], read: file },
+    Kinded { kind: "docker", own: &["socket", "network", "port"], read: docker },
+    Kinded { kind: "consul", own: &["agent", "tag", "datacenter", "token"], read: consul },
 ];
 
 const RESOLVER_PORT: u16 = 53;
@@ -105,55 +104,46 @@ fn lower_discover(lowering: &mut Lowering<'_>, draft: &mut PoolDraft, line: &Lin
 }
 
 fn read_discover(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
-    let kinds: Vec<(&str, Location)> =
-        KINDS.iter().filter_map(|kind| line.property(kind).map(|value| (*kind, value.location.clone()))).collect();
-    let [(kind, _)] = kinds.as_slice() else {
-        match kinds.as_slice() {
-            // What this version does not have was reported as that.
-            [] if line.properties("kubernetes").next().is_some() => {}
-            [] => {
-                let message = "`discover` needs one of `dns=`, `file=`, `docker=` and `consul=`";
-                let diagnostic = Diagnostic::error("missing-argument", line.location(), message);
-                lowering.report(diagnostic.help("for example `discover dns=\"api.internal:8080\"`"));
-            }
-            [(first, first_at), (second, second_at), ..] => {
-                let message = format!("`{first}=` and `{second}=` cannot stand on one line");
-                let diagnostic = Diagnostic::error("conflicting-kinds", second_at.clone(), message)
-                    .label(first_at.clone(), "the first one")
-                    .help("write a `discover` line for each of them");
-                lowering.report(diagnostic);
-            }
-            [_] => unreachable!("one kind is what goes on"),
+    let mut named = KINDS.iter().filter_map(|known| line.property(known.kind).map(|value| (known, value.location.clone())));
+    let Some((known, first_at)) = named.next() else {
+        // What this version does not have was reported as that.
+        if line.properties("kubernetes").next().is_none() {
+            let diagnostic = Diagnostic::error("missing-argument", line.location(), "`discover` needs a source");
+            lowering
+                .report(diagnostic.help("for example `discover dns=\"api.internal:8080\"` or `discover file=\"servers.json\"`"));
         }
         return None;
     };
-    for (name, owner) in OF_ONE_KIND.iter().filter(|(_, owner)| owner != kind) {
-        if let Some(value) = line.property(name) {
-            let message = format!("`{name}=` belongs to `discover {owner}=`, and this is `discover {kind}=`");
+    let kind = known.kind;
+    if let Some((second, second_at)) = named.next() {
+        let message = format!("`{kind}=` and `{}=` cannot stand on one line", second.kind);
+        let diagnostic = Diagnostic::error("conflicting-kinds", second_at, message)
+            .label(first_at, "the first one")
+            .help("write a `discover` line for each of them");
+        return lowering.refuse(diagnostic);
+    }
+    for other in KINDS.iter().filter(|other| other.kind != kind) {
+        for (name, value) in other.own.iter().filter_map(|name| line.property(name).map(|value| (name, value))) {
+            let message = format!("`{name}=` belongs to `discover {}=`, and this is `discover {kind}=`", other.kind);
             let diagnostic = Diagnostic::error("property-of-another-kind", value.location.clone(), message);
             lowering.report(diagnostic.help("remove it"));
         }
     }
-    match *kind {
-        "dns" => dns(lowering, line).map(Discover::Dns),
-        "file" => {
-            let text = line.text(lowering, "file")?;
-            let extension = Path::new(&text.value).extension().and_then(|extension| extension.to_str());
-            if !matches!(extension, Some("json" | "kdl")) {
-                let message = format!("`{}` is no list that can be read", crate::diagnostics::shortened(&text.value));
-                lowering.report(
-                    text.error("bad-value", message).help("the name says how it is written: it ends in `.json` or `.kdl`"),
-                );
-                return None;
-            }
-            Some(Discover::File { path: lowering.path(&text.value, &text.location) })
-        }
-        "docker" => docker(lowering, line).map(Discover::Docker),
-        _ => consul(lowering, line).map(Discover::Consul),
-    }
+    (known.read)(lowering, line)
 }
 
-fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsDiscover> {
+fn file(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
+    let text = line.text(lowering, "file")?;
+    let extension = Path::new(&text.value).extension().and_then(|extension| extension.to_str());
+    if !matches!(extension, Some("json" | "kdl")) {
+        let message = format!("`{}` is no list that can be read", crate::diagnostics::shortened(&text.value));
+        return lowering
+            .refuse(text.error("bad-value", message).help("the name says how it is written: it ends in `.json` or `.kdl`"));
+    }
+    Some(Discover::File { path: lowering.path(&text.value, &text.location) })
+}
+
+fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let resolver = line.text(lowering, "resolver").map(|text| resolver(lowering, &text));
     let errors_before = lowering.diagnostics.len();
     let ttl_least = line.duration(lowering, "ttl-min");
@@ -173,15 +163,15 @@ fn dns(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DnsDiscover> {
         Ok(read) => read,
         Err((reason, help)) => {
             let diagnostic = text.error("bad-address", reason);
-            lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
-            return None;
+            return lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) });
         }
     };
     let resolver = match resolver {
         None => None,
         Some(read) => Some(read?),
     };
-    is_read.then_some(DnsDiscover { scheme, question, resolver, ttl_least: ttl_least_meant, ttl_most: ttl_most_meant })
+    let discover = DnsDiscover { scheme, question, resolver, ttl_least: ttl_least_meant, ttl_most: ttl_most_meant };
+    is_read.then_some(Discover::Dns(discover))
 }
 
 /// `Err` is what is wrong, and what to do.
@@ -225,13 +215,12 @@ fn resolver(lowering: &mut Lowering<'_>, text: &Text) -> Option<SocketAddr> {
         Some(address) if address.port() != 0 => Some(address),
         Some(_) | None => {
             let diagnostic = text.error("bad-address", format!("`{}` is not the IP address of a resolver", text.value));
-            lowering.report(diagnostic.help("for example `resolver=\"10.0.0.2\"` or `resolver=\"10.0.0.2:5353\"`"));
-            None
+            lowering.refuse(diagnostic.help("for example `resolver=\"10.0.0.2\"` or `resolver=\"10.0.0.2:5353\"`"))
         }
     }
 }
 
-fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DockerDiscover> {
+fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let label = line.text(lowering, "docker").and_then(|text| some_text(lowering, text, "`docker=`"));
     let network = line.text(lowering, "network").and_then(|text| some_text(lowering, text, "`network=`"));
     let port = line.number(lowering, "port").map(|port| port as u16);
@@ -240,10 +229,10 @@ fn docker(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<DockerDiscover
         let path = text.value.strip_prefix("unix://").unwrap_or(&text.value).to_string();
         lowering.path(&path, &text.location)
     });
-    Some(DockerDiscover { label: label?, socket, network, port })
+    Some(Discover::Docker(DockerDiscover { label: label?, socket, network, port }))
 }
 
-fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ConsulDiscover> {
+fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Discover> {
     let service = line.text(lowering, "consul").and_then(|text| service_name(lowering, text));
     let tag = line.text(lowering, "tag").and_then(|text| some_text(lowering, text, "`tag=`"));
     let datacenter = line.text(lowering, "datacenter").and_then(|text| some_text(lowering, text, "`datacenter=`"));
@@ -259,7 +248,7 @@ fn consul(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<ConsulDiscover
         let diagnostic = Diagnostic::warning("token-in-plain-text", value.location.clone(), message);
         lowering.report(diagnostic.help("ask the agent of this machine, which is what `agent=` means when it is left out"));
     }
-    Some(ConsulDiscover { service: service?, agent: agent?, tag, datacenter, token })
+    Some(Discover::Consul(ConsulDiscover { service: service?, agent: agent?, tag, datacenter, token }))
 }
 
 /// A mistaken address would be asked for as a service for ever.
@@ -267,8 +256,7 @@ fn service_name(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     if text.value.contains(['/', ':', ' ']) {
         let message = format!("`{}` cannot be the name of a service", crate::diagnostics::shortened(&text.value));
         let help = "for example `consul=\"api\"`; where the agent is, says `agent=\"10.0.0.2:8500\"`";
-        lowering.report(text.error("bad-value", message).help(help));
-        return None;
+        return lowering.refuse(text.error("bad-value", message).help(help));
     }
     some_text(lowering, text, "`consul=`")
 }
@@ -286,8 +274,7 @@ fn agent(lowering: &mut Lowering<'_>, text: &Text) -> Option<String> {
         Ok(_) => "the agent is asked in plain text, as it is on the same machine".to_string(),
         Err(reason) => reason,
     };
-    lowering.report(text.error("bad-address", reason).help(format!("for example `agent=\"{}\"`", ConsulDiscover::AGENT)));
-    None
+    lowering.refuse(text.error("bad-address", reason).help(format!("for example `agent=\"{}\"`", ConsulDiscover::AGENT)))
 }
 
 fn token(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
@@ -295,8 +282,7 @@ fn token(lowering: &mut Lowering<'_>, text: &Text) -> Option<Secret> {
     let value = text.value.trim_end_matches(['\r', '\n']);
     if value.is_empty() || !value.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = "a token has visible ASCII characters and no blanks";
-        lowering.report(text.error("bad-token", message).help("for example `token=\"{file./run/secrets/consul}\"`"));
-        return None;
+        return lowering.refuse(text.error("bad-token", message).help("for example `token=\"{file./run/secrets/consul}\"`"));
     }
     Some(Secret::new(value))
 }
@@ -310,8 +296,7 @@ fn some_text(lowering: &mut Lowering<'_>, text: Text, owner: &str) -> Option<Str
     } else {
         return Some(text.value);
     };
-    lowering.report(text.error("bad-value", reason));
-    None
+    lowering.refuse(text.error("bad-value", reason))
 }
 
 pub fn write(line: &mut Writer, discover: &Discover) {

@@ -162,8 +162,7 @@ fn times(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<Times> {
             show_duration(bound)
         );
         let help = format!("lower `timeout=` to at most {}, or raise `{name}=`", show_duration(bound));
-        lowering.report(Diagnostic::error("timeout-beyond-interval", at, message).help(help));
-        return None;
+        return lowering.refuse(Diagnostic::error("timeout-beyond-interval", at, message).help(help));
     }
     Some(Times { interval, interval_down, timeout })
 }
@@ -227,8 +226,7 @@ fn checked_path(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
         _ => return Some(text.value),
     };
     let diagnostic = text.error("bad-path", format!("`{}` is not a path that can be asked for", text.value));
-    lowering.report(if text.secret { diagnostic } else { diagnostic.help(help) });
-    None
+    lowering.refuse(if text.secret { diagnostic } else { diagnostic.help(help) })
 }
 
 fn method(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
@@ -242,8 +240,7 @@ fn method(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
     } else {
         "for example `GET`, `HEAD` or `OPTIONS`".to_string()
     };
-    lowering.report(diagnostic.help(help));
-    None
+    lowering.refuse(diagnostic.help(help))
 }
 
 fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
@@ -256,8 +253,7 @@ fn host(lowering: &mut Lowering<'_>, text: Text) -> Option<String> {
         return Some(text.value);
     }
     let diagnostic = text.error("bad-value", format!("`{}` is not a host", text.value));
-    lowering.report(diagnostic.help("for example `host=\"example.com\"`"));
-    None
+    lowering.refuse(diagnostic.help("for example `host=\"example.com\"`"))
 }
 
 fn headers(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Vec<(String, String)> {

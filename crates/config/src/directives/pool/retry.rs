@@ -96,8 +96,7 @@ fn attempts(lowering: &mut Lowering<'_>, line: &Line<'_>) -> Option<u8> {
     if matches!(value.literal, Literal::Integer(0)) {
         let diagnostic =
             Diagnostic::error("out-of-range", value.location.clone(), "`attempts=` counts from 1, after the first one");
-        lowering.report(diagnostic.help("to send every request once, write `retry \"off\"`"));
-        return None;
+        return lowering.refuse(diagnostic.help("to send every request once, write `retry \"off\"`"));
     }
     line.number(lowering, "attempts").map(|attempts| attempts as u8)
 }

@@ -146,8 +146,7 @@ fn zone_name(lowering: &mut Lowering<'_>, text: &Text) -> Option<Arc<str>> {
     }
     let message = format!("`{}` cannot be the name of a zone", crate::diagnostics::shortened(&text.value));
     let help = format!("a name has letters, digits, `-`, `_` and `.`, at most {ZONE_CHARS_MAX} of them");
-    lowering.report(text.error("bad-name", message).help(help));
-    None
+    lowering.refuse(text.error("bad-name", message).help(help))
 }
 
 pub fn write(line: &mut Writer, Server { address, weight, priority, zone }: &Server) {
