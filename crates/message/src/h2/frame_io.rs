@@ -14,6 +14,11 @@ use tidegate_wire::h2::fault::ConnectionEnd;
 /// Reads and sends of one connection before those of others get a turn.
 const TURNS_MAX: usize = 32;
 
+/// Frames that gather while the socket takes nothing before nothing more is read. Above what bodies may fill lies room
+/// for answers to what is read meanwhile: windows have to be heard of whatever waits to be sent (RFC 9113 section
+/// 5.2.2).
+const UNSENT_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_BYTES_MAX;
+
 /// A connection with its socket.
 pub struct FrameIo<S> {
     pub shared: Rc<H2Shared>,
@@ -53,7 +58,17 @@ impl<S: Sock> FrameIo<S> {
             match self.poll_send(cx) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => return Poll::Ready(None),
-                Poll::Pending => return owner.poll_deadlines(cx),
+                Poll::Pending if may_read || self.shared.output_bytes() >= UNSENT_OUTPUT_BYTES_MAX => {
+                    return owner.poll_deadlines(cx);
+                }
+                // A peer may read no more before we have read what it sends: two that did so would wait for each other.
+                Poll::Pending => match self.stream.poll_read(cx) {
+                    Poll::Ready(read) => match self.take(read, owner) {
+                        Ok(()) => continue,
+                        Err(end) => return Poll::Ready(end),
+                    },
+                    Poll::Pending => return owner.poll_deadlines(cx),
+                },
             }
             has_woken |= self.shared.write_bodies();
             if self.shared.is_done() {
