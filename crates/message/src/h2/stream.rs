@@ -245,6 +245,11 @@ impl StreamHandle {
         }
     }
 
+    /// Whether a head of the answer is there, and is yet to be read.
+    pub fn has_head(&self) -> bool {
+        self.shared.state.borrow_mut().connection.user(self.key).is_some_and(|slot| slot.head.is_some())
+    }
+
     /// Moves the next head of the answer into `head`, where one is there.
     pub fn take_head(&self, head: &mut ResponseHead) -> bool {
         let mut state = self.shared.state.borrow_mut();

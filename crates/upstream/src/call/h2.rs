@@ -57,14 +57,18 @@ impl H2Call {
             if is_leaving {
                 self.retire();
             }
-            let error = if is_leaving { UpstreamError::GoAway } else { UpstreamError::PoolFull };
+            // Below what it said, as if it had refused the stream itself.
+            let error = if is_leaving { UpstreamError::GoAway } else { UpstreamError::Reset };
             return Err(UpstreamFault::unsent(error).into());
         };
         self.write_idle.set(timeouts.idle);
         let stream = self.stream.get_or_init(|| stream);
         if let Some(piece) = first {
             let sent = stream.send_body(piece, is_whole, timeouts.idle).await;
-            sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Progress::Sent))?;
+            if sent.is_err() && !stream.has_head() {
+                let fault = UpstreamFault::new(UpstreamError::Reset, Progress::Sent);
+                return Err(stream.fault().map_or(fault, upstream_fault).into());
+            }
         }
         Ok(())
     }
