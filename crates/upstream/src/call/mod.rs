@@ -162,7 +162,7 @@ impl<S: Sock> Call<S> {
     pub async fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
         match self {
             Call::H1(call) => call.finish(trailers).await,
-            Call::H2(call) => call.finish(trailers),
+            Call::H2(call) => Box::pin(call.finish(trailers)).await,
             Call::FastCgi(call) => Box::pin(call.finish()).await,
         }
     }
