@@ -258,11 +258,15 @@ impl StreamHandle {
         true
     }
 
-    /// Whether the whole body was read, and its trailers were taken.
+    /// Whether the whole body was read, and its trailers were taken. What ends with trailers that broke a rule never is:
+    /// whoever reads on learns so.
     pub fn is_read(&self) -> bool {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);
-        connection.user(self.key).is_none_or(|slot| has_come_whole && slot.incoming.is_empty() && slot.trailers.is_none())
+        connection.user(self.key).is_none_or(|slot| {
+            let is_malformed = matches!(slot.fault, Some(StreamFault::Malformed(_)));
+            has_come_whole && !is_malformed && slot.incoming.is_empty() && slot.trailers.is_none()
+        })
     }
 
     /// The trailers behind the body, once.
@@ -278,6 +282,11 @@ impl StreamHandle {
     /// Sends a piece of a body, and waits until it is out; `idle` is how long the peer may take none of it.
     pub async fn send_body(&self, piece: Buf, finished: bool, idle: Duration) -> io::Result<()> {
         self.send(piece, finished)?;
+        self.until_sent(idle).await
+    }
+
+    /// Waits until the piece that was sent last is out; `idle` is how long the peer may take none of it.
+    pub async fn until_sent(&self, idle: Duration) -> io::Result<()> {
         let mut stall: Option<Stall> = None;
         poll_fn(|cx| {
             if let Poll::Ready(sent) = self.poll_sent(cx) {

@@ -37,7 +37,7 @@ use tidegate_upstream::call::{Call, ScriptRequest, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
 use tidegate_upstream::connect::{self, Need, Opener};
 use tidegate_upstream::errand::{Errand, Failed, carry_out};
-use tidegate_upstream::fault::{UpstreamFault, Was};
+use tidegate_upstream::fault::{Progress, UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
@@ -323,7 +323,9 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         // Logged with its cause where the connection was opened; a status stands in the access log.
         let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
         let is_of_server = !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout);
-        if is_logged || !is_of_server {
+        // By GOAWAY or REFUSED_STREAM a server says that it has not looked at the request: it is asked again.
+        let is_polite = was.is_race(fault) && fault.progress == Progress::NothingSent;
+        if is_logged || !is_of_server || is_polite {
             return;
         }
         if let Some(suppressed) = self.connection.worker.gates.upstream.allow(Instant::now()) {

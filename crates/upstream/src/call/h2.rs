@@ -6,7 +6,7 @@ use crate::fault::{Progress, UpstreamFault};
 use std::cell::{Cell, OnceCell};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tidegate_message::body::H2BodyReader;
@@ -57,24 +57,29 @@ impl H2Call {
             if is_leaving {
                 self.retire();
             }
-            let error = if is_leaving { UpstreamError::GoAway } else { UpstreamError::PoolFull };
+            // Below what it said, as if it had refused the stream itself.
+            let error = if is_leaving { UpstreamError::GoAway } else { UpstreamError::Reset };
             return Err(UpstreamFault::unsent(error).into());
         };
         self.write_idle.set(timeouts.idle);
         let stream = self.stream.get_or_init(|| stream);
         if let Some(piece) = first {
-            let sent = stream.send_body(piece, is_whole, timeouts.idle).await;
-            sent.map_err(|_| UpstreamFault::new(UpstreamError::Reset, Progress::Sent))?;
+            send_first(stream, piece, is_whole, timeouts.idle).await?;
         }
         Ok(())
     }
 
     pub(super) async fn send_body(&self, piece: Buf, is_last: bool) -> io::Result<()> {
-        self.stream()?.send_body(piece, is_last, self.write_idle.get()).await
+        let (stream, idle) = (self.stream()?, self.write_idle.get());
+        // An answer that came early left the piece before this one behind.
+        stream.until_sent(idle).await?;
+        stream.send_body(piece, is_last, idle).await
     }
 
-    pub(super) fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
-        self.stream()?.finish(trailers)
+    pub(super) async fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
+        let stream = self.stream()?;
+        stream.until_sent(self.write_idle.get()).await?;
+        stream.finish(trailers)
     }
 
     fn stream(&self) -> io::Result<&StreamHandle> {
@@ -126,6 +131,21 @@ impl H2Call {
         };
         Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched: None }
     }
+}
+
+/// Sends the first piece of a body, and waits until it is out or an answer is there: a server that takes nothing of a
+/// body may answer all the same.
+async fn send_first(stream: &StreamHandle, piece: Buf, is_whole: bool, idle: Duration) -> Result<(), UpstreamFault> {
+    let mut sending = pin!(stream.send_body(piece, is_whole, idle));
+    poll_fn(|cx| {
+        let sent = sending.as_mut().poll(cx);
+        if let Poll::Ready(Ok(())) = stream.poll_head(cx) {
+            return Poll::Ready(Ok(()));
+        }
+        let fault = || stream.fault().map_or(UpstreamFault::new(UpstreamError::Reset, Progress::Sent), upstream_fault);
+        sent.map(|sent| sent.map_err(|_| fault()))
+    })
+    .await
 }
 
 /// How long the body is. HTTP/2 ends it without a word; HTTP/1.1 clients must be told before.

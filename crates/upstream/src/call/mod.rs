@@ -113,7 +113,10 @@ impl<S: Sock> Call<S> {
     pub fn new(pool: &Rc<WorkerPool<S>>, position: usize, connection: Connection<S>) -> Call<S> {
         match connection {
             Connection::H1(connection) => Call::H1(H1Call::new(pool, connection)),
-            Connection::H2(lease) => Call::H2(Box::new(H2Call::new(lease, pool.compiled.tls.is_some()))),
+            Connection::H2(lease) => {
+                let is_tls = pool.compiled.servers[position].tls_name.is_some();
+                Call::H2(Box::new(H2Call::new(lease, is_tls)))
+            }
             Connection::FastCgi(connection) => Call::FastCgi(Box::new(FastCgiCall::new(pool, position, connection))),
         }
     }
@@ -159,7 +162,7 @@ impl<S: Sock> Call<S> {
     pub async fn finish(&self, trailers: Option<&Fields>) -> io::Result<()> {
         match self {
             Call::H1(call) => call.finish(trailers).await,
-            Call::H2(call) => call.finish(trailers),
+            Call::H2(call) => Box::pin(call.finish(trailers)).await,
             Call::FastCgi(call) => Box::pin(call.finish()).await,
         }
     }

@@ -33,8 +33,12 @@ const GOAWAY_GRACE: Duration = Duration::from_millis(500);
 #[derive(Default)]
 pub struct H2Connections {
     open: RefCell<Vec<Shared>>,
-    /// At most one for all requests, or one for each client where connections are not shared by clients.
+    /// Attempts: one for as many requests as a connection will have room for, or for each client where connections are
+    /// not shared by clients.
     opening: RefCell<Vec<OpeningConnection>>,
+    /// Streams that the server let a connection have when it was last asked. The next one begins with as many: its
+    /// requests are sent before its SETTINGS come, and those above them would be refused.
+    streams_known: Cell<Option<usize>>,
     /// ALPN has settled on HTTP/1.1 before: nobody waits for a shared connection then.
     speaks_http1: Cell<bool>,
 }
@@ -133,6 +137,8 @@ pub struct Opening<'a> {
 #[derive(Clone, Default)]
 pub struct OpeningConnection {
     over: Signal,
+    /// Requests that will be on the connection, whoever opens it included.
+    expecting: Rc<Cell<usize>>,
     failure: Rc<Cell<Option<UpstreamError>>>,
     client: Option<Client>,
 }
@@ -153,6 +159,7 @@ impl Drop for Opening<'_> {
 impl OpeningConnection {
     /// Waits for somebody else's attempt; why it failed, if it did.
     pub async fn wait(self) -> Option<UpstreamError> {
+        self.expecting.set(self.expecting.get() + 1);
         let waiter = self.over.waiter();
         poll_fn(|cx| waiter.poll_set(cx)).await;
         self.failure.get()
@@ -164,8 +171,24 @@ impl H2Connections {
     /// clients.
     pub fn lease(&self, client: Option<&Client>) -> Option<Lease> {
         let mut open = self.open.borrow_mut();
-        open.retain(|shared| !shared.state.ended.get());
-        open.iter_mut().filter(|shared| serves(shared.owner.as_deref(), client)).find_map(Shared::lease)
+        open.retain(|shared| {
+            self.learn_streams(shared);
+            !shared.state.ended.get()
+        });
+        let streams = self.streams_expected();
+        open.iter_mut().filter(|shared| serves(shared.owner.as_deref(), client)).find_map(|shared| shared.lease(streams))
+    }
+
+    /// How many requests a connection gets before its server has said how many it takes.
+    fn streams_expected(&self) -> usize {
+        self.streams_known.get().unwrap_or(STREAMS_MAX)
+    }
+
+    fn learn_streams(&self, shared: &Shared) {
+        if shared.state.h2.has_begun() {
+            // A server that takes none for a moment takes some later, and one request finds out.
+            self.streams_known.set(Some(shared.state.h2.peer_streams_max().clamp(1, STREAMS_MAX)));
+        }
     }
 
     /// Whether a new request would find a connection, full or not.
@@ -182,13 +205,16 @@ impl H2Connections {
         self.speaks_http1.set(true);
     }
 
-    /// An attempt to open a connection that the client's requests may use.
+    /// An attempt to open a connection that the client's requests may use, and that has room for one more.
     pub fn opening(&self, client: Option<&Client>) -> Option<OpeningConnection> {
-        self.opening.borrow().iter().find(|attempt| attempt.client.as_ref() == client).cloned()
+        let streams = self.streams_expected();
+        let has_room = |attempt: &&OpeningConnection| attempt.client.as_ref() == client && attempt.expecting.get() < streams;
+        self.opening.borrow().iter().find(has_room).cloned()
     }
 
     pub fn begin_opening(&self, client: Option<Client>) -> Opening<'_> {
         let attempt = OpeningConnection { client, ..OpeningConnection::default() };
+        attempt.expecting.set(1);
         self.opening.borrow_mut().push(attempt.clone());
         Opening { connections: self, attempt }
     }
@@ -237,7 +263,7 @@ impl H2Connections {
 
     /// A place on the connection that was added last.
     pub fn lease_newest(&self) -> Option<Lease> {
-        self.open.borrow_mut().last_mut()?.lease()
+        self.open.borrow_mut().last_mut()?.lease(self.streams_expected())
     }
 
     /// The server is in no pool any more: its connections end with the requests on them.
@@ -265,6 +291,7 @@ impl H2Connections {
             let (received, sent) = shared.traffic.take();
             worker.upstream_bytes_received.add(received);
             worker.upstream_bytes_sent.add(sent);
+            self.learn_streams(shared);
             if shared.state.ended.get() {
                 return false;
             }
@@ -284,9 +311,12 @@ impl Shared {
         !self.state.retired.get() && !self.state.ended.get() && !self.state.h2.is_leaving()
     }
 
-    fn lease(&mut self) -> Option<Lease> {
+    /// A place, where there is one. Until the server's SETTINGS have come it is taken to have `streams_expected`.
+    fn lease(&mut self, streams_expected: usize) -> Option<Lease> {
         let streams = self.state.streams.get();
-        if !self.is_usable() || streams >= STREAMS_MAX.min(self.state.h2.peer_streams_max()) {
+        let h2 = &self.state.h2;
+        let streams_max = if h2.has_begun() { h2.peer_streams_max().min(STREAMS_MAX) } else { streams_expected };
+        if !self.is_usable() || streams >= streams_max {
             return None;
         }
         if streams == 0 {

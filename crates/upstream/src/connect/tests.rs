@@ -567,3 +567,42 @@ fn http2_connections_that_say_whose_they_are_are_not_shared_by_clients() {
         assert_eq!(world.open_connections(), 2);
     });
 }
+
+/// The first requests to a server go out before it has said how many it takes. What it said then holds for its next
+/// connections from their beginning, and each is opened for as many of those who wait.
+#[test]
+fn a_connection_begins_with_as_many_streams_as_the_one_before_had() {
+    run(async {
+        let address = server(|mut stream| {
+            // MAX_CONCURRENT_STREAMS is 2.
+            let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 2];
+            let mut preface = [0; 24];
+            let begun = stream.read_exact(&mut preface).and_then(|()| stream.write_all(&settings));
+            drop(begun.map(|()| stream.read_to_end(&mut Vec::new())));
+        });
+        let world = World::new(address, |pool| pool.protocol = Protocol::H2c);
+        let first = world.open(None).await;
+        let mut leases = vec![first];
+        leases.extend(std::iter::from_fn(|| world.take(None)));
+        assert_eq!(leases.len(), 100, "nothing is known");
+        let Connection::H2(lease) = &leases[0] else { panic!("not HTTP/2") };
+        let connection = lease.connection().clone();
+        until("it has said so", || connection.has_begun()).await;
+        assert!(world.take(None).is_none(), "it is more than full");
+
+        let mut openings: Vec<_> = (0..5).map(|_| Box::pin(world.open(None))).map(Some).collect();
+        std::future::poll_fn(|cx| {
+            for slot in &mut openings {
+                if let Some(opening) = slot
+                    && let std::task::Poll::Ready(connection) = opening.as_mut().poll(cx)
+                {
+                    leases.push(connection);
+                    *slot = None;
+                }
+            }
+            if openings.iter().all(Option::is_none) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        assert_eq!(world.open_connections(), 1 + 3, "two requests each, and one alone");
+    });
+}
