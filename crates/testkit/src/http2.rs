@@ -50,9 +50,9 @@ pub fn header_map(lines: &[Vec<u8>]) -> Result<HeaderMap, String> {
     Ok(map)
 }
 
-/// Name and value of `name: value` or `:name: value`.
+/// Name and value of `name: value`, `:name: value`, or `: value`, whose name is empty.
 pub fn split_field(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
-    let skip = usize::from(line.starts_with(b":"));
+    let skip = usize::from(line.starts_with(b":") && !line.starts_with(b": "));
     let colon = line[skip..].iter().position(|byte| *byte == b':').map(|position| position + skip);
     let colon = colon.ok_or_else(|| format!("`{}` is no `name: value`", String::from_utf8_lossy(line)))?;
     let value = line[colon + 1..].strip_prefix(b" ").unwrap_or(&line[colon + 1..]);

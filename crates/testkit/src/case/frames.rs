@@ -7,17 +7,18 @@ use crate::connection::Connection;
 use crate::http2::split_field;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADERS: u8 = 0x1;
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const DATA: u8 = 0x0;
+pub const HEADERS: u8 = 0x1;
 const PRIORITY: u8 = 0x2;
-const RST_STREAM: u8 = 0x3;
-const SETTINGS: u8 = 0x4;
-const PING: u8 = 0x6;
-const GOAWAY: u8 = 0x7;
-const WINDOW_UPDATE: u8 = 0x8;
-const CONTINUATION: u8 = 0x9;
-const END_STREAM: u8 = 0x1;
-const ACK: u8 = 0x1;
+pub const RST_STREAM: u8 = 0x3;
+pub const SETTINGS: u8 = 0x4;
+pub const PING: u8 = 0x6;
+pub const GOAWAY: u8 = 0x7;
+pub const WINDOW_UPDATE: u8 = 0x8;
+pub const CONTINUATION: u8 = 0x9;
+pub const END_STREAM: u8 = 0x1;
+pub const ACK: u8 = 0x1;
 
 /// Frames received and what was learnt from them.
 #[derive(Default)]
@@ -26,11 +27,11 @@ pub struct FrameReader {
     passed: Vec<String>,
 }
 
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
 }
 
 impl Frame {
@@ -105,7 +106,7 @@ impl FrameReader {
     }
 }
 
-fn take_frame(received: &mut Vec<u8>) -> Option<Frame> {
+pub fn take_frame(received: &mut Vec<u8>) -> Option<Frame> {
     let header: [u8; 9] = received.get(..9)?.try_into().ok()?;
     let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
     if received.len() < 9 + length {
@@ -117,7 +118,7 @@ fn take_frame(received: &mut Vec<u8>) -> Option<Frame> {
     Some(Frame { kind: header[3], flags: header[4], stream, payload })
 }
 
-fn error_code(frame: &Frame, at: usize) -> Option<u32> {
+pub fn error_code(frame: &Frame, at: usize) -> Option<u32> {
     frame.payload.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
 }
 
@@ -138,7 +139,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// HPACK without its tables (RFC 7541 section 6.2.2), which is enough to say anything, also what is forbidden.
-fn header_block(lines: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+pub fn header_block(lines: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let mut block = Vec::new();
     for line in lines {
         let (name, value) = split_field(line)?;

@@ -3,7 +3,7 @@
 
 use super::flow::{Outcome, execute_flow};
 use super::frames::FrameReader;
-use super::script::{ClientTls, Command, Message, Pace, Step, Wire};
+use super::script::{ClientTls, Command, Matcher, Message, Pace, Request, Step, Wire};
 use super::text::escape;
 use super::world::World;
 use super::{frames, process};
@@ -23,9 +23,9 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 /// How long `expect-open` listens for an end that must not come.
-const OPEN_WATCH: Duration = Duration::from_millis(100);
+pub const OPEN_WATCH: Duration = Duration::from_millis(100);
 /// What a `send-pattern` writes at once unless it says `portion`.
-const PORTION_BYTES: u64 = 64 << 10;
+pub const PORTION_BYTES: u64 = 64 << 10;
 
 /// Where connections of a section come from.
 pub enum Http1Source {
@@ -42,12 +42,15 @@ pub struct Http1Peer {
     head: Head,
     frames: FrameReader,
     refused: Option<String>,
+    /// The body of the request sent last goes in chunks, made here.
+    is_chunked: bool,
 }
 
 impl Http1Peer {
     pub fn new(world: Rc<World>, source: Http1Source) -> Http1Peer {
         let (connections, current) = (HashMap::new(), String::new());
-        Http1Peer { world, source, connections, current, head: Head::default(), frames: FrameReader::default(), refused: None }
+        let (head, frames) = (Head::default(), FrameReader::default());
+        Http1Peer { world, source, connections, current, head, frames, refused: None, is_chunked: false }
     }
 
     pub async fn run(&mut self, steps: &[Step]) -> Outcome {
@@ -119,6 +122,17 @@ impl Http1Peer {
 
     async fn message(&mut self, message: &Message) -> Result<(), String> {
         match message {
+            Message::Request(request) => self.request(request).await,
+            Message::SendData { bytes, times, may_fail } => {
+                let sent = self.send_data(&bytes.repeat(*times as usize)).await;
+                if *may_fail { Ok(()) } else { sent }
+            }
+            Message::EndBody if self.is_chunked => self.send_last_chunk(&[]).await,
+            // What has a length ends by itself.
+            Message::EndBody => Ok(()),
+            Message::SendTrailers(trailers) => self.send_last_chunk(trailers).await,
+            Message::ExpectRefusal { status, log } => self.expect_refusal(*status, log).await,
+            Message::ExpectCutOff => self.expect_cut_off().await,
             Message::SendHead { lines, .. } => {
                 let mut bytes = lines.join(b"\r\n".as_slice());
                 bytes.extend_from_slice(b"\r\n\r\n");
@@ -191,14 +205,8 @@ impl Http1Peer {
                 self.current.clone_from(name);
                 Ok(())
             }
-            Wire::Get(head) => {
-                let head = self.with_cookies(head);
-                self.send(&head).await
-            }
             Wire::Send { bytes, times, may_fail } => {
-                let mut all = Vec::with_capacity(bytes.len() * *times as usize);
-                (0..*times).for_each(|_| all.extend_from_slice(bytes));
-                let sent = self.send(&all).await;
+                let sent = self.send(&bytes.repeat(*times as usize)).await;
                 if *may_fail { Ok(()) } else { sent }
             }
             Wire::SendChunk(bytes) => self.send_chunk(bytes).await,
@@ -211,14 +219,7 @@ impl Http1Peer {
                 }
                 Ok(())
             }
-            Wire::SendLastChunk(trailers) => {
-                let mut bytes = b"0\r\n".to_vec();
-                for line in trailers {
-                    bytes.extend_from_slice(&[line.as_slice(), b"\r\n"].concat());
-                }
-                bytes.extend_from_slice(b"\r\n");
-                self.send(&bytes).await
-            }
+            Wire::SendLastChunk(trailers) => self.send_last_chunk(trailers).await,
             Wire::ExpectBytes(wanted) => self.expect_bytes(wanted).await,
             Wire::ExpectBytesPattern(bytes) => self.expect_bytes_pattern(*bytes).await,
             Wire::CloseWrite => self.connection().await?.close_write().await.map_err(|error| error.to_string()),
@@ -244,33 +245,71 @@ impl Http1Peer {
         }
     }
 
-    /// As a browser does, as far as cases need it: by name, for all paths and for as long as the case lasts.
     fn keep_cookies(&self) {
-        let Http1Source::Client { cookies: Some(jar), .. } = &self.source else { return };
-        let mut jars = self.world.cookies.borrow_mut();
-        let jar = jars.entry(jar.clone()).or_default();
-        for (_, value) in self.head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
-            let text = String::from_utf8_lossy(value);
-            let pair = text.split(';').next().unwrap_or_default();
-            if let Some((name, value)) = pair.split_once('=') {
-                jar.insert(name.trim().to_owned(), value.trim().to_owned());
-            }
+        if let Http1Source::Client { cookies: Some(jar), .. } = &self.source {
+            self.world.keep_cookies(jar, &self.head);
         }
     }
 
     fn with_cookies(&self, head: &[u8]) -> Vec<u8> {
         let Http1Source::Client { cookies: Some(jar), .. } = &self.source else { return head.to_vec() };
-        let jars = self.world.cookies.borrow();
-        let pairs = jars.get(jar).into_iter().flatten().map(|(name, value)| format!("{name}={value}"));
-        let value = pairs.collect::<Vec<_>>().join("; ");
-        match head.strip_suffix(b"\r\n") {
-            Some(before) if !value.is_empty() => [before, format!("Cookie: {value}\r\n\r\n").as_bytes()].concat(),
-            Some(_) | None => head.to_vec(),
+        match (head.strip_suffix(b"\r\n"), self.world.cookies(jar)) {
+            (Some(before), Some(value)) => [before, format!("Cookie: {value}\r\n\r\n").as_bytes()].concat(),
+            (Some(_) | None, _) => head.to_vec(),
         }
     }
 
     async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.connection().await?.write(bytes).await.map_err(|error| error.to_string())
+    }
+
+    async fn request(&mut self, request: &Request) -> Result<(), String> {
+        let mut head = [request.method.as_slice(), b" ", &request.target, b" HTTP/1.1\r\n"].concat();
+        if let Some(host) = &request.host {
+            head.extend_from_slice(&[b"Host: ".as_slice(), host, b"\r\n"].concat());
+        }
+        for field in &request.fields {
+            head.extend_from_slice(&[field.as_slice(), b"\r\n"].concat());
+        }
+        self.is_chunked = request.open && request.length().is_none();
+        if self.is_chunked {
+            head.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+        let message = [self.with_cookies(&head), request.body.clone()].concat();
+        let sent = self.send(&message).await;
+        if request.may_fail { Ok(()) } else { sent }
+    }
+
+    async fn send_data(&mut self, bytes: &[u8]) -> Result<(), String> {
+        if self.is_chunked { self.send_chunk(bytes).await } else { self.send(bytes).await }
+    }
+
+    async fn send_last_chunk(&mut self, trailers: &[Vec<u8>]) -> Result<(), String> {
+        let mut bytes = b"0\r\n".to_vec();
+        for line in trailers {
+            bytes.extend_from_slice(&[line.as_slice(), b"\r\n"].concat());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        self.send(&bytes).await
+    }
+
+    /// A refused request takes its connection with it: what follows on it may be anything.
+    async fn expect_refusal(&mut self, status: u16, log: &[(String, Matcher)]) -> Result<(), String> {
+        self.head = self.connection().await?.read_head().await?;
+        self.head.check_status(&[status])?;
+        self.expect_end_of(&[End::Closed, End::Reset]).await?;
+        self.connections.remove(&self.current);
+        process::expect_refusal_logged(&self.world, status, log).await
+    }
+
+    async fn expect_cut_off(&mut self) -> Result<(), String> {
+        let connection = self.connection().await?;
+        match connection.read_body().await {
+            Err(_) if connection.end.is_some() => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => Err("the body is whole".into()),
+        }
     }
 
     async fn send_chunk(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -282,7 +321,9 @@ impl Http1Peer {
         let mut sent = 0;
         while sent < bytes {
             let length = (bytes - sent).min(pace.portion.unwrap_or(PORTION_BYTES));
-            self.send(&pattern::pattern(sent, length as usize)).await.map_err(|error| format!("{error} after {sent} bytes"))?;
+            self.send_data(&pattern::pattern(sent, length as usize))
+                .await
+                .map_err(|error| format!("{error} after {sent} bytes"))?;
             sent += length;
             if let Some(pause) = pace.pause {
                 sleep(pause).await;

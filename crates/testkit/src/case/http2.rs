@@ -4,7 +4,7 @@ use super::flow::{Outcome, execute_flow};
 use super::frames::check_code;
 use super::http1::{accept, connect};
 use super::process;
-use super::script::{ClientTls, Command, Message, Pace, Step, Stream, Wire};
+use super::script::{ClientTls, Command, Message, Pace, Request, Step, Stream, Wire};
 use super::text::escape;
 use super::world::World;
 use crate::connection::TlsFacts;
@@ -171,35 +171,9 @@ impl Http2Peer {
 
     async fn stream_command(&mut self, command: &Stream) -> Result<(), String> {
         match command {
-            Stream::Request { method, target, authority, name, open, fields } => {
-                let request = request(method, target, authority, fields, self.is_tls())?;
-                if self.sender.is_none() {
-                    self.connect().await?;
-                }
-                let sender = self.sender.clone().ok_or("no connection")?;
-                let mut sender = sender.ready().await.map_err(|error| error.to_string())?;
-                let (response, send) = sender.send_request(request, !open).map_err(|error| error.to_string())?;
-                self.sender = Some(sender);
-                self.current.clone_from(name);
-                let stream = OpenStream { response: Some(response), send: Some(send), ..OpenStream::default() };
-                self.streams.insert(name.clone(), stream);
-                Ok(())
-            }
             Stream::Use(name) => {
                 self.current.clone_from(name);
                 self.stream().map(|_| ())
-            }
-            Stream::SendData(bytes, times) => {
-                let bytes = Bytes::copy_from_slice(bytes);
-                for _ in 0..*times {
-                    self.send(bytes.clone()).await?;
-                }
-                Ok(())
-            }
-            Stream::End => self.sending()?.send_data(Bytes::new(), true).map_err(|error| error.to_string()),
-            Stream::SendTrailers(lines) => {
-                let trailers = header_map(lines)?;
-                self.sending()?.send_trailers(trailers).map_err(|error| error.to_string())
             }
             Stream::Reset(code) => {
                 self.stream()?.reset(Reason::from(*code));
@@ -211,6 +185,22 @@ impl Http2Peer {
             }
             Stream::ExpectGoaway(code) => self.expect_goaway(*code).await,
         }
+    }
+
+    async fn request(&mut self, asked: &Request) -> Result<(), String> {
+        let request = request(asked, self.is_tls())?;
+        if self.sender.is_none() {
+            self.connect().await?;
+        }
+        let sender = self.sender.clone().ok_or("no connection")?;
+        let mut sender = sender.ready().await.map_err(|error| error.to_string())?;
+        let (response, send) =
+            sender.send_request(request, !asked.open && asked.body.is_empty()).map_err(|error| error.to_string())?;
+        self.sender = Some(sender);
+        self.current.clone_from(&asked.stream);
+        let stream = OpenStream { response: Some(response), send: Some(send), ..OpenStream::default() };
+        self.streams.insert(asked.stream.clone(), stream);
+        if asked.body.is_empty() { Ok(()) } else { self.send(Bytes::copy_from_slice(&asked.body)).await }
     }
 
     fn is_tls(&self) -> bool {
@@ -227,6 +217,23 @@ impl Http2Peer {
 
     async fn message(&mut self, message: &Message) -> Result<(), String> {
         match message {
+            Message::Request(request) => self.request(request).await,
+            Message::SendData { bytes, times, may_fail } => {
+                let bytes = Bytes::copy_from_slice(bytes);
+                for _ in 0..*times {
+                    let sent = self.send(bytes.clone()).await;
+                    if !may_fail {
+                        sent?;
+                    }
+                }
+                Ok(())
+            }
+            Message::EndBody => self.sending()?.send_data(Bytes::new(), true).map_err(|error| error.to_string()),
+            Message::SendTrailers(lines) => {
+                let trailers = header_map(lines)?;
+                self.sending()?.send_trailers(trailers).map_err(|error| error.to_string())
+            }
+            Message::ExpectRefusal { .. } | Message::ExpectCutOff => Err("this command needs a section without `h2`".into()),
             Message::SendHead { lines, end } => self.stream()?.send_head(lines, *end),
             Message::SendPattern { bytes, pace } => self.send_pattern(*bytes, *pace).await,
             Message::ReceiveHead(expected) => {
@@ -322,15 +329,16 @@ impl Http2Peer {
     }
 }
 
-fn request(method: &str, target: &[u8], authority: &[u8], fields: &[Vec<u8>], tls: bool) -> Result<http::Request<()>, String> {
+fn request(asked: &Request, tls: bool) -> Result<http::Request<()>, String> {
     let uri = http::Uri::builder()
         .scheme(if tls { "https" } else { "http" })
-        .authority(authority)
-        .path_and_query(target)
+        .authority(asked.host.as_deref().unwrap_or_default())
+        .path_and_query(asked.target.as_slice())
         .build()
         .map_err(|error| error.to_string())?;
-    let mut request = http::Request::builder().method(method).uri(uri).body(()).map_err(|error| error.to_string())?;
-    *request.headers_mut() = header_map(fields)?;
+    let request = http::Request::builder().method(asked.method.as_slice()).uri(uri).body(());
+    let mut request = request.map_err(|error| error.to_string())?;
+    *request.headers_mut() = header_map(&asked.fields)?;
     Ok(request)
 }
 

@@ -6,6 +6,8 @@ mod flow;
 mod frames;
 mod http1;
 mod http2;
+mod neutral;
+mod neutral_connection;
 mod parse;
 mod parse_command;
 mod process;
@@ -13,11 +15,12 @@ mod run;
 mod script;
 mod suite;
 mod text;
+mod variants;
 mod world;
 
 pub use world::Places;
 
-pub use suite::{check_syntax, run_folder};
+pub use suite::{check_syntax, coverage, run_folder};
 pub use text::escape;
 
 #[cfg(test)]

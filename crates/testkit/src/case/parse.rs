@@ -3,8 +3,8 @@
 
 use super::parse_command::{Arguments, steps};
 use super::script::{
-    Act, Case, ClientTls, ConductKind, Config, Matcher, Need, OutputExpectation, PathConduct, ProgramCall, ScriptedClient,
-    ScriptedUpstream, Step, UpstreamScript,
+    Act, Case, ClientProtocol, ClientTls, ConductKind, Config, Matcher, Need, OutputExpectation, PathConduct, ProgramCall,
+    ScriptedClient, ScriptedUpstream, Step, UpstreamScript,
 };
 use super::text::{RawSection, SyntaxError, split_sections, words};
 use crate::upstream::{Answer, Behaviour};
@@ -26,11 +26,13 @@ pub fn parse(name: &str, text: &str) -> Result<Case, SyntaxError> {
         start: None,
         upstreams: Vec::new(),
         acts: Vec::new(),
+        over: None,
     };
     for section in &sections {
         let mut arguments = Arguments::new(section.number, words(section.number, &section.header)?);
         match arguments.text()?.as_str() {
             "skip-unless" => case.needs.push(need(arguments)?),
+            "over" => case.over = Some((section.number, over(arguments)?)),
             "wait" => case.wait = arguments.duration()?,
             "config" => case.config = Some(config(section, arguments)?),
             "file" => case.files.push((arguments.text()?, section.dedented())),
@@ -62,6 +64,16 @@ fn need(mut arguments: Arguments) -> Result<Need, SyntaxError> {
     };
     arguments.finish()?;
     Ok(need)
+}
+
+fn over(mut arguments: Arguments) -> Result<Vec<ClientProtocol>, SyntaxError> {
+    let mut protocols = Vec::new();
+    while !arguments.is_empty() {
+        let word = arguments.text()?;
+        let known = ClientProtocol::ALL.into_iter().find(|protocol| protocol.word() == word);
+        protocols.push(known.ok_or_else(|| arguments.error(format!("`{word}`: http1, h2c or h2")))?);
+    }
+    Ok(protocols)
 }
 
 fn config(section: &RawSection, mut arguments: Arguments) -> Result<Config, SyntaxError> {
@@ -160,7 +172,7 @@ fn client(section: &RawSection, mut arguments: Arguments) -> Result<ScriptedClie
     let _ = arguments.optional_text();
     arguments.finish()?;
     let steps: Vec<Step> = steps(&section.lines())?;
-    Ok(ScriptedClient { background, h2, to, from, tls: tls.then(|| Box::new(options)), cookies, steps })
+    Ok(ScriptedClient { background, h2, over_h2: false, to, from, tls: tls.then(|| Box::new(options)), cookies, steps })
 }
 
 /// `a,b` as a list; empty text is the empty list.

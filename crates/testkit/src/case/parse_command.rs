@@ -1,7 +1,8 @@
 //! Reads the command on a line: its word, its arguments, the block beneath it.
 
 use super::script::{
-    Command, ExpectedHead, FloodKind, Flow, Frames, Matcher, Message, Pace, ProcessCommand, Range, Step, Stream, Wire, block,
+    Command, ExpectedHead, FloodKind, Flow, Frames, Matcher, Message, Pace, ProcessCommand, Range, Request, Step, Stream, Wire,
+    block,
 };
 use super::text::{Line, SyntaxError, Word, unescape, words};
 use std::time::Duration;
@@ -33,7 +34,7 @@ fn command(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Command
     if let Some(wire) = wire(line, word, arguments)? {
         return Ok(Command::Wire(wire));
     }
-    if let Some(stream) = stream(line, word, arguments)? {
+    if let Some(stream) = stream(word, arguments)? {
         return Ok(Command::Stream(stream));
     }
     if let Some(frames) = frames(line, word, arguments)? {
@@ -84,6 +85,25 @@ fn process(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<
 
 fn message(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Message>, SyntaxError> {
     Ok(Some(match word {
+        "get" => {
+            let method = arguments.named("method").unwrap_or_else(|| b"GET".to_vec());
+            Message::Request(request(line, method, arguments)?)
+        }
+        "request" => {
+            let method = arguments.bytes()?;
+            Message::Request(request(line, method, arguments)?)
+        }
+        "send-data" => {
+            let (may_fail, bytes) = (arguments.flag("may-fail"), arguments.bytes()?);
+            Message::SendData { bytes, times: if arguments.is_empty() { 1 } else { arguments.number()? }, may_fail }
+        }
+        "end-stream" => Message::EndBody,
+        "send-trailers" => Message::SendTrailers(field_block(line)?),
+        "expect-refusal" => {
+            let status = arguments.number()? as u16;
+            Message::ExpectRefusal { status, log: arguments.named_matchers()? }
+        }
+        "expect-cut-off" => Message::ExpectCutOff,
         "send-head" => Message::SendHead { end: arguments.flag("end"), lines: field_block(line)? },
         "send-pattern" => Message::SendPattern { bytes: arguments.number()?, pace: arguments.pace()? },
         "recv-head" => Message::ReceiveHead(expected_head(line)?),
@@ -117,7 +137,6 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "connect" => Wire::Connect(arguments.optional_text()),
         "accept" => Wire::Accept(arguments.optional_text().unwrap_or_default()),
         "use" => Wire::Use(arguments.text()?),
-        "get" => Wire::Get(request_bytes(line, arguments)?),
         "send" => Wire::Send { may_fail: arguments.flag("may-fail"), bytes: arguments.bytes()?, times: 1 },
         "send-repeat" => {
             Wire::Send { may_fail: arguments.flag("may-fail"), bytes: arguments.bytes()?, times: arguments.number()? }
@@ -143,36 +162,41 @@ fn statuses(arguments: &mut Arguments) -> Result<Vec<u16>, SyntaxError> {
     text.split('|').map(|part| part.parse().map_err(|_| arguments.error(format!("`{part}` is no number")))).collect()
 }
 
-/// `get /path`: the head of a request, with `Host` and the fields of the block.
-fn request_bytes(line: &Line, arguments: &mut Arguments) -> Result<Vec<u8>, SyntaxError> {
-    let method = arguments.named("method").unwrap_or_else(|| b"GET".to_vec());
-    let host = arguments.named("host").unwrap_or_else(|| b"example.com".to_vec());
-    let target = arguments.bytes()?;
-    let mut bytes = [method.as_slice(), b" ", &target, b" HTTP/1.1\r\nHost: ", &host, b"\r\n"].concat();
-    for field in field_block(line)? {
-        bytes.extend_from_slice(&[field.as_slice(), b"\r\n"].concat());
+/// `get /path [method=…]`, or `request METHOD /path`.
+fn request(line: &Line, method: Vec<u8>, arguments: &mut Arguments) -> Result<Request, SyntaxError> {
+    let host = arguments.named("host").or_else(|| arguments.named("authority"));
+    let is_hostless = arguments.flag("no-host");
+    let body = arguments.named("body");
+    let may_fail = arguments.flag("may-fail");
+    let mut request = Request {
+        method,
+        host: if is_hostless { None } else { Some(host.unwrap_or_else(|| b"example.com".to_vec())) },
+        stream: arguments.named_text("stream").unwrap_or_default(),
+        open: arguments.flag("open"),
+        body: Vec::new(),
+        target: arguments.bytes()?,
+        fields: field_block(line)?,
+        may_fail,
+    };
+    if let Some(length) = arguments.named_number("long-path")? {
+        request.target.extend(std::iter::repeat_n(b'x', length as usize));
     }
-    bytes.extend_from_slice(b"\r\n");
-    Ok(bytes)
+    if let Some(length) = arguments.named_number("long-field")? {
+        request.fields.push(format!("X: {}", "x".repeat(length as usize)).into_bytes());
+    }
+    for _ in 0..arguments.named_number("many-fields")?.unwrap_or(0) {
+        request.fields.push(b"X: y".to_vec());
+    }
+    if let Some(body) = body {
+        request.fields.push(format!("Content-Length: {}", body.len()).into_bytes());
+        request.body = body;
+    }
+    Ok(request)
 }
 
-fn stream(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Stream>, SyntaxError> {
+fn stream(word: &str, arguments: &mut Arguments) -> Result<Option<Stream>, SyntaxError> {
     Ok(Some(match word {
-        "request" => Stream::Request {
-            open: arguments.flag("open"),
-            name: arguments.named_text("stream").unwrap_or_default(),
-            authority: arguments.named("authority").unwrap_or_else(|| b"example.com".to_vec()),
-            method: arguments.text()?,
-            target: arguments.bytes()?,
-            fields: field_block(line)?,
-        },
         "use-stream" => Stream::Use(arguments.text()?),
-        "send-data" => {
-            let bytes = arguments.bytes()?;
-            Stream::SendData(bytes, if arguments.is_empty() { 1 } else { arguments.number()? })
-        }
-        "end-stream" => Stream::End,
-        "send-trailers" => Stream::SendTrailers(field_block(line)?),
         "reset-stream" => Stream::Reset(error_code(arguments)?),
         "expect-stream-reset" => Stream::ExpectStreamReset(error_code(arguments)?),
         "expect-goaway" => Stream::ExpectGoaway(error_code(arguments)?),

@@ -77,6 +77,16 @@ pub async fn execute(world: &Rc<World>, command: &ProcessCommand) -> Result<(), 
     Ok(())
 }
 
+/// The access log has a line of a request that was refused with that status, and with these fields; so many of them as
+/// were asked for in this way.
+pub async fn expect_refusal_logged(world: &Rc<World>, status: u16, log: &[(String, Matcher)]) -> Result<(), String> {
+    let mut fields = log.to_vec();
+    fields.push(("status".to_owned(), Matcher::Equal(status.to_string().into_bytes())));
+    let wanted = world.count_refusal(&fields);
+    let count = || log_lines(&world.access_log).iter().filter(|line| fits(line, &fields)).count();
+    until(world, || if count() >= wanted { Ok(()) } else { Err(no_line(world)) }).await
+}
+
 /// With that code, or with whatever.
 async fn expect_end(world: &World, code: Option<i32>) -> Result<(), String> {
     world.exit_expected.set(true);

@@ -2,10 +2,11 @@
 
 use super::flow::Outcome;
 use super::http1::{self, Http1Peer};
-use super::script::{Act, Case, Config, Need, ScriptedClient, ScriptedUpstream, Step, UpstreamScript};
+use super::neutral::NeutralPeer;
+use super::script::{Act, Case, ClientProtocol, Config, Need, ScriptedClient, ScriptedUpstream, Step, UpstreamScript};
 use super::text::SyntaxError;
-use super::world::{Places, World};
-use super::{automatic, http2, parse, process};
+use super::world::{Places, World, without_places};
+use super::{automatic, http2, parse, process, variants};
 use crate::program::Program;
 use crate::{admin, tls, upstream};
 use socket2::SockRef;
@@ -30,11 +31,14 @@ pub enum Verdict {
     Failed(String),
 }
 
-/// Runs the case of that text. Without a binary only cases that need no proxy can pass.
-pub fn run_text(name: &str, text: &str, binary: Option<&Path>) -> Verdict {
+/// Runs the case of that text over one of its protocols. Without a binary only cases that need no proxy can pass.
+pub fn run_text_over(name: &str, text: &str, protocol: ClientProtocol, binary: Option<&Path>) -> Verdict {
     let outcome = Places::new().and_then(|mut places| {
-        let filled = places.fill(text)?;
-        let case = parse::parse(name, &filled).map_err(|error| error.to_string())?;
+        let unfilled = parse::parse(name, &without_places(text)?).map_err(|error| error.to_string())?;
+        let is_plain = variants::is_plain(&unfilled);
+        let filled = places.fill(&variants::text_for(text, protocol, is_plain)?)?;
+        let mut case = parse::parse(name, &filled).map_err(|error| error.to_string())?;
+        variants::adapt_clients(&mut case, protocol, text);
         if let Some(missing) = case.needs.iter().find_map(missing) {
             return Ok(Verdict::Skipped(missing));
         }
@@ -47,11 +51,16 @@ pub fn run_text(name: &str, text: &str, binary: Option<&Path>) -> Verdict {
     outcome.unwrap_or_else(Verdict::Failed)
 }
 
+/// The protocols that the case of that text is run over, and otherwise than over all of them, why.
+pub fn protocols_of(name: &str, text: &str) -> Result<(Vec<ClientProtocol>, Option<String>), SyntaxError> {
+    let readable = without_places(text).map_err(|error| SyntaxError::new(1, error))?;
+    parse::parse(name, &readable).map(|case| variants::protocols(&case, text))
+}
+
 /// Reads the case without running it.
 pub fn check_text(name: &str, text: &str) -> Result<(), SyntaxError> {
-    let mut places = Places::new().map_err(|error| SyntaxError::new(1, error))?;
-    let filled = places.fill(text).map_err(|error| SyntaxError::new(1, error))?;
-    parse::parse(name, &filled).map(|_| ())
+    let readable = without_places(text).map_err(|error| SyntaxError::new(1, error))?;
+    parse::parse(name, &readable).map(|_| ())
 }
 
 fn missing(need: &Need) -> Option<String> {
@@ -201,7 +210,9 @@ async fn finish_upstreams(wait: Duration, failure: &Failure, upstreams: &mut [Ru
 
 async fn run_client(client: &ScriptedClient, world: &Rc<World>) -> Outcome {
     let to = if client.to.is_empty() { world.main.clone() } else { String::from_utf8_lossy(&client.to).into_owned() };
-    if client.h2 {
+    if client.over_h2 {
+        NeutralPeer::new(world.clone(), to, client).run(&client.steps).await
+    } else if client.h2 {
         http2::Http2Peer::client(world.clone(), to, client.from.clone(), client.tls.clone()).run(&client.steps).await
     } else {
         let (from, tls, cookies) = (client.from.clone(), client.tls.clone(), client.cookies.clone());

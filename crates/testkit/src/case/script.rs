@@ -23,6 +23,31 @@ pub struct Case {
     pub upstreams: Vec<ScriptedUpstream>,
     /// Clients, process checks and commands, in file order.
     pub acts: Vec<Act>,
+    /// What a case says of the protocols that it is run over, with the line where it does.
+    pub over: Option<(usize, Vec<ClientProtocol>)>,
+}
+
+/// How clients speak that do not say it themselves. Which of them a case is run over: `variants.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClientProtocol {
+    Http1,
+    /// HTTP/2 in plain text, by prior knowledge.
+    H2c,
+    /// HTTP/2 over TLS.
+    H2,
+}
+
+impl ClientProtocol {
+    pub const ALL: [ClientProtocol; 3] = [ClientProtocol::Http1, ClientProtocol::H2c, ClientProtocol::H2];
+
+    /// As cases and result lines write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ClientProtocol::Http1 => "http1",
+            ClientProtocol::H2c => "h2c",
+            ClientProtocol::H2 => "h2",
+        }
+    }
 }
 
 /// `skip-unless …`
@@ -94,7 +119,10 @@ pub enum Act {
 pub struct ScriptedClient {
     /// Following sections do not wait for it.
     pub background: bool,
+    /// HTTP/2 is what the section says, and it has commands that only streams have.
     pub h2: bool,
+    /// The case is run over HTTP/2, which it does not name.
+    pub over_h2: bool,
     pub to: Vec<u8>,
     pub from: Option<String>,
     pub tls: Option<Box<ClientTls>>,
@@ -197,6 +225,23 @@ pub enum ProcessCommand {
 /// What HTTP/1 and HTTP/2 share.
 #[derive(Debug, Clone)]
 pub enum Message {
+    /// Client: over HTTP/2, it opens a stream.
+    Request(Request),
+    /// The next bytes of a body, framed as the request says.
+    SendData {
+        bytes: Vec<u8>,
+        times: u64,
+        may_fail: bool,
+    },
+    EndBody,
+    SendTrailers(Vec<Vec<u8>>),
+    /// Client: its request was refused, and the access log says so.
+    ExpectRefusal {
+        status: u16,
+        log: Vec<(String, Matcher)>,
+    },
+    /// The body ends before it is whole, and cannot be taken for a whole one.
+    ExpectCutOff,
     /// `end`: over HTTP/2, nothing follows.
     SendHead {
         lines: Vec<Vec<u8>>,
@@ -242,6 +287,43 @@ pub enum Message {
     ExpectClosed,
 }
 
+/// A request as a client says it, well-formed or not; each version writes it in its own way.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub method: Vec<u8>,
+    pub target: Vec<u8>,
+    /// `Host`, or `:authority`.
+    pub host: Option<Vec<u8>>,
+    /// Name of the stream, in sections with `h2`.
+    pub stream: String,
+    /// A body of unknown length follows.
+    pub open: bool,
+    /// A body that goes with the head.
+    pub body: Vec<u8>,
+    pub fields: Vec<Vec<u8>>,
+    /// Whether it could be sent does not matter.
+    pub may_fail: bool,
+}
+
+impl Request {
+    pub fn field(&self, name: &str) -> Option<&[u8]> {
+        let of_line = |line: &&Vec<u8>| {
+            line.len() > name.len() && line[name.len()] == b':' && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
+        };
+        self.fields.iter().find(of_line).map(|line| line[name.len() + 1..].trim_ascii())
+    }
+
+    /// What the head says of the length; whatever is no number is none.
+    pub fn length(&self) -> Option<u64> {
+        self.field("content-length").and_then(|value| String::from_utf8_lossy(value).parse().ok())
+    }
+
+    /// A body comes after the head.
+    pub fn has_body(&self) -> bool {
+        self.open || self.field("content-length").is_some_and(|value| value != b"0")
+    }
+}
+
 /// Bytes on a connection; not in sections with `h2`.
 #[derive(Debug, Clone)]
 pub enum Wire {
@@ -249,8 +331,6 @@ pub enum Wire {
     Connect(Option<String>),
     Accept(String),
     Use(String),
-    /// The head of a request, to which cookies are added.
-    Get(Vec<u8>),
     Send {
         bytes: Vec<u8>,
         times: u64,
@@ -276,19 +356,7 @@ pub enum Wire {
 /// Streams of an HTTP/2 connection; only in sections with `h2`.
 #[derive(Debug, Clone)]
 pub enum Stream {
-    /// Client: opens a stream. `open`: a body follows.
-    Request {
-        method: String,
-        target: Vec<u8>,
-        authority: Vec<u8>,
-        name: String,
-        open: bool,
-        fields: Vec<Vec<u8>>,
-    },
     Use(String),
-    SendData(Vec<u8>, u64),
-    End,
-    SendTrailers(Vec<Vec<u8>>),
     Reset(u32),
     ExpectStreamReset(u32),
     ExpectGoaway(u32),

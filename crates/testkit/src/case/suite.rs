@@ -1,6 +1,7 @@
 //! A folder of case files: found, run by a few threads, one result line each.
 
-use super::run::{Verdict, check_text, run_text};
+use super::run::{Verdict, check_text, protocols_of, run_text_over};
+use super::script::ClientProtocol;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,18 +12,29 @@ use std::time::Instant;
 /// Cases mostly wait, so more of them than processors may run; not many more, because their bounds are in real time.
 const THREADS: usize = 4;
 
-/// Runs the cases under `folder` whose name contains one of the parts, separated by commas, of the variable `CASE`;
-/// with `CASE_EVERY` only one of so many of them. `Err` holds the reports of those that failed.
+/// A case over one of its protocols.
+struct Run {
+    /// `topic/name`, and the protocol where it is not HTTP/1.1.
+    name: String,
+    case: String,
+    text: String,
+    protocol: ClientProtocol,
+}
+
+/// Runs the cases under `folder`, each over all of its protocols, whose name contains one of the parts, separated by
+/// commas, of the variable `CASE`; with `CASE_EVERY` only one of so many of them. `Err` holds the reports of those that
+/// failed.
 pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     let filter = std::env::var("CASE").unwrap_or_default();
-    let cases = cases(folder)?;
     let every = std::env::var("CASE_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1);
-    let is_wanted = |name: &str| filter.split(',').any(|part| name.contains(part));
-    let wanted: VecDeque<_> = cases.into_iter().filter(|(name, _)| is_wanted(name)).step_by(every).collect();
+    let is_wanted = |run: &Run| filter.split(',').any(|part| run.name.contains(part));
+    let wanted: VecDeque<Run> = runs(folder)?.into_iter().filter(is_wanted).step_by(every).collect();
     let total = wanted.len();
     if total == 0 {
         return Err(format!("no case in {} has `{filter}` in its name", folder.display()));
     }
+    let counts = ClientProtocol::ALL
+        .map(|protocol| format!("{} over {}", wanted.iter().filter(|run| run.protocol == protocol).count(), protocol.word()));
     let queue = Mutex::new(wanted);
     let (results, finished) = mpsc::channel();
     let mut failures = Vec::new();
@@ -30,13 +42,10 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
         for _ in 0..THREADS.min(total) {
             let (queue, results) = (&queue, results.clone());
             scope.spawn(move || {
-                while let Some((name, path)) = next(queue) {
+                while let Some(run) = next(queue) {
                     let begin = Instant::now();
-                    let verdict = match std::fs::read_to_string(&path) {
-                        Ok(text) => run_text(&name, &text, Some(binary)),
-                        Err(error) => Verdict::Failed(format!("{}: {error}", path.display())),
-                    };
-                    let _ = results.send((name, verdict, begin.elapsed()));
+                    let verdict = run_text_over(&run.case, &run.text, run.protocol, Some(binary));
+                    let _ = results.send((run.name, verdict, begin.elapsed()));
                 }
             });
         }
@@ -53,12 +62,46 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
             }
         }
     });
+    say(&format!("cases run: {}", counts.join(", ")));
     if failures.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = failures.iter().map(|(name, _)| name.as_str()).collect();
     let reports: Vec<String> = failures.iter().map(|(name, report)| format!("==== {name}\n{report}")).collect();
-    Err(format!("{}\n{} of {total} cases failed: {}", reports.join("\n"), failures.len(), names.join(" ")))
+    Err(format!("{}\n{} of {total} runs failed: {}", reports.join("\n"), failures.len(), names.join(", ")))
+}
+
+fn runs(folder: &Path) -> Result<Vec<Run>, String> {
+    let mut runs = Vec::new();
+    for (case, path) in cases(folder)? {
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (protocols, _) = protocols_of(&case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
+        for protocol in protocols {
+            let name = match protocol {
+                ClientProtocol::Http1 => case.clone(),
+                ClientProtocol::H2c | ClientProtocol::H2 => format!("{case} over {}", protocol.word()),
+            };
+            runs.push(Run { name, case: case.clone(), text: text.clone(), protocol });
+        }
+    }
+    Ok(runs)
+}
+
+/// How many cases there are, and how many of them are run over every protocol; and of the others, why they are not.
+pub fn coverage(folder: &Path) -> Result<(usize, usize, Vec<String>), String> {
+    let (mut over_all, mut others) = (0, Vec::new());
+    let cases = cases(folder)?;
+    for (case, path) in &cases {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (protocols, reason) = protocols_of(case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
+        if protocols.len() == ClientProtocol::ALL.len() {
+            over_all += 1;
+        } else {
+            let words: Vec<&str> = protocols.iter().map(|protocol| protocol.word()).collect();
+            others.push(format!("{case} over {}: {}", words.join(", "), reason.unwrap_or_default()));
+        }
+    }
+    Ok((cases.len(), over_all, others))
 }
 
 /// Reads all cases under `folder` without running them.
@@ -74,7 +117,7 @@ pub fn check_syntax(folder: &Path) -> Result<usize, String> {
     if faults.is_empty() { Ok(cases.len()) } else { Err(faults.join("\n")) }
 }
 
-fn next(queue: &Mutex<VecDeque<(String, PathBuf)>>) -> Option<(String, PathBuf)> {
+fn next(queue: &Mutex<VecDeque<Run>>) -> Option<Run> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 

@@ -1,9 +1,10 @@
 //! What the sections of a running case share: its folder, ports and certificates (the placeholders of the file), the
 //! proxy, marks.
 
-use super::script::ClientTls;
+use super::script::{ClientProtocol, ClientTls, Matcher};
 use super::text::escape;
 use crate::authority::{Authority, CertificateFiles, KeyKind};
+use crate::head::Head;
 use crate::ports::Reservation;
 use crate::program::Program;
 use crate::tls;
@@ -30,6 +31,17 @@ pub struct Places {
     revocation_lists: HashMap<String, PathBuf>,
 }
 
+fn placeholder() -> Result<Regex, String> {
+    Regex::new(r#"\{(port|upstream|closed|admin|dir|config|cert|key|pem|ca|crl|stale-crl)(?::([^{}\s"]*))?\}"#)
+        .map_err(|error| error.to_string())
+}
+
+/// The text as it can be read where nothing is run: every place is `0`.
+pub fn without_places(text: &str) -> Result<String, String> {
+    let text = super::variants::text_for(text, ClientProtocol::Http1, true)?;
+    Ok(placeholder()?.replace_all(&text, "0").into_owned())
+}
+
 impl Places {
     pub fn new() -> Result<Places, String> {
         let folder = tempfile::Builder::new().prefix("case-").tempdir().map_err(|error| error.to_string())?;
@@ -53,9 +65,7 @@ impl Places {
 
     /// Fills in the kit's placeholders. Braces with other words stay: they are the proxy's own.
     pub fn fill(&mut self, text: &str) -> Result<String, String> {
-        let placeholder =
-            Regex::new(r#"\{(port|upstream|closed|admin|dir|config|cert|key|pem|ca|crl|stale-crl)(?::([^{}\s"]*))?\}"#)
-                .map_err(|error| error.to_string())?;
+        let placeholder = placeholder()?;
         let mut fault = None;
         let filled = placeholder.replace_all(text, |found: &Captures<'_>| {
             self.place(&found[1], found.get(2).map(|name| name.as_str())).unwrap_or_else(|error| {
@@ -175,8 +185,10 @@ pub struct World {
     /// Bodies that others are compared with, by name.
     bodies: RefCell<HashMap<String, Vec<u8>>>,
     /// Of clients that keep them, by the name of the jar and their own.
-    pub cookies: RefCell<HashMap<String, BTreeMap<String, String>>>,
+    cookies: RefCell<HashMap<String, BTreeMap<String, String>>>,
     tls_clients: RefCell<HashMap<String, Arc<rustls::ClientConfig>>>,
+    /// Refusals that were expected, by what the access log has of them.
+    refusals: RefCell<HashMap<String, usize>>,
 }
 
 impl World {
@@ -195,6 +207,7 @@ impl World {
             bodies: RefCell::default(),
             cookies: RefCell::default(),
             tls_clients: RefCell::default(),
+            refusals: RefCell::default(),
         }))
     }
 
@@ -213,6 +226,15 @@ impl World {
         }
     }
 
+    /// The number of refusals with these fields of the log, with this one.
+    pub fn count_refusal(&self, log: &[(String, Matcher)]) -> usize {
+        let fields: Vec<String> = log.iter().map(|(name, matcher)| format!("{name}={matcher}")).collect();
+        let mut refusals = self.refusals.borrow_mut();
+        let count = refusals.entry(fields.join(" ")).or_default();
+        *count += 1;
+        *count
+    }
+
     /// `expect-body-as` keeps the first body of a name, and compares the others with it.
     pub fn compare_body(&self, name: &str, is_same: bool, body: &[u8]) -> Result<(), String> {
         let mut bodies = self.bodies.borrow_mut();
@@ -225,6 +247,26 @@ impl World {
             Some(known) if (known == body) == is_same => Ok(()),
             Some(known) => Err(format!("the body is {}, and that of `{name}` was {}", escape(body), escape(known))),
         }
+    }
+
+    /// As a browser does, as far as cases need it: by name, for all paths and for as long as the case lasts.
+    pub fn keep_cookies(&self, jar: &str, head: &Head) {
+        let mut jars = self.cookies.borrow_mut();
+        let jar = jars.entry(jar.to_owned()).or_default();
+        for (_, value) in head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
+            let text = String::from_utf8_lossy(value);
+            let pair = text.split(';').next().unwrap_or_default();
+            if let Some((name, value)) = pair.split_once('=') {
+                jar.insert(name.trim().to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+
+    /// The value of `Cookie` that a client of this jar sends.
+    pub fn cookies(&self, jar: &str) -> Option<String> {
+        let jars = self.cookies.borrow();
+        let pairs: Vec<String> = jars.get(jar)?.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
     /// Clients with the same options share their configuration, and with it their TLS sessions.

@@ -33,7 +33,7 @@ pub fn request_framing(head: &RequestHead) -> Result<BodyFraming, HeadError> {
     let framing = match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
         (false, false) => return Ok(BodyFraming::None),
         (true, true) => return Err(HeadError::LengthAndTransferEncoding),
-        (true, false) => BodyFraming::Length(only_length(fields)?),
+        (true, false) => BodyFraming::Length(request_content_length(fields)?),
         (false, true) => {
             check_chunked(fields, head.version)?;
             BodyFraming::Chunked
@@ -58,7 +58,7 @@ pub fn response_framing(head: &ResponseHead, request_method: Method) -> Result<B
     match (fields.has(HeaderId::ContentLength), fields.has(HeaderId::TransferEncoding)) {
         (false, false) => Ok(BodyFraming::UntilClose),
         (true, true) => Err(HeadError::LengthAndTransferEncoding),
-        (true, false) => agreed_length(fields).map(BodyFraming::Length),
+        (true, false) => response_content_length(fields).map(BodyFraming::Length),
         (false, true) => check_chunked(fields, head.version).map(|()| BodyFraming::Chunked),
     }
 }
@@ -123,8 +123,8 @@ fn any_has_token(fields: &Fields, id: HeaderId, token: &[u8]) -> bool {
     fields.has(id) && fields.all(id).any(|value| has_token(value, token))
 }
 
-/// The value of the one `Content-Length` of a request; even equal ones are refused.
-fn only_length(fields: &Fields) -> Result<u64, HeadError> {
+/// The value of the one `Content-Length` of a request, over whatever version; even equal ones are refused.
+pub fn request_content_length(fields: &Fields) -> Result<u64, HeadError> {
     let mut values = fields.all(HeaderId::ContentLength);
     match (values.next().and_then(decimal), values.next()) {
         (Some(length), None) => Ok(length),
@@ -133,12 +133,7 @@ fn only_length(fields: &Fields) -> Result<u64, HeadError> {
 }
 
 /// The value that all `Content-Length` fields of an answer and all items in them agree on.
-/// The length that one or several equal `Content-Length` fields state.
-pub fn request_content_length(fields: &Fields) -> Result<u64, HeadError> {
-    agreed_length(fields)
-}
-
-fn agreed_length(fields: &Fields) -> Result<u64, HeadError> {
+pub fn response_content_length(fields: &Fields) -> Result<u64, HeadError> {
     let mut agreed = None;
     for value in fields.all(HeaderId::ContentLength) {
         for item in value.split(|byte| *byte == b',') {

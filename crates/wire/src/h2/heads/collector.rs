@@ -74,6 +74,10 @@ impl<'f> FieldCollector<'f> {
     }
 
     fn pseudo_header(&mut self, pseudo: PseudoHeader, value: Span) -> Result<(), HeadError> {
+        // An authority is what `Host` is in HTTP/1.1 and to those whom the request goes on to: it counts as a field.
+        if pseudo == PseudoHeader::Authority {
+            self.fields_left = self.fields_left.checked_sub(1).ok_or(HeadError::TooManyFields)?;
+        }
         // RFC 9113 section 8.3: in front of all other fields, none that is unknown, none twice.
         let is_in_place = !self.has_regular && self.allowed.contains(&pseudo);
         if is_in_place && self.pseudo.note(pseudo, value) { Ok(()) } else { Err(HeadError::PseudoHeader) }

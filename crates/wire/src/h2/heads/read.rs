@@ -123,17 +123,13 @@ fn settle_authority(authority: Option<Span>, head: &mut RequestHead) -> Result<(
     Ok(())
 }
 
-/// How the content is framed towards others. Of several equal lengths one is sent on, written in one way.
+/// How the content is framed towards others. The length is sent on written in one way.
 fn framing(head: &mut RequestHead, is_tunnel: bool, ends_stream: bool) -> Result<BodyFraming, HeadError> {
     let declared = if head.fields.has(HeaderId::ContentLength) { Some(request_content_length(&head.fields)?) } else { None };
     if let Some(length) = declared {
         let mut digits = itoa::Buffer::new();
         let text = digits.format(length).as_bytes();
-        let is_written_so = {
-            let mut values = head.fields.all(HeaderId::ContentLength);
-            values.next() == Some(text) && values.next().is_none()
-        };
-        if !is_written_so {
+        if !head.fields.all(HeaderId::ContentLength).eq([text]) {
             head.fields.remove_id(HeaderId::ContentLength);
             head.fields.push_id(HeaderId::ContentLength, text);
         }
