@@ -15,6 +15,12 @@ impl SendWindow {
         SendWindow(i32::try_from(bytes).unwrap_or(i32::MAX))
     }
 
+    /// The window as it is, below 0 as well.
+    #[cfg(test)]
+    pub fn bytes(self) -> i32 {
+        self.0
+    }
+
     /// Bytes that may be sent now.
     #[inline]
     pub fn open_bytes(self) -> usize {
@@ -53,6 +59,12 @@ pub struct ReceiveWindow {
 impl ReceiveWindow {
     pub fn new(size: u32) -> ReceiveWindow {
         ReceiveWindow { open: i32::try_from(size).unwrap_or(i32::MAX), unannounced: 0, size }
+    }
+
+    /// What is open, what is free and was not said, and the size.
+    #[cfg(test)]
+    pub fn parts(self) -> (i32, u32, u32) {
+        (self.open, self.unannounced, self.size)
     }
 
     /// A window of that size, which the peer holds for as large as windows are at first until it knows our SETTINGS.

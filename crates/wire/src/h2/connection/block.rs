@@ -105,6 +105,10 @@ impl<T: Default> Connection<T> {
             }
             Purpose::Refuse(code) => {
                 self.skip_unread_block()?;
+                // Who does not know our bound yet may pass it; whoever breaks a rule pays as for any reset.
+                if code != ErrorCode::RefusedStream {
+                    self.floods.count_provoked_reset(now)?;
+                }
                 write_frame(&mut self.output, FrameKind::RstStream, 0, id, &(code as u32).to_be_bytes());
                 self.streams.note_reset(id);
                 return Ok(None);

@@ -8,6 +8,8 @@ mod block;
 mod receive;
 mod send;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use crate::h2::PREFACE;
