@@ -1,5 +1,5 @@
 //! Which protocols a case is run over, and how it reads for each of them. A case whose clients say nothing that only
-//! one version has is run over HTTP/1.1, over HTTP/2 in plain text and over HTTP/2 over TLS: what it says holds for all.
+//! one version has is run over HTTP/1.1, HTTP/2 in plain text and HTTP/2 over TLS: what it says holds for all of them.
 
 use super::script::{Act, Case, ClientProtocol, ClientTls, Command, Flow, Message, ScriptedClient, Step, Wire};
 use regex::{Captures, Regex};
