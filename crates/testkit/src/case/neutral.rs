@@ -86,11 +86,11 @@ impl NeutralPeer {
             if let Some(reading) = self.connections.get_mut(&self.current) {
                 while reading.connection.receive().await == Ok(true) {}
             }
-            std::future::pending::<()>().await;
+            std::future::pending().await
         };
         tokio::select! {
             done = other => done,
-            () = taking => unreachable!("it pends"),
+            done = taking => done,
         }
     }
 

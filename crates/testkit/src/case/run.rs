@@ -5,6 +5,7 @@ use super::http1::{self, Http1Peer};
 use super::neutral::NeutralPeer;
 use super::script::{Act, Case, ClientProtocol, Config, Need, ScriptedClient, ScriptedUpstream, Step, UpstreamScript};
 use super::text::SyntaxError;
+use super::variants::Variants;
 use super::world::{Places, World, without_places};
 use super::{automatic, http2, parse, process, variants};
 use crate::program::Program;
@@ -51,10 +52,10 @@ pub fn run_text_over(name: &str, text: &str, protocol: ClientProtocol, binary: O
     outcome.unwrap_or_else(Verdict::Failed)
 }
 
-/// The protocols that the case of that text is run over, and otherwise than over all of them, why.
-pub fn protocols_of(name: &str, text: &str) -> Result<(Vec<ClientProtocol>, Option<String>), SyntaxError> {
+/// How often the case of that text is run, and over what.
+pub fn variants_of(name: &str, text: &str) -> Result<Variants, SyntaxError> {
     let readable = without_places(text).map_err(|error| SyntaxError::new(1, error))?;
-    parse::parse(name, &readable).map(|case| variants::protocols(&case, text))
+    parse::parse(name, &readable).map(|case| variants::variants(&case, text))
 }
 
 /// Reads the case without running it.

@@ -1,6 +1,6 @@
 //! A folder of case files: found, run by a few threads, one result line each.
 
-use super::run::{Verdict, check_text, protocols_of, run_text_over};
+use super::run::{Verdict, check_text, run_text_over, variants_of};
 use super::script::ClientProtocol;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -19,6 +19,7 @@ struct Run {
     case: String,
     text: String,
     protocol: ClientProtocol,
+    as_written: bool,
 }
 
 /// Runs the cases under `folder`, each over all of its protocols, whose name contains one of the parts, separated by
@@ -33,8 +34,11 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
     if total == 0 {
         return Err(format!("no case in {} has `{filter}` in its name", folder.display()));
     }
-    let counts = ClientProtocol::ALL
-        .map(|protocol| format!("{} over {}", wanted.iter().filter(|run| run.protocol == protocol).count(), protocol.word()));
+    let counts = ClientProtocol::ALL.map(|protocol| {
+        let count = wanted.iter().filter(|run| run.protocol == protocol && !run.as_written).count();
+        format!("{count} over {}", protocol.word())
+    });
+    let as_written = wanted.iter().filter(|run| run.as_written).count();
     let queue = Mutex::new(wanted);
     let (results, finished) = mpsc::channel();
     let mut failures = Vec::new();
@@ -62,7 +66,7 @@ pub fn run_folder(folder: &Path, binary: &Path) -> Result<(), String> {
             }
         }
     });
-    say(&format!("cases run: {}", counts.join(", ")));
+    say(&format!("cases run: {}, {as_written} over what their clients say", counts.join(", ")));
     if failures.is_empty() {
         return Ok(());
     }
@@ -75,13 +79,13 @@ fn runs(folder: &Path) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     for (case, path) in cases(folder)? {
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let (protocols, _) = protocols_of(&case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
-        for protocol in protocols {
+        let variants = variants_of(&case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
+        for protocol in variants.protocols {
             let name = match protocol {
                 ClientProtocol::Http1 => case.clone(),
                 ClientProtocol::H2c | ClientProtocol::H2 => format!("{case} over {}", protocol.word()),
             };
-            runs.push(Run { name, case: case.clone(), text: text.clone(), protocol });
+            runs.push(Run { name, case: case.clone(), text: text.clone(), protocol, as_written: variants.as_written });
         }
     }
     Ok(runs)
@@ -93,12 +97,13 @@ pub fn coverage(folder: &Path) -> Result<(usize, usize, Vec<String>), String> {
     let cases = cases(folder)?;
     for (case, path) in &cases {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let (protocols, reason) = protocols_of(case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
-        if protocols.len() == ClientProtocol::ALL.len() {
+        let variants = variants_of(case, &text).map_err(|error| format!("{}, {error}", path.display()))?;
+        if variants.protocols.len() == ClientProtocol::ALL.len() {
             over_all += 1;
         } else {
-            let words: Vec<&str> = protocols.iter().map(|protocol| protocol.word()).collect();
-            others.push(format!("{case} over {}: {}", words.join(", "), reason.unwrap_or_default()));
+            let words: Vec<&str> = variants.protocols.iter().map(|protocol| protocol.word()).collect();
+            let words = if variants.as_written { "as written".to_owned() } else { format!("over {}", words.join(", ")) };
+            others.push(format!("{case} {words}: {}", variants.reason.unwrap_or_default()));
         }
     }
     Ok((cases.len(), over_all, others))

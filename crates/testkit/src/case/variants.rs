@@ -1,5 +1,5 @@
 //! Which protocols a case is run over, and how it reads for each of them. A case whose clients say nothing that only
-//! one version has is run over HTTP/1.1, over HTTP/2 in plain text and over HTTP/2 over TLS: what it says holds for all.
+//! one version has is run over HTTP/1.1, HTTP/2 in plain text and HTTP/2 over TLS: what it says holds for all of them.
 
 use super::script::{Act, Case, ClientProtocol, ClientTls, Command, Flow, Message, ScriptedClient, Step, Wire};
 use regex::{Captures, Regex};
@@ -8,11 +8,18 @@ use std::net::IpAddr;
 /// Fields that speak of an HTTP/1.1 connection (RFC 9113 section 8.2.2).
 const CONNECTION_FIELDS: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"];
 
-/// The protocols that a case is run over, and otherwise why it has but one.
-pub fn protocols(case: &Case, text: &str) -> (Vec<ClientProtocol>, Option<String>) {
-    let reason = own_version(case);
-    if let Some(reason) = reason {
-        return (vec![ClientProtocol::Http1], Some(reason));
+/// How often a case is run.
+pub struct Variants {
+    pub protocols: Vec<ClientProtocol>,
+    /// It is run once, as it is written: its clients say themselves what they speak.
+    pub as_written: bool,
+    /// Why it is not run over every protocol.
+    pub reason: Option<String>,
+}
+
+pub fn variants(case: &Case, text: &str) -> Variants {
+    if let Some(reason) = own_version(case) {
+        return Variants { protocols: vec![ClientProtocol::Http1], as_written: true, reason: Some(reason) };
     }
     let is_plain = is_plain(case);
     let can = |protocol: &ClientProtocol| match protocol {
@@ -27,7 +34,7 @@ pub fn protocols(case: &Case, text: &str) -> (Vec<ClientProtocol>, Option<String
         None if is_plain => "its sites cannot be had over TLS".to_owned(),
         None => "its clients come over TLS".to_owned(),
     });
-    (chosen, reason)
+    Variants { protocols: chosen, as_written: false, reason }
 }
 
 /// What makes a case one of HTTP/1.1, or of no protocol, or of one that its clients choose.
@@ -211,7 +218,7 @@ mod tests {
     fn check(case: &str, over: &str) {
         let text = format!("# Text.\n{case}");
         let case = parse("kit/self", &text).unwrap_or_else(|error| panic!("{error}"));
-        let (protocols, reason) = protocols(&case, &text);
+        let Variants { protocols, reason, .. } = variants(&case, &text);
         let words: Vec<&str> = protocols.iter().map(|protocol| protocol.word()).collect();
         let reason = reason.unwrap_or_default();
         assert!(words.join(" ") == over || reason.contains(over), "{words:?}, {reason}: expected {over} of\n{text}");
