@@ -316,6 +316,7 @@ pub enum FloodKind {
     SmallData,
     Priority,
     WindowUpdate,
+    Repeats,
 }
 
 /// Reading or writing in portions, so that a peer has to wait.
