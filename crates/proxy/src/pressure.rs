@@ -13,6 +13,8 @@ const LOW_PERCENT: u64 = 85;
 /// The part of the budget that connections may take before somebody looks what the process uses. Small beside what is
 /// left from [`HIGH_PERCENT`] on, as requests that were let in take more later.
 const LOOK_PART: u64 = 32;
+/// The part of the budget that each worker may use to compress answers: slow readers keep an encoder for minutes.
+const ENCODERS_PART: u64 = 16;
 /// At the least, so that a small budget does not make every request look.
 const LOOK_BYTES_LEAST: u64 = 1 << 20;
 
@@ -50,10 +52,11 @@ impl Pressure {
         }
     }
 
-    /// Compares what is used with the budget, and has requests refused or taken again. What is used; nothing is where
-    /// there is no bound.
+    /// Takes note of the budget, compares what is used with it, and has requests refused or taken again. What is used;
+    /// nothing is where there is no bound.
     pub fn look(&self, budget: Option<u64>) -> u64 {
         memory::set_budget(budget);
+        tidegate_coding::give_encoders(budget.map_or(u64::MAX, |bytes| bytes / ENCODERS_PART));
         let Some(budget) = budget else {
             self.look_at.store(NEVER, Ordering::Relaxed);
             self.is_high.store(false, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! What clients of HTTP/2 can have held: shapes that cost them a few kilobytes and once took hundreds of megabytes leave
-//! the others served and the budget kept, and connections and streams that wait take little. The frames are written by
-//! hand, since no library sends such things.
+//! What clients of HTTP/2 can have held: shapes that cost them a few kilobytes and once took hundreds of megabytes
+//! leave the others served and the budget kept, and connections and streams that wait take little. The frames are
+//! written by hand, since no library sends such things.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
