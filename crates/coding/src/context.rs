@@ -4,6 +4,7 @@
 use crate::{DECODERS_BYTES_MAX, ENCODERS_BYTES_MAX};
 use flate2::Compress;
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use zstd_safe::CCtx;
 
 /// Contexts of one codec that a thread keeps.
@@ -18,6 +19,16 @@ thread_local! {
     static DECODERS_AT_WORK: Cell<usize> = const { Cell::new(0) };
 }
 
+/// What the encoders of each thread may hold.
+static ENCODERS_BYTES: AtomicUsize = AtomicUsize::new(ENCODERS_BYTES_MAX);
+
+/// Says how much the encoders of each thread may hold from here on, [`ENCODERS_BYTES_MAX`] at the most. A process with
+/// little memory has less for them: slow readers of compressed answers would take all of it.
+pub fn give_encoders(bytes: u64) {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(ENCODERS_BYTES_MAX);
+    ENCODERS_BYTES.store(bytes, Ordering::Relaxed);
+}
+
 /// A part of the thread's memory for encoders, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
@@ -28,7 +39,7 @@ impl Share {
     /// `None` when the others have too much of it.
     pub fn take(bytes: usize) -> Option<Share> {
         let at_work = BYTES_AT_WORK.get() + bytes;
-        if at_work > ENCODERS_BYTES_MAX {
+        if at_work > ENCODERS_BYTES.load(Ordering::Relaxed) {
             return None;
         }
         BYTES_AT_WORK.set(at_work);

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::surroundings::{Surroundings, context};
 use crate::terminal::FixedAnswer;
 use std::borrow::Cow;
+use tidegate_exchange::responder::{CLIENT_WRITE_IDLE, REFUSAL_WRITE_IDLE};
 use tidegate_exchange::{Exchange, Pooled};
 use tidegate_middleware::errors::begin_answer;
 use tidegate_middleware::{ErrorFacts, Origin, Refusal, View, error_answer};
@@ -53,6 +54,18 @@ pub async fn answer_refusal_with<S: Sock>(
 ) -> Result<(), Failure> {
     exchange.record.refused(refusal);
     around.connection.note_refusal(refusal, exchange.client_ip);
+    exchange.responder.set_write_idle(REFUSAL_WRITE_IDLE);
+    let outcome = send_refusal(exchange, around, refusal, fields).await;
+    exchange.responder.set_write_idle(CLIENT_WRITE_IDLE);
+    outcome
+}
+
+async fn send_refusal<S: Sock>(
+    exchange: &mut Exchange<'_, S>,
+    around: Surroundings<'_, S>,
+    refusal: Refusal,
+    fields: &[(&str, Cow<'_, str>)],
+) -> Result<(), Failure> {
     let (status, reason, sentence) = (refusal.status(), refusal.reason(), refusal.sentence());
     let mut buffer: Pooled<Vec<u8>> = Pooled::take();
     if let Some(page) = around.route.and_then(|route| route.error_pages.find(status, Origin::Proxy, &exchange.head, None)) {

@@ -26,6 +26,7 @@ pub mod inquiry;
 pub mod listeners;
 pub mod listening;
 pub mod persistent;
+pub mod pressure;
 pub mod process_state;
 pub mod recent;
 pub mod run;

@@ -8,9 +8,9 @@ use crate::auth::{UserFiles, Verifier};
 use crate::cached::CacheTier;
 use crate::challenges::Challenges;
 use crate::inquiry::Inquiries;
+use crate::pressure::Pressure;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tidegate_limiting::{Quota, Rates, Tables, Taken};
@@ -69,21 +69,6 @@ impl ProcessState {
 
     pub fn clients(&self) -> &ClientCounts {
         &self.clients
-    }
-}
-
-/// Whether the process is so near its memory's bound that it takes no new requests. Set by the control thread.
-#[derive(Debug, Default)]
-pub struct Pressure(AtomicBool);
-
-impl Pressure {
-    #[inline]
-    pub fn is_high(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub fn set_high(&self, high: bool) {
-        self.0.store(high, Ordering::Relaxed);
     }
 }
 

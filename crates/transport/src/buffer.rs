@@ -2,6 +2,7 @@
 //! The head-room lets a rewritten head, a chunk line or the first part of a split TLS record go in front of bytes that
 //! stay where they are. Nothing here waits; who reads into a buffer is in `sock`.
 
+use crate::memory;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, Range};
 
@@ -11,13 +12,28 @@ pub const HEAD_ROOM: usize = 20 << 10;
 pub const CAPACITY: usize = 64 << 10;
 /// Room for the expansion of TLS records, and for a head of 64 KiB that is still incomplete in front of a full read.
 pub const TAIL_ROOM: usize = 48 << 10;
-const TOTAL: usize = HEAD_ROOM + CAPACITY + TAIL_ROOM;
+/// What a buffer takes of memory.
+pub const TOTAL: usize = HEAD_ROOM + CAPACITY + TAIL_ROOM;
 /// Free buffers a worker keeps; more go back to the allocator.
 const FREE_MAX: usize = 64;
 
 thread_local! {
     /// Last in, first out: the top one is still in the cache.
-    static FREE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<FreeBuffers> = const { RefCell::new(FreeBuffers(Vec::new())) };
+}
+
+struct FreeBuffers(Vec<Box<[u8]>>);
+
+impl Drop for FreeBuffers {
+    fn drop(&mut self) {
+        memory::give_back(self.0.len() * TOTAL);
+    }
+}
+
+#[cold]
+fn allocate() -> Box<[u8]> {
+    memory::take(TOTAL);
+    vec![0; TOTAL].into_boxed_slice()
 }
 
 /// A stretch of bytes in a leased buffer. Dereferences to the bytes.
@@ -34,7 +50,7 @@ impl Buf {
     /// An empty buffer with all its head-room.
     #[inline]
     pub fn take() -> Buf {
-        let bytes = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(|| vec![0; TOTAL].into_boxed_slice());
+        let bytes = FREE.with_borrow_mut(|free| free.0.pop()).unwrap_or_else(allocate);
         Buf { bytes, start: HEAD_ROOM as u32, end: HEAD_ROOM as u32 }
     }
 
@@ -181,13 +197,16 @@ impl Drop for Buf {
         }
         let bytes = std::mem::take(&mut self.bytes);
         // While a thread ends its locals may be gone already; then the buffer is simply freed.
-        let _ = FREE.try_with(|free| {
-            if let Ok(mut free) = free.try_borrow_mut()
-                && free.len() < FREE_MAX
-            {
-                free.push(bytes);
+        let is_kept = FREE.try_with(|free| match free.try_borrow_mut() {
+            Ok(mut free) if free.0.len() < FREE_MAX => {
+                free.0.push(bytes);
+                true
             }
+            Ok(_) | Err(_) => false,
         });
+        if is_kept != Ok(true) {
+            memory::give_back(TOTAL);
+        }
     }
 }
 

@@ -67,6 +67,20 @@ impl Fields {
         self.present = 0;
     }
 
+    /// Bytes that the fields are, with their index.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.list.len() * size_of::<Field>()
+    }
+
+    /// Gives back what a long list has reserved and does not need. What is added to a head on its way fits in still.
+    pub fn trim(&mut self) {
+        const ADDED_BYTES: usize = 1024;
+        const WORTH_BYTES: usize = 8 << 10;
+        if self.bytes.capacity() > self.bytes.len() + ADDED_BYTES + WORTH_BYTES {
+            self.bytes.shrink_to(self.bytes.len() + ADDED_BYTES);
+        }
+    }
+
     #[inline]
     pub fn has(&self, id: HeaderId) -> bool {
         self.present & id.bit() != 0

@@ -3,6 +3,7 @@
 use super::CLIENT_WRITE_IDLE;
 use std::io;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tidegate_message::h2::StreamHandle;
 use tidegate_transport::Buf;
 use tidegate_wire::h2::frame::ErrorCode;
@@ -14,11 +15,12 @@ pub struct H2Responder {
     /// Nothing may follow.
     ended: bool,
     pub(super) bytes_sent: u64,
+    pub(super) write_idle: Duration,
 }
 
 impl H2Responder {
     pub fn new(stream: StreamHandle) -> H2Responder {
-        H2Responder { stream, started: false, ended: false, bytes_sent: 0 }
+        H2Responder { stream, started: false, ended: false, bytes_sent: 0, write_idle: CLIENT_WRITE_IDLE }
     }
 
     pub(super) fn send_interim(&mut self, head: &ResponseHead) -> io::Result<()> {
@@ -38,7 +40,7 @@ impl H2Responder {
     pub(super) async fn send_body(&mut self, piece: Buf, finished: bool) -> io::Result<()> {
         self.bytes_sent += piece.len() as u64;
         self.ended |= finished;
-        self.stream.send_body(piece, finished, CLIENT_WRITE_IDLE).await
+        self.stream.send_body(piece, finished, self.write_idle).await
     }
 
     pub(super) fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {

@@ -20,6 +20,10 @@ use tidegate_wire::head::{Fields, ResponseHead};
 /// How long a client may take none of what we send. A bound on stalls, not on downloads.
 pub const CLIENT_WRITE_IDLE: Duration = Duration::from_secs(60);
 
+/// How long a client may take none of an answer that says why there is no other: one that takes nothing must not have
+/// us keep its request for that.
+pub const REFUSAL_WRITE_IDLE: Duration = Duration::from_secs(5);
+
 /// How long the body of an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
@@ -86,6 +90,16 @@ impl<'s, S: Sock> Responder<'s, S> {
             Responder::H1(responder) => responder.send_body(piece, finished).await,
             Responder::H2(responder) => Box::pin(responder.send_body(piece, finished)).await,
             Responder::Nobody => Ok(()),
+        }
+    }
+
+    /// How long the client may take none of what is sent from here on. Of a connection that goes on it is to be set
+    /// back.
+    pub fn set_write_idle(&mut self, idle: Duration) {
+        match self {
+            Responder::H1(responder) => responder.stream.sock.set_write_idle(idle),
+            Responder::H2(responder) => responder.write_idle = idle,
+            Responder::Nobody => {}
         }
     }
 

@@ -3,10 +3,13 @@
 //! socket, hands over what came and sends what is to be sent. Look at `shared` first.
 
 mod frame_io;
+mod held;
 mod shared;
+mod slot;
 mod spare;
 mod stream;
 
 pub use frame_io::{FrameIo, FrameOwner, Nobody};
 pub use shared::{H2Shared, Opened, Request};
-pub use stream::{StreamFault, StreamHandle};
+pub use slot::StreamFault;
+pub use stream::StreamHandle;

@@ -1,8 +1,10 @@
 //! One connection as its driver and its requests share it: the state of the protocol, and for each stream what has come
 //! of a body and was not read, what is to go out and has not gone, and who waits for either.
 
+use super::held::HeldAccount;
+use super::slot::{Outgoing, Slot, StreamFault};
 use super::spare;
-use super::stream::{Outgoing, Slot, StreamFault, StreamHandle};
+use super::stream::StreamHandle;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Waker;
@@ -11,7 +13,7 @@ use tidegate_transport::buffer::CAPACITY;
 use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::{Connection, Event, Role};
 use tidegate_wire::h2::fault::ConnectionEnd;
-use tidegate_wire::h2::frame::FRAME_HEAD_BYTES;
+use tidegate_wire::h2::frame::{ErrorCode, FRAME_HEAD_BYTES};
 use tidegate_wire::h2::heads::AdmittedRequest;
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Fields, Method, RequestHead};
@@ -39,6 +41,7 @@ pub(super) struct State {
     pub(super) initial_window_bytes: u32,
     /// What may still be added to windows.
     pub(super) widening_left: u32,
+    pub(super) held: HeldAccount,
     driver: Driver,
 }
 
@@ -77,6 +80,7 @@ impl H2Shared {
             window_bytes,
             initial_window_bytes: ours.initial_window_bytes,
             widening_left: WIDENING_BYTES_MAX,
+            held: HeldAccount::new(ours.streams_max),
             driver: Driver::Waiting(None),
         };
         Rc::new(H2Shared { state: RefCell::new(state) })
@@ -84,12 +88,18 @@ impl H2Shared {
 
     /// The driver runs from here on, until [`wait`](Self::wait).
     pub fn run(&self) {
-        self.state.borrow_mut().driver = Driver::Running;
+        let mut state = self.state.borrow_mut();
+        state.lend_output();
+        state.driver = Driver::Running;
     }
 
     /// The driver waits, and is woken when there is something to send.
     pub fn wait(&self, waker: &Waker) {
-        self.state.borrow_mut().driver = Driver::Waiting(Some(waker.clone()));
+        let mut state = self.state.borrow_mut();
+        state.driver = Driver::Waiting(Some(waker.clone()));
+        if state.connection.output.is_empty() {
+            spare::give_back(std::mem::take(&mut state.connection.output));
+        }
     }
 
     /// Whether the peer has begun as it should, with its SETTINGS.
@@ -110,7 +120,8 @@ impl H2Shared {
     /// Takes bytes from the front of `input`, up to the next stream that the peer opened; `None` when all were taken.
     pub fn receive(&self, input: &mut &[u8], now: Instant) -> Result<Option<Opened>, ConnectionEnd> {
         let mut state = self.state.borrow_mut();
-        let State { connection, limits, .. } = &mut *state;
+        let State { connection, limits, held, .. } = &mut *state;
+        connection.set_full(held.is_full());
         while let Some(event) = connection.receive(input, now)? {
             match event {
                 Event::Request { key, ends_stream } => return Ok(Some(Opened { key, ends_stream })),
@@ -120,6 +131,7 @@ impl H2Shared {
                     let read = connection.read_response(key, limits, is_bodiless, &mut head)?;
                     if let Some(slot) = connection.user(key) {
                         slot.take_head(read.map(|()| head));
+                        slot.settle(held);
                     }
                     if read.is_err() {
                         connection.reset_for_fault(key, now)?;
@@ -130,6 +142,7 @@ impl H2Shared {
                     for key in unprocessed {
                         if let Some(slot) = connection.user(key) {
                             slot.fail(StreamFault::Unprocessed);
+                            slot.settle(held);
                         }
                     }
                 }
@@ -137,6 +150,7 @@ impl H2Shared {
                 Event::Data { key, bytes, .. } => {
                     if let Some(slot) = connection.user(key) {
                         slot.take_in(bytes);
+                        slot.settle(held);
                     }
                 }
                 Event::Trailers { key } => {
@@ -144,6 +158,7 @@ impl H2Shared {
                     let read = connection.read_trailers(limits, &mut trailers)?;
                     if let Some(slot) = connection.user(key) {
                         slot.take_trailers(read.map(|()| trailers));
+                        slot.settle(held);
                     }
                     if read.is_err() {
                         connection.reset_for_fault(key, now)?;
@@ -152,6 +167,7 @@ impl H2Shared {
                 Event::Reset { key, code, by_peer } => {
                     if let Some(slot) = connection.user(key) {
                         slot.fail(StreamFault::Reset { code, by_peer });
+                        slot.settle(held);
                     }
                 }
             }
@@ -167,7 +183,17 @@ impl H2Shared {
         head: &mut RequestHead,
     ) -> Result<(StreamHandle, Result<AdmittedRequest, HeadError>), ConnectionEnd> {
         let handle = StreamHandle::new(self, opened.key);
-        let read = self.state.borrow_mut().connection.read_request(opened.key, limits, head)?;
+        let mut state = self.state.borrow_mut();
+        let State { connection, held, .. } = &mut *state;
+        let read = connection.read_request(opened.key, limits, head)?;
+        if read.is_ok()
+            && let Some(slot) = connection.user(opened.key)
+        {
+            head.fields.trim();
+            slot.keep_head(&head.fields);
+            slot.settle(held);
+        }
+        drop(state);
         Ok((handle, read))
     }
 
@@ -176,6 +202,7 @@ impl H2Shared {
         let mut state = self.state.borrow_mut();
         let is_bodiless = request.head.method == Method::Head;
         let key = state.connection.open(Slot::of_request(is_bodiless))?;
+        state.lend_output();
         let mut scratch = spare::take();
         let Request { head, scheme, wants_trailers, ends_stream } = *request;
         state.connection.send_request(key, head, scheme, wants_trailers, &mut scratch, ends_stream);
@@ -206,7 +233,7 @@ impl H2Shared {
     /// has something to do because of it.
     pub fn write_bodies(&self) -> bool {
         let mut state = self.state.borrow_mut();
-        let connection = &mut state.connection;
+        let State { connection, held, .. } = &mut *state;
         let mut has_woken = false;
         while connection.has_turns() {
             let room = OUTPUT_BYTES_MAX.saturating_sub(connection.output.len() + FRAME_HEAD_BYTES);
@@ -226,9 +253,15 @@ impl H2Shared {
                 } else {
                     slot.outgoing = Some(outgoing);
                 }
+                slot.settle(held);
             }
         }
         has_woken
+    }
+
+    /// Streams that were refused for want of memory since this was last asked.
+    pub fn take_refused_for_memory(&self) -> u32 {
+        self.state.borrow_mut().connection.take_refused_for_memory()
     }
 
     /// Bytes that wait to be sent.
@@ -270,16 +303,26 @@ impl H2Shared {
     /// The connection is gone: whoever waits on a stream of it learns so.
     pub fn lose(&self) {
         let mut state = self.state.borrow_mut();
-        let keys: Vec<StreamKey> = state.connection.keys().collect();
+        let State { connection, held, .. } = &mut *state;
+        let keys: Vec<StreamKey> = connection.keys().collect();
         for key in keys {
-            if let Some(slot) = state.connection.user(key) {
+            if let Some(slot) = connection.user(key) {
                 slot.fail(StreamFault::Lost);
+                slot.settle(held);
             }
         }
     }
 }
 
 impl State {
+    /// Has what is written go into a vector that others have used before. A connection that waits holds none: its
+    /// answers may have been long.
+    pub(super) fn lend_output(&mut self) {
+        if self.connection.output.capacity() == 0 {
+            self.connection.output = spare::take();
+        }
+    }
+
     /// Has what was written sent.
     pub(super) fn wake_driver(&mut self) {
         if let Driver::Waiting(waker) = &mut self.driver
@@ -292,7 +335,7 @@ impl State {
     /// Makes the window of a stream larger whose body somebody reads, as far as the connection has something left.
     pub(super) fn widen(&mut self, key: StreamKey) {
         let more = self.window_bytes.saturating_sub(self.initial_window_bytes);
-        if more == 0 || more > self.widening_left || !self.connection.is_receiving(key) {
+        if more == 0 || more > self.widening_left || !self.connection.is_receiving(key) || self.held.is_short() {
             return;
         }
         let Some(slot) = self.connection.user(key).filter(|slot| slot.widened_bytes == 0) else { return };
@@ -303,7 +346,8 @@ impl State {
 
     /// Sends a piece of a body at once, as far as nothing is in its way; what is left waits for its turn.
     pub(super) fn send(&mut self, key: StreamKey, mut outgoing: Outgoing) {
-        let connection = &mut self.connection;
+        self.lend_output();
+        let State { connection, held, .. } = self;
         loop {
             let room = OUTPUT_BYTES_MAX.saturating_sub(connection.output.len() + FRAME_HEAD_BYTES);
             let bytes_max = connection.sendable(key).min(room);
@@ -315,13 +359,23 @@ impl State {
                 return self.wake_driver();
             }
         }
-        if connection.send_window_bytes(key) == 0 {
+        // It is the peer that lets nothing more out, now or byte by byte.
+        if connection.open_bytes(key) < LEAST_FRAME_BYTES {
             outgoing.keep();
         }
         if let Some(slot) = connection.user(key) {
             slot.outgoing = Some(outgoing);
+            slot.settle(held);
         }
-        connection.offer(key);
+        if held.is_short() {
+            connection.reset(key, ErrorCode::EnhanceYourCalm);
+            if let Some(slot) = connection.user(key) {
+                slot.fail(StreamFault::Reset { code: ErrorCode::EnhanceYourCalm, by_peer: false });
+                slot.settle(held);
+            }
+        } else {
+            connection.offer(key);
+        }
         self.wake_driver();
     }
 }

@@ -1,7 +1,8 @@
 //! One stream as its request holds it: reads its body, writes its answer, learns that it was reset. A stream whose last
 //! handle is dropped is given back; what was not ended is reset then.
 
-use super::shared::H2Shared;
+use super::shared::{H2Shared, State};
+use super::slot::{Outgoing, Slot, StreamFault};
 use super::spare;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,170 +12,11 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 use tidegate_transport::buffer::CAPACITY;
 use tidegate_transport::{Buf, rt};
-use tidegate_wire::HeadError;
 use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::Connection;
 use tidegate_wire::h2::fault::ConnectionEnd;
-use tidegate_wire::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX};
+use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
-
-/// Why nothing more comes on a stream, or goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamFault {
-    Reset {
-        code: ErrorCode,
-        by_peer: bool,
-    },
-    /// A head of the peer's, or its trailers, broke a rule.
-    Malformed(HeadError),
-    /// The server has left and says that it has not looked at the request.
-    Unprocessed,
-    /// The connection ended under it.
-    Lost,
-}
-
-/// Interim heads that wait behind one that nobody has read.
-const UNREAD_HEADS_MAX: usize = 16;
-
-/// What a connection keeps with each stream.
-#[derive(Default)]
-pub struct Slot {
-    /// What came of the body and was not read; no more than the stream's window.
-    incoming: Vec<u8>,
-    trailers: Option<Box<Fields>>,
-    /// Heads of the answer that nobody has read: interim ones, and the final one. Most answers have one.
-    head: Option<Box<ResponseHead>>,
-    #[expect(clippy::vec_box, reason = "they are lent as boxes")]
-    more_heads: Vec<Box<ResponseHead>>,
-    /// The answer to a HEAD.
-    pub(super) is_bodiless: bool,
-    fault: Option<StreamFault>,
-    pub(super) outgoing: Option<Outgoing>,
-    /// Whoever waits for a part of the body.
-    reader: Option<Waker>,
-    /// Whoever waits until what it wrote is out, or until the stream is reset.
-    writer: Option<Waker>,
-    handles: u32,
-    /// What was added to its window.
-    pub(super) widened_bytes: u32,
-}
-
-impl Slot {
-    /// A stream of ours, whose answer has no body if its request is a HEAD.
-    pub(super) fn of_request(is_bodiless: bool) -> Slot {
-        let mut slot = Slot::default();
-        slot.is_bodiless = is_bodiless;
-        slot
-    }
-
-    pub(super) fn take_in(&mut self, bytes: &[u8]) {
-        if self.incoming.capacity() == 0 && !bytes.is_empty() {
-            self.incoming = spare::take();
-        }
-        self.incoming.extend_from_slice(bytes);
-        self.wake_reader();
-    }
-
-    pub(super) fn take_head(&mut self, head: Result<Box<ResponseHead>, HeadError>) {
-        match head {
-            Ok(head) if self.head.is_none() => self.head = Some(head),
-            Ok(head) if self.more_heads.len() < UNREAD_HEADS_MAX => self.more_heads.push(head),
-            Ok(_) => self.fail(StreamFault::Malformed(HeadError::TooManyFields)),
-            Err(error) => self.fail(StreamFault::Malformed(error)),
-        }
-        self.wake_reader();
-    }
-
-    pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>) {
-        match trailers {
-            Ok(trailers) => self.trailers = Some(trailers),
-            Err(error) => self.fail(StreamFault::Malformed(error)),
-        }
-        self.wake_reader();
-    }
-
-    pub(super) fn fail(&mut self, fault: StreamFault) {
-        self.fault.get_or_insert(fault);
-        self.outgoing = None;
-        self.wake_reader();
-        self.wake_writer();
-    }
-
-    fn wake_reader(&mut self) {
-        if let Some(waker) = self.reader.take() {
-            waker.wake();
-        }
-    }
-
-    pub(super) fn wake_writer(&mut self) -> bool {
-        let waker = self.writer.take();
-        let is_waiting = waker.is_some();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        is_waiting
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        spare::give_back(std::mem::take(&mut self.incoming));
-        self.head.take().into_iter().chain(self.more_heads.drain(..)).for_each(spare::give_back_head);
-    }
-}
-
-/// A piece of a body that has not gone out.
-pub struct Outgoing {
-    piece: Piece,
-    /// The stream ends with it.
-    finished: bool,
-}
-
-enum Piece {
-    Leased(Buf),
-    /// A copy of its size: what waits for the peer's window must not pin a buffer many times its size.
-    Kept {
-        bytes: Vec<u8>,
-        at: usize,
-    },
-}
-
-impl Outgoing {
-    pub(super) fn new(piece: Buf, finished: bool) -> Outgoing {
-        Outgoing { piece: Piece::Leased(piece), finished }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match &self.piece {
-            Piece::Leased(piece) => piece,
-            Piece::Kept { bytes, at } => bytes.get(*at..).unwrap_or_default(),
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.bytes().len()
-    }
-
-    pub(super) fn keep(&mut self) {
-        if let Piece::Leased(piece) = &self.piece {
-            self.piece = Piece::Kept { bytes: piece.to_vec(), at: 0 };
-        }
-    }
-
-    /// Writes a frame of at most that many bytes; whether nothing is left.
-    pub(super) fn send(&mut self, connection: &mut Connection<Slot>, key: StreamKey, bytes_max: usize) -> bool {
-        let bytes = self.bytes();
-        let count = bytes.len().min(bytes_max).min(FRAME_PAYLOAD_MAX);
-        let is_whole = count == bytes.len();
-        let (frame, _) = bytes.split_at(count);
-        connection.send_data(key, frame, is_whole && self.finished, !is_whole);
-        match &mut self.piece {
-            Piece::Leased(piece) => piece.advance(count),
-            Piece::Kept { at, .. } => *at += count,
-        }
-        is_whole
-    }
-}
 
 /// A stream, held by its request. Clones are of the same stream.
 pub struct StreamHandle {
@@ -201,8 +43,9 @@ impl StreamHandle {
     /// The next piece of the body; `None` at its end.
     pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, StreamFault>> {
         let mut state = self.shared.state.borrow_mut();
-        let has_come_whole = state.connection.has_come_whole(self.key);
-        let Some(slot) = state.connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
+        let State { connection, held, .. } = &mut *state;
+        let has_come_whole = connection.has_come_whole(self.key);
+        let Some(slot) = connection.user(self.key) else { return Poll::Ready(Err(StreamFault::Lost)) };
         if slot.incoming.is_empty() {
             return match slot.fault {
                 Some(fault @ StreamFault::Malformed(_)) => Poll::Ready(Err(fault)),
@@ -225,6 +68,8 @@ impl StreamHandle {
         } else {
             slot.incoming.drain(..count);
         }
+        slot.settle(held);
+        state.lend_output();
         state.connection.free(self.key, count);
         state.widen(self.key);
         state.wake_driver();
@@ -248,11 +93,13 @@ impl StreamHandle {
     /// Moves the next head of the answer into `head`, where one is there.
     pub fn take_head(&self, head: &mut ResponseHead) -> bool {
         let mut state = self.shared.state.borrow_mut();
-        let Some(slot) = state.connection.user(self.key) else { return false };
+        let State { connection, held, .. } = &mut *state;
+        let Some(slot) = connection.user(self.key) else { return false };
         let Some(mut arrived) = slot.head.take() else { return false };
         if !slot.more_heads.is_empty() {
             slot.head = Some(slot.more_heads.remove(0));
         }
+        slot.settle(held);
         std::mem::swap(&mut *arrived, head);
         spare::give_back_head(arrived);
         true
@@ -271,7 +118,12 @@ impl StreamHandle {
 
     /// The trailers behind the body, once.
     pub fn take_trailers(&self) -> Option<Box<Fields>> {
-        self.shared.state.borrow_mut().connection.user(self.key)?.trailers.take()
+        let mut state = self.shared.state.borrow_mut();
+        let State { connection, held, .. } = &mut *state;
+        let slot = connection.user(self.key)?;
+        let trailers = slot.trailers.take()?;
+        slot.settle(held);
+        Some(trailers)
     }
 
     /// Sends the head of an answer.
@@ -366,6 +218,7 @@ impl StreamHandle {
         if !state.connection.is_sending(self.key) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
+        state.lend_output();
         write(&mut state.connection, self.key);
         state.wake_driver();
         Ok(())
@@ -386,8 +239,10 @@ impl Drop for StreamHandle {
         if slot.handles > 0 {
             return;
         }
-        let released = state.connection.release(self.key);
-        state.widening_left += released.as_ref().map_or(0, |slot| slot.widened_bytes);
+        if let Some(released) = state.connection.release(self.key) {
+            state.widening_left += released.widened_bytes;
+            released.leave(&mut state.held);
+        }
         state.wake_driver();
     }
 }

@@ -18,12 +18,15 @@ use tidegate_wire::{BodyFraming, Parsed};
 
 /// A handshake record of any TLS version.
 const TLS_RECORD_START: &[u8] = &[22, 3];
-pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
+
+/// Serves requests until the connection ends. One of a client that begins with the preface of HTTP/2 is handed back,
+/// with what it said.
+pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) -> Option<(Rc<Connection<S>>, Buf)> {
     let mut is_first = connection.tls.is_none();
     loop {
         let Some(data) = wait_for_request(&connection).await else { break };
         if is_first && may_be_h2(&connection, &data) {
-            return Box::pin(super::h2::serve_prior_knowledge(connection, data)).await;
+            return Some((connection, data));
         }
         is_first = false;
         match pin!(serve_request(&connection, data)).await {
@@ -31,17 +34,18 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
             Ending::Close => {
                 Box::pin(connection.linger()).await;
                 connection.account_bytes();
-                return;
+                return None;
             }
             // Without a close_notify the client knows that the answer was cut.
             Ending::Abort => {
                 connection.account_bytes();
-                return;
+                return None;
             }
         }
     }
     connection.stream.close().await;
     connection.account_bytes();
+    None
 }
 
 /// The first bytes of the next request. `None`: the client is done, or it has been waited for long enough.

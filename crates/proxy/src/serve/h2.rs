@@ -48,6 +48,7 @@ pub async fn serve<S: Sock>(connection: Rc<Connection<S>>) {
     if let Some(end) = ending {
         tracing::debug!(client = %connection.client, error = %end, "an HTTP/2 connection ended");
     }
+    note_refused_streams(&connection, session.shared.take_refused_for_memory());
     // What was said last, such as why the connection ends.
     let _ = rt::timeout(GOAWAY_GRACE, poll_fn(|cx| io.poll_send(cx))).await;
     session.shared.lose();
@@ -100,6 +101,7 @@ impl<S: Sock> FrameOwner for Session<S> {
     /// When draining, and when there was no stream for the keep-alive time, the client is told to open no more, and
     /// those it has are finished. A connection with open streams may be silent for as long as they like.
     fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEnd>> {
+        note_refused_streams(&self.connection, self.shared.take_refused_for_memory());
         let deadlines = &mut self.deadlines;
         if deadlines.is_beginning && self.shared.has_begun() && !self.connection.stream.is_early() {
             deadlines.is_beginning = false;
@@ -239,6 +241,17 @@ async fn serve_stream<S: Sock>(
     let responder = Responder::H2(H2Responder::new(stream));
     let mut exchange = request::receive(&connection, &place, Arrived { head, framing, body, responder, started });
     pin!(request::handle(&connection, place, &mut exchange)).await;
+}
+
+/// Streams that were refused because those that are there hold all the memory that they may.
+fn note_refused_streams<S: Sock>(connection: &Connection<S>, count: u32) {
+    if count == 0 {
+        return;
+    }
+    connection.worker.metrics.h2_streams_refused.add(count.into());
+    if let Some(suppressed) = connection.worker.gates.refused.allow(Instant::now()) {
+        tracing::warn!(client = %connection.client, count, suppressed, "HTTP/2 streams were refused: those that are open hold all the memory that they may");
+    }
 }
 
 fn note_flood<S: Sock>(connection: &Connection<S>, flood: Flood) {

@@ -73,11 +73,15 @@ async fn serve<S: Sock>(mut connection: Connection<S>) {
         },
     };
     connection.facts.kind.set(if is_h2 { ConnectionKind::Http2 } else { ConnectionKind::Http1 });
+    // Each boxed, so that a connection carries the size of one only: HTTP/1's is that of a request, as much as all else
+    // that an idle connection of HTTP/2 holds.
     if is_h2 {
-        // Boxed: the future of an HTTP/2 connection is large, and HTTP/1 connections must not carry its size.
         Box::pin(h2::serve(Rc::new(connection))).await;
-    } else {
-        h1::serve(Rc::new(connection)).await;
+        return;
+    }
+    let switched = Box::pin(h1::serve(Rc::new(connection))).await;
+    if let Some((connection, first)) = switched {
+        Box::pin(h2::serve_prior_knowledge(connection, first)).await;
     }
 }
 

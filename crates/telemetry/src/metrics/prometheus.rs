@@ -74,6 +74,9 @@ fn render_requests(text: &mut Text, totals: &Totals) {
     text.reasons("tidegate_http_refused_dry_run_total", help, workers().flat_map(|worker| worker.refused_on_trial.iter()));
     let help = "HTTP/2 connections closed because of a flood.";
     text.reasons("tidegate_http2_floods_total", help, workers().flat_map(|worker| worker.h2_floods.iter()));
+    let help = "HTTP/2 streams refused because those of their connection hold all the memory that they may.";
+    let refused = sum(&totals.workers, |worker| worker.h2_streams_refused.value());
+    text.one("tidegate_http2_streams_refused_total", help, refused);
     let early_hints = sum(&totals.workers, |worker| worker.early_hints.value());
     text.one("tidegate_http_early_hints_total", "103 answers passed on to clients.", early_hints);
     let help = "Requests in TLS early data that did not wait for the handshake.";

@@ -107,6 +107,8 @@ pub struct WorkerMetrics {
     pub passthrough: ReasonCounters,
     /// HTTP/2 connections closed because of a flood, by which.
     pub h2_floods: ReasonCounters,
+    /// HTTP/2 streams that were refused because there is no more memory for their connection.
+    pub h2_streams_refused: Counter,
     /// Panics caught at a connection's edge. Any is a bug worth reporting.
     pub panics_caught: Counter,
     /// 103 answers passed on.

@@ -152,6 +152,21 @@ pub fn header_block(lines: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     Ok(block)
 }
 
+/// A field of 4,000 bytes fifteen times, each a byte on the wire: the decoder keeps it in its table, where the first
+/// head has put it (RFC 7541 sections 6.1 and 6.2.1).
+fn repeats(is_first: bool) -> Vec<u8> {
+    // An index of the dynamic table, which begins at 62.
+    const NEWEST: u8 = 0xbe;
+    let mut block = Vec::new();
+    if is_first {
+        block.extend_from_slice(b"\x40\x01x");
+        push_length(&mut block, 4000);
+        block.extend_from_slice(&[b'v'; 4000]);
+    }
+    block.extend_from_slice(&[NEWEST; 15][usize::from(is_first)..]);
+    block
+}
+
 /// An integer with a prefix of seven bits (RFC 7541 section 5.1).
 fn push_length(block: &mut Vec<u8>, length: usize) {
     if length < 127 {
@@ -197,6 +212,10 @@ async fn flood(connection: &mut Connection, kind: FloodKind, count: u32) {
             FloodKind::SmallData => bytes.extend_from_slice(&frame(0, 0, 1, b"x")),
             FloodKind::Priority => bytes.extend_from_slice(&frame(PRIORITY, 0, stream, &[0, 0, 0, 0, 15])),
             FloodKind::WindowUpdate => bytes.extend_from_slice(&frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes())),
+            FloodKind::Repeats => {
+                let block = [&block[..], &repeats(index == 0)].concat();
+                bytes.extend_from_slice(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
+            }
         }
     }
     if kind == FloodKind::SmallData {

@@ -242,6 +242,7 @@ fn flood_kind(arguments: &mut Arguments) -> Result<FloodKind, SyntaxError> {
         "small-data" => FloodKind::SmallData,
         "priority" => FloodKind::Priority,
         "window-update" => FloodKind::WindowUpdate,
+        "repeats" => FloodKind::Repeats,
         other => return Err(arguments.error(format!("`{other}` is no flood"))),
     })
 }

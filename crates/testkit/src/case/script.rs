@@ -384,6 +384,7 @@ pub enum FloodKind {
     SmallData,
     Priority,
     WindowUpdate,
+    Repeats,
 }
 
 /// Reading or writing in portions, so that a peer has to wait.

@@ -3,6 +3,7 @@
 //! whether it can stand others beside it.
 
 mod instances;
+mod memory;
 mod reload;
 mod reuse_race;
 mod rollout;

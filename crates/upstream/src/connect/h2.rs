@@ -14,17 +14,28 @@ use tidegate_message::h2::{FrameIo, H2Shared, Nobody};
 use tidegate_model::KeepAlive;
 use tidegate_telemetry::{PoolMetrics, UpstreamError, WorkerMetrics};
 use tidegate_transport::rt::{self, Signal, Task};
-use tidegate_transport::{ReadLimit, Sock, Stream};
+use tidegate_transport::{ReadLimit, Sock, Stream, memory};
 use tidegate_wire::HeadLimits;
 use tidegate_wire::h2::connection::Role;
 use tidegate_wire::h2::settings::OurSettings;
 
 /// Requests on one connection, below what the server allows: more connections spread over a server's threads.
 const STREAMS_MAX: usize = 100;
-/// What may be held unread of one answer. The connection's window has room for all of them: were it smaller, clients
-/// that do not read their answers would use it up and starve everybody else's.
-const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
+/// What may be held unread of one answer, where there is memory for it. The connection's window has room for all of
+/// them: were it smaller, clients that do not read their answers would use it up and starve everybody else's.
+const STREAM_WINDOW_BYTES_MOST: u32 = 256 << 10;
+/// At the least, for a full frame.
+const STREAM_WINDOW_BYTES_LEAST: u32 = 16 << 10;
+/// The part of the memory budget that the answers on one connection may take: 25 MiB, which all windows are at the
+/// most, is that of 400 MiB.
+const CONNECTION_PART: u64 = 16;
+
+/// The window of a stream on a connection that is opened now.
+fn stream_window_bytes(budget_bytes: Option<u64>) -> u32 {
+    let of_budget = budget_bytes.map_or(u64::MAX, |bytes| bytes / CONNECTION_PART / STREAMS_MAX as u64);
+    let bytes = u32::try_from(of_budget).unwrap_or(u32::MAX);
+    bytes.clamp(STREAM_WINDOW_BYTES_LEAST, STREAM_WINDOW_BYTES_MOST)
+}
 
 /// A last GOAWAY may take so long.
 const GOAWAY_GRACE: Duration = Duration::from_millis(500);
@@ -227,15 +238,16 @@ impl H2Connections {
         stream.sock.set_read_limit(ReadLimit::Idle(Duration::from_secs(24 * 3600)));
         let stream = Rc::new(stream);
         let traffic: Rc<dyn Traffic> = stream.clone();
+        let window_bytes = stream_window_bytes(memory::budget_bytes());
         let ours = OurSettings {
             streams_max: 0,
-            initial_window_bytes: STREAM_WINDOW_BYTES,
-            connection_window_bytes: CONNECTION_WINDOW_BYTES,
+            initial_window_bytes: window_bytes,
+            connection_window_bytes: window_bytes * STREAMS_MAX as u32,
             header_list_bytes_max: limits.head_bytes_max as u32,
             takes_protocol: false,
         };
         let now = rt::now();
-        let h2 = H2Shared::new(Role::Client, ours, limits, STREAM_WINDOW_BYTES, now);
+        let h2 = H2Shared::new(Role::Client, ours, limits, window_bytes, now);
         let state = Rc::new(ConnectionState {
             h2: h2.clone(),
             streams: Cell::new(0),
@@ -350,5 +362,21 @@ impl Shared {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STREAM_WINDOW_BYTES_LEAST, STREAM_WINDOW_BYTES_MOST, stream_window_bytes};
+
+    #[test]
+    fn windows_are_as_large_as_the_memory_allows() {
+        let check = |budget: Option<u64>, expected: u32| assert_eq!(stream_window_bytes(budget), expected, "{budget:?}");
+        check(None, STREAM_WINDOW_BYTES_MOST);
+        check(Some(16 << 30), STREAM_WINDOW_BYTES_MOST);
+        check(Some(400 << 20), STREAM_WINDOW_BYTES_MOST);
+        check(Some(64 << 20), 41_943);
+        check(Some(16 << 20), STREAM_WINDOW_BYTES_LEAST);
+        check(Some(0), STREAM_WINDOW_BYTES_LEAST);
     }
 }

@@ -29,6 +29,11 @@ const PRIORITY_CREDIT_PER_STREAM: u32 = 4;
 const WINDOW_UPDATE: Budget = Budget { flood: Flood::WindowUpdate, burst: 4000, per_second: 1000 };
 /// Frames that carry nothing and end nothing (CVE-2019-9518). Some writers send one when they are flushed.
 const EMPTY: Budget = Budget { flood: Flood::EmptyData, burst: 200, per_second: 50 };
+/// Streams that are refused because the client's others hold all the memory that they may. Each that is taken pays for
+/// two: a proxy in front of us with long heads is refused some and served most; a bomb is thousands of heads that are
+/// decoded for nothing.
+const REFUSED: Budget = Budget { flood: Flood::HeldMemory, burst: 200, per_second: 20 };
+const REFUSED_CREDIT_PER_STREAM: u32 = 2;
 /// A ping and two window updates are paid for by this many bytes that we sent: about the smallest event that a stream
 /// carries in a frame of its own, and more than the 17 bytes that answer a ping, so that pings cannot pay for
 /// themselves.
@@ -59,6 +64,9 @@ pub enum Flood {
     #[error("the client spreads a head over too many frames")]
     #[strum(serialize = "h2_continuation_flood")]
     Continuation,
+    #[error("the client opens streams although its others hold all the memory that they may")]
+    #[strum(serialize = "h2_held_memory")]
+    HeldMemory,
 }
 
 impl Flood {
@@ -82,6 +90,7 @@ pub struct Floods {
     priority: Account,
     window_update: Account,
     empty: Account,
+    refused: Account,
 }
 
 impl Floods {
@@ -97,6 +106,7 @@ impl Floods {
             priority: Account::full(&PRIORITY),
             window_update: Account::full(&WINDOW_UPDATE),
             empty: Account::full(&EMPTY),
+            refused: Account::full(&REFUSED),
         }
     }
 
@@ -113,6 +123,16 @@ impl Floods {
     /// (CVE-2025-8671).
     pub fn count_provoked_reset(&mut self, now: Instant) -> Result<(), Flood> {
         self.reset.spend(&RESET, RESET_COST, self.opened, now)
+    }
+
+    /// A stream was taken.
+    pub fn note_taken(&mut self) {
+        self.refused.credit(&REFUSED, REFUSED_CREDIT_PER_STREAM);
+    }
+
+    /// A stream that was refused because the client's others hold all the memory that they may.
+    pub fn count_refused_for_memory(&mut self, now: Instant) -> Result<(), Flood> {
+        self.refused.spend(&REFUSED, 1, self.opened, now)
     }
 
     /// Counts a frame whose payload has `content_len` bytes beside padding. After an error the connection is to be

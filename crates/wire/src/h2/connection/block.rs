@@ -45,12 +45,14 @@ pub(super) enum Purpose {
     Ignore,
     /// A new stream that is not taken.
     Refuse(ErrorCode),
+    /// A new stream that there is no memory for.
+    RefuseForMemory,
     /// The stream ends, as it may not come now.
     Fault(StreamKey, ErrorCode),
 }
 
-/// Kept for the next block; larger ones are given back.
-const KEPT_BYTES: usize = 4096;
+/// Kept for the next block, or frame in pieces; larger ones are given back.
+pub(super) const KEPT_BYTES: usize = 4096;
 
 impl HeaderBlock {
     pub(super) fn awaits_continuation(&self) -> Option<u32> {
@@ -104,13 +106,17 @@ impl<T: Default> Connection<T> {
                 return Ok(None);
             }
             Purpose::Refuse(code) => {
-                self.skip_unread_block()?;
+                self.refuse_stream(id, code)?;
                 // Who does not know our bound yet may pass it; whoever breaks a rule pays as for any reset.
                 if code != ErrorCode::RefusedStream {
                     self.floods.count_provoked_reset(now)?;
                 }
-                write_frame(&mut self.output, FrameKind::RstStream, 0, id, &(code as u32).to_be_bytes());
-                self.streams.note_reset(id);
+                return Ok(None);
+            }
+            Purpose::RefuseForMemory => {
+                self.refused_for_memory = self.refused_for_memory.saturating_add(1);
+                self.refuse_stream(id, ErrorCode::RefusedStream)?;
+                self.floods.count_refused_for_memory(now)?;
                 return Ok(None);
             }
             Purpose::Fault(key, code) => {
@@ -121,7 +127,16 @@ impl<T: Default> Connection<T> {
         Ok(Some(event))
     }
 
+    /// Says that a new stream is not taken. Its block goes through the decoder all the same, into nothing.
+    fn refuse_stream(&mut self, id: u32, code: ErrorCode) -> Result<(), ConnectionEnd> {
+        self.skip_unread_block()?;
+        write_frame(&mut self.output, FrameKind::RstStream, 0, id, &(code as u32).to_be_bytes());
+        self.streams.note_reset(id);
+        Ok(())
+    }
+
     fn open_for_peer(&mut self, id: u32, ends_stream: bool) -> StreamKey {
+        self.floods.note_taken();
         let mut stream = self.stream_of(id, T::default());
         stream.receiving = if ends_stream { Receiving::Ended } else { Receiving::Body { left: None } };
         self.streams.insert(stream)

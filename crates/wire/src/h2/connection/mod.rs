@@ -97,6 +97,10 @@ pub struct Connection<T> {
     /// The id of the next stream that we open.
     next_id: u32,
     leaving: Leaving,
+    /// The peer's streams hold as much memory as they may: no more of them are taken.
+    is_full: bool,
+    /// Streams that were not taken for it, since that was last asked.
+    refused_for_memory: u32,
     /// What the peer's GOAWAY said.
     peer_leaves: Option<u32>,
     floods: Floods,
@@ -126,6 +130,8 @@ impl<T: Default> Connection<T> {
             last_peer_id: 0,
             next_id: 1,
             leaving: Leaving::No,
+            is_full: false,
+            refused_for_memory: 0,
             peer_leaves: None,
             floods: Floods::new(now),
         };
@@ -216,6 +222,17 @@ impl<T: Default> Connection<T> {
             code: ErrorCode::SettingsTimeout,
             why: "the peer has not acknowledged SETTINGS",
         }));
+    }
+
+    /// Says whether the peer's streams hold as much memory as they may. Another one is refused before anything of its
+    /// head is kept, and a peer that goes on opening them ends the connection.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    /// Streams that were refused for want of memory since this was last asked.
+    pub fn take_refused_for_memory(&mut self) -> u32 {
+        std::mem::take(&mut self.refused_for_memory)
     }
 
     /// Whether the peer is told, or tells us, to open no more streams.

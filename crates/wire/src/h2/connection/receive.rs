@@ -1,7 +1,7 @@
 //! Frames that come in, in any pieces: each is checked for its size, its stream and the state it comes in, and becomes
 //! an event where somebody has to act. A fault ends the stream where RFC 9113 lets it, else the connection.
 
-use super::block::Purpose;
+use super::block::{KEPT_BYTES, Purpose};
 use super::{Connection, Event, Leaving, Role, SHUTDOWN_PING};
 use crate::h2::PREFACE;
 use crate::h2::fault::{ConnectionEnd, ConnectionFault, protocol_error, size_error};
@@ -80,6 +80,7 @@ impl<T: Default> Connection<T> {
                         let event = self.take_frame(head, &payload, now)?.map(Event::without_bytes);
                         self.partial = payload;
                         self.partial.clear();
+                        self.partial.shrink_to(KEPT_BYTES);
                         event
                     }
                 },
@@ -376,7 +377,11 @@ impl<T: Default> Connection<T> {
         }
         self.last_peer_id = id;
         let has_place = self.streams.len() < self.ours.streams_max as usize;
-        Ok(if has_place { Purpose::Open } else { Purpose::Refuse(ErrorCode::RefusedStream) })
+        Ok(match has_place {
+            true if self.is_full => Purpose::RefuseForMemory,
+            true => Purpose::Open,
+            false => Purpose::Refuse(ErrorCode::RefusedStream),
+        })
     }
 
     fn take_continuation<'i>(&mut self, head: FrameHead, payload: &[u8], now: Instant) -> Received<'i> {

@@ -108,9 +108,10 @@ impl<T: Default> Connection<T> {
         Some((key, of_connection.min(of_stream).min(FRAME_PAYLOAD_MAX)))
     }
 
-    /// What the window of a stream still takes, whatever the connection's does.
-    pub fn send_window_bytes(&self, key: StreamKey) -> usize {
-        self.streams.lookup(key).map_or(0, |stream| stream.send_window.open_bytes())
+    /// What the peer lets out on a stream, whoever's turn it is.
+    pub fn open_bytes(&self, key: StreamKey) -> usize {
+        let of_stream = self.streams.lookup(key).map_or(0, |stream| stream.send_window.open_bytes());
+        of_stream.min(self.send_window.open_bytes())
     }
 
     /// Says that the owner of a stream has nothing more to send for now.

@@ -151,3 +151,32 @@ fn what_is_not_allowed_ends_the_stream_or_the_connection() {
     check(&[(FrameKind::PushPromise, 0, 1, &[0; 5])], ErrorCode::ProtocolError);
     check(&vec![(FrameKind::Ping, 0, 0, &[0; 8][..]); 2000], ErrorCode::EnhanceYourCalm);
 }
+
+/// A stream that there is no memory for costs no other, and what its head does to the table is kept.
+#[test]
+fn a_full_connection_refuses_streams_and_keeps_the_tables_in_step() {
+    let now = Instant::now();
+    let mut client: Connection<()> = Connection::new(Role::Client, settings(1 << 16), now);
+    let mut server: Connection<()> = Connection::new(Role::Server, settings(1 << 16), now);
+    let mut paths = Vec::new();
+    for (count, is_full) in [false, true, true, false].into_iter().enumerate() {
+        server.set_full(is_full);
+        let asked = client.open(()).expect("a stream");
+        let text = format!("GET /{count} HTTP/1.1\r\nHost: a.test\r\nX-Kept: {}\r\n\r\n", "v".repeat(10 * count));
+        client.send_request(asked, &request(&text), "http", false, &mut Vec::new(), true);
+        let (sent, mut head) = (client.take_output(Vec::new()), RequestHead::default());
+        let mut input = &sent[..];
+        while let Some(event) = server.receive(&mut input, now).expect("allowed") {
+            let Event::Request { key, .. } = event else { panic!("{event:?}") };
+            server.read_request(key, &HeadLimits::default(), &mut head).expect("decodes").expect("a request");
+            paths.push(head.path().to_vec());
+        }
+        let answer = server.take_output(Vec::new());
+        let mut input = &answer[..];
+        let event = client.receive(&mut input, now).expect("allowed");
+        let reset = Event::Reset { key: asked, code: ErrorCode::RefusedStream, by_peer: true };
+        assert_eq!(event, is_full.then_some(reset), "{count}");
+    }
+    assert_eq!(paths, [b"/0", b"/3"]);
+    assert_eq!((server.take_refused_for_memory(), server.take_refused_for_memory()), (2, 0));
+}

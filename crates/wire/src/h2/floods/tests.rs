@@ -1,6 +1,6 @@
 //! Attacks are stopped at their budgets, and what real clients do for hours is not.
 
-use super::{CONTINUATIONS_MAX, EMPTY, Flood, Floods, PING, PRIORITY, RESET, RESET_COST, SETTINGS, WINDOW_UPDATE};
+use super::{CONTINUATIONS_MAX, EMPTY, Flood, Floods, PING, PRIORITY, REFUSED, RESET, RESET_COST, SETTINGS, WINDOW_UPDATE};
 use crate::h2::frame::{END_HEADERS, FRAME_HEAD_BYTES, FrameHead, FrameKind, PADDED};
 use std::time::{Duration, Instant};
 use strum::VariantArray;
@@ -165,4 +165,20 @@ fn budgets_refill_with_time() {
 fn reasons_are_distinct() {
     let reasons: std::collections::HashSet<_> = Flood::VARIANTS.iter().map(|flood| flood.reason()).collect();
     assert_eq!(reasons.len(), Flood::VARIANTS.len());
+}
+
+#[test]
+fn heads_that_there_is_no_memory_for_are_a_flood_unless_others_are_taken() {
+    let now = Instant::now();
+    let mut floods = Floods::new(now);
+    for _ in 0..REFUSED.burst {
+        floods.count_refused_for_memory(now).expect("within the burst");
+    }
+    assert_eq!(floods.count_refused_for_memory(now), Err(Flood::HeldMemory));
+    let mut floods = Floods::new(now);
+    for _ in 0..FOR_HOURS {
+        floods.note_taken();
+        floods.count_refused_for_memory(now).expect("paid for");
+        floods.count_refused_for_memory(now).expect("paid for");
+    }
 }

@@ -1,0 +1,224 @@
+//! What a connection keeps with each stream: what came and was not read, what is to go out and has not gone, and who
+//! waits for either. Who reads and writes it are the connection (`shared`) and the request (`stream`).
+
+use super::held::{Held, HeldAccount};
+use super::spare;
+use std::task::Waker;
+use tidegate_transport::Buf;
+use tidegate_transport::buffer;
+use tidegate_wire::HeadError;
+use tidegate_wire::h2::StreamKey;
+use tidegate_wire::h2::connection::Connection;
+use tidegate_wire::h2::frame::{ErrorCode, FRAME_PAYLOAD_MAX};
+use tidegate_wire::head::{Fields, ResponseHead};
+
+/// Why nothing more comes on a stream, or goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamFault {
+    Reset {
+        code: ErrorCode,
+        by_peer: bool,
+    },
+    /// A head of the peer's, or its trailers, broke a rule.
+    Malformed(HeadError),
+    /// The server has left and says that it has not looked at the request.
+    Unprocessed,
+    /// The connection ended under it.
+    Lost,
+}
+
+/// Interim heads that wait behind one that nobody has read.
+const UNREAD_HEADS_MAX: usize = 16;
+
+/// What a stream takes without its head and its body: the state of its request, and of the way to a server.
+const STREAM_BYTES: u32 = 4 << 10;
+
+/// What a connection keeps with each stream.
+#[derive(Default)]
+pub struct Slot {
+    /// What came of the body and was not read; no more than the stream's window.
+    pub(super) incoming: Vec<u8>,
+    pub(super) trailers: Option<Box<Fields>>,
+    /// Heads of the answer that nobody has read: interim ones, and the final one. Most answers have one.
+    pub(super) head: Option<Box<ResponseHead>>,
+    #[expect(clippy::vec_box, reason = "they are lent as boxes")]
+    pub(super) more_heads: Vec<Box<ResponseHead>>,
+    /// The answer to a HEAD.
+    pub(super) is_bodiless: bool,
+    pub(super) fault: Option<StreamFault>,
+    pub(super) outgoing: Option<Outgoing>,
+    /// Whoever waits for a part of the body.
+    pub(super) reader: Option<Waker>,
+    /// Whoever waits until what it wrote is out, or until the stream is reset.
+    pub(super) writer: Option<Waker>,
+    pub(super) handles: u32,
+    /// What the head takes of the request that came on it.
+    request_head_bytes: u32,
+    /// What its connection's account has of it.
+    counted: Held,
+    /// What was added to its window.
+    pub(super) widened_bytes: u32,
+}
+
+impl Slot {
+    /// A stream of ours, whose answer has no body if its request is a HEAD.
+    pub(super) fn of_request(is_bodiless: bool) -> Slot {
+        let mut slot = Slot::default();
+        slot.is_bodiless = is_bodiless;
+        slot
+    }
+
+    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+        if self.incoming.capacity() == 0 && !bytes.is_empty() {
+            self.incoming = spare::take();
+        }
+        self.incoming.extend_from_slice(bytes);
+        self.wake_reader();
+    }
+
+    pub(super) fn take_head(&mut self, head: Result<Box<ResponseHead>, HeadError>) {
+        match head {
+            Ok(head) if self.head.is_none() => self.head = Some(head),
+            Ok(head) if self.more_heads.len() < UNREAD_HEADS_MAX => self.more_heads.push(head),
+            Ok(_) => self.fail(StreamFault::Malformed(HeadError::TooManyFields)),
+            Err(error) => self.fail(StreamFault::Malformed(error)),
+        }
+        self.wake_reader();
+    }
+
+    pub(super) fn take_trailers(&mut self, trailers: Result<Box<Fields>, HeadError>) {
+        match trailers {
+            Ok(trailers) => self.trailers = Some(trailers),
+            Err(error) => self.fail(StreamFault::Malformed(error)),
+        }
+        self.wake_reader();
+    }
+
+    pub(super) fn fail(&mut self, fault: StreamFault) {
+        self.fault.get_or_insert(fault);
+        self.outgoing = None;
+        self.wake_reader();
+        self.wake_writer();
+    }
+
+    /// The head that was read of it is kept as long as it is.
+    pub(super) fn keep_head(&mut self, head: &Fields) {
+        self.request_head_bytes = u32_of(head.held_bytes());
+    }
+
+    /// Brings the account of its connection up to date.
+    #[inline]
+    pub(super) fn settle(&mut self, account: &mut HeldAccount) {
+        let other_bytes = STREAM_BYTES + self.body_bytes();
+        let held = Held { head_bytes: self.request_head_bytes.saturating_add(self.arrived_bytes()), other_bytes };
+        account.change(std::mem::replace(&mut self.counted, held), held);
+    }
+
+    /// Takes the stream, which is over, out of the account.
+    pub(super) fn leave(&self, account: &mut HeldAccount) {
+        account.change(self.counted, Held::default());
+    }
+
+    /// Heads and trailers that nobody has read.
+    #[inline]
+    fn arrived_bytes(&self) -> u32 {
+        let of_heads = match &self.head {
+            Some(head) => head.fields.held_bytes() + self.more_heads.iter().map(|head| head.fields.held_bytes()).sum::<usize>(),
+            None => 0,
+        };
+        u32_of(of_heads + self.trailers.as_ref().map_or(0, |trailers| trailers.held_bytes()))
+    }
+
+    #[inline]
+    fn body_bytes(&self) -> u32 {
+        u32_of(self.incoming.len() + self.outgoing.as_ref().map_or(0, Outgoing::held_bytes))
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn wake_writer(&mut self) -> bool {
+        let waker = self.writer.take();
+        let is_waiting = waker.is_some();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        is_waiting
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        spare::give_back(std::mem::take(&mut self.incoming));
+        self.head.take().into_iter().chain(self.more_heads.drain(..)).for_each(spare::give_back_head);
+    }
+}
+
+/// A piece of a body that has not gone out.
+pub struct Outgoing {
+    piece: Piece,
+    /// The stream ends with it.
+    finished: bool,
+}
+
+enum Piece {
+    Leased(Buf),
+    /// A copy of its size: what waits for the peer's window must not pin a buffer many times its size.
+    Kept {
+        bytes: Vec<u8>,
+        at: usize,
+    },
+}
+
+impl Outgoing {
+    pub(super) fn new(piece: Buf, finished: bool) -> Outgoing {
+        Outgoing { piece: Piece::Leased(piece), finished }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.piece {
+            Piece::Leased(piece) => piece,
+            Piece::Kept { bytes, at } => bytes.get(*at..).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// What it takes of memory.
+    fn held_bytes(&self) -> usize {
+        match &self.piece {
+            Piece::Leased(_) => buffer::TOTAL,
+            Piece::Kept { bytes, .. } => bytes.len(),
+        }
+    }
+
+    pub(super) fn keep(&mut self) {
+        if let Piece::Leased(piece) = &self.piece {
+            self.piece = Piece::Kept { bytes: piece.to_vec(), at: 0 };
+        }
+    }
+
+    /// Writes a frame of at most that many bytes; whether nothing is left.
+    pub(super) fn send(&mut self, connection: &mut Connection<Slot>, key: StreamKey, bytes_max: usize) -> bool {
+        let bytes = self.bytes();
+        let count = bytes.len().min(bytes_max).min(FRAME_PAYLOAD_MAX);
+        let is_whole = count == bytes.len();
+        let (frame, _) = bytes.split_at(count);
+        connection.send_data(key, frame, is_whole && self.finished, !is_whole);
+        match &mut self.piece {
+            Piece::Leased(piece) => piece.advance(count),
+            Piece::Kept { at, .. } => *at += count,
+        }
+        is_whole
+    }
+}
+
+/// No stream holds as much as does not fit.
+fn u32_of(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}

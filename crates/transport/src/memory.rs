@@ -1,0 +1,63 @@
+//! What connections take of the process's memory, counted where it is taken. What the process uses is looked at a few
+//! times a second, and a client can have a great deal taken between two looks; these figures say at once that it is
+//! time to look again, and what the streams of all connections together may still hold.
+//!
+//! The counts belong to the process, as its memory does. Workers share them, so they are written in large steps only:
+//! by whoever allocates a buffer because none is free, and by connections that hold more than is usual.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Buffers that were allocated and what streams hold beside.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// What streams hold.
+static HELD: AtomicU64 = AtomicU64::new(0);
+/// What the process may use; [`UNBOUNDED`] where nobody has said.
+static BUDGET: AtomicU64 = AtomicU64::new(UNBOUNDED);
+const UNBOUNDED: u64 = u64::MAX;
+
+/// The part of the budget that streams may hold beyond what each connection may always: one client's heads and unread
+/// answers must leave the others what they need.
+const STREAMS_PART: u64 = 4;
+
+/// What the process may use from here on; `None` is no bound.
+pub fn set_budget(bytes: Option<u64>) {
+    BUDGET.store(bytes.unwrap_or(UNBOUNDED), Ordering::Relaxed);
+}
+
+/// What the process may use; `None` is no bound.
+pub fn budget_bytes() -> Option<u64> {
+    Some(BUDGET.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNBOUNDED)
+}
+
+/// What connections have taken. Not all of it need be in use: it says how much may have come since it was less.
+#[inline]
+pub fn taken_bytes() -> u64 {
+    TAKEN.load(Ordering::Relaxed)
+}
+
+/// A buffer was allocated.
+pub fn take(bytes: usize) {
+    TAKEN.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// A buffer was given back to the allocator.
+pub fn give_back(bytes: usize) {
+    TAKEN.fetch_sub(bytes as u64, Ordering::Relaxed);
+}
+
+/// Streams of a connection hold more.
+pub fn hold(bytes: usize) {
+    take(bytes);
+    HELD.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+/// Streams of a connection hold less.
+pub fn let_go(bytes: usize) {
+    give_back(bytes);
+    HELD.fetch_sub(bytes as u64, Ordering::Relaxed);
+}
+
+/// Whether streams hold all that they may.
+pub fn is_short_for_streams() -> bool {
+    HELD.load(Ordering::Relaxed) > BUDGET.load(Ordering::Relaxed) / STREAMS_PART
+}
