@@ -96,6 +96,16 @@ impl<'c, S: Sock> Exchange<'c, S> {
         }
     }
 
+    /// The protocol that the client asks to switch to, on its connection or on its stream.
+    pub fn upgrade_protocol(&self) -> Option<&[u8]> {
+        self.hop.upgrade.map(|span| span.of(&self.head.fields.bytes))
+    }
+
+    /// The request is an extended CONNECT (RFC 8441): an answer of success says that the stream is a tunnel.
+    pub fn is_extended_connect(&self) -> bool {
+        self.hop.upgrade.is_some() && matches!(self.responder, Responder::H2(_))
+    }
+
     /// Nobody waits for the answer but the cache.
     pub fn is_in_background(&self) -> bool {
         matches!(self.responder, Responder::Nobody)

@@ -20,6 +20,10 @@ pub enum Refusal {
     /// The name in the TLS handshake and the name in the request belong to sites with different TLS settings.
     Misdirected,
     ConnectMethod,
+    /// An extended CONNECT to something else than a WebSocket.
+    ConnectProtocol,
+    /// A WebSocket over HTTP/2 to a route that would answer it with success, which says there that the tunnel stands.
+    NotWebSocket,
     Path(PathRefusal),
     NoRoute,
 
@@ -127,6 +131,10 @@ impl Refusal {
             Refusal::UnknownHost => (421, "unknown_host", None, "no site has this host name"),
             Refusal::Misdirected => (421, "misdirected", None, "this connection was made for another site"),
             Refusal::ConnectMethod => (405, "connect_method", None, "this server does not open tunnels"),
+            Refusal::ConnectProtocol => {
+                (501, "connect_protocol", None, "of extended CONNECT, WebSockets are taken and nothing else")
+            }
+            Refusal::NotWebSocket => (501, "not_websocket", None, "there is no WebSocket here"),
             Refusal::Path(path) => (400, path.reason(), Some(path.setting()), sentence_of_path(path)),
             Refusal::NoRoute => (404, "no_route", None, "no route of this site matches the request"),
 
@@ -225,6 +233,8 @@ fn row_of_upstream(error: UpstreamError) -> Row {
         UpstreamError::ClosedEarly
         | UpstreamError::BodyCut
         | UpstreamError::BadResponse
+        | UpstreamError::BadWebSocketAccept
+        | UpstreamError::NoWebSocket
         | UpstreamError::Reset
         | UpstreamError::GoAway => (502, None, NO_VALID_ANSWER),
     };

@@ -161,6 +161,11 @@ pub fn proxy_protocol_from(configuration: &Configuration, address: SocketAddr) -
     options_of(configuration, address).flat_map(|options| options.proxy_protocol_from.iter().copied()).collect()
 }
 
+/// Whether clients of that address are offered WebSockets over HTTP/2: unless a block for it says otherwise.
+pub fn websocket_over_http2(configuration: &Configuration, address: SocketAddr) -> bool {
+    options_of(configuration, address).all(|options| options.websocket_over_http2)
+}
+
 fn options_of(configuration: &Configuration, address: SocketAddr) -> impl Iterator<Item = &ListenerOptions> {
     configuration
         .listeners

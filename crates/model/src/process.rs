@@ -134,6 +134,8 @@ pub struct ListenerOptions {
     pub trusted_proxies: Vec<IpNet>,
     /// Peers whose connections begin with a header of the PROXY protocol.
     pub proxy_protocol_from: Vec<IpNet>,
+    /// `websocket-over-http2`: whether clients are offered WebSockets on streams of HTTP/2 (RFC 8441).
+    pub websocket_over_http2: bool,
 }
 
 /// Bounds on what a client may send. Each has its name in the file, which refusals repeat.

@@ -24,6 +24,9 @@ pub async fn answer_fixed<S: Sock>(
     let view = View { context: &context, request: &exchange.head, response: None };
     let body = answer.write(view, &mut exchange.response, &mut buffer);
     let status = exchange.response.status;
+    if (200..300).contains(&status) && exchange.is_extended_connect() {
+        return Box::pin(answer_refusal(exchange, around, Refusal::NotWebSocket)).await;
+    }
     // What an administrator wrote as the body is meant as the page.
     if status >= 400
         && body.is_empty()

@@ -30,6 +30,7 @@ pub struct ListenerState<S: Sock> {
     protocol: Cell<ListenerProtocol>,
     /// As the newest configuration has it.
     proxy_protocol_from: RefCell<Arc<[IpNet]>>,
+    offers_websocket: Cell<bool>,
     /// Set when no request should come any more on these connections.
     pub draining: Signal,
     /// Set when what is left will be cut at some moment. Not always with the draining: a worker too many waits for its
@@ -198,6 +199,7 @@ impl<S: Sock> ListenerState<S> {
             address: listener.address,
             protocol: Cell::new(listener.protocol),
             proxy_protocol_from: RefCell::new(listener.proxy_protocol_from.clone()),
+            offers_websocket: Cell::new(listener.offers_websocket),
             draining: Signal::default(),
             closing: Signal::default(),
             cut_at: Cell::new(None),
@@ -221,6 +223,7 @@ impl<S: Sock> ListenerState<S> {
             }
         }
         *self.proxy_protocol_from.borrow_mut() = listener.proxy_protocol_from.clone();
+        self.offers_websocket.set(listener.offers_websocket);
     }
 
     /// A connection that is passed on from here.
@@ -237,6 +240,11 @@ impl<S: Sock> ListenerState<S> {
 
     pub fn protocol(&self) -> ListenerProtocol {
         self.protocol.get()
+    }
+
+    /// Whether clients are offered WebSockets on streams of HTTP/2.
+    pub fn offers_websocket(&self) -> bool {
+        self.offers_websocket.get()
     }
 
     /// Whether connections of that peer begin with a header that says whose they are.

@@ -21,7 +21,7 @@ use tidegate_middleware::{
 };
 use tidegate_model::listening::{
     Answering, ListenerProtocol, Listening, listening_shared, passthrough_name, proxy_protocol_from, redirect_site, site_name,
-    trusted_proxies,
+    trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{
     ClientCertificateForm, Configuration, Decompress, Delta, HostPattern, Limits, Mirror, Placeholder, PoolName, Route,
@@ -88,6 +88,8 @@ pub struct Listener {
     pub trusted_proxies: Vec<IpNet>,
     /// Peers whose connections begin with whose they are.
     pub proxy_protocol_from: Arc<[IpNet]>,
+    /// Clients are offered WebSockets on streams of HTTP/2.
+    pub offers_websocket: bool,
     /// The site whose certificate answers a client that names none, where neither its address nor a catch-all decides.
     pub first_site: Option<SiteId>,
     /// Whether a site is named by its IP address: only then is a connection's local address asked for.
@@ -482,6 +484,7 @@ fn listener(
         protocol: listening.protocol,
         trusted_proxies: trusted_proxies(configuration, address),
         proxy_protocol_from: proxy_protocol_from(configuration, address).into(),
+        offers_websocket: websocket_over_http2(configuration, address),
         first_site: hosts.first().map(|(site, _)| *site),
         needs_local_ip: hosts.iter().any(|(_, host)| matches!(host, HostPattern::Ip(_))),
         implied: listening.implied,

@@ -1,7 +1,7 @@
-//! A tunnel, after `101 Switching Protocols` or for a connection that is passed on: bytes both ways until both sides
-//! have ended, with the pool's idle time between any two of them. A WebSocket whose listener is left is told so by a
-//! close frame between two of its frames, a connection that is passed on ends at a moment of its own; others are cut
-//! when the drain time is over.
+//! A tunnel, after `101 Switching Protocols`, on a stream of HTTP/2, or for a connection that is passed on: bytes both
+//! ways until both sides have ended, with the pool's idle time between any two of them. A WebSocket whose listener is
+//! left is told so by a close frame between two of its frames, a connection that is passed on ends at a moment of its
+//! own; others are cut when the drain time is over.
 
 use crate::listening::{ListenerState, Passthrough};
 use std::cell::Cell;
@@ -10,6 +10,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use tidegate_message::h2::StreamHandle;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_wire::websocket::{Frames, GOING_AWAY, close_frame};
 
@@ -20,6 +21,56 @@ pub struct TunnelBytes {
     pub client: Cell<u64>,
     /// From the upstream to the client.
     pub upstream: Cell<u64>,
+}
+
+/// One side of a tunnel.
+pub enum Side<'s, S> {
+    Connection(&'s Stream<S>),
+    /// A stream of HTTP/2, whose connection has others as well.
+    Stream {
+        stream: &'s StreamHandle,
+        /// How long it may be silent, or take nothing.
+        idle: Duration,
+    },
+}
+
+impl<S> Clone for Side<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Side<'_, S> {}
+
+impl<S: Sock> Side<'_, S> {
+    /// What comes next; nothing at the end.
+    async fn read(&self) -> io::Result<Buf> {
+        match self {
+            Side::Connection(stream) => stream.read().await,
+            Side::Stream { stream, idle } => match rt::timeout(*idle, poll_fn(|cx| stream.poll_read(cx))).await {
+                None => Err(io::ErrorKind::TimedOut.into()),
+                Some(Ok(piece)) => Ok(piece.unwrap_or_else(Buf::empty)),
+                Some(Err(_)) => Err(io::ErrorKind::ConnectionReset.into()),
+            },
+        }
+    }
+
+    async fn write(&self, piece: Buf) -> io::Result<()> {
+        match self {
+            Side::Connection(stream) => stream.write(piece).await,
+            Side::Stream { stream, idle } => stream.send_body(piece, false, *idle).await,
+        }
+    }
+
+    /// Ends what is sent. A stream that is not ended by both is reset with CANCEL when it is let go (RFC 8441 section
+    /// 5).
+    async fn close(&self) {
+        match self {
+            Side::Connection(stream) => stream.close().await,
+            // A stream that was reset has an end already.
+            Side::Stream { stream, .. } => drop(stream.finish(None)),
+        }
+    }
 }
 
 /// Why a tunnel ended that its two sides have not ended.
@@ -71,16 +122,18 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// `rest` is what the upstream sent behind its head. Either side may end while the other goes on (half-close). `None`:
 /// both have ended.
 pub async fn run<S: Sock>(
-    client: &Stream<S>,
-    upstream: &Stream<S>,
+    client: Side<'_, S>,
+    upstream: Side<'_, S>,
     rest: Buf,
     idle: Duration,
     farewell: Farewell<'_, S>,
     bytes: &TunnelBytes,
 ) -> Option<CutBy> {
-    for stream in [client, upstream] {
-        stream.sock.set_read_limit(ReadLimit::Idle(idle));
-        stream.sock.set_write_idle(idle);
+    for side in [client, upstream] {
+        if let Side::Connection(stream) = side {
+            stream.sock.set_read_limit(ReadLimit::Idle(idle));
+            stream.sock.set_write_idle(idle);
+        }
     }
     let both = Both { activity: Cell::new(0), is_closing: Cell::new(false) };
     let has_frames = farewell.parting == Parting::CloseFrame;
@@ -163,7 +216,7 @@ impl<'b> Direction<'b> {
 
     /// To the end of this direction; then the other side sees the end as well. When the tunnel is being closed it ends
     /// between two frames.
-    async fn copy<S: Sock>(&self, from: &Stream<S>, to: &Stream<S>, first: Buf) -> io::Result<()> {
+    async fn copy<S: Sock>(&self, from: Side<'_, S>, to: Side<'_, S>, first: Buf) -> io::Result<()> {
         let mut turn = 0;
         let mut data = first;
         loop {
@@ -259,7 +312,7 @@ impl<'a, S: Sock> Moment<'a, S> {
 }
 
 /// RFC 6455 section 7.1.1: the side that closes sends a close frame, and waits a moment for the other's.
-async fn say_goodbye<S: Sock>(client: &Stream<S>, upstream: &Stream<S>, mask: Option<[u8; 4]>) {
+async fn say_goodbye<S: Sock>(client: Side<'_, S>, upstream: Side<'_, S>, mask: Option<[u8; 4]>) {
     let told = async {
         if let Some(mask) = mask {
             let _ = upstream.write(Buf::copy_of(close_frame(GOING_AWAY, Some(mask)).as_bytes())).await;

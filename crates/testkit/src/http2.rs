@@ -67,6 +67,9 @@ pub fn request_head<T>(request: &http::Request<T>) -> Head {
     let mut head = Head::default();
     let mut pseudo = |name: &str, value: &str| head.fields.push((name.to_owned(), value.as_bytes().to_vec()));
     pseudo(":method", request.method().as_str());
+    if let Some(protocol) = request.extensions().get::<h2::ext::Protocol>() {
+        pseudo(":protocol", protocol.as_str());
+    }
     if let Some(scheme) = request.uri().scheme_str() {
         pseudo(":scheme", scheme);
     }

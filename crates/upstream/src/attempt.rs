@@ -62,6 +62,7 @@ async fn send<S: Sock>(call: &Call<S>, whole: &Whole<'_>, try_until: Option<Inst
         first,
         is_chunked: whole.is_chunked,
         wants_trailers: whole.wants_trailers,
+        protocol: None,
         script: whole.script,
         is_whole: pieces.peek().is_none(),
     };

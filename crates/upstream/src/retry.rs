@@ -158,6 +158,8 @@ fn is_retried(retry: &Retry, fault: UpstreamFault, is_late: bool) -> bool {
         | UpstreamError::TotalTimeout
         | UpstreamError::BodyCut
         | UpstreamError::BadResponse
+        | UpstreamError::BadWebSocketAccept
+        | UpstreamError::NoWebSocket
         | UpstreamError::HeadTooLarge
         | UpstreamError::Overloaded => false,
     }

@@ -162,6 +162,7 @@ impl<S: Sock> Attempt<S> {
             | UpstreamError::ClosedEarly
             | UpstreamError::BodyCut
             | UpstreamError::BadResponse
+            | UpstreamError::BadWebSocketAccept
             | UpstreamError::HeadTooLarge
             | UpstreamError::Reset
             | UpstreamError::GoAway => self.failed(),
@@ -172,6 +173,7 @@ impl<S: Sock> Attempt<S> {
             | UpstreamError::PoolFull
             | UpstreamError::QueueTimeout
             | UpstreamError::TotalTimeout
+            | UpstreamError::NoWebSocket
             | UpstreamError::Overloaded => {}
         }
     }

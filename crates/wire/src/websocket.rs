@@ -7,6 +7,16 @@
 //!                 └───────────┴──impossible length──▶ Lost
 //! ```
 
+/// What the protocol is called in `Upgrade` and `:protocol`.
+pub const PROTOCOL: &[u8] = b"websocket";
+/// The fields of a handshake over HTTP/1.1 that show that its server has understood it (RFC 6455 section 4). HTTP/2
+/// has no use for them (RFC 8441 section 5).
+pub const KEY_FIELD: &[u8] = b"sec-websocket-key";
+pub const ACCEPT_FIELD: &[u8] = b"sec-websocket-accept";
+/// What is hashed behind the key.
+pub const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+pub const KEY_BYTES: usize = 16;
+
 /// The status code of a server that goes away (RFC 6455 section 7.4.1).
 pub const GOING_AWAY: u16 = 1001;
 /// A close frame with a status and a masking key.

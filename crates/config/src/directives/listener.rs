@@ -66,6 +66,20 @@ pub static ACCEPT_PROXY_PROTOCOL: Directive = Directive {
     ..Directive::PLAIN
 };
 
+pub static WEBSOCKET_OVER_HTTP2: Directive = Directive {
+    name: "websocket-over-http2",
+    places: &[Place::Listener],
+    arguments: &[Argument::one("offered", Kind::Switch, "Whether it is.")],
+    summary: "Whether clients of HTTP/2 are offered WebSockets on streams of their connection.",
+    details: "Extended CONNECT with `:protocol` `websocket` (RFC 8441), as browsers use it where it is offered; without it they open a connection of HTTP/1.1 for \
+              each WebSocket. Every rule is that of a WebSocket over HTTP/1.1: for routes, conditions and the access log the request is a `GET`, and an upstream of \
+              HTTP/1.1 is asked to upgrade, with a key that is made here and whose `Sec-WebSocket-Accept` is verified. Switched off, nothing is offered, and who asks \
+              all the same is refused with 400. A change is for connections that are opened from then on.",
+    default: "`#true`",
+    example: "websocket-over-http2 #false",
+    ..Directive::PLAIN
+};
+
 const NETWORK: Kind = Kind::Text("a network, as in `\"10.0.0.0/8\"`");
 
 /// RFC 1918, RFC 4193, loopback and link-local.
@@ -75,10 +89,15 @@ const PRIVATE: [&str; 8] =
 fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
     let text = line.read_argument(lowering, 0).map(Read::text);
     let (mut trusted_proxies, mut proxy_protocol_from) = (Vec::new(), Vec::new());
+    let mut websocket_over_http2 = true;
     for child in line.lines(lowering) {
         if child.directive.name == TRUSTED_PROXIES.name {
             for text in child.read_arguments(lowering) {
                 read_networks(lowering, &text.text(), &mut trusted_proxies);
+            }
+        } else if child.directive.name == WEBSOCKET_OVER_HTTP2.name {
+            if let Some(read) = child.read_argument(lowering, 0) {
+                websocket_over_http2 = read.switch();
             }
         } else {
             read_proxy_protocol(lowering, &child, &mut proxy_protocol_from);
@@ -101,7 +120,8 @@ fn lower(lowering: &mut Lowering<'_>, line: &Line<'_>) {
         return;
     }
     lowering.spans.listeners.push(text.location);
-    lowering.configuration.listeners.push(ListenerOptions { ip, port, trusted_proxies, proxy_protocol_from });
+    let options = ListenerOptions { ip, port, trusted_proxies, proxy_protocol_from, websocket_over_http2 };
+    lowering.configuration.listeners.push(options);
 }
 
 fn first_of_same_address(lowering: &Lowering<'_>, ip: Option<IpAddr>, port: u16) -> Option<Location> {
@@ -149,11 +169,14 @@ fn read_networks(lowering: &mut Lowering<'_>, text: &Text, networks: &mut Vec<Ip
 
 pub fn write_options(
     lines: &mut Lines,
-    ListenerOptions { ip: _, port: _, trusted_proxies, proxy_protocol_from }: &ListenerOptions,
+    ListenerOptions { ip: _, port: _, trusted_proxies, proxy_protocol_from, websocket_over_http2 }: &ListenerOptions,
 ) {
     for (name, networks) in [("trusted-proxies", trusted_proxies), ("accept-proxy-protocol", proxy_protocol_from)] {
         if !networks.is_empty() {
             lines.line().name(name).arguments(networks.iter().map(show_network));
         }
+    }
+    if !websocket_over_http2 {
+        lines.line().name(WEBSOCKET_OVER_HTTP2.name).name("#false");
     }
 }

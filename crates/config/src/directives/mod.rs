@@ -142,6 +142,7 @@ static ALL: &[&Directive] = &[
     &listener::LISTENER,
     &listener::TRUSTED_PROXIES,
     &listener::ACCEPT_PROXY_PROTOCOL,
+    &listener::WEBSOCKET_OVER_HTTP2,
     &drain::DRAIN,
     &limits::LIMITS,
     &limits::HEADER_BYTES,

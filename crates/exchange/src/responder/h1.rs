@@ -132,7 +132,7 @@ impl<'s, S: Sock> H1Responder<'s, S> {
     }
 
     /// The answer to an upgrade: its connection fields are part of the protocol switch.
-    pub async fn send_switch(&mut self, head: &ResponseHead) -> io::Result<()> {
+    pub(super) async fn send_switch(&mut self, head: &ResponseHead) -> io::Result<()> {
         self.started = true;
         self.keep_alive = false;
         self.stream.write(encode_response(head, None)?).await

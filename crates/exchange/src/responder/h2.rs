@@ -27,6 +27,16 @@ impl H2Responder {
         self.stream.send_response(head, false)
     }
 
+    /// The head of an answer behind which the stream is a tunnel.
+    pub(super) fn send_switch(&mut self, head: &ResponseHead) -> io::Result<()> {
+        self.started = true;
+        self.stream.send_response(head, false)
+    }
+
+    pub(super) fn stream(&self) -> &StreamHandle {
+        &self.stream
+    }
+
     pub(super) async fn send_head(&mut self, head: &ResponseHead, first: Option<Buf>, finished: bool) -> io::Result<()> {
         self.started = true;
         self.ended = finished && first.is_none();

@@ -13,6 +13,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tidegate_message::h2::StreamHandle;
 use tidegate_transport::{Buf, Sock};
 use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::{Fields, ResponseHead};
@@ -67,6 +68,23 @@ impl<'s, S: Sock> Responder<'s, S> {
             // Boxed, like all of HTTP/2 here: HTTP/1 futures are copied often, and must not carry its size.
             Responder::H2(responder) => Box::pin(responder.send_head(head, first, finished)).await,
             Responder::Nobody => Ok(()),
+        }
+    }
+
+    /// Sends the head behind which the connection, or the stream, is a tunnel.
+    pub async fn send_switch(&mut self, head: &ResponseHead) -> io::Result<()> {
+        match self {
+            Responder::H1(responder) => responder.send_switch(head).await,
+            Responder::H2(responder) => responder.send_switch(head),
+            Responder::Nobody => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The stream of the answer, where the connection has others as well.
+    pub fn shared_stream(&self) -> Option<&StreamHandle> {
+        match self {
+            Responder::H2(responder) => Some(responder.stream()),
+            Responder::H1(_) | Responder::Nobody => None,
         }
     }
 

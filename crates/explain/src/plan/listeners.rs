@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use tidegate_api::{ChangeKind, Effect, ListenerChange, SettingChange};
 use tidegate_config::writing::{self, WrittenSetting, proxy};
 use tidegate_model::listening::{
-    Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies,
+    Answering, ListenerProtocol, Listening, listening, proxy_protocol_from, site_name, trusted_proxies, websocket_over_http2,
 };
 use tidegate_model::{Configuration, HostPattern, ListenerOptions, TcpTarget};
 
@@ -75,6 +75,7 @@ fn options(configuration: &Configuration, address: SocketAddr) -> Vec<WrittenSet
         port: address.port(),
         trusted_proxies: trusted_proxies(configuration, address),
         proxy_protocol_from: proxy_protocol_from(configuration, address),
+        websocket_over_http2: websocket_over_http2(configuration, address),
     })
 }
 

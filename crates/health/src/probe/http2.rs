@@ -9,6 +9,7 @@ use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::{Connection, Event, Role};
 use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::frame::FRAME_PAYLOAD_MAX;
+use tidegate_wire::h2::heads::RequestForm;
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Fields, Method, RequestHead, ResponseHead};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -75,7 +76,8 @@ fn send(connection: &mut Connection<()>, key: StreamKey, question: &Question<'_>
     // A check that wants trailers is one by gRPC, whose servers insist on the word.
     let wants_trailers = question.body.is_some();
     let mut scratch = Vec::new();
-    connection.send_request(key, question.head, question.scheme, wants_trailers, &mut scratch, question.body.is_none());
+    let form = RequestForm { scheme: question.scheme, wants_trailers, protocol: None };
+    connection.send_request(key, question.head, form, &mut scratch, question.body.is_none());
     if let Some(body) = question.body {
         // The first window of every server has room for it.
         for (at, piece) in body.chunks(FRAME_PAYLOAD_MAX).enumerate() {

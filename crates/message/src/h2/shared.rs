@@ -14,7 +14,7 @@ use tidegate_wire::h2::StreamKey;
 use tidegate_wire::h2::connection::{Connection, Event, Role};
 use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::frame::{ErrorCode, FRAME_HEAD_BYTES};
-use tidegate_wire::h2::heads::AdmittedRequest;
+use tidegate_wire::h2::heads::{AdmittedRequest, RequestForm};
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Fields, Method, RequestHead};
 use tidegate_wire::{HeadError, HeadLimits};
@@ -60,6 +60,8 @@ pub struct Request<'r> {
     pub scheme: &'r str,
     /// The answer may have trailers.
     pub wants_trailers: bool,
+    /// What an extended CONNECT asks to speak.
+    pub protocol: Option<&'r [u8]>,
     /// Nothing follows the head.
     pub ends_stream: bool,
 }
@@ -204,8 +206,9 @@ impl H2Shared {
         let key = state.connection.open(Slot::of_request(is_bodiless))?;
         state.lend_output();
         let mut scratch = spare::take();
-        let Request { head, scheme, wants_trailers, ends_stream } = *request;
-        state.connection.send_request(key, head, scheme, wants_trailers, &mut scratch, ends_stream);
+        let Request { head, scheme, wants_trailers, protocol, ends_stream } = *request;
+        let form = RequestForm { scheme, wants_trailers, protocol };
+        state.connection.send_request(key, head, form, &mut scratch, ends_stream);
         spare::give_back(scratch);
         state.wake_driver();
         drop(state);
@@ -215,6 +218,12 @@ impl H2Shared {
     /// Streams that the peer lets us have open at the same time.
     pub fn peer_streams_max(&self) -> usize {
         self.state.borrow().connection.peer().streams_max as usize
+    }
+
+    /// Whether the peer takes extended CONNECT; not known before its SETTINGS have come.
+    pub fn peer_takes_protocol(&self) -> Option<bool> {
+        let connection = &self.state.borrow().connection;
+        connection.has_begun().then(|| connection.peer().takes_protocol)
     }
 
     /// Whether either side has said that it takes no more streams.

@@ -5,7 +5,7 @@ mod folder;
 
 pub use self::folder::Folder;
 
-use crate::answering::answer_refusal_with;
+use crate::answering::{answer_refusal, answer_refusal_with};
 use crate::coded::{Coded, begin_coding, choose_coding, code_piece, finish_coded, send_whole_coded};
 use crate::failure::{Failure, body_cut};
 use crate::surroundings::Surroundings;
@@ -31,6 +31,9 @@ pub(crate) async fn serve_file<S: Sock>(
     around: Surroundings<'_, S>,
     folder: &Folder,
 ) -> Result<(), Failure> {
+    if exchange.is_extended_connect() {
+        return Box::pin(answer_refusal(exchange, around, Refusal::NotWebSocket)).await;
+    }
     let answer = find_file(exchange, folder);
     send_file_answer(exchange, around, folder, answer).await
 }

@@ -1,18 +1,20 @@
 //! Making the client's head one that may go to an upstream: hop-by-hop fields out, who asked and how in.
 
 use super::Forwarding;
+use super::websocket::kind_of_upgrade;
 use tidegate_exchange::Pooled;
 use tidegate_exchange::forwarded::tell_certificate;
 use tidegate_transport::Sock;
 use tidegate_upstream::call::ScriptRequest;
+use tidegate_upstream::connect::Upgrade;
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_wire::BodyFraming;
 use tidegate_wire::head::HeaderId;
 
 /// What was settled about the request before the first attempt.
 pub(super) struct Plan {
-    /// `Upgrade` as the client asked for it.
-    pub upgrade: bool,
+    /// What the client asks its connection, or its stream, to become.
+    pub upgrade: Upgrade,
     /// The client takes trailers (`TE: trailers`).
     pub trailers_wanted: bool,
     pub grpc: bool,
@@ -28,21 +30,24 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let upgrade = self.exchange.hop.upgrade;
         let idempotent = self.exchange.head.method.is_idempotent();
         let grpc = self.exchange.head.is_grpc();
-        let fields = &mut self.exchange.head.fields;
         let plan = Plan {
-            upgrade: upgrade.is_some(),
+            upgrade: kind_of_upgrade(self.exchange.upgrade_protocol()),
             trailers_wanted: self.exchange.hop.trailers_wanted,
             grpc,
             idempotent,
             chunked: self.exchange.framing == BodyFraming::Chunked,
             script: None,
         };
+        let fields = &mut self.exchange.head.fields;
         if plan.chunked {
             fields.push_id(HeaderId::TransferEncoding, b"chunked");
         }
         if let Some(protocol) = upgrade {
             fields.push_id(HeaderId::Connection, b"Upgrade");
             fields.push_copy(HeaderId::Upgrade, protocol);
+            if self.exchange.is_extended_connect() {
+                self.make_key();
+            }
         }
         self.set_forwarded_fields();
         self.tell_client_certificate();

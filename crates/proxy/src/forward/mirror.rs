@@ -19,7 +19,7 @@ use tidegate_transport::{Buf, Sock, Stream, rt};
 use tidegate_upstream::attempt::{Begun, Whole, begin};
 use tidegate_upstream::call::HeadKind;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
-use tidegate_upstream::connect::{Need, Opener};
+use tidegate_upstream::connect::{Need, Opener, Upgrade};
 use tidegate_upstream::errand::{self, Errand, Failed};
 use tidegate_upstream::fault::{Progress, UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
@@ -148,7 +148,7 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         let need = Need {
             // Nothing is sent twice, so what it is sent on must be certain.
             certain: true,
-            http1_only: false,
+            upgrade: Upgrade::None,
             prefers_h2: false,
             fresh: false,
             connect: model.timeouts.connect,

@@ -8,19 +8,21 @@ mod hedge;
 mod mirror;
 mod reply;
 pub(crate) mod retry;
+mod websocket;
 
 use self::body::{PumpFault, both, pump_body};
 use self::head::Plan;
 use self::mirror::Copies;
 use self::reply::Replied;
 use self::retry::EarlyEnd;
+use self::websocket::kind_of_upgrade;
 use crate::cached::Caching;
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::listening::{ConnectionFacts, ConnectionKind};
 use crate::snapshot::CompiledRoute;
 use crate::surroundings::Surroundings;
-use crate::tunnel::{self, Farewell, Parting, TunnelBytes};
+use crate::tunnel::{self, Farewell, Parting, Side, TunnelBytes};
 use crate::worker_snapshot::WorkerSite;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -35,7 +37,7 @@ use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_upstream::attempt::Begun;
 use tidegate_upstream::call::{Call, ScriptRequest, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
-use tidegate_upstream::connect::{self, Need, Opener};
+use tidegate_upstream::connect::{self, Need, Opener, Upgrade};
 use tidegate_upstream::errand::{Errand, Failed, carry_out};
 use tidegate_upstream::fault::{Progress, UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
@@ -43,6 +45,7 @@ use tidegate_upstream::retry::{Terms, Tries, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
 use tidegate_wire::HeadLimits;
 use tidegate_wire::http1::expects_continue;
+use tidegate_wire::websocket::PROTOCOL;
 
 /// What is kept of a request's body while it may have to be sent again.
 const REPLAY_BYTES_MAX: usize = 64 << 10;
@@ -158,6 +161,8 @@ pub(crate) struct Way<S: Sock> {
     attempt: EarlyEnd,
     /// By when the attempt has to have an answer; then another server is tried.
     try_until: Option<Instant>,
+    /// Set when the request has become a tunnel, where `timeout total` bounds it until then.
+    pub tunnel_began: Option<Rc<Cell<bool>>>,
 }
 
 impl<S: Sock> Default for Way<S> {
@@ -171,6 +176,7 @@ impl<S: Sock> Default for Way<S> {
             timeouts: Timeouts::default(),
             attempt: EarlyEnd::default(),
             try_until: None,
+            tunnel_began: None,
         }
     }
 }
@@ -200,7 +206,7 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
         let model = &attempt.pool().compiled.model;
         let need = Need {
             certain: !plan.idempotent,
-            http1_only: plan.upgrade,
+            upgrade: plan.upgrade,
             prefers_h2: plan.grpc,
             fresh: tries.needs_fresh(attempt.position()),
             connect: route.timeouts.over(&model.timeouts).connect,
@@ -213,7 +219,7 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
         forwarding.begin_attempt(attempt.pool(), route, plan, tries);
         // A body that was taken for an attempt before is finished as well, and would not be sent.
         let has_no_body = forwarding.exchange.body.is_finished() && replay.is_untouched();
-        let may_hedge = plan.idempotent && !plan.upgrade && has_no_body;
+        let may_hedge = plan.idempotent && plan.upgrade == Upgrade::None && has_no_body;
         if let Some(hedge) = model.hedge.filter(|_| may_hedge && forwarding.is_hedged(route, &attempt)) {
             return Box::pin(forwarding.attempt_hedged(route, attempt, need, plan, hedge.after, tries)).await;
         }
@@ -266,7 +272,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         self.way.pool = Some(pool.clone());
         let idempotent = self.exchange.head.method.is_idempotent();
         let script = Some(Box::new(script));
-        let plan = Plan { upgrade: false, trailers_wanted: false, grpc: false, idempotent, chunked: false, script };
+        let plan = Plan { upgrade: Upgrade::None, trailers_wanted: false, grpc: false, idempotent, chunked: false, script };
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
         carry_out(&mut Sending { forwarding: self, plan, replay }, pool).await
     }
@@ -418,6 +424,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             first,
             is_chunked: plan.chunked,
             wants_trailers: plan.trailers_wanted || plan.grpc,
+            protocol: (plan.upgrade == Upgrade::WebSocket).then_some(PROTOCOL),
             script: plan.script.as_deref(),
             is_whole: all_sent && trailers.is_none(),
         };
@@ -538,12 +545,24 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
     }
 
     async fn tunnel(&mut self, call: &Call<S>, rest: Buf) {
-        // Only a connection of its own switches.
-        let Some(stream) = call.stream() else { return };
         let idle = self.way.timeouts.idle;
-        self.connection.facts.kind.set(ConnectionKind::Tunnel);
-        let protocol = self.exchange.hop.upgrade.map_or(&b""[..], |span| span.of(&self.exchange.head.fields.bytes));
-        let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
+        let upstream = match (call.stream(), call.shared_stream()) {
+            (Some(stream), _) => Side::Connection(stream),
+            (None, Some(stream)) => Side::Stream { stream, idle },
+            (None, None) => return,
+        };
+        let stream = self.exchange.responder.shared_stream().cloned();
+        let client = match &stream {
+            Some(stream) => Side::Stream { stream, idle },
+            None => {
+                self.connection.facts.kind.set(ConnectionKind::Tunnel);
+                Side::Connection(&self.connection.stream)
+            }
+        };
+        if let Some(began) = &self.way.tunnel_began {
+            began.set(true);
+        }
+        let is_websocket = kind_of_upgrade(self.exchange.upgrade_protocol()) == Upgrade::WebSocket;
         let farewell = Farewell {
             listener: &self.connection.listener,
             random: self.connection.worker.random(),
@@ -551,8 +570,10 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
             passthrough: None,
         };
         let bytes = TunnelBytes::default();
-        let cut_by = tunnel::run(&self.connection.stream, stream, rest, idle, farewell, &bytes).await;
-        self.connection.account_upstream_bytes(stream);
+        let cut_by = tunnel::run(client, upstream, rest, idle, farewell, &bytes).await;
+        if let Some(stream) = call.stream() {
+            self.connection.account_upstream_bytes(stream);
+        }
         self.exchange.record.request_bytes += bytes.client.get();
         self.exchange.responder.add_bytes_sent(bytes.upstream.get());
         if let Some(cut_by) = cut_by {

@@ -11,7 +11,7 @@ use crate::surroundings::Surroundings;
 use std::cell::Cell;
 use std::pin::pin;
 use std::time::Instant;
-use tidegate_exchange::{BodyReader, ClientFault, Pooled, Responder, gone, unless_gone};
+use tidegate_exchange::{BodyReader, ClientFault, Pooled, gone, unless_gone};
 use tidegate_model::Scheme;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, rt};
@@ -56,11 +56,12 @@ impl<S: Sock> Forwarding<'_, '_, S> {
         }
         abreast.is_answering.set(true);
         if let Some(rest) = switched {
-            self.exchange.response.fields.remove_id(HeaderId::TransferEncoding);
-            self.exchange.record.status = 101;
-            let Responder::H1(responder) = &mut self.exchange.responder else { return Err(bad_response()) };
-            responder.send_switch(&self.exchange.response).await.map_err(gone)?;
+            Box::pin(self.send_switch()).await?;
             return Ok(Replied::Switched(rest));
+        }
+        if self.exchange.is_extended_connect() && (200..300).contains(&self.exchange.response.status) {
+            // Passed on it would say that the tunnel stands (RFC 8441 section 5).
+            return Err(Failure::upstream(UpstreamError::NoWebSocket, Progress::Answering));
         }
         self.exchange.record.status = self.exchange.response.status;
         self.exchange.response.fields.remove_hop_by_hop();
@@ -154,6 +155,6 @@ impl<S: Sock> Forwarding<'_, '_, S> {
     }
 }
 
-fn bad_response() -> Failure {
+pub(super) fn bad_response() -> Failure {
     Failure::upstream(UpstreamError::BadResponse, Progress::Answering)
 }

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::listening::{ConnectionFacts, ConnectionKind, Greeted};
 use crate::surroundings::{context, key_hash};
-use crate::tunnel::{self, CutBy, Farewell, Parting};
+use crate::tunnel::{self, CutBy, Farewell, Parting, Side};
 use crate::worker_snapshot::GenerationMark;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -25,7 +25,7 @@ use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream, rt};
 use tidegate_upstream::call::ActiveConnection;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, unserved};
-use tidegate_upstream::connect::{self, Client, Need, Opener};
+use tidegate_upstream::connect::{self, Client, Need, Opener, Upgrade};
 use tidegate_upstream::errand::{Errand, Failed, carry_out};
 use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::{H1Connection, WorkerPool};
@@ -135,7 +135,8 @@ async fn pass_on<S: Sock>(connection: &mut Connection<S>, way: PassthroughTarget
         passthrough: Some(&registered.passthrough),
     };
     let idle = pool.compiled.model.timeouts.idle;
-    let cut_by = tunnel::run(&connection.stream, &upstream.stream, Buf::empty(), idle, farewell, &record.bytes).await;
+    let (client, server) = (Side::Connection(&connection.stream), Side::Connection(&upstream.stream));
+    let cut_by = tunnel::run(client, server, Buf::empty(), idle, farewell, &record.bytes).await;
     if cut_by == Some(CutBy::Reset) {
         connection.stream.sock.reset_when_closed();
         upstream.stream.sock.reset_when_closed();
@@ -238,7 +239,7 @@ async fn open<S: Sock>(
     let client = || Client { source: connection.client, destination: connection.local_address() };
     let need = Need {
         certain: true,
-        http1_only: true,
+        upgrade: Upgrade::None,
         prefers_h2: false,
         fresh: true,
         connect: model.timeouts.connect,

@@ -3,9 +3,10 @@
 
 use super::Request;
 use crate::failure::Failure;
-use crate::listening::ConnectionKind;
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 use tidegate_telemetry::UpstreamError;
@@ -20,7 +21,8 @@ impl<S: Sock> Request<'_, '_, S> {
         total: Duration,
         work: impl AsyncFnOnce(&mut Self) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let connection = self.connection;
+        let tunnel_began = Rc::new(Cell::new(false));
+        self.way.tunnel_began = Some(tunnel_began.clone());
         let left = self.exchange.record.left_of(Some(total));
         let outcome = {
             let mut working = pin!(work(self));
@@ -31,7 +33,7 @@ impl<S: Sock> Request<'_, '_, S> {
                     return Poll::Ready(Some(outcome));
                 }
                 if is_bounded && clock.as_mut().poll(cx).is_ready() {
-                    if connection.facts.kind.get() != ConnectionKind::Tunnel {
+                    if !tunnel_began.get() {
                         return Poll::Ready(None);
                     }
                     is_bounded = false;

@@ -23,9 +23,11 @@ use tidegate_transport::{Buf, ReadLimit, Sock, rt};
 use tidegate_wire::h2::connection::Role;
 use tidegate_wire::h2::fault::{ConnectionEnd, ConnectionFault};
 use tidegate_wire::h2::frame::ErrorCode;
+use tidegate_wire::h2::heads::AdmittedRequest;
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::head::{Method, RequestHead, ResponseHead};
-use tidegate_wire::{BodyFraming, Flood, HeadError};
+use tidegate_wire::websocket::PROTOCOL;
+use tidegate_wire::{Flood, HeadError};
 
 /// What a client may send of a request's body before it is read. Small: requests that wait in a queue hold so much.
 const INITIAL_WINDOW_BYTES: u32 = 32 << 10;
@@ -151,8 +153,15 @@ impl<S: Sock> FrameOwner for Session<S> {
         let (stream, read) = self.shared.read_request(opened, &limits, &mut head)?;
         match read {
             Ok(admitted) => {
+                if let Some(protocol) = admitted.protocol {
+                    if !protocol.of(&head.fields.bytes).eq_ignore_ascii_case(PROTOCOL) {
+                        self.refuse(&stream, &head, Refusal::ConnectProtocol, now);
+                        return Ok(());
+                    }
+                    become_get(&mut head);
+                }
                 let connection = self.connection.clone();
-                let served = serve_stream(self.connection.clone(), (head, admitted.framing), (stream, opened), now);
+                let served = serve_stream(self.connection.clone(), (head, admitted), (stream, opened), now);
                 // A panic ends its request, and no other on the connection.
                 self.requests.push(Box::pin(AssertUnwindSafe(served).catch_unwind().map(move |served| {
                     if served.is_err() {
@@ -161,7 +170,10 @@ impl<S: Sock> FrameOwner for Session<S> {
                 })));
                 Ok(())
             }
-            Err(error) => self.refuse(&stream, &head, error, now),
+            Err(error) => {
+                self.refuse(&stream, &head, error.into(), now);
+                if is_malformed(error) { stream.reset_for_fault(now) } else { Ok(()) }
+            }
         }
     }
 }
@@ -180,7 +192,7 @@ impl<S: Sock> Session<S> {
             // Never what holds a body up: the windows of all streams fit in.
             connection_window_bytes: (1 << 20) + INITIAL_WINDOW_BYTES.saturating_mul(limits.h2_streams),
             header_list_bytes_max: limits.header_bytes as u32,
-            takes_protocol: false,
+            takes_protocol: connection.listener.offers_websocket(),
         };
         // Waiting for the preface and the first frames is as bounded as waiting for a head.
         connection.stream.sock.set_read_limit(ReadLimit::Until(now + limits.header_timeout));
@@ -205,10 +217,9 @@ impl<S: Sock> Session<S> {
         (session, io)
     }
 
-    /// A head that is no request: answered and counted. The stream of a malformed one ends with an error as well (RFC
-    /// 9113 section 8.1.1).
-    fn refuse(&self, stream: &StreamHandle, head: &RequestHead, error: HeadError, now: Instant) -> Result<(), ConnectionEnd> {
-        let refusal: Refusal = error.into();
+    /// A head that is no request: answered and counted. The stream of a malformed one ends with an error behind that
+    /// (RFC 9113 section 8.1.1).
+    fn refuse(&self, stream: &StreamHandle, head: &RequestHead, refusal: Refusal, now: Instant) {
         self.connection.note_refusal(refusal, self.connection.client.ip());
         let mut response: Pooled<ResponseHead> = Pooled::take();
         let mut buffer: Pooled<Vec<u8>> = Pooled::take();
@@ -220,7 +231,6 @@ impl<S: Sock> Session<S> {
         }
         let sent = if is_answered.is_ok() && !is_bodiless { body.len() as u64 } else { 0 };
         self.connection.log_refused_head(head, refusal, now, sent);
-        if is_malformed(error) { stream.reset_for_fault(now) } else { Ok(()) }
     }
 }
 
@@ -232,14 +242,21 @@ fn is_malformed(error: HeadError) -> bool {
 
 async fn serve_stream<S: Sock>(
     connection: Rc<Connection<S>>,
-    (head, framing): (Pooled<RequestHead>, BodyFraming),
+    (head, admitted): (Pooled<RequestHead>, AdmittedRequest),
     (stream, opened): (StreamHandle, Opened),
     started: Instant,
 ) {
     let place = connection.current_snapshot();
-    let body = if opened.ends_stream { BodyReader::Empty } else { BodyReader::H2(H2BodyReader::new(stream.clone(), None)) };
+    let AdmittedRequest { framing, protocol } = admitted;
+    // What follows an extended CONNECT is the tunnel's.
+    let body = if opened.ends_stream || protocol.is_some() {
+        BodyReader::Empty
+    } else {
+        BodyReader::H2(H2BodyReader::new(stream.clone(), None))
+    };
     let responder = Responder::H2(H2Responder::new(stream));
     let mut exchange = request::receive(&connection, &place, Arrived { head, framing, body, responder, started });
+    exchange.hop.upgrade = protocol;
     pin!(request::handle(&connection, place, &mut exchange)).await;
 }
 
@@ -252,6 +269,13 @@ fn note_refused_streams<S: Sock>(connection: &Connection<S>, count: u32) {
     if let Some(suppressed) = connection.worker.gates.refused.allow(Instant::now()) {
         tracing::warn!(client = %connection.client, count, suppressed, "HTTP/2 streams were refused: those that are open hold all the memory that they may");
     }
+}
+
+/// Makes an extended CONNECT the request that it would be over HTTP/1.1 (RFC 8441 section 5), so that every rule that
+/// holds for one holds for the other.
+fn become_get(head: &mut RequestHead) {
+    head.method = Method::Get;
+    head.method_name = head.fields.append(&[b"GET"]);
 }
 
 fn note_flood<S: Sock>(connection: &Connection<S>, flood: Flood) {

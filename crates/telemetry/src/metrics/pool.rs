@@ -30,6 +30,12 @@ pub enum UpstreamError {
     BodyCut,
     /// What came is not an HTTP answer, or one that cannot be passed on safely.
     BadResponse,
+    /// The server says that it has switched to WebSocket, and its `Sec-WebSocket-Accept` is not that of the key.
+    #[strum(serialize = "bad_websocket_accept")]
+    BadWebSocketAccept,
+    /// The server took a WebSocket's handshake for an ordinary request.
+    #[strum(serialize = "no_websocket")]
+    NoWebSocket,
     /// The answer's head is larger than `limits header-bytes`.
     HeadTooLarge,
     /// Connection reset, broken pipe, or an HTTP/2 stream reset.

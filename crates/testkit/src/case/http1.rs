@@ -10,6 +10,9 @@ use super::{frames, process};
 use crate::connection::{Connection, End, Socket};
 use crate::head::Head;
 use crate::pattern;
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use rustls::pki_types::ServerName;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -222,6 +225,7 @@ impl Http1Peer {
             Wire::SendLastChunk(trailers) => self.send_last_chunk(trailers).await,
             Wire::ExpectBytes(wanted) => self.expect_bytes(wanted).await,
             Wire::ExpectBytesPattern(bytes) => self.expect_bytes_pattern(*bytes).await,
+            Wire::SwitchToWebSocket(fields) => self.send(&websocket_switch(&self.head, fields)).await,
             Wire::CloseWrite => self.connection().await?.close_write().await.map_err(|error| error.to_string()),
             Wire::Reset => {
                 self.open().await?;
@@ -484,4 +488,18 @@ pub async fn accept(listener: &TcpListener, acceptor: Option<&TlsAcceptor>, acce
             Err(error) => Err(format!("TLS handshake: {error}")),
         },
     }
+}
+
+/// The answer to a WebSocket's handshake (RFC 6455 section 4.2.2), with further fields.
+fn websocket_switch(asked: &Head, fields: &[Vec<u8>]) -> Vec<u8> {
+    let mut hashed = asked.value("sec-websocket-key").unwrap_or_default();
+    hashed.extend_from_slice(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let accept = BASE64_STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &hashed));
+    let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket";
+    let mut answer = format!("{head}\r\nSec-WebSocket-Accept: {accept}\r\n").into_bytes();
+    for line in fields.iter().map(Vec::as_slice).chain([b"".as_slice()]) {
+        answer.extend_from_slice(line);
+        answer.extend_from_slice(b"\r\n");
+    }
+    answer
 }

@@ -13,6 +13,7 @@ use crate::http2::{self as kit, header_map, receive_data, send_all, split_field}
 use crate::pattern;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
+use h2::ext::Protocol;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use std::cell::RefCell;
@@ -34,6 +35,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub enum Http2Source {
     Client { to: String, from: Option<String>, tls: Option<Box<ClientTls>> },
     Upstream,
+}
+
+/// Where an upstream takes connections, and what it says of itself on them.
+pub struct UpstreamPlace {
+    pub listener: TcpListener,
+    pub acceptor: Option<TlsAcceptor>,
+    pub accepted: Arc<AtomicU64>,
+    /// Extended CONNECT (RFC 8441).
+    pub offers_protocol: bool,
 }
 
 type Accepted = (http::Request<RecvStream>, SendResponse<Bytes>);
@@ -68,12 +78,8 @@ impl Http2Peer {
     }
 
     /// Takes connections from the listener from now on; their streams queue up for `recv-head`.
-    pub fn upstream(
-        world: Rc<World>,
-        listener: TcpListener,
-        acceptor: Option<TlsAcceptor>,
-        accepted: Arc<AtomicU64>,
-    ) -> Http2Peer {
+    pub fn upstream(world: Rc<World>, place: UpstreamPlace) -> Http2Peer {
+        let UpstreamPlace { listener, acceptor, accepted, offers_protocol } = place;
         let (queue, streams) = mpsc::unbounded_channel();
         let peer = Http2Peer::new(world, Http2Source::Upstream, Some(streams));
         let tasks = peer.connection_tasks.clone();
@@ -82,7 +88,11 @@ impl Http2Peer {
                 let Ok(socket) = accept(&listener, acceptor.as_ref(), &accepted).await else { continue };
                 let queue = queue.clone();
                 tasks.borrow_mut().push(spawn_local(async move {
-                    let Ok(mut connection) = h2::server::handshake(socket).await else { return };
+                    let mut builder = h2::server::Builder::new();
+                    if offers_protocol {
+                        builder.enable_connect_protocol();
+                    }
+                    let Ok(mut connection) = builder.handshake(socket).await else { return };
                     while let Some(Ok(stream)) = connection.accept().await {
                         let _ = queue.send(stream);
                     }
@@ -194,13 +204,24 @@ impl Http2Peer {
         }
         let sender = self.sender.clone().ok_or("no connection")?;
         let mut sender = sender.ready().await.map_err(|error| error.to_string())?;
+        // What the server offers is known when its SETTINGS have come.
+        while request.extensions().get::<Protocol>().is_some() && !sender.is_extended_connect_protocol_enabled() {
+            sleep(POLL_INTERVAL).await;
+        }
         let (response, send) =
             sender.send_request(request, !asked.open && asked.body.is_empty()).map_err(|error| error.to_string())?;
         self.sender = Some(sender);
-        self.current.clone_from(&asked.stream);
+        self.current = self.name_of_next(&asked.stream);
         let stream = OpenStream { response: Some(response), send: Some(send), ..OpenStream::default() };
-        self.streams.insert(asked.stream.clone(), stream);
+        self.streams.insert(self.current.clone(), stream);
         if asked.body.is_empty() { Ok(()) } else { self.send(Bytes::copy_from_slice(&asked.body)).await }
+    }
+
+    /// A name that ends with `+` is another one each time.
+    fn name_of_next(&mut self, name: &str) -> String {
+        let Some(beginning) = name.strip_suffix('+') else { return name.to_owned() };
+        self.stream_count += 1;
+        format!("{beginning}{}", self.stream_count)
     }
 
     fn is_tls(&self) -> bool {
@@ -339,6 +360,11 @@ fn request(asked: &Request, tls: bool) -> Result<http::Request<()>, String> {
     let request = http::Request::builder().method(asked.method.as_slice()).uri(uri).body(());
     let mut request = request.map_err(|error| error.to_string())?;
     *request.headers_mut() = header_map(&asked.fields)?;
+    let protocol = asked.fields.iter().find_map(|line| split_field(line).ok().filter(|(name, _)| name == b":protocol"));
+    if let Some((_, protocol)) = protocol {
+        let protocol = String::from_utf8(protocol).map_err(|error| error.to_string())?;
+        request.extensions_mut().insert(Protocol::from(protocol.as_str()));
+    }
     Ok(request)
 }
 

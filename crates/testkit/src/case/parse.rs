@@ -84,6 +84,7 @@ fn config(section: &RawSection, mut arguments: Arguments) -> Result<Config, Synt
 
 fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<ScriptedUpstream, SyntaxError> {
     let h2 = arguments.flag("h2");
+    let offers_protocol = arguments.flag("extended-connect");
     let tls_certificate = arguments.named("tls");
     let client_ca = arguments.named_text("client-ca");
     let alpn = list(arguments.named_text("alpn"), if h2 { "h2" } else { "" });
@@ -126,7 +127,19 @@ fn upstream(section: &RawSection, mut arguments: Arguments) -> Result<ScriptedUp
         (false, Some(line)) => return Err(SyntaxError::new(line.number, "an automatic upstream takes no further commands")),
         (true, _) => UpstreamScript::Scripted(steps(&script_lines)?),
     };
-    Ok(ScriptedUpstream { line: section.number, name, h2, tls_certificate, client_ca, alpn, ip, script, connections, requests })
+    Ok(ScriptedUpstream {
+        line: section.number,
+        name,
+        h2,
+        offers_protocol,
+        tls_certificate,
+        client_ca,
+        alpn,
+        ip,
+        script,
+        connections,
+        requests,
+    })
 }
 
 fn behaviour(word: &str, arguments: &mut Arguments) -> Result<Behaviour, SyntaxError> {

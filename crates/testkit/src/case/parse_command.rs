@@ -146,6 +146,7 @@ fn wire(line: &Line, word: &str, arguments: &mut Arguments) -> Result<Option<Wir
         "send-last-chunk" => Wire::SendLastChunk(field_block(line)?),
         "expect-bytes" => Wire::ExpectBytes(arguments.bytes()?),
         "expect-bytes-pattern" => Wire::ExpectBytesPattern(arguments.number()?),
+        "send-websocket-switch" => Wire::SwitchToWebSocket(field_block(line)?),
         "close-write" => Wire::CloseWrite,
         "reset" => Wire::Reset,
         "expect-reset" => Wire::ExpectReset,

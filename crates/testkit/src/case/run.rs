@@ -259,12 +259,13 @@ fn start_upstream<'a>(
             None
         }
         UpstreamScript::Scripted(steps) => {
-            let (steps, world, failure, counters, h2) =
-                (steps.clone(), world.clone(), failure.clone(), counters.clone(), script.h2);
+            let (steps, world, failure, counters) = (steps.clone(), world.clone(), failure.clone(), counters.clone());
+            let (h2, offers_protocol) = (script.h2, script.offers_protocol);
             Some(spawn_local(async move {
                 let accepted = Arc::new(std::sync::atomic::AtomicU64::new(0));
                 let outcome = if h2 {
-                    let mut peer = http2::Http2Peer::upstream(world.clone(), listener, acceptor, accepted.clone());
+                    let place = http2::UpstreamPlace { listener, acceptor, accepted: accepted.clone(), offers_protocol };
+                    let mut peer = http2::Http2Peer::upstream(world.clone(), place);
                     let outcome = peer.run(&steps).await;
                     keep(peer, &world);
                     outcome

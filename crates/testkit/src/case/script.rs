@@ -72,6 +72,8 @@ pub struct ScriptedUpstream {
     pub line: usize,
     pub name: String,
     pub h2: bool,
+    /// Extended CONNECT (RFC 8441).
+    pub offers_protocol: bool,
     /// Name of the certificate shown, when it speaks TLS.
     pub tls_certificate: Option<Vec<u8>>,
     /// Name of the authority whose certificates it demands of its clients.
@@ -345,6 +347,8 @@ pub enum Wire {
     ExpectBytes(Vec<u8>),
     /// So many bytes of the test pattern, as they come.
     ExpectBytesPattern(u64),
+    /// The answer to the handshake of a WebSocket that was received last, with further fields.
+    SwitchToWebSocket(Vec<Vec<u8>>),
     CloseWrite,
     Reset,
     ExpectReset,

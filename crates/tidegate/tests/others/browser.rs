@@ -184,6 +184,33 @@ fn events_arrive_one_by_one_and_go_on_after_a_cut() {
 }
 
 #[test]
+fn a_socket_is_opened_over_the_version_that_the_page_came_by() {
+    const SCRIPT: &str = r#"
+        return await new Promise((resolve, reject) => {
+            const socket = new WebSocket(`${location.protocol == "https:" ? "wss" : "ws"}://${location.host}/socket`);
+            const long = "x".repeat(200000);
+            const seen = [];
+            socket.onopen = () => { socket.send("hello"); socket.send(long); };
+            socket.onmessage = event => {
+                seen.push(event.data == long ? "long" : event.data);
+                if (seen.length == 2) socket.close(1000);
+            };
+            socket.onclose = event => resolve({ seen, code: event.code, clean: event.wasClean });
+            socket.onerror = () => reject(new Error(`closed after ${seen}`));
+        });"#;
+    let Some(browser) = Chromium::find() else { return };
+    let server = Server::start(SCRIPT, Exchange::echo_frames);
+    let mut proxy = start(&format!("    proxy \"{}\"", server.address));
+    for origin in origins(&mut proxy) {
+        let result = visit(&browser, &format!("{origin}{PAGE}"), &server, &proxy);
+        assert_eq!(result, json!({ "seen": ["hello", "long"], "code": 1000, "clean": true }), "{origin}");
+    }
+    let lines = logged(&proxy, "/socket", 2);
+    assert!(lines[0].starts_with("GET /socket 101 HTTP/1.1 "), "{lines:#?}");
+    assert!(lines[1].starts_with("GET /socket 200 HTTP/2"), "{lines:#?}");
+}
+
+#[test]
 fn a_large_upload_passes_through_whole_and_takes_no_memory() {
     const MEBIBYTES: u64 = 200;
     /// What the proxy may take more than before, in KiB: its windows and buffers, and nothing near the body.

@@ -15,13 +15,16 @@ use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, rt};
 use tidegate_wire::h2::frame::ErrorCode;
-use tidegate_wire::head::{Fields, HeaderId, Method, ResponseHead};
+use tidegate_wire::head::{Fields, HeaderId, Method, RequestHead, ResponseHead};
+use tidegate_wire::websocket::KEY_FIELD;
 use tidegate_wire::{BodyFraming, HeadError};
 
 pub struct H2Call {
     is_tls: bool,
     /// How long the server may take none of the body.
     write_idle: Cell<Duration>,
+    /// A 2xx answer makes the stream a tunnel.
+    is_extended_connect: Cell<bool>,
     /// By when the answer has to begin; none while the request is on its way.
     answer_by: Cell<Option<Instant>>,
     interims: Cell<u8>,
@@ -35,6 +38,7 @@ impl H2Call {
         H2Call {
             is_tls,
             write_idle: Cell::new(Duration::MAX),
+            is_extended_connect: Cell::new(false),
             answer_by: Cell::new(None),
             interims: Cell::new(0),
             stream: OnceCell::new(),
@@ -47,9 +51,14 @@ impl H2Call {
     }
 
     pub(super) async fn send_head(&self, start: Start<'_>, timeouts: &Timeouts) -> Result<(), SendFault> {
-        let Start { head, first, wants_trailers, is_whole, .. } = start;
+        let Start { head, first, wants_trailers, protocol, is_whole, .. } = start;
         let scheme = if self.is_tls { "https" } else { "http" };
-        let request = Request { head, scheme, wants_trailers, ends_stream: is_whole && first.is_none() };
+        let bare = protocol.map(|_| Box::new(without_key(head)));
+        let head = bare.as_deref().unwrap_or(head);
+        // What follows the head of an extended CONNECT is the tunnel.
+        let ends_stream = is_whole && first.is_none() && protocol.is_none();
+        self.is_extended_connect.set(protocol.is_some());
+        let request = Request { head, scheme, wants_trailers, protocol, ends_stream };
         let connection = self.lease.connection();
         let Some(stream) = connection.send_request(&request) else {
             // The server has left since the connection was chosen, or takes fewer streams than it said.
@@ -80,6 +89,10 @@ impl H2Call {
         let stream = self.stream()?;
         stream.until_sent(self.write_idle.get()).await?;
         stream.finish(trailers)
+    }
+
+    pub(super) fn shared_stream(&self) -> Option<&StreamHandle> {
+        self.stream.get()
     }
 
     fn stream(&self) -> io::Result<&StreamHandle> {
@@ -129,7 +142,9 @@ impl H2Call {
             // Whatever the server sends behind the head is nobody's: dropping the stream resets it.
             None => AnswerBody::Empty,
         };
-        Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched: None }
+        let is_switch = self.is_extended_connect.get() && (200..300).contains(&head.status);
+        let (body, switched) = if is_switch { (AnswerBody::Empty, Some(Buf::empty())) } else { (body, None) };
+        Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched }
     }
 }
 
@@ -146,6 +161,14 @@ async fn send_first(stream: &StreamHandle, piece: Buf, is_whole: bool, idle: Dur
         sent.map(|sent| sent.map_err(|_| fault()))
     })
     .await
+}
+
+/// The key of a handshake over HTTP/1.1 has no use here (RFC 8441 section 5), and the hop-by-hop fields are left out
+/// where heads are written.
+fn without_key(head: &RequestHead) -> RequestHead {
+    let mut head = head.clone();
+    head.fields.remove(KEY_FIELD);
+    head
 }
 
 /// How long the body is. HTTP/2 ends it without a word; HTTP/1.1 clients must be told before.

@@ -19,6 +19,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tidegate_message::body::{H1BodyReader, H2BodyReader};
+use tidegate_message::h2::StreamHandle;
 use tidegate_model::Timeouts;
 use tidegate_telemetry::UpstreamError;
 use tidegate_transport::{Buf, ReadLimit, Sock, Stream};
@@ -47,6 +48,8 @@ pub struct Start<'r> {
     pub is_chunked: bool,
     /// The answer may have trailers.
     pub wants_trailers: bool,
+    /// What the connection, or its stream, is to become.
+    pub protocol: Option<&'r [u8]>,
     /// What goes to a script in place of the head.
     pub script: Option<&'r ScriptRequest>,
     /// Nothing follows: no more of the body and no trailers.
@@ -80,7 +83,7 @@ pub struct Answer<'c, S> {
     pub framing: BodyFraming,
     pub body: AnswerBody<'c, S>,
     pub keeping: Keeping,
-    /// 101: the connection is a tunnel from here on, and this came behind the head.
+    /// The connection, or its stream, is a tunnel from here on, and this came behind the head.
     pub switched: Option<Buf>,
 }
 
@@ -136,6 +139,14 @@ impl<S: Sock> Call<S> {
             Call::H1(call) => Some(&call.connection.stream),
             Call::H2(_) => None,
             Call::FastCgi(call) => Some(&call.connection.stream),
+        }
+    }
+
+    /// The stream, where the connection has others as well.
+    pub fn shared_stream(&self) -> Option<&StreamHandle> {
+        match self {
+            Call::H2(call) => call.shared_stream(),
+            Call::H1(_) | Call::FastCgi(_) => None,
         }
     }
 

@@ -73,7 +73,8 @@ async fn ask(world: &World) -> (Vec<u16>, Vec<u8>, Was) {
     let text = b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n";
     parse_request(text, &LIMITS, &mut head).expect("a request");
     let first = Some(Buf::copy_of(b"a"));
-    let start = Start { head: &head, first, is_chunked: true, wants_trailers: false, script: None, is_whole: false };
+    let start =
+        Start { head: &head, first, is_chunked: true, wants_trailers: false, protocol: None, script: None, is_whole: false };
     call.send_head(start, &Timeouts::default()).await.expect("sent");
     call.send_body(Buf::copy_of(b"b"), true).await.expect("sent");
     let (mut response, mut statuses) = (ResponseHead::default(), Vec::new());
@@ -128,7 +129,15 @@ fn an_answer_that_has_begun_is_read_from_its_beginning() {
         let call = Call::new(&world.pool, 0, world.open(None).await);
         let mut head = RequestHead::default();
         parse_request(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", &LIMITS, &mut head).expect("a request");
-        let start = Start { head: &head, first: None, is_chunked: false, wants_trailers: false, script: None, is_whole: true };
+        let start = Start {
+            head: &head,
+            first: None,
+            is_chunked: false,
+            wants_trailers: false,
+            protocol: None,
+            script: None,
+            is_whole: true,
+        };
         call.send_head(start, &Timeouts::default()).await.expect("sent");
         call.begin_answer().await.expect("a beginning");
         let mut response = ResponseHead::default();

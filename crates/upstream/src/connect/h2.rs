@@ -52,6 +52,8 @@ pub struct H2Connections {
     streams_known: Cell<Option<usize>>,
     /// ALPN has settled on HTTP/1.1 before: nobody waits for a shared connection then.
     speaks_http1: Cell<bool>,
+    /// Whether the server offers extended CONNECT, as its last SETTINGS have said that were asked for it.
+    takes_protocol: Cell<Option<bool>>,
 }
 
 struct Shared {
@@ -112,6 +114,10 @@ impl Lease {
     /// The connection, to send the request on.
     pub fn connection(&self) -> &Rc<H2Shared> {
         &self.state.h2
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.state.ended.get()
     }
 
     /// No more requests go to this connection: it is ending, or broken.
@@ -214,6 +220,14 @@ impl H2Connections {
 
     pub fn learn_http1(&self) {
         self.speaks_http1.set(true);
+    }
+
+    pub fn takes_protocol(&self) -> Option<bool> {
+        self.takes_protocol.get()
+    }
+
+    pub fn learn_protocol(&self, takes_protocol: bool) {
+        self.takes_protocol.set(Some(takes_protocol));
     }
 
     /// An attempt to open a connection that the client's requests may use, and that has room for one more.

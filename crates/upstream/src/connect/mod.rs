@@ -9,6 +9,7 @@ mod owner;
 mod vitals;
 pub mod warm;
 mod warming;
+mod websocket;
 
 use self::causes::log_cause;
 pub use self::causes::log_given_up;
@@ -39,8 +40,7 @@ const QUEUE_POLL: Duration = Duration::from_millis(25);
 pub struct Need {
     /// The request must not be sent twice, so the connection must be certain.
     pub certain: bool,
-    /// An upgrade, which HTTP/2 has not.
-    pub http1_only: bool,
+    pub upgrade: Upgrade,
     /// gRPC, which HTTP/1.1 cannot carry.
     pub prefers_h2: bool,
     /// The connection must be a fresh one: a pooled one has just failed.
@@ -51,6 +51,16 @@ pub struct Need {
     pub head_limits: HeadLimits,
     /// Whose request it is, where a server is told by the connection: then no connection has requests of two clients.
     pub client: Option<Client>,
+}
+
+/// What the connection is to become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upgrade {
+    None,
+    /// A stream of HTTP/2 does as well, where the server offers it (RFC 8441).
+    WebSocket,
+    /// HTTP/2 has no other upgrades.
+    Other,
 }
 
 /// Who has a connection opened.
@@ -74,6 +84,11 @@ pub fn take<S: Sock>(pool: &WorkerPool<S>, position: usize, need: Need) -> Optio
         return None;
     }
     let server = &pool.servers[position];
+    if need.upgrade == Upgrade::WebSocket
+        && let Some(shared) = websocket::take(pool, position, need)
+    {
+        return Some(shared);
+    }
     let want = wanted(pool, position, need);
     let shared = match want {
         Wanted::H1 | Wanted::FastCgi | Wanted::Bare => None,
@@ -103,6 +118,11 @@ pub async fn open<S: Sock>(
 ) -> Result<Connection<S>, UpstreamFault> {
     let server = &pool.servers[position];
     let compiled = &pool.compiled.servers[position];
+    if need.upgrade == Upgrade::WebSocket
+        && let Some(shared) = Box::pin(websocket::open(pool, position, need, opener)).await?
+    {
+        return Ok(shared);
+    }
     match wanted(pool, position, need) {
         want @ (Wanted::H1 | Wanted::FastCgi | Wanted::Bare) => open_own(pool, server, compiled, want, need, opener).await,
         want @ (Wanted::H2 | Wanted::Either) => open_shared(pool, server, compiled, want, need, opener).await,
@@ -158,8 +178,8 @@ impl Wanted {
 fn protocol_wanted(protocol: Protocol, tls: bool, need: Need) -> Wanted {
     match (protocol, tls) {
         (Protocol::FastCgi, _) => Wanted::FastCgi,
-        _ if need.http1_only => Wanted::H1,
         (Protocol::Http1, _) => Wanted::H1,
+        _ if need.upgrade != Upgrade::None => Wanted::H1,
         (Protocol::H2 | Protocol::H2c, _) => Wanted::H2,
         (Protocol::Auto, true) => Wanted::Either,
         (Protocol::Auto, false) if need.prefers_h2 => Wanted::H2,

@@ -1,7 +1,7 @@
 //! Connections to servers, against real sockets. Time is given where it decides, so nothing here depends on the
 //! machine's speed.
 
-use super::{Client, Connection, Need, Opener, open, take, warm};
+use super::{Client, Connection, Need, Opener, Upgrade, open, take, warm};
 use crate::compiled::{CompiledPool, CompiledServer};
 use crate::pool::{Of, WorkerPool};
 use crate::shared::PoolShared;
@@ -94,7 +94,7 @@ impl World {
 fn need(client: Option<Client>) -> Need {
     Need {
         certain: true,
-        http1_only: false,
+        upgrade: Upgrade::None,
         prefers_h2: false,
         fresh: false,
         connect: Duration::from_secs(5),
@@ -287,7 +287,7 @@ async fn request(world: &World) -> (StreamHandle, Connection<TokioSock>) {
     let Connection::H2(lease) = &connection else { panic!("not HTTP/2") };
     let mut head = RequestHead::default();
     parse_request(b"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n", &HeadLimits::default(), &mut head).expect("a request");
-    let request = Request { head: &head, scheme: "http", wants_trailers: false, ends_stream: true };
+    let request = Request { head: &head, scheme: "http", wants_trailers: false, protocol: None, ends_stream: true };
     let stream = lease.connection().send_request(&request).expect("a place");
     (stream, connection)
 }

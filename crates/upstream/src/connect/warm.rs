@@ -2,7 +2,7 @@
 //! or one with HTTP/2. Looked after by every sweep. How a connection is opened is in the parent; nothing here waits for
 //! a place or says anything about a server's health.
 
-use super::{Fresh, Lifespan, Need, Wanted, establish_in_time, wanted};
+use super::{Fresh, Lifespan, Need, Upgrade, Wanted, establish_in_time, wanted};
 use crate::pool::{H1Connection, Server, WorkerPool};
 use crate::shared::OpenSlot;
 use std::rc::Rc;
@@ -26,7 +26,8 @@ pub fn fill<S: Sock>(pool: &Rc<WorkerPool<S>>, now: Instant, head_limits: HeadLi
             continue;
         }
         let connect = pool.compiled.model.timeouts.connect;
-        let need = Need { certain: false, http1_only: false, prefers_h2: false, fresh: true, connect, head_limits, client: None };
+        let need =
+            Need { certain: false, upgrade: Upgrade::None, prefers_h2: false, fresh: true, connect, head_limits, client: None };
         let want = wanted(pool, position, need);
         server.warming.look_after_h2(server.h2.has_usable(), now);
         let (wanted, there) = count(server, want, warm);

@@ -2,6 +2,9 @@
 //! it than the proxy sends. It serves the page, takes what the page's script has found out, and leaves the other paths
 //! to the test.
 
+use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -137,6 +140,44 @@ impl Exchange {
                 return;
             }
         }
+    }
+
+    /// Takes the connection for a WebSocket and sends each message back, the close frame as well (RFC 6455).
+    pub fn echo_frames(&mut self) {
+        const CLOSE: u8 = 0x88;
+        let mut hashed = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        hashed.update(self.field("sec-websocket-key").as_bytes());
+        hashed.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+        let accept = BASE64_STANDARD.encode(hashed.finish());
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket";
+        self.send(format!("{head}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes());
+        loop {
+            let [first, length] = self.exact::<2>();
+            let (form, length) = match length & 0x7f {
+                126 => (vec![126], usize::from(u16::from_be_bytes(self.exact()))),
+                127 => (vec![127], u64::from_be_bytes(self.exact()) as usize),
+                short => (vec![short], usize::from(short)),
+            };
+            let mask = self.exact::<4>();
+            let mut payload = vec![0; length];
+            self.lines.read_exact(&mut payload).expect("the payload");
+            payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+            let long = match form[0] {
+                126 => (length as u16).to_be_bytes().to_vec(),
+                127 => (length as u64).to_be_bytes().to_vec(),
+                _ => Vec::new(),
+            };
+            self.send(&[vec![first], form, long, payload].concat());
+            if first == CLOSE {
+                return;
+            }
+        }
+    }
+
+    fn exact<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.lines.read_exact(&mut bytes).expect("a part of a frame");
+        bytes
     }
 
     pub fn body(&mut self) -> Vec<u8> {

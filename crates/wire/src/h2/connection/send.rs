@@ -5,7 +5,7 @@ use super::{Connection, Role};
 use crate::h2::frame::{
     END_HEADERS, END_STREAM, ErrorCode, FRAME_HEAD_BYTES, FRAME_PAYLOAD_MAX, FrameHead, FrameKind, ID_MAX, write_frame,
 };
-use crate::h2::heads::{write_request, write_response, write_trailers};
+use crate::h2::heads::{RequestForm, write_request, write_response, write_trailers};
 use crate::h2::hpack::Encoder;
 use crate::h2::priority::Priority;
 use crate::h2::stream::{Receiving, Sending, StreamKey};
@@ -36,13 +36,12 @@ impl<T: Default> Connection<T> {
         &mut self,
         key: StreamKey,
         head: &RequestHead,
-        scheme: &str,
-        wants_trailers: bool,
+        form: RequestForm<'_>,
         scratch: &mut Vec<u8>,
         ends_stream: bool,
     ) {
         self.send_block(key, ends_stream, Sending::Head, |encoder, output| {
-            write_request(encoder, head, scheme, wants_trailers, scratch, output);
+            write_request(encoder, head, form, scratch, output);
         });
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Connection, Event, Role};
 use crate::h2::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameKind, write_frame};
+use crate::h2::heads::RequestForm;
 use crate::h2::settings::OurSettings;
 use crate::head::{RequestHead, ResponseHead};
 use crate::http1::parse_request;
@@ -25,6 +26,8 @@ fn request(text: &str) -> RequestHead {
     head
 }
 
+const PLAIN: RequestForm<'static> = RequestForm { scheme: "http", wants_trailers: false, protocol: None };
+
 #[test]
 fn a_request_and_its_answer_come_across_in_single_bytes() {
     let now = Instant::now();
@@ -34,8 +37,7 @@ fn a_request_and_its_answer_come_across_in_single_bytes() {
     client.send_request(
         asked,
         &request("POST /a?b HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\n"),
-        "http",
-        false,
+        PLAIN,
         &mut Vec::new(),
         false,
     );
@@ -83,7 +85,7 @@ fn a_client_that_has_not_seen_our_settings_may_send_what_windows_are_at_first() 
     let mut client: Connection<()> = Connection::new(Role::Client, settings(1 << 16), now);
     let mut server: Connection<()> = Connection::new(Role::Server, settings(1000), now);
     let asked = client.open(()).expect("a stream");
-    client.send_request(asked, &request("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n"), "http", false, &mut Vec::new(), false);
+    client.send_request(asked, &request("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n"), PLAIN, &mut Vec::new(), false);
     while client.sendable(asked) > 0 {
         client.send_data(asked, &vec![0; client.sendable(asked).min(16_384)], false, false);
     }

@@ -134,8 +134,12 @@ fn framing(head: &mut RequestHead, is_tunnel: bool, ends_stream: bool) -> Result
             head.fields.push_id(HeaderId::ContentLength, text);
         }
     }
-    // RFC 9110 sections 9.3.6 and 9.3.8; bytes behind an extended CONNECT are the protocol's.
-    let is_without_content = matches!(head.method, Method::Trace | Method::Connect) && !is_tunnel;
+    // Bytes behind an extended CONNECT are the protocol's (RFC 8441 section 5): there is no content with a length.
+    if is_tunnel {
+        return if declared.is_some() { Err(HeadError::BodyNotAllowed) } else { Ok(BodyFraming::None) };
+    }
+    // RFC 9110 sections 9.3.6 and 9.3.8.
+    let is_without_content = matches!(head.method, Method::Trace | Method::Connect);
     if is_without_content && (!ends_stream && head.method == Method::Trace || declared.is_some_and(|length| length > 0)) {
         return Err(HeadError::BodyNotAllowed);
     }

@@ -1,6 +1,8 @@
 //! What is refused in a head over HTTP/2, what becomes of one that is not, and that the rules are those of HTTP/1.
 
-use super::{AdmittedRequest, RequestReader, ResponseReader, TrailersReader, write_request, write_response, write_trailers};
+use super::{
+    AdmittedRequest, RequestForm, RequestReader, ResponseReader, TrailersReader, write_request, write_response, write_trailers,
+};
 use crate::error::HeadError;
 use crate::h2::hpack::{Decoder, Encoder};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead};
@@ -192,6 +194,13 @@ fn a_tunnel_has_an_authority_and_a_protocol_has_all() {
     websocket.insert(0, (":protocol", "websocket"));
     check(true, &websocket, Ok("websocket"));
     check(false, &websocket, Err(HeadError::PseudoHeader));
+    let (_, admitted) =
+        read_with(RequestReader { limits: &HeadLimits::default(), takes_protocol: true }, &block_of(&websocket), false)
+            .expect("a WebSocket");
+    assert_eq!(admitted.framing, BodyFraming::None);
+    let mut with_length = websocket.clone();
+    with_length.push(("content-length", "0"));
+    check(true, &with_length, Err(HeadError::BodyNotAllowed));
     websocket[1].1 = "GET";
     check(true, &websocket, Err(HeadError::PseudoHeader));
     check(true, &[(":method", "CONNECT"), (":protocol", "websocket"), (":authority", "a.test")], Err(HeadError::PseudoHeader));
@@ -287,7 +296,8 @@ fn what_is_written_reads_as_the_same() {
     ] {
         let (mut head, mut again, mut out) = (RequestHead::default(), RequestHead::default(), Vec::new());
         parse_request(text.as_bytes(), &limits, &mut head).expect("a request");
-        write_request(&mut encoder, &head, "https", true, &mut scratch, &mut out);
+        let form = RequestForm { scheme: "https", wants_trailers: true, protocol: None };
+        write_request(&mut encoder, &head, form, &mut scratch, &mut out);
         let reader = RequestReader { limits: &limits, takes_protocol: false };
         let admitted = reader.read(&mut decoder, &out, !head.fields.has(HeaderId::ContentLength), &mut again).expect("decodes");
         admitted.unwrap_or_else(|fault| panic!("{text}: {fault}"));

@@ -4,19 +4,28 @@
 use crate::h2::hpack::{BlockEncoder, Encoder, PseudoHeader};
 use crate::head::{Fields, HeaderId, RequestHead, ResponseHead};
 
-/// A request for an upstream. `scheme` is `http` or `https`, `wants_trailers` says whether whoever asks understands
-/// them (the one value of `te` that is passed on; gRPC servers insist on it). `scratch` joins path and query.
-pub fn write_request(
-    encoder: &mut Encoder,
-    head: &RequestHead,
-    scheme: &str,
-    wants_trailers: bool,
-    scratch: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
+/// What is said of a request beside its head.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestForm<'r> {
+    /// `http` or `https`
+    pub scheme: &'r str,
+    /// Whoever asks understands trailers (the one value of `te` that is passed on; gRPC servers insist on it).
+    pub wants_trailers: bool,
+    /// What an extended CONNECT asks to speak (RFC 8441 section 4), in place of the method of the head.
+    pub protocol: Option<&'r [u8]>,
+}
+
+/// A request for an upstream. `scratch` joins path and query.
+pub fn write_request(encoder: &mut Encoder, head: &RequestHead, form: RequestForm<'_>, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     let mut block = encoder.block(out);
-    block.pseudo(PseudoHeader::Method, head.method_name());
-    block.pseudo(PseudoHeader::Scheme, scheme.as_bytes());
+    match form.protocol {
+        None => block.pseudo(PseudoHeader::Method, head.method_name()),
+        Some(protocol) => {
+            block.pseudo(PseudoHeader::Method, b"CONNECT");
+            block.pseudo(PseudoHeader::Protocol, protocol);
+        }
+    }
+    block.pseudo(PseudoHeader::Scheme, form.scheme.as_bytes());
     let host = head.fields.get(HeaderId::Host).filter(|host| !host.is_empty()).unwrap_or(head.authority());
     block.pseudo(PseudoHeader::Authority, host);
     match head.query() {
@@ -31,7 +40,7 @@ pub fn write_request(
     }
     // `:authority` says what `Host` does.
     write_fields(&mut block, &head.fields, |id| id != HeaderId::Host);
-    if wants_trailers {
+    if form.wants_trailers {
         block.field(HeaderId::Te, b"te", b"trailers", false);
     }
 }
