@@ -145,6 +145,7 @@ impl NeutralPeer {
             | Wire::SendLastChunk(_)
             | Wire::ExpectBytes(_)
             | Wire::ExpectBytesPattern(_)
+            | Wire::SwitchToWebSocket(_)
             | Wire::CloseWrite
             | Wire::ExpectTlsRefused(_) => Err(NOT_NEUTRAL.to_owned()),
         }

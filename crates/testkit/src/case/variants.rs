@@ -86,6 +86,7 @@ fn own_step(steps: &[Step]) -> Option<&Step> {
             | Wire::SendLastChunk(_)
             | Wire::ExpectBytes(_)
             | Wire::ExpectBytesPattern(_)
+            | Wire::SwitchToWebSocket(_)
             | Wire::CloseWrite
             | Wire::ExpectTlsRefused(_),
         )
