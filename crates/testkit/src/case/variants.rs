@@ -11,7 +11,7 @@ const CONNECTION_FIELDS: [&str; 6] = ["connection", "keep-alive", "proxy-connect
 /// How often a case is run.
 pub struct Variants {
     pub protocols: Vec<ClientProtocol>,
-    /// It is run once, as it is written: its clients say themselves what they speak.
+    /// Run once, as it is written: its clients say themselves what they speak.
     pub as_written: bool,
     /// Why it is not run over every protocol.
     pub reason: Option<String>,
