@@ -252,6 +252,9 @@ fn windows_have_an_end() {
     // What the peer may send.
     let data = |bytes: usize| -> Vec<u8> { vec![0; bytes].chunks(16_384).flat_map(|piece| frame(DATA, 0, 1, piece)).collect() };
     check_both("all that the window lets through", &data(65_535), Ignored);
+    // Padding counts, and is read at once: more of it than a window has, in all.
+    let padded = frame(DATA, PADDED, 1, &[&[255, b'x'][..], &[0; 255]].concat());
+    check_both("padding, again and again", &padded.repeat(300), Ignored);
     for role in [Role::Server, Role::Client] {
         let mut endpoint = begun(role);
         endpoint.reads = false;

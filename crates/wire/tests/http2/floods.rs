@@ -37,7 +37,7 @@ fn check(role: Role, name: &str, piece: impl Fn(usize) -> Vec<u8>, ends_within: 
         endpoint.facts.clear();
         endpoint.receive(&piece(sent));
         for fact in std::mem::take(&mut endpoint.facts) {
-            if let Fact::Reset { stream, .. } | Fact::Malformed { stream } = fact
+            if let Fact::Reset { stream, .. } | Fact::Malformed { stream, .. } = fact
                 && let Some(key) = endpoint.key(stream)
             {
                 endpoint.connection.release(key);

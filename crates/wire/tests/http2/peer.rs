@@ -9,7 +9,7 @@ use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::h2::{DEFAULT_WINDOW_BYTES, StreamKey};
 use tidegate_wire::head::Fields;
 use tidegate_wire::http1::parse_request;
-use tidegate_wire::{HeadLimits, RequestHead, ResponseHead};
+use tidegate_wire::{HeadError, HeadLimits, RequestHead, ResponseHead};
 
 /// What an owner learns, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub enum Fact {
     /// A head or trailers that broke a rule.
     Malformed {
         stream: u32,
+        why: HeadError,
     },
     Data {
         stream: u32,
@@ -157,8 +158,8 @@ fn take(
     };
     match fact {
         Ok(fact) => facts.push(fact),
-        Err(_) => {
-            facts.push(Fact::Malformed { stream: stream.id() });
+        Err(why) => {
+            facts.push(Fact::Malformed { stream: stream.id(), why });
             connection.reset_for_fault(stream, now)?;
         }
     }
