@@ -195,6 +195,7 @@ pub fn signal_process(id: u32, name: &str) -> Result<(), String> {
         "INT" => rustix::process::Signal::INT,
         "KILL" => rustix::process::Signal::KILL,
         "HUP" => rustix::process::Signal::HUP,
+        "QUIT" => rustix::process::Signal::QUIT,
         "USR1" => rustix::process::Signal::USR1,
         "USR2" => rustix::process::Signal::USR2,
         "STOP" => rustix::process::Signal::STOP,

@@ -5,6 +5,7 @@ use crate::connection::{Connection, Socket};
 use crate::head::Head;
 use crate::{http2, pattern};
 use bytes::Bytes;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -337,6 +338,10 @@ async fn serve_http2(socket: Socket, choose: &Rc<Choose>, counters: &Counters) {
     }
 }
 
+fn path_of(head: &Head) -> String {
+    String::from_utf8_lossy(&head.value(":path").unwrap_or_default()).into_owned()
+}
+
 async fn answer_http2(
     request: http::Request<h2::RecvStream>,
     mut respond: h2::server::SendResponse<Bytes>,
@@ -345,8 +350,12 @@ async fn answer_http2(
     let head = http2::request_head(&request);
     let behaviour = choose(&head);
     let mut body = request.into_body();
-    let response = http::Response::new(());
-    if let Answer::EchoBody = behaviour.answer {
+    let mut response = http::Response::new(());
+    let order = match behaviour.answer {
+        Answer::ByPath => Some(PathOrder::read(&format!("GET {}", path_of(&head)))),
+        _ => None,
+    };
+    if matches!(behaviour.answer, Answer::EchoBody) || order == Some(PathOrder::Echo) {
         let mut stream = respond.send_response(response, false)?;
         while let Some(piece) = http2::receive_data(&mut body).await {
             http2::send_all(&mut stream, piece?, false).await?;
@@ -367,11 +376,31 @@ async fn answer_http2(
             respond.send_reset(h2::Reason::INTERNAL_ERROR);
             return Ok(());
         }
-        Answer::Silence => return std::future::pending().await,
+        Answer::Silence => return poll_fn(|cx| respond.poll_reset(cx)).await.map(drop),
         Answer::Fixed(bytes) | Answer::Text(bytes) => bytes.clone(),
         Answer::EchoHead => head.text().into_bytes(),
         Answer::Pattern(bytes) => pattern::pattern(0, *bytes as usize),
-        Answer::EchoBody | Answer::ByPath => Vec::new(),
+        Answer::EchoBody => Vec::new(),
+        Answer::ByPath => match order.unwrap_or(PathOrder::Unknown) {
+            PathOrder::Bytes(bytes) => pattern::pattern(0, bytes as usize),
+            // However the connection would end that they ask to be ended: of HTTP/2, the stream is.
+            PathOrder::Half(bytes) | PathOrder::Cut(bytes) => {
+                response.headers_mut().insert(http::header::CONTENT_LENGTH, bytes.into());
+                let mut stream = respond.send_response(response, false)?;
+                http2::send_all(&mut stream, Bytes::from(pattern::pattern(0, bytes as usize / 2)), false).await?;
+                stream.send_reset(h2::Reason::INTERNAL_ERROR);
+                return Ok(());
+            }
+            PathOrder::Reset => {
+                respond.send_reset(h2::Reason::INTERNAL_ERROR);
+                return Ok(());
+            }
+            PathOrder::Hang => return poll_fn(|cx| respond.poll_reset(cx)).await.map(drop),
+            PathOrder::Echo | PathOrder::Upgrade | PathOrder::Drip | PathOrder::Unknown => {
+                *response.status_mut() = http::StatusCode::NOT_FOUND;
+                Vec::new()
+            }
+        },
     };
     let mut stream = respond.send_response(response, false)?;
     http2::send_all(&mut stream, Bytes::from(text), true).await

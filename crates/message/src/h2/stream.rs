@@ -105,8 +105,8 @@ impl StreamHandle {
         true
     }
 
-    /// Whether the whole body was read, and its trailers were taken. What ends with trailers that broke a rule never is:
-    /// whoever reads on learns so.
+    /// Whether the whole body was read, and its trailers were taken. What ends with trailers that broke a rule never
+    /// is: whoever reads on learns so.
     pub fn is_read(&self) -> bool {
         let connection = &mut self.shared.state.borrow_mut().connection;
         let has_come_whole = connection.has_come_whole(self.key);

@@ -252,7 +252,7 @@ fn a_client_with_one_bad_answer_gets_the_others() {
         let whole = Rc::new(Cell::new(0));
         let failed = Rc::new(Cell::new(None));
         for id in (0..STREAMS).map(|stream| 2 * stream + 1) {
-            let request = Request { head: &head, scheme: "http", wants_trailers: false, ends_stream: true };
+            let request = Request { head: &head, scheme: "http", wants_trailers: false, protocol: None, ends_stream: true };
             let stream = shared.send_request(&request).expect("a free stream");
             let (whole, failed) = (whole.clone(), failed.clone());
             tasks.spawner.spawn(format!("stream {id}"), async move {

@@ -337,7 +337,7 @@ fn run(seed: u64) {
     for plan in plans.iter().copied() {
         let (client, asked, head) = (client.clone(), asked.clone(), request_head(&plan, &mut random));
         tasks.spawner.spawn(format!("ask {plan:?}"), async move {
-            let request = Request { head: &head, scheme: "http", wants_trailers: false, ends_stream: false };
+            let request = Request { head: &head, scheme: "http", wants_trailers: false, protocol: None, ends_stream: false };
             ask(client.send_request(&request).expect("a free stream"), plan).await;
             asked.set(asked.get() + 1);
         });

@@ -1,6 +1,7 @@
 //! Everything at once for a while: downloads and uploads whose every byte is checked, clients that abort, upstreams
-//! that cut and reset, slow readers, tunnels, HTTP/2 streams. Afterwards nothing may be left: no connection, no memory,
-//! no file descriptor, no wrong byte. `SOAK_SECONDS` says how long (5 unless set).
+//! that cut and reset, slow readers, tunnels, HTTP/2 streams that end as they like, servers of HTTP/1.1 and of h2c.
+//! Afterwards nothing may be left: no connection, no memory, no file descriptor, no wrong byte. `SOAK_SECONDS` says how
+//! long (5 unless set).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -30,7 +31,8 @@ fn nothing_is_left_behind() {
     let _alone = crate::alone();
     let seconds = std::env::var("SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let upstream = Upstream::start(Behaviour::new(Answer::ByPath)).expect("a port is free");
-    let config = CONFIG.replace("UPSTREAM", &upstream.address.to_string());
+    let h2c = Upstream::start_h2c(Behaviour::new(Answer::ByPath)).expect("a port is free");
+    let config = CONFIG.replace("UPSTREAM", &upstream.address.to_string()).replace("H2C", &h2c.address.to_string());
     let mut proxy = Proxy::start(env!("CARGO_BIN_EXE_tidegate"), &config).expect("the proxy starts");
     let files_before = proxy.program.open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -50,8 +52,16 @@ const CONFIG: &str = r#"
 admin "127.0.0.1:{admin}"
 access-log "{dir}/access.log"
 threads 2
-site "http://:{port}" { proxy "UPSTREAM" }
-site "https://:{port:tls}" { tls cert="{cert:example.com}" key="{key:example.com}"; proxy "UPSTREAM" }
+site "http://:{port}" {
+    route "/h2c/*" { strip-prefix "/h2c"; proxy "h2c"; }
+    proxy "UPSTREAM"
+}
+site "https://:{port:tls}" {
+    tls cert="{cert:example.com}" key="{key:example.com}"
+    route "/h2c/*" { strip-prefix "/h2c"; proxy "h2c"; }
+    proxy "UPSTREAM"
+}
+pool "h2c" { server "H2C"; protocol "h2c"; }
 "#;
 
 fn check_nothing_left(proxy: &Proxy, files_before: Option<usize>, resident_warm: Option<u64>) {
@@ -138,6 +148,7 @@ impl Soak {
             Kind::UpstreamFault => self.upstream_fault(random).await,
             Kind::Tunnel => self.tunnel(random).await,
             Kind::Http2 => self.http2(random).await,
+            Kind::Http2Aborts => self.http2_aborts(random).await,
         }
     }
 
@@ -151,10 +162,12 @@ impl Soak {
 
     async fn download(&self, random: &mut Random, pause: Duration) -> Result<(), String> {
         let mut client = self.client(random).await?;
-        for _ in 0..=random.below(5) {
+        // A slow one is a step of its own: on a busy machine each of its pieces waits for all other clients.
+        let more = if pause.is_zero() { random.below(5) } else { 0 };
+        for _ in 0..=more {
             let magnitude = random.between(4, 21);
             let length = random.below(1 << magnitude);
-            client.send("GET", HOST, &format!("/bytes/{length}"), &[]).await?;
+            client.send("GET", HOST, &format!("{}/bytes/{length}", behind(random)), &[]).await?;
             let head = client.connection.read_head().await?;
             expect_ok(head.status())?;
             let mut seen = 0;
@@ -174,7 +187,7 @@ impl Soak {
         let mut client = self.client(random).await?;
         for _ in 0..=random.below(5) {
             let body = pattern::pattern(0, random.below(60_000) as usize + 1);
-            client.send("POST", HOST, "/echo", &body).await?;
+            client.send("POST", HOST, &format!("{}/echo", behind(random)), &body).await?;
             let answer = client.receive().await?;
             expect_ok(Some(answer.status))?;
             if answer.body != body {
@@ -186,7 +199,7 @@ impl Soak {
 
     async fn aborted_download(&self, random: &mut Random) -> Result<(), String> {
         let mut client = self.client(random).await?;
-        client.send("GET", HOST, "/bytes/3000000", &[]).await?;
+        client.send("GET", HOST, &format!("{}/bytes/3000000", behind(random)), &[]).await?;
         let _ = client.connection.read_head().await?;
         for _ in 0..random.below(20) {
             let _ = client.connection.read_data().await?;
@@ -197,7 +210,8 @@ impl Soak {
 
     async fn aborted_upload(&self, random: &mut Random) -> Result<(), String> {
         let mut client = self.client(random).await?;
-        let head = format!("POST /echo HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 1000000\r\n\r\n");
+        let path = format!("{}/echo", behind(random));
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 1000000\r\n\r\n");
         client.connection.write(head.as_bytes()).await.map_err(|error| error.to_string())?;
         for piece in 0..random.below(4) {
             let bytes = pattern::pattern(piece * 10_000, 10_000);
@@ -209,7 +223,7 @@ impl Soak {
 
     async fn aborted_wait(&self, random: &mut Random) -> Result<(), String> {
         let mut client = self.client(random).await?;
-        client.send("GET", HOST, "/hang", &[]).await?;
+        client.send("GET", HOST, &format!("{}/hang", behind(random)), &[]).await?;
         sleep(Duration::from_millis(random.below(30))).await;
         abort(client, random);
         Ok(())
@@ -221,6 +235,7 @@ impl Soak {
         let mut client = self.client(random).await?;
         let length = 1000 + random.below(500_000);
         let path = ["/reset".to_owned(), format!("/half/{length}"), format!("/cut/{length}")][random.below(3) as usize].clone();
+        let path = format!("{}{path}", behind(random));
         match client.get(HOST, &path).await {
             Ok(answer) if answer.status == 502 => Ok(()),
             Ok(answer) => Err(format!("{path}: {} with {} bytes as if it were whole", answer.status, answer.body.len())),
@@ -267,7 +282,7 @@ impl Soak {
             let sender = sender.clone().ready().await.map_err(text)?;
             let order = random.below(4);
             let length = random.below(300_000);
-            streams.push(spawn_local(http2_stream(sender, order, length)));
+            streams.push(spawn_local(http2_stream(sender, order, length, behind(random))));
         }
         for stream in streams {
             stream.await.map_err(|error| error.to_string())??;
@@ -276,6 +291,33 @@ impl Soak {
         if random.below(2) == 0 {
             driver.abort();
         }
+        Ok(())
+    }
+
+    /// Streams of which each ends too early, and one that must not mind; or the connection ends with all of them.
+    async fn http2_aborts(&self, random: &mut Random) -> Result<(), String> {
+        let text = |error: h2::Error| error.to_string();
+        let socket = tls_socket(self.secure, self.tls_h2.clone(), HOST).await?;
+        let (sender, connection) = h2::client::handshake(socket).await.map_err(text)?;
+        let driver = spawn_local(connection);
+        let mut streams = Vec::new();
+        for _ in 0..=random.below(8) {
+            let sender = sender.clone().ready().await.map_err(text)?;
+            streams.push(spawn_local(http2_abort(sender, random.below(4), random.below(100_000), behind(random))));
+        }
+        if random.below(2) == 0 {
+            sleep(Duration::from_millis(random.below(20))).await;
+            driver.abort();
+            self.cut.set(self.cut.get() + 1);
+        } else {
+            let sender = sender.clone().ready().await.map_err(text)?;
+            http2_stream(sender, 0, random.below(300_000), behind(random)).await?;
+        }
+        for stream in streams {
+            // Whether it went as it wanted to does not matter.
+            let _ = stream.await.map_err(|error| error.to_string())?;
+        }
+        drop(sender);
         Ok(())
     }
 }
@@ -287,11 +329,44 @@ fn abort(client: Client, random: &mut Random) {
     }
 }
 
-async fn http2_stream(mut sender: h2::client::SendRequest<Bytes>, order: u64, length: u64) -> Result<(), String> {
+/// Where in front of a path the server is said that it goes to: the one of HTTP/1.1, or the one of h2c.
+fn behind(random: &mut Random) -> &'static str {
+    ["", "/h2c"][random.below(2) as usize]
+}
+
+/// A stream that ends before its time: an upload in the middle, a download in the middle, a request that nobody
+/// answers. What becomes of it is the connection's affair, which may end under it as well.
+async fn http2_abort(mut sender: h2::client::SendRequest<Bytes>, order: u64, length: u64, behind: &'static str) -> Option<()> {
+    let path = ["/echo", "/bytes/3000000", "/hang", "/hang"][order as usize];
+    let (method, ends) = if order.is_multiple_of(2) { ("POST", false) } else { ("GET", true) };
+    let request = http::Request::builder().method(method).uri(format!("https://{HOST}{behind}{path}")).body(()).ok()?;
+    let (response, mut sending) = sender.send_request(request, ends).ok()?;
+    if !ends {
+        let body = Bytes::from(pattern::pattern(0, length as usize));
+        // The windows of a request that is not answered are small.
+        let _ = timeout(Duration::from_millis(length % 50), http2::send_all(&mut sending, body, false)).await;
+    }
+    if order < 2 {
+        let mut body = response.await.ok()?.into_body();
+        for _ in 0..length % 5 {
+            // Of an upload that got no further nothing comes back.
+            let _ = timeout(Duration::from_millis(length % 50), http2::receive_data(&mut body)).await;
+        }
+    }
+    sending.send_reset(h2::Reason::CANCEL);
+    Some(())
+}
+
+async fn http2_stream(
+    mut sender: h2::client::SendRequest<Bytes>,
+    order: u64,
+    length: u64,
+    behind: &'static str,
+) -> Result<(), String> {
     let text = |error: h2::Error| error.to_string();
     let (method, path, ends) =
         if order == 1 { ("POST", "/echo".to_owned(), false) } else { ("GET", format!("/bytes/{length}"), true) };
-    let uri = format!("https://{HOST}{path}");
+    let uri = format!("https://{HOST}{behind}{path}");
     let request = http::Request::builder().method(method).uri(uri).body(()).map_err(|error| error.to_string())?;
     let (response, mut sending) = sender.send_request(request, ends).map_err(text)?;
     let expected = if ends {
@@ -328,10 +403,11 @@ enum Kind {
     UpstreamFault,
     Tunnel,
     Http2,
+    Http2Aborts,
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 10] = [
         Kind::Download,
         Kind::SlowDownload,
         Kind::Upload,
@@ -341,6 +417,7 @@ impl Kind {
         Kind::UpstreamFault,
         Kind::Tunnel,
         Kind::Http2,
+        Kind::Http2Aborts,
     ];
 }
 

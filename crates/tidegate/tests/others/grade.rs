@@ -6,7 +6,6 @@ mod around;
 mod chromium;
 mod curl;
 mod openssl;
-mod programs;
 mod testssl;
 
 use tidegate_testkit::proxy::Proxy;

@@ -6,6 +6,8 @@ mod browser;
 mod cert;
 mod grade;
 mod h2spec;
+mod http2_peers;
+mod programs;
 mod stapling;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Between other proxies: HAProxy in front, which says whose connection it brings, and nginx behind, which asks for
 //! names, versions of HTTP and certificates, or shows one that must not be trusted.
 
-use crate::grade::programs::{find, run, wait_until_it_listens};
 use crate::grade::{HEAD, PROGRAM};
+use crate::programs::{find, run, wait_until_it_listens};
 use std::fs;
 use std::path::Path;
 use tidegate_testkit::case::Places;

@@ -2,8 +2,8 @@
 //! certificate of its own. What becomes of pages once they are trusted is in `browser.rs`, and the trusting itself in
 //! `cert.rs`.
 
-use crate::grade::programs::{done, find};
 use crate::grade::{PROGRAM, start};
+use crate::programs::{done, find};
 use serde_json::json;
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! curl: HTTP/2 and HTTP/1.1, TLS 1.2 at most, and a certificate of its own.
 
-use crate::grade::programs::{Said, find, run};
 use crate::grade::{internal_root, start};
+use crate::programs::{Said, find, run};
 use std::path::Path;
 
 #[test]

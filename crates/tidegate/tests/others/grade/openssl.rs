@@ -1,8 +1,8 @@
 //! OpenSSL's `s_client`: which versions are spoken and which refused, which certificate which client gets, how sessions
 //! are resumed, and that nothing is negotiated anew.
 
-use crate::grade::programs::{Said, find, run};
 use crate::grade::{internal_root, start};
+use crate::programs::{Said, find, run};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tidegate_testkit::proxy::Proxy;

@@ -1,8 +1,8 @@
 //! testssl.sh against a site as it is without a word, and against one with `min "1.2"` and certificates of both kinds:
 //! nothing above "INFO".
 
-use crate::grade::programs::find;
 use crate::grade::{internal_root, start};
+use crate::programs::find;
 use rcgen::{
     BasicConstraints, CertificateParams, CrlDistributionPoint, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, SignatureAlgorithm,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// For a program that stays, until it listens. The machine may compile something at the same time.
 const BOUND: Duration = Duration::from_secs(30);
-/// For one connection of a client that ends by itself.
-const CLIENT_SECONDS: &str = "30";
+/// For a client that ends by itself, beside compilers.
+const CLIENT_SECONDS: &str = "60";
 
 /// Where this machine has a program. Without it a test says so and passes.
 pub fn find(program: &str) -> Option<PathBuf> {
@@ -29,6 +29,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
 pub struct Said {
     pub is_success: bool,
     pub text: String,
+    /// What it wrote as its result, as it is.
+    pub stdout: Vec<u8>,
 }
 
 /// Runs a client to its end; `timeout` of coreutils ends one that hangs. With input that begins with `R`, OpenSSL's
@@ -48,8 +50,8 @@ pub fn run<A: AsRef<OsStr>>(program: &Path, arguments: &[A], input: &str) -> Sai
     let _ = stdin.write_all(input.as_bytes());
     let output = child.wait_with_output().expect("it ends");
     drop(stdin);
-    let text = [output.stdout, output.stderr].concat();
-    Said { is_success: output.status.success(), text: String::from_utf8_lossy(&text).into_owned() }
+    let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+    Said { is_success: output.status.success(), text, stdout: output.stdout }
 }
 
 /// Runs a program that has to succeed; gives what it printed.
