@@ -21,7 +21,7 @@ pub(super) struct HeldAccount {
 }
 
 impl HeldAccount {
-    /// `streams_max`: streams that the peer may open.
+    /// `streams_max`: streams that the peer may open; a server may open none.
     pub(super) fn new(streams_max: u32) -> HeldAccount {
         let head_bytes_max = HEAD_BYTES_OF_STREAM.saturating_mul(streams_max as usize);
         HeldAccount { bytes: 0, head_bytes: 0, head_bytes_max, told_bytes: 0 }
@@ -58,10 +58,11 @@ impl HeldAccount {
     }
 
     /// Whether nothing more may be kept for this connection: it holds more than it may always, and all connections
-    /// together hold as much as they may.
+    /// together hold as much as they may. Never of one to a server, whose streams are those of many clients: one that
+    /// takes all memory must not have the uploads of the others reset.
     #[inline]
     pub(super) fn is_short(&self) -> bool {
-        self.bytes > ALWAYS_BYTES && memory::is_short_for_streams()
+        self.head_bytes_max > 0 && self.bytes > ALWAYS_BYTES && memory::is_short_for_streams()
     }
 }
 
@@ -129,6 +130,11 @@ mod tests {
         assert!(!other.is_full());
         other.change(heads(0), heads(1));
         assert!(other.is_full());
+        // To a server.
+        let mut shared = HeldAccount::new(0);
+        shared.change(heads(0), heads(2 * ALWAYS_BYTES));
+        assert!(!shared.is_short());
+        drop(shared);
         drop(account);
         assert!(!other.is_full());
         memory::set_budget(None);
