@@ -5,6 +5,7 @@ use std::time::Instant;
 use tidegate_wire::h2::connection::{Connection, Event, Role};
 use tidegate_wire::h2::fault::ConnectionEnd;
 use tidegate_wire::h2::frame::ErrorCode;
+use tidegate_wire::h2::heads::RequestForm;
 use tidegate_wire::h2::settings::OurSettings;
 use tidegate_wire::h2::{DEFAULT_WINDOW_BYTES, StreamKey};
 use tidegate_wire::head::Fields;
@@ -77,7 +78,8 @@ impl Endpoint {
         let mut head = RequestHead::default();
         parse_request(text.as_bytes(), &HeadLimits::default(), &mut head).expect("a request");
         let key = self.connection.open(()).expect("a free stream");
-        self.connection.send_request(key, &head, "http", false, &mut Vec::new(), !has_body);
+        let form = RequestForm { scheme: "http", wants_trailers: false, protocol: None };
+        self.connection.send_request(key, &head, form, &mut Vec::new(), !has_body);
         key
     }
 

@@ -6,6 +6,7 @@
 
 use super::{Connection, Event, Role};
 use crate::h2::frame::{ErrorCode, FrameKind, ID_MAX, write_frame};
+use crate::h2::heads::RequestForm;
 use crate::h2::priority::Priority;
 use crate::h2::settings::OurSettings;
 use crate::h2::stream::{Receiving, Sending, Stream, StreamKey};
@@ -155,7 +156,8 @@ impl Side {
             let text = format!("POST /{} HTTP/1.1\r\nHost: a.test\r\n{length}X-Long: {long}\r\n\r\n", key.id());
             let mut head = RequestHead::default();
             parse_request(text.as_bytes(), &HeadLimits::default(), &mut head).expect("a request");
-            self.connection.send_request(key, &head, "http", random.below(2) == 0, &mut Vec::new(), ends_stream);
+            let form = RequestForm { scheme: "http", wants_trailers: random.below(2) == 0, protocol: None };
+            self.connection.send_request(key, &head, form, &mut Vec::new(), ends_stream);
         }
         self.known(key).has_sent_all = ends_stream;
         if message.bytes > 0 {
