@@ -213,15 +213,7 @@ impl Http1Peer {
                 if *may_fail { Ok(()) } else { sent }
             }
             Wire::SendChunk(bytes) => self.send_chunk(bytes).await,
-            Wire::SendChunkPattern { bytes, chunk } => {
-                let mut sent = 0;
-                while sent < *bytes {
-                    let length = (*bytes - sent).min(*chunk);
-                    self.send_chunk(&pattern::pattern(sent, length as usize)).await?;
-                    sent += length;
-                }
-                Ok(())
-            }
+            Wire::SendChunkPattern { bytes, chunk } => self.send_chunk_pattern(*bytes, *chunk).await,
             Wire::SendLastChunk(trailers) => self.send_last_chunk(trailers).await,
             Wire::ExpectBytes(wanted) => self.expect_bytes(wanted).await,
             Wire::ExpectBytesPattern(bytes) => self.expect_bytes_pattern(*bytes).await,
@@ -319,6 +311,16 @@ impl Http1Peer {
     async fn send_chunk(&mut self, bytes: &[u8]) -> Result<(), String> {
         let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
         self.send(&chunk).await
+    }
+
+    async fn send_chunk_pattern(&mut self, bytes: u64, chunk: u64) -> Result<(), String> {
+        let mut sent = 0;
+        while sent < bytes {
+            let length = (bytes - sent).min(chunk);
+            self.send_chunk(&pattern::pattern(sent, length as usize)).await?;
+            sent += length;
+        }
+        Ok(())
     }
 
     async fn send_pattern(&mut self, bytes: u64, pace: Pace) -> Result<(), String> {
