@@ -165,7 +165,7 @@ fn a_full_connection_refuses_streams_and_keeps_the_tables_in_step() {
         server.set_full(is_full);
         let asked = client.open(()).expect("a stream");
         let text = format!("GET /{count} HTTP/1.1\r\nHost: a.test\r\nX-Kept: {}\r\n\r\n", "v".repeat(10 * count));
-        client.send_request(asked, &request(&text), "http", false, &mut Vec::new(), true);
+        client.send_request(asked, &request(&text), PLAIN, &mut Vec::new(), true);
         let (sent, mut head) = (client.take_output(Vec::new()), RequestHead::default());
         let mut input = &sent[..];
         while let Some(event) = server.receive(&mut input, now).expect("allowed") {
