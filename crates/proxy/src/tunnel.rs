@@ -62,6 +62,14 @@ impl<S: Sock> Side<'_, S> {
         }
     }
 
+    /// Whether all that comes from this side has come, read or not. A connection says so only when it is read.
+    fn has_said_all(&self) -> bool {
+        match self {
+            Side::Connection(_) => false,
+            Side::Stream { stream, .. } => stream.has_come_whole(),
+        }
+    }
+
     /// Ends what is sent. A stream that is not ended by both is reset with CANCEL when it is let go (RFC 8441 section
     /// 5).
     async fn close(&self) {
@@ -227,8 +235,13 @@ impl<'b> Direction<'b> {
                 self.both.activity.set(self.both.activity.get() + 1);
                 turn += count;
                 self.is_writing.set(true);
-                to.write(data).await?;
+                let written = to.write(data).await;
                 self.is_writing.set(false);
+                match written {
+                    // RFC 9113 section 8.1: who has said all may take no more, and what it said is not lost.
+                    Err(_) if to.has_said_all() => return Ok(()),
+                    written => written?,
+                }
                 if is_last {
                     return Ok(());
                 }

@@ -8,7 +8,7 @@ use rustls_pki_types::ServerName;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_balancing::{hash_bytes, maglev};
-use tidegate_model::{Balance, Pool, PoolName, Retry, RouteRetry, Server, ServerAddresses, Sticky};
+use tidegate_model::{Balance, Pool, PoolName, Protocol, Retry, RouteRetry, Server, ServerAddresses, Sticky};
 
 /// A pool as it is compiled for one configuration.
 pub struct CompiledPool {
@@ -25,6 +25,15 @@ pub struct CompiledPool {
 }
 
 impl CompiledPool {
+    /// Whether requests may go over a connection of HTTP/2, `is_grpc` ones or others.
+    pub fn may_speak_h2(&self, is_grpc: bool) -> bool {
+        match self.model.protocol {
+            Protocol::H2 | Protocol::H2c => true,
+            Protocol::Auto => is_grpc || self.tls.is_some(),
+            Protocol::Http1 | Protocol::FastCgi => false,
+        }
+    }
+
     pub fn new(parts: PoolParts) -> CompiledPool {
         let PoolParts { model: pool, servers, tls, shared } = parts;
         let compile = |parts: ServerParts| {

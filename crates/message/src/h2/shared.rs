@@ -42,6 +42,8 @@ pub(super) struct State {
     /// What may still be added to windows.
     pub(super) widening_left: u32,
     pub(super) held: HeldAccount,
+    /// When something came last.
+    heard_at: Instant,
     driver: Driver,
 }
 
@@ -83,6 +85,7 @@ impl H2Shared {
             initial_window_bytes: ours.initial_window_bytes,
             widening_left: WIDENING_BYTES_MAX,
             held: HeldAccount::new(ours.streams_max),
+            heard_at: now,
             driver: Driver::Waiting(None),
         };
         Rc::new(H2Shared { state: RefCell::new(state) })
@@ -109,6 +112,11 @@ impl H2Shared {
         self.state.borrow().connection.has_begun()
     }
 
+    /// When something came last, whatever it was.
+    pub fn heard_at(&self) -> Instant {
+        self.state.borrow().heard_at
+    }
+
     /// Whether no stream is left and none will come.
     pub fn is_done(&self) -> bool {
         self.state.borrow().connection.is_done()
@@ -122,6 +130,7 @@ impl H2Shared {
     /// Takes bytes from the front of `input`, up to the next stream that the peer opened; `None` when all were taken.
     pub fn receive(&self, input: &mut &[u8], now: Instant) -> Result<Option<Opened>, ConnectionEnd> {
         let mut state = self.state.borrow_mut();
+        state.heard_at = now;
         let State { connection, limits, held, .. } = &mut *state;
         connection.set_full(held.is_full());
         while let Some(event) = connection.receive(input, now)? {
@@ -139,6 +148,8 @@ impl H2Shared {
                         connection.reset_for_fault(key, now)?;
                     }
                 }
+                // What a client says is about streams that its server opens (RFC 9113 section 6.8), and there are none.
+                Event::GoAway { .. } if connection.role() == Role::Server => {}
                 Event::GoAway { last_id, .. } => {
                     let unprocessed: Vec<StreamKey> = connection.keys().filter(|key| key.id() > last_id).collect();
                     for key in unprocessed {

@@ -105,6 +105,11 @@ impl StreamHandle {
         true
     }
 
+    /// Whether all of the peer's message has come, read or not.
+    pub fn has_come_whole(&self) -> bool {
+        self.shared.state.borrow().connection.has_come_whole(self.key)
+    }
+
     /// Whether the whole body was read, and its trailers were taken. What ends with trailers that broke a rule never
     /// is: whoever reads on learns so.
     pub fn is_read(&self) -> bool {

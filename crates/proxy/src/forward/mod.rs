@@ -56,7 +56,8 @@ const COLLECTED_PIECE_BYTES: usize = 32 << 10;
 
 /// The beginning of the request's body, kept while the request may have to be sent again.
 pub(crate) enum Replay {
-    /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice.
+    /// Nothing of the body was taken yet, and nothing will be kept: what has arrived must not be sent twice, and no
+    /// server would say that it has not looked at it.
     Unkept,
     /// Nothing of the body was taken yet.
     Untouched,
@@ -68,8 +69,8 @@ pub(crate) enum Replay {
 }
 
 impl Replay {
-    pub(crate) fn of(is_idempotent: bool) -> Replay {
-        if is_idempotent { Replay::Untouched } else { Replay::Unkept }
+    pub(crate) fn of(may_be_repeated: bool) -> Replay {
+        if may_be_repeated { Replay::Untouched } else { Replay::Unkept }
     }
 
     /// What of a collected body is not sent with the request's head.
@@ -258,7 +259,8 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let plan = self.prepare_head(&pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
-        let replay = Replay::of(plan.idempotent);
+        // Over HTTP/2 a server can say that it has not looked at a request, which is sent again then whatever its method.
+        let replay = Replay::of(plan.idempotent || pool.compiled.may_speak_h2(plan.grpc));
         pin!(carry_out(&mut Sending { forwarding: self, plan, replay }, pool)).await
     }
 

@@ -7,7 +7,7 @@ use std::cell::{Cell, OnceCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 use tidegate_message::body::H2BodyReader;
 use tidegate_message::h2::{Request, StreamFault, StreamHandle};
@@ -109,15 +109,20 @@ impl H2Call {
 
     pub(super) async fn begin_answer(&self) -> Result<(), UpstreamFault> {
         let stream = self.stream().map_err(|_| bad_response())?;
-        let mut clock: Option<Pin<Box<dyn Future<Output = ()>>>> = None;
+        let mut clock: Option<Clock> = None;
         poll_fn(|cx| {
             if let Poll::Ready(arrived) = stream.poll_head(cx) {
                 return Poll::Ready(arrived.map_err(upstream_fault));
             }
             let Some(by) = self.answer_by.get() else { return Poll::Pending };
-            let left = || Box::pin(rt::sleep(by.saturating_duration_since(rt::now())));
-            let late = Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Progress::Sent));
-            clock.get_or_insert_with(|| left()).as_mut().poll(cx).map(|()| late)
+            let clock = clock.get_or_insert_with(|| Clock::new(by));
+            ready!(clock.timer.as_mut().poll(cx));
+            // A server that said nothing at all meanwhile may be gone, and nobody would tell: others get another
+            // connection.
+            if self.lease.connection().heard_at() < clock.began {
+                self.retire();
+            }
+            Poll::Ready(Err(UpstreamFault::new(UpstreamError::FirstByteTimeout, Progress::Sent)))
         })
         .await
     }
@@ -145,6 +150,19 @@ impl H2Call {
         let is_switch = self.is_extended_connect.get() && (200..300).contains(&head.status);
         let (body, switched) = if is_switch { (AnswerBody::Empty, Some(Buf::empty())) } else { (body, None) };
         Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched }
+    }
+}
+
+/// How long an answer may still be waited for.
+struct Clock {
+    began: Instant,
+    timer: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+impl Clock {
+    fn new(by: Instant) -> Clock {
+        let began = rt::now();
+        Clock { began, timer: Box::pin(rt::sleep(by.saturating_duration_since(began))) }
     }
 }
 

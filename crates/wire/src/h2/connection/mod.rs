@@ -195,6 +195,10 @@ impl<T: Default> Connection<T> {
         self.has_peer_settings
     }
 
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
     /// Whether no stream is left and none will come.
     pub fn is_done(&self) -> bool {
         let is_announced = matches!(self.leaving, Leaving::Final { .. }) || self.peer_leaves.is_some();

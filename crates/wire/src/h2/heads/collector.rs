@@ -85,7 +85,10 @@ impl<'f> FieldCollector<'f> {
 
     fn regular(&mut self, id: HeaderId, name: Span, value: Span) -> Result<(), HeadError> {
         self.has_regular = true;
-        self.fields_left = self.fields_left.checked_sub(1).ok_or(HeadError::TooManyFields)?;
+        // Pieces of a cookie are one field (RFC 9113 section 8.2.3); each is counted in bytes.
+        if id != HeaderId::Cookie || self.cookies == 0 {
+            self.fields_left = self.fields_left.checked_sub(1).ok_or(HeadError::TooManyFields)?;
+        }
         let (name_bytes, value_bytes) = (name.of(&self.fields.bytes), value.of(&self.fields.bytes));
         if id == HeaderId::Other {
             check_name(name_bytes)?;

@@ -240,6 +240,10 @@ fn bounds_hold_before_bytes_are_written() {
     // A crumb of a cookie costs at least what joins it.
     let crumbs = vec![("cookie", ""); 4];
     check(&crumbs, Ok(()));
+    // All of them are one field.
+    check(&vec![("cookie", "a=b"); 15], Ok(()));
+    check(&[&[("x", "y"); 4], &[("cookie", "a=b"); 2][..]].concat(), Err(HeadError::TooManyFields));
+    check(&vec![("cookie", "a=b"); 30], Err(HeadError::HeadTooLarge));
 }
 
 #[test]
