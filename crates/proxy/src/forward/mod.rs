@@ -259,7 +259,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let plan = self.prepare_head(&pool);
         self.copy_head(plan.trailers_wanted, plan.grpc);
         pool.budget.note_request(self.connection.worker.process.since_start(self.exchange.record.started));
-        // Over HTTP/2 a server can say that it has not looked at a request, which is sent again then whatever its method.
+        // A server of HTTP/2 can say that it has not looked at a request, which is sent again then whatever its method.
         let replay = Replay::of(plan.idempotent || pool.compiled.may_speak_h2(plan.grpc));
         pin!(carry_out(&mut Sending { forwarding: self, plan, replay }, pool)).await
     }
