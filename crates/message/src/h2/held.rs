@@ -68,7 +68,10 @@ impl HeldAccount {
 
 impl Drop for HeldAccount {
     fn drop(&mut self) {
-        memory::let_go(self.told_bytes);
+        // Most connections have told nothing, and write nothing that workers share.
+        if self.told_bytes > 0 {
+            memory::let_go(self.told_bytes);
+        }
     }
 }
 

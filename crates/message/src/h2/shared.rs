@@ -379,7 +379,7 @@ impl State {
                 return self.wake_driver();
             }
         }
-        // It is the peer that lets nothing more out, now or byte by byte.
+        // The peer lets nothing more out, or byte by byte.
         if connection.open_bytes(key) < LEAST_FRAME_BYTES {
             outgoing.keep();
         }

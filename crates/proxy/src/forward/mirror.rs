@@ -4,6 +4,7 @@
 
 use super::Forwarding;
 use super::body::reader_of;
+use super::reply::bad_response;
 use crate::failure::{Failure, upstream_body_fault};
 use crate::snapshot::CompiledMirror;
 use crate::surroundings::{context, key_hash};
@@ -21,7 +22,7 @@ use tidegate_upstream::call::HeadKind;
 use tidegate_upstream::choose::{Choice, NoChoice, choose_at, own_server, unserved};
 use tidegate_upstream::connect::{Need, Opener, Upgrade};
 use tidegate_upstream::errand::{self, Errand, Failed};
-use tidegate_upstream::fault::{Progress, UpstreamFault, Was};
+use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries};
 use tidegate_upstream::verdict::Attempt;
@@ -352,8 +353,4 @@ impl<S: Sock> Target<S> {
         metrics.upstream_bytes_received.add(stream.take_received_bytes());
         metrics.upstream_bytes_sent.add(stream.take_sent_bytes());
     }
-}
-
-fn bad_response() -> Failure {
-    Failure::upstream(UpstreamError::BadResponse, Progress::Answering)
 }

@@ -94,7 +94,7 @@ fn nghttp_gets_all_it_asks_for() {
         }
         assert_eq!(bodies(&["-y", "-m", "30"], &urls[..3]).len(), 30 * 60_000);
         let echo = format!("{base}/echo");
-        // It waits for 100 (Continue), and would send no body behind an answer, which an echo begins at once.
+        // nghttp waits for 100 (Continue), and would send no body behind an answer, which an echo begins at once.
         let patient = bodies(&["-y", "--expect-continue", "-d", &upload], &urls[..1]);
         assert_eq!(patient.len(), 10_000, "{base}");
         for more in [&["-y", "-d", &upload][..], &["-y", "--trailer", "x-sum: 1", "-d", &upload]] {

@@ -63,7 +63,7 @@ class Connection:
                 try:
                     self.act(event.stream_id, self.requests.pop(event.stream_id))
                 except h2.exceptions.ProtocolError:
-                    # It was reset by what came behind its end.
+                    # The stream was reset by what came behind its end.
                     self.waiting.pop(event.stream_id, None)
         elif isinstance(event, h2.events.SettingsAcknowledged):
             self.is_acknowledged = True
