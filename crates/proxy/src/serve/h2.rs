@@ -161,13 +161,16 @@ impl<S: Sock> FrameOwner for Session<S> {
                     become_get(&mut head);
                 }
                 let connection = self.connection.clone();
-                let served = serve_stream(self.connection.clone(), (head, admitted), (stream, opened), now);
-                // A panic ends its request, and no other on the connection.
-                self.requests.push(Box::pin(AssertUnwindSafe(served).catch_unwind().map(move |served| {
-                    if served.is_err() {
+                // The place comes first and the future is made in it: made before, its 3 KB would be copied into the place.
+                let place = Box::new_uninit();
+                let request = Box::write(place, async move {
+                    let served = serve_stream(&connection, (head, admitted), (stream, opened), now);
+                    // A panic ends its request, and no other on the connection.
+                    if AssertUnwindSafe(served).catch_unwind().await.is_err() {
                         connection.worker.metrics.panics_caught.increment();
                     }
-                })));
+                });
+                self.requests.push(Box::into_pin(request));
                 Ok(())
             }
             Err(error) => {
@@ -241,7 +244,7 @@ fn is_malformed(error: HeadError) -> bool {
 }
 
 async fn serve_stream<S: Sock>(
-    connection: Rc<Connection<S>>,
+    connection: &Rc<Connection<S>>,
     (head, admitted): (Pooled<RequestHead>, AdmittedRequest),
     (stream, opened): (StreamHandle, Opened),
     started: Instant,
@@ -255,9 +258,9 @@ async fn serve_stream<S: Sock>(
         BodyReader::H2(H2BodyReader::new(stream.clone(), None))
     };
     let responder = Responder::H2(H2Responder::new(stream));
-    let mut exchange = request::receive(&connection, &place, Arrived { head, framing, body, responder, started });
+    let mut exchange = request::receive(connection, &place, Arrived { head, framing, body, responder, started });
     exchange.hop.upgrade = protocol;
-    pin!(request::handle(&connection, place, &mut exchange)).await;
+    pin!(request::handle(connection, place, &mut exchange)).await;
 }
 
 /// Streams that were refused because those that are there hold all the memory that they may.
