@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 use tidegate_transport::{Buf, Sock, Stream, rt};
+use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
 
 /// Why no more of a body can be read.
@@ -12,8 +13,8 @@ use tidegate_wire::{BodyDecoder, BodyError, BodyFraming};
 pub enum BodyFault {
     Io(io::Error),
     Framing(BodyError),
-    /// An HTTP/2 stream ended with an error.
-    Reset,
+    /// An HTTP/2 stream ended with an error: the peer's, if it was the peer that ended it.
+    Reset(Option<ErrorCode>),
     /// The body of a request is not what its coding says.
     Coding,
     /// The body, decoded, becomes far more than was sent.
@@ -104,7 +105,8 @@ impl H2BodyReader {
         };
         read.map_err(|fault| match fault {
             StreamFault::Malformed(_) => BodyFault::Framing(BodyError::BadTrailer),
-            StreamFault::Reset { .. } | StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset,
+            StreamFault::Reset { code, by_peer } => BodyFault::Reset(Some(code).filter(|_| by_peer)),
+            StreamFault::Unprocessed | StreamFault::Lost => BodyFault::Reset(None),
         })
     }
 }

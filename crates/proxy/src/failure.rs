@@ -56,10 +56,14 @@ impl Failure {
 pub fn upstream_body_fault(fault: &BodyFault) -> Failure {
     let error = match fault {
         BodyFault::Io(error) if error.kind() == io::ErrorKind::TimedOut => UpstreamError::IdleTimeout,
-        BodyFault::Io(_) | BodyFault::Reset | BodyFault::Framing(BodyError::Truncated) => UpstreamError::BodyCut,
+        BodyFault::Io(_) | BodyFault::Reset(_) | BodyFault::Framing(BodyError::Truncated) => UpstreamError::BodyCut,
         BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => UpstreamError::BadResponse,
     };
-    Failure::upstream(error, Progress::Answering)
+    let reset = match fault {
+        BodyFault::Reset(code) => *code,
+        BodyFault::Io(_) | BodyFault::Framing(_) | BodyFault::BadRecord | BodyFault::Coding | BodyFault::Bomb => None,
+    };
+    UpstreamFault { reset, ..UpstreamFault::new(error, Progress::Answering) }.into()
 }
 
 /// The answer breaks off, and the client must see that its body was cut.

@@ -6,12 +6,14 @@
 //! What differs between HTTP versions is below `exchange`; what happens between us and an upstream is in `forward`.
 
 mod background;
+mod begun;
 mod challenge;
 mod early;
 mod kept;
 mod steps;
 mod total;
 
+use self::begun::end_begun_answer;
 use self::early::settle_early;
 use self::steps::Ran;
 use crate::answering::{answer_fixed, answer_refusal};
@@ -36,7 +38,9 @@ use tidegate_routing::decision::{Arrival, Sender};
 use tidegate_routing::{RouteId, cookie_value};
 use tidegate_telemetry::{AccessRecord, RecordTls, RecordUpstream, UpstreamError};
 use tidegate_transport::{Sock, rt};
+use tidegate_upstream::fault::UpstreamFault;
 use tidegate_upstream::pool::WorkerPool;
+use tidegate_wire::h2::frame::ErrorCode;
 use tidegate_wire::head::HeaderId;
 
 /// One request on its way. The exchange stands where it was made: it is large, and to move it costs as much as to parse
@@ -95,7 +99,7 @@ pub async fn handle<'c, S: Sock>(connection: &'c Rc<Connection<S>>, place: Place
         Ok(()) => request.finish(),
         // Boxed: failures must not make every request's future larger.
         Err(Failure::Client(fault)) => Box::pin(request.give_up_on_client(fault)).await,
-        Err(Failure::Upstream(fault)) => Box::pin(request.refuse(fault.error.into())).await,
+        Err(Failure::Upstream(fault)) => Box::pin(request.give_up_on_upstream(fault)).await,
     }
 }
 
@@ -292,17 +296,33 @@ impl<'r, 'c, S: Sock> Request<'r, 'c, S> {
         }
         self.ended = true;
         self.exchange.record.reason = Some(fault.reason());
-        self.exchange.responder.cut();
+        self.exchange.responder.cut(ErrorCode::InternalError);
         Ending::Abort
+    }
+
+    /// The upstream failed: an error, or the end of the answer that had begun.
+    async fn give_up_on_upstream(&mut self, fault: UpstreamFault) -> Ending {
+        let refusal = Refusal::from(fault.error);
+        if !self.exchange.responder.has_started() {
+            return self.refuse(refusal).await;
+        }
+        self.note_cut(refusal);
+        end_begun_answer(self.exchange, fault);
+        Ending::Abort
+    }
+
+    /// An answer that had begun does not come to its end.
+    fn note_cut(&mut self, refusal: Refusal) {
+        self.exchange.record.reason = Some(refusal.reason());
+        self.exchange.record.setting = refusal.setting();
+        self.ended = true;
     }
 
     /// Answers with an error, or cuts the answer that had begun.
     async fn refuse(&mut self, refusal: Refusal) -> Ending {
         if self.exchange.responder.has_started() {
-            self.exchange.record.reason = Some(refusal.reason());
-            self.exchange.record.setting = refusal.setting();
-            self.ended = true;
-            self.exchange.responder.cut();
+            self.note_cut(refusal);
+            self.exchange.responder.cut(ErrorCode::InternalError);
             return Ending::Abort;
         }
         match self.answer_refusal(refusal).await {

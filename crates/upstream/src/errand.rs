@@ -71,10 +71,10 @@ pub async fn carry_out<S: Sock, E: Errand<S>>(errand: &mut E, mut pool: Rc<Worke
                 },
             },
         };
-        if !tries.tried().is_empty() {
+        tries.begin(choice.position);
+        if tries.is_again() {
             pool.metrics.retries.increment();
         }
-        tries.begin(choice.position);
         let failed = match pin!(errand.attempt(Attempt::new(pool.clone(), choice), &mut tries)).await {
             Ok(done) => return Ok(done),
             Err(failed) => failed,

@@ -2,11 +2,14 @@
 
 use std::io;
 use tidegate_telemetry::UpstreamError;
+use tidegate_wire::h2::frame::ErrorCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamFault {
     pub error: UpstreamError,
     pub progress: Progress,
+    /// The code by which the server ended the stream of its answer.
+    pub reset: Option<ErrorCode>,
 }
 
 /// How far the request got; decides whether it may be sent again.
@@ -14,15 +17,27 @@ pub struct UpstreamFault {
 pub enum Progress {
     /// Not a byte was sent, or the upstream said that it did not look at the request.
     NothingSent,
+    /// The upstream said that it did not look at the request, on a connection on which it took others.
+    PassedOver,
     /// Sent at least in part; not a byte of an answer came.
     Sent,
     /// The answer has begun.
     Answering,
 }
 
+impl Progress {
+    /// Whether the server may have looked at the request.
+    pub fn has_reached_server(self) -> bool {
+        match self {
+            Progress::NothingSent | Progress::PassedOver => false,
+            Progress::Sent | Progress::Answering => true,
+        }
+    }
+}
+
 impl UpstreamFault {
     pub fn new(error: UpstreamError, progress: Progress) -> UpstreamFault {
-        UpstreamFault { error, progress }
+        UpstreamFault { error, progress, reset: None }
     }
 
     /// A failure before a byte was sent.
@@ -50,7 +65,7 @@ impl Was {
             Was::Fresh => false,
             Was::Pooled => is_end && fault.progress != Progress::Answering,
             // A stream that is reset after it was taken is the server's answer.
-            Was::Shared if fault.error == UpstreamError::Reset => fault.progress == Progress::NothingSent,
+            Was::Shared if fault.error == UpstreamError::Reset => !fault.progress.has_reached_server(),
             Was::Shared => is_end && fault.progress != Progress::Answering,
         }
     }

@@ -15,12 +15,17 @@ use tidegate_transport::{Sock, rt};
 const TRIES_MAX: usize = Retry::ATTEMPTS_MAX as usize + 1 + REPAIRS_MAX;
 /// Kept connections that end under one request before it counts as failed.
 const REPAIRS_MAX: usize = 2;
+/// Connections of HTTP/2 that end by GOAWAY before the server looked at one request, while it took others on each: as
+/// many as there are requests on a connection. Each such connection answers one of them at least, so those that are
+/// sent again together are fewer each time.
+const PASSED_OVER_MAX: usize = 100;
 
 /// Where a request has been.
 pub struct Tries {
     positions: [usize; TRIES_MAX],
     count: usize,
     repairs: usize,
+    passed_over: usize,
     /// The same server once more, over a connection of its own and in the place that the request has.
     pub again: Option<(usize, Option<Permit>)>,
     needs_fresh: Option<usize>,
@@ -28,7 +33,7 @@ pub struct Tries {
 
 impl Default for Tries {
     fn default() -> Self {
-        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, again: None, needs_fresh: None }
+        Tries { positions: [usize::MAX; TRIES_MAX], count: 0, repairs: 0, passed_over: 0, again: None, needs_fresh: None }
     }
 }
 
@@ -37,6 +42,12 @@ impl Tries {
         &self.positions[..self.count]
     }
 
+    /// Whether this is not its first attempt.
+    pub fn is_again(&self) -> bool {
+        self.count + self.passed_over > 1
+    }
+
+    /// An attempt at a server.
     pub fn begin(&mut self, position: usize) {
         if let Some(place) = self.positions.get_mut(self.count) {
             *place = position;
@@ -64,12 +75,18 @@ impl Tries {
         terms: &Terms<'_>,
     ) -> NextTry {
         let is_safe = match fault.progress {
-            Progress::NothingSent => true,
+            Progress::NothingSent | Progress::PassedOver => true,
             Progress::Sent => terms.is_idempotent,
             Progress::Answering => false,
         };
         if !terms.is_whole || !is_safe {
             return NextTry::None;
+        }
+        // RFC 9113 section 8.7: the server is well, and asks for another connection. The attempt does not count.
+        if fault.progress == Progress::PassedOver && self.passed_over < PASSED_OVER_MAX {
+            self.passed_over += 1;
+            self.count = self.count.saturating_sub(1);
+            return NextTry::SameServer(position);
         }
         if was.is_race(fault) && self.repairs < REPAIRS_MAX {
             self.repairs += 1;
@@ -183,8 +200,7 @@ mod tests {
     fn what_is_retried_is_what_is_written() {
         let check = |on: &RetryOn, is_late: bool, expected: &[UpstreamError]| {
             let retry = Retry { on: on.clone(), ..Retry::default() };
-            let is_retried =
-                |error: &UpstreamError| is_retried(&retry, UpstreamFault { error: *error, progress: Progress::Sent }, is_late);
+            let is_retried = |error: &UpstreamError| is_retried(&retry, UpstreamFault::new(*error, Progress::Sent), is_late);
             let retried: Vec<_> = UpstreamError::ALL.iter().copied().filter(is_retried).collect();
             assert_eq!(retried, expected, "{on:?}");
         };

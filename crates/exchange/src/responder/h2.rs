@@ -53,14 +53,16 @@ impl H2Responder {
         self.stream.send_body(piece, finished, self.write_idle).await
     }
 
-    pub(super) fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
+    /// Ends a body that no piece was the last of.
+    pub fn finish(&mut self, trailers: Option<&Fields>) -> io::Result<()> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(());
         }
         self.stream.finish(trailers)
     }
 
-    pub(super) fn reset(&mut self, code: ErrorCode) {
+    /// Ends the answer before its time.
+    pub fn reset(&mut self, code: ErrorCode) {
         self.stream.reset(code);
     }
 

@@ -130,11 +130,12 @@ impl<'s, S: Sock> Responder<'s, S> {
         }
     }
 
-    /// The answer cannot be ended properly: the client must see that it was cut.
-    pub fn cut(&mut self) {
+    /// The answer cannot be ended properly: the client must see that it was cut, and why where its version of HTTP has
+    /// codes.
+    pub fn cut(&mut self, code: ErrorCode) {
         match self {
             Responder::H1(responder) => responder.keep_alive = false,
-            Responder::H2(responder) => responder.reset(ErrorCode::InternalError),
+            Responder::H2(responder) => responder.reset(code),
             Responder::Nobody => {}
         }
     }

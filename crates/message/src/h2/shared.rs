@@ -242,6 +242,11 @@ impl H2Shared {
         self.state.borrow().connection.is_leaving()
     }
 
+    /// How many of our streams the server has taken that has said that it leaves.
+    pub fn taken_before_leaving(&self) -> Option<u32> {
+        self.state.borrow().connection.taken_before_leaving()
+    }
+
     /// Asks for a sign of life.
     pub fn ping(&self) {
         let mut state = self.state.borrow_mut();

@@ -60,7 +60,7 @@ impl StoredBody {
                 }
                 Source::Along(reader) => match reader.poll_chunk(cx) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(BodyFault::Reset)),
+                    Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(BodyFault::Reset(None))),
                     Poll::Ready(chunk) => chunk.transpose().unwrap_or_default(),
                 },
             };
@@ -68,7 +68,7 @@ impl StoredBody {
                 // The end of what had no length; a length that was promised and does not come is a body that was cut.
                 let is_whole = self.left == u64::MAX;
                 self.left = 0;
-                return Poll::Ready(if is_whole { Ok(None) } else { Err(BodyFault::Reset) });
+                return Poll::Ready(if is_whole { Ok(None) } else { Err(BodyFault::Reset(None)) });
             };
             let before = self.skip.min(chunk.len() as u64);
             self.skip -= before;

@@ -39,7 +39,7 @@ use tidegate_upstream::call::{Call, ScriptRequest, Start};
 use tidegate_upstream::choose::{Choice, NoChoice, unserved};
 use tidegate_upstream::connect::{self, Need, Opener, Upgrade};
 use tidegate_upstream::errand::{Errand, Failed, carry_out};
-use tidegate_upstream::fault::{Progress, UpstreamFault, Was};
+use tidegate_upstream::fault::{UpstreamFault, Was};
 use tidegate_upstream::pool::WorkerPool;
 use tidegate_upstream::retry::{Terms, Tries, first_byte_until, open_until};
 use tidegate_upstream::verdict::Attempt;
@@ -214,7 +214,7 @@ impl<S: Sock> Errand<S> for Sending<'_, '_, '_, S> {
             head_limits: forwarding.settings.head_limits,
             client: model.send_proxy_protocol.map(|_| forwarding.client()),
         };
-        if tries.tried().len() > 1 {
+        if tries.is_again() {
             forwarding.exchange.record.retries += 1;
         }
         forwarding.begin_attempt(attempt.pool(), route, plan, tries);
@@ -332,7 +332,7 @@ impl<'c, S: Sock> Forwarding<'_, 'c, S> {
         let is_logged = matches!(fault.error, UpstreamError::ConnectFailed | UpstreamError::TlsFailed | UpstreamError::BadStatus);
         let is_of_server = !matches!(fault.error, UpstreamError::PoolFull | UpstreamError::QueueTimeout);
         // By GOAWAY or REFUSED_STREAM a server says that it has not looked at the request: it is asked again.
-        let is_polite = was.is_race(fault) && fault.progress == Progress::NothingSent;
+        let is_polite = was.is_race(fault) && !fault.progress.has_reached_server();
         if is_logged || !is_of_server || is_polite {
             return;
         }

@@ -6,6 +6,7 @@ mod asked;
 mod bounds;
 mod discovery;
 mod ejection;
+mod leaving;
 mod memory;
 mod misconduct;
 mod sticky;

@@ -67,13 +67,12 @@ impl H2Call {
                 self.retire();
             }
             // Below what it said, as if it had refused the stream itself.
-            let error = if is_leaving { UpstreamError::GoAway } else { UpstreamError::Reset };
-            return Err(UpstreamFault::unsent(error).into());
+            return Err(if is_leaving { self.unprocessed() } else { UpstreamFault::unsent(UpstreamError::Reset) }.into());
         };
         self.write_idle.set(timeouts.idle);
         let stream = self.stream.get_or_init(|| stream);
         if let Some(piece) = first {
-            send_first(stream, piece, is_whole, timeouts.idle).await?;
+            self.send_first(stream, piece, is_whole, timeouts.idle).await?;
         }
         Ok(())
     }
@@ -112,7 +111,7 @@ impl H2Call {
         let mut clock: Option<Clock> = None;
         poll_fn(|cx| {
             if let Poll::Ready(arrived) = stream.poll_head(cx) {
-                return Poll::Ready(arrived.map_err(upstream_fault));
+                return Poll::Ready(arrived.map_err(|fault| self.upstream_fault(fault)));
             }
             let Some(by) = self.answer_by.get() else { return Poll::Pending };
             let clock = clock.get_or_insert_with(|| Clock::new(by));
@@ -151,6 +150,47 @@ impl H2Call {
         let (body, switched) = if is_switch { (AnswerBody::Empty, Some(Buf::empty())) } else { (body, None) };
         Answer { framing, body, keeping: Keeping { is_reusable: true, announced_seconds: None }, switched }
     }
+
+    /// Sends the first piece of a body, and waits until it is out or an answer is there: a server that takes nothing of
+    /// a body may answer all the same.
+    async fn send_first(&self, stream: &StreamHandle, piece: Buf, is_whole: bool, idle: Duration) -> Result<(), UpstreamFault> {
+        let mut sending = pin!(stream.send_body(piece, is_whole, idle));
+        poll_fn(|cx| {
+            let sent = sending.as_mut().poll(cx);
+            if let Poll::Ready(Ok(())) = stream.poll_head(cx) {
+                return Poll::Ready(Ok(()));
+            }
+            let lost = UpstreamFault::new(UpstreamError::Reset, Progress::Sent);
+            let fault = || stream.fault().map_or(lost, |fault| self.upstream_fault(fault));
+            sent.map(|sent| sent.map_err(|_| fault()))
+        })
+        .await
+    }
+
+    /// RFC 9113 section 8.7: a refused stream was not processed, nor was one above the last that a GOAWAY names.
+    fn upstream_fault(&self, fault: StreamFault) -> UpstreamFault {
+        match fault {
+            StreamFault::Reset { code: ErrorCode::RefusedStream, .. } => {
+                UpstreamFault::new(UpstreamError::Reset, Progress::NothingSent)
+            }
+            // A fault of the message that we reset for is no answer, and is not asked for again.
+            StreamFault::Reset { by_peer: false, .. } => bad_response(),
+            StreamFault::Reset { by_peer: true, .. } => UpstreamFault::new(UpstreamError::Reset, Progress::Sent),
+            StreamFault::Unprocessed => self.unprocessed(),
+            StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
+                UpstreamFault::new(UpstreamError::HeadTooLarge, Progress::Answering)
+            }
+            StreamFault::Malformed(_) => bad_response(),
+            StreamFault::Lost => UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent),
+        }
+    }
+
+    /// The server left before it looked at the request.
+    fn unprocessed(&self) -> UpstreamFault {
+        let has_taken_others = self.lease.note_left();
+        let progress = if has_taken_others { Progress::PassedOver } else { Progress::NothingSent };
+        UpstreamFault::new(UpstreamError::GoAway, progress)
+    }
 }
 
 /// How long an answer may still be waited for.
@@ -164,21 +204,6 @@ impl Clock {
         let began = rt::now();
         Clock { began, timer: Box::pin(rt::sleep(by.saturating_duration_since(began))) }
     }
-}
-
-/// Sends the first piece of a body, and waits until it is out or an answer is there: a server that takes nothing of a
-/// body may answer all the same.
-async fn send_first(stream: &StreamHandle, piece: Buf, is_whole: bool, idle: Duration) -> Result<(), UpstreamFault> {
-    let mut sending = pin!(stream.send_body(piece, is_whole, idle));
-    poll_fn(|cx| {
-        let sent = sending.as_mut().poll(cx);
-        if let Poll::Ready(Ok(())) = stream.poll_head(cx) {
-            return Poll::Ready(Ok(()));
-        }
-        let fault = || stream.fault().map_or(UpstreamFault::new(UpstreamError::Reset, Progress::Sent), upstream_fault);
-        sent.map(|sent| sent.map_err(|_| fault()))
-    })
-    .await
 }
 
 /// The key of a handshake over HTTP/1.1 has no use here (RFC 8441 section 5), and the hop-by-hop fields are left out
@@ -199,23 +224,5 @@ fn framing(head: &ResponseHead, method: Method, has_ended: bool) -> BodyFraming 
         // An answer that ends with its head has no body; HTTP/1.1 clients must be told so.
         (false, None) if has_ended => BodyFraming::Length(0),
         (false, None) => BodyFraming::Chunked,
-    }
-}
-
-/// RFC 9113 section 8.7: a refused stream was not processed, nor was one above the last that a GOAWAY names.
-fn upstream_fault(fault: StreamFault) -> UpstreamFault {
-    match fault {
-        StreamFault::Reset { code: ErrorCode::RefusedStream, .. } => {
-            UpstreamFault::new(UpstreamError::Reset, Progress::NothingSent)
-        }
-        // A fault of the message that we reset for is no answer, and is not asked for again.
-        StreamFault::Reset { by_peer: false, .. } => bad_response(),
-        StreamFault::Reset { by_peer: true, .. } => UpstreamFault::new(UpstreamError::Reset, Progress::Sent),
-        StreamFault::Unprocessed => UpstreamFault::new(UpstreamError::GoAway, Progress::NothingSent),
-        StreamFault::Malformed(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
-            UpstreamFault::new(UpstreamError::HeadTooLarge, Progress::Answering)
-        }
-        StreamFault::Malformed(_) => bad_response(),
-        StreamFault::Lost => UpstreamFault::new(UpstreamError::ClosedEarly, Progress::Sent),
     }
 }

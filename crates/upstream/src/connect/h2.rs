@@ -7,6 +7,7 @@ use crate::connect::{Client, Fresh, Owner, serves};
 use crate::shared::ServerShared;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,10 +51,36 @@ pub struct H2Connections {
     /// Streams that the server let a connection have when it was last asked. The next one begins with as many: its
     /// requests are sent before its SETTINGS come, and those above them would be refused.
     streams_known: Cell<Option<usize>>,
+    taken: Rc<Taken>,
     /// ALPN has settled on HTTP/1.1 before: nobody waits for a shared connection then.
     speaks_http1: Cell<bool>,
     /// Whether the server offers extended CONNECT, as its last SETTINGS have said that were asked for it.
     takes_protocol: Cell<Option<bool>>,
+}
+
+/// After how many requests the server has left a connection whose others it had not looked at, where it has done so.
+/// The next connection gets no more of them at once: requests that go down together with each connection would be sent
+/// again and again. Beyond that number it has one at a time, and one more for each that is answered.
+#[derive(Default)]
+struct Taken(Cell<Option<NonZeroU32>>);
+
+impl Taken {
+    /// The server took so many of a connection's requests, and left the others.
+    fn left_after(&self, requests: u32) {
+        self.0.set(NonZeroU32::new(requests.max(1)));
+    }
+
+    /// How many requests may be on a connection on which so many are over.
+    #[inline]
+    fn room(&self, over: u32) -> usize {
+        let Some(known) = self.0.get() else { return STREAMS_MAX };
+        if over >= STREAMS_MAX as u32 + known.get() {
+            // It lasts for longer than the last one has: nothing is known of this server any more.
+            self.0.set(None);
+        }
+        let beyond = over.saturating_sub(known.get());
+        (known.get().saturating_sub(over).max(beyond + 1) as usize).min(STREAMS_MAX)
+    }
 }
 
 struct Shared {
@@ -80,6 +107,9 @@ impl<S: Sock> Traffic for Stream<S> {
 struct ConnectionState {
     h2: Rc<H2Shared>,
     streams: Cell<usize>,
+    /// Requests that were on it and are over.
+    over: Cell<u32>,
+    taken: Rc<Taken>,
     /// No more requests go to it: it ends with those that are on it.
     retired: Cell<bool>,
     ended: Cell<bool>,
@@ -124,11 +154,20 @@ impl Lease {
     pub fn retire(&self) {
         self.state.retire();
     }
+
+    /// The server has left the connection without a look at this request. Whether it took others.
+    pub fn note_left(&self) -> bool {
+        self.retire();
+        let taken = self.connection().taken_before_leaving().unwrap_or(0);
+        self.state.taken.left_after(taken);
+        taken > 0
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         self.state.streams.set(self.state.streams.get() - 1);
+        self.state.over.set(self.state.over.get().saturating_add(1));
         self.state.last_used.set(rt::now());
         if self.state.streams.get() == 0 {
             self.state.metrics.connections_active.decrement();
@@ -192,13 +231,13 @@ impl H2Connections {
             self.learn_streams(shared);
             !shared.state.ended.get()
         });
-        let streams = self.streams_expected();
+        let streams = self.streams_known.get().unwrap_or(STREAMS_MAX);
         open.iter_mut().filter(|shared| serves(shared.owner.as_deref(), client)).find_map(|shared| shared.lease(streams))
     }
 
-    /// How many requests a connection gets before its server has said how many it takes.
+    /// How many requests a connection gets at first, before its server has said how many it takes.
     fn streams_expected(&self) -> usize {
-        self.streams_known.get().unwrap_or(STREAMS_MAX)
+        self.taken.room(0).min(self.streams_known.get().unwrap_or(STREAMS_MAX))
     }
 
     fn learn_streams(&self, shared: &Shared) {
@@ -265,6 +304,8 @@ impl H2Connections {
         let state = Rc::new(ConnectionState {
             h2: h2.clone(),
             streams: Cell::new(0),
+            over: Cell::new(0),
+            taken: self.taken.clone(),
             retired: Cell::new(false),
             ended: Cell::new(false),
             last_used: Cell::new(now),
@@ -289,7 +330,7 @@ impl H2Connections {
 
     /// A place on the connection that was added last.
     pub fn lease_newest(&self) -> Option<Lease> {
-        self.open.borrow_mut().last_mut()?.lease(self.streams_expected())
+        self.open.borrow_mut().last_mut()?.lease(self.streams_known.get().unwrap_or(STREAMS_MAX))
     }
 
     /// The server is in no pool any more: its connections end with the requests on them.
@@ -342,7 +383,7 @@ impl Shared {
         let streams = self.state.streams.get();
         let h2 = &self.state.h2;
         let streams_max = if h2.has_begun() { h2.peer_streams_max().min(STREAMS_MAX) } else { streams_expected };
-        if !self.is_usable() || streams >= streams_max {
+        if !self.is_usable() || streams >= streams_max || streams >= self.state.taken.room(self.state.over.get()) {
             return None;
         }
         if streams == 0 {

@@ -244,6 +244,12 @@ impl<T: Default> Connection<T> {
         self.leaving != Leaving::No || self.peer_leaves.is_some()
     }
 
+    /// How many of our streams the peer has taken, or may have, where it has said that it takes no more.
+    pub fn taken_before_leaving(&self) -> Option<u32> {
+        let last_id = self.peer_leaves?.min(self.next_id.saturating_sub(1));
+        Some(last_id.div_ceil(2))
+    }
+
     /// Takes no more streams. A client is asked to open none; those that it opens before it knows are served: only when
     /// it has answered the PING behind is said which was the last (RFC 9113 section 6.8). A server is told that ours
     /// were the last.

@@ -1,0 +1,67 @@
+//! The end of an answer that had begun when its upstream failed. Over HTTP/1.1 the connection ends; over HTTP/2 the
+//! stream does, by a code that says what the upstream's did, and a call of gRPC by its status.
+
+use tidegate_exchange::{Exchange, Responder};
+use tidegate_telemetry::UpstreamError;
+use tidegate_transport::Sock;
+use tidegate_upstream::fault::UpstreamFault;
+use tidegate_wire::h2::frame::ErrorCode;
+use tidegate_wire::head::{Fields, HeaderId, ResponseHead};
+
+/// How the stream of an answer ends that had begun.
+#[derive(Debug, PartialEq, Eq)]
+enum StreamEnd {
+    Reset(ErrorCode),
+    /// Trailers of gRPC say that the server cannot be reached (UNAVAILABLE). A client of gRPC takes a reset for that
+    /// only with REFUSED_STREAM, which would be a lie about a request whose answer has begun: it may send it again.
+    Unavailable,
+}
+
+/// Ends the answer, so that the client sees that it is not whole.
+pub(super) fn end_begun_answer<S: Sock>(exchange: &mut Exchange<'_, S>, fault: UpstreamFault) {
+    let end = stream_end(fault, is_grpc(&exchange.response));
+    match (end, &mut exchange.responder) {
+        (StreamEnd::Unavailable, Responder::H2(responder)) => {
+            let mut trailers = Fields::default();
+            trailers.push(b"grpc-status", b"14");
+            trailers.push(b"grpc-message", fault.error.reason().as_bytes());
+            if responder.finish(Some(&trailers)).is_err() {
+                responder.reset(ErrorCode::InternalError);
+            }
+        }
+        (StreamEnd::Reset(code), responder) => responder.cut(code),
+        (StreamEnd::Unavailable, responder) => responder.cut(ErrorCode::InternalError),
+    }
+}
+
+fn is_grpc(response: &ResponseHead) -> bool {
+    const KIND: &[u8] = b"application/grpc";
+    let kind = response.fields.get(HeaderId::ContentType).and_then(|kind| kind.split_at_checked(KIND.len()));
+    // `application/grpc-web` has its status in the body.
+    kind.is_some_and(|(kind, rest)| kind.eq_ignore_ascii_case(KIND) && matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
+}
+
+/// Codes that speak of the answer are passed on. Those that speak of the connection to the upstream would say of the
+/// client what it has not done; NO_ERROR would have a piece look like the whole; and REFUSED_STREAM would have the
+/// client send again what somebody has begun to answer (RFC 9113 section 8.7).
+fn stream_end(fault: UpstreamFault, is_grpc: bool) -> StreamEnd {
+    let is_lost = matches!(fault.error, UpstreamError::BodyCut | UpstreamError::IdleTimeout);
+    match fault.reset {
+        Some(code @ (ErrorCode::Cancel | ErrorCode::EnhanceYourCalm | ErrorCode::InternalError)) => StreamEnd::Reset(code),
+        None | Some(ErrorCode::RefusedStream) if is_grpc && is_lost => StreamEnd::Unavailable,
+        None
+        | Some(
+            ErrorCode::NoError
+            | ErrorCode::ProtocolError
+            | ErrorCode::FlowControlError
+            | ErrorCode::SettingsTimeout
+            | ErrorCode::StreamClosed
+            | ErrorCode::FrameSizeError
+            | ErrorCode::RefusedStream
+            | ErrorCode::CompressionError
+            | ErrorCode::ConnectError
+            | ErrorCode::InadequateSecurity
+            | ErrorCode::Http11Required,
+        ) => StreamEnd::Reset(ErrorCode::InternalError),
+    }
+}
