@@ -1,15 +1,18 @@
 //! `cargo xtask deny`: what may be in the dependency graph. Crates that are refused, crates of which there is one
-//! version only, licences, a reason beside each dependency, and known vulnerabilities when there is a tool and a
-//! database to ask.
+//! version only, licences, a reason beside each dependency, C that nobody named, and known vulnerabilities: by the list
+//! that is kept here, and by `cargo audit` where it is installed.
 
 mod advisories;
+mod foreign;
 mod licence;
+mod listed;
 mod reasons;
 
 use crate::finding::{Finding, conclude};
 use crate::graph::{Graph, Package};
 use crate::repository::root;
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 /// Each with what stands in its place.
 const REFUSED: &[(&str, &str)] = &[
@@ -34,9 +37,16 @@ pub fn run() -> Result<(), String> {
     findings.extend(several_versions(&graph));
     findings.extend(licences(&graph));
     findings.extend(reasons::check(MANIFEST, &manifest));
+    let text = |name: &str| std::fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"));
+    findings.extend(foreign::check(&graph, text)?);
+    let list = listed::read(&text(listed::LIST)?)?;
+    findings.extend(listed::check(&list, &text(LOCK)?));
+    if let Some(warning) = listed::age_warning(&list, SystemTime::now()) {
+        println!("warning: {warning}");
+    }
     match advisories::check(&root)? {
         advisories::AdvisoriesOutcome::Checked(found) => findings.extend(found),
-        advisories::AdvisoriesOutcome::Skipped(why) => println!("skipped: advisories ({why})"),
+        advisories::AdvisoriesOutcome::Skipped(why) => println!("skipped: advisories beyond {} ({why})", listed::LIST),
     }
     println!("deny: {} packages", graph.packages.len());
     conclude("deny", findings)

@@ -3,6 +3,7 @@
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Sources {
     secrets: Vec<&'static str>,
     /// Names of directives of which only the first argument is shown.
     secret_arguments: Vec<&'static str>,
+    /// Names of all properties. What stands behind another one may be a secret under a misspelt name.
+    properties: BTreeSet<&'static str>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -42,7 +45,9 @@ impl Sources {
         &mut self,
         properties: impl Iterator<Item = &'static str>,
         directives: impl Iterator<Item = &'static str>,
+        known: impl Iterator<Item = &'static str>,
     ) {
+        self.properties = known.collect();
         self.secrets = properties.collect();
         self.secret_arguments = directives.collect();
     }
@@ -82,15 +87,19 @@ impl Sources {
         self.files.is_empty()
     }
 
-    /// The same texts with `*` for every byte of a secret that is written out, so that all places stay where they are.
-    /// `None`: there is none.
-    fn without_secrets(&self) -> Option<Sources> {
+    /// The same texts with `*` for every byte of a secret that is written out, and of `hidden`, so that all places stay
+    /// where they are. `None`: there is none.
+    fn without_secrets(&self, hidden: &[&Location]) -> Option<Sources> {
         let mut copy: Option<Sources> = None;
         for (index, file) in self.files.iter().enumerate() {
             let mut shown = String::new();
             let arguments = written_secret_arguments(&file.text, &self.secret_arguments);
             let of_urls = passwords_in_urls(&file.text);
-            for span in written_secrets(&file.text, &self.secrets).into_iter().chain(arguments).chain(of_urls) {
+            let of_unknown = if self.properties.is_empty() { Vec::new() } else { unknown_values(&file.text, &self.properties) };
+            let hidden = hidden.iter().filter(|at| at.file.0 == index).map(|at| within_quotes(&file.text, at.span.clone()));
+            let spans = written_secrets(&file.text, &self.secrets).into_iter().chain(arguments).chain(of_urls);
+            let unknown = of_unknown.into_iter().chain(hidden).filter(|span| may_be_secret(&file.text, span));
+            for span in spans.chain(unknown) {
                 if shown.is_empty() {
                     shown.push_str(&file.text);
                 }
@@ -135,6 +144,8 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// What to do about it.
     pub help: Option<String>,
+    /// Values that nobody knows the meaning of; they may be secrets, and are not repeated.
+    pub hidden: Vec<Location>,
 }
 
 impl Diagnostic {
@@ -151,6 +162,7 @@ impl Diagnostic {
             labels: Vec::new(),
             notes: Vec::new(),
             help: None,
+            hidden: Vec::new(),
         }
     }
 
@@ -166,6 +178,12 @@ impl Diagnostic {
 
     pub fn label(mut self, location: Location, text: impl Into<String>) -> Diagnostic {
         self.labels.push(Label { location, text: text.into() });
+        self
+    }
+
+    /// Keeps a value of the line back.
+    pub fn hiding(mut self, values: impl IntoIterator<Item = Location>) -> Diagnostic {
+        self.hidden.extend(values);
         self
     }
 
@@ -216,6 +234,43 @@ fn written_secrets(text: &str, names: &[&str]) -> Vec<Range<usize>> {
         }
     }
     spans
+}
+
+/// What stands behind `name=` where no directive has a property of that name.
+fn unknown_values(text: &str, known: &BTreeSet<&'static str>) -> Vec<Range<usize>> {
+    let mut spans = Vec::new();
+    for (equals, _) in text.match_indices('=') {
+        let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+        let before = &text[..equals];
+        let name = &before[before.trim_end_matches(is_of_name).len()..];
+        let is_property = !name.is_empty() && before[..before.len() - name.len()].ends_with([' ', '\t', '\n']);
+        if is_property && !known.contains(name) {
+            spans.extend(
+                arguments_of(&text[equals + 1..]).into_iter().next().map(|span| equals + 1 + span.start..equals + 1 + span.end),
+            );
+        }
+    }
+    // A file or a variable is named, and what it holds is not shown anyway.
+    spans.retain(|span| !text[span.clone()].starts_with('{'));
+    spans
+}
+
+/// Of a value that nobody knows the meaning of. What is too short for a secret helps to find the place.
+fn may_be_secret(text: &str, span: &Range<usize>) -> bool {
+    const BYTES_MIN: usize = 4;
+    text.get(span.clone()).is_some_and(|value| value.len() >= BYTES_MIN && !matches!(value, "true" | "false" | "null"))
+}
+
+/// A value without its quotes.
+fn within_quotes(text: &str, span: Range<usize>) -> Range<usize> {
+    let value = text.get(span.clone()).unwrap_or_default();
+    let is_quote = |c: char| matches!(c, '"' | '#');
+    let (start, end) = (value.len() - value.trim_start_matches(is_quote).len(), value.trim_end_matches(is_quote).len());
+    if value.contains("{env.") || value.contains("{file.") {
+        span.start..span.start
+    } else {
+        span.start + start..span.start + end.max(start)
+    }
 }
 
 /// What stands between quotes on a line of such a directive, behind its first argument; where nothing is quoted, each
@@ -325,7 +380,8 @@ pub fn render(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> St
     if diagnostics.is_empty() {
         return String::new();
     }
-    let without_secrets = sources.without_secrets();
+    let hidden: Vec<&Location> = diagnostics.iter().flat_map(|diagnostic| &diagnostic.hidden).collect();
+    let without_secrets = sources.without_secrets(&hidden);
     let sources = without_secrets.as_ref().unwrap_or(sources);
     let mut out = String::new();
     for (index, diagnostic) in diagnostics.iter().enumerate() {

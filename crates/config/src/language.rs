@@ -124,6 +124,11 @@ impl Language {
         properties.filter(|property| matches!(property.kind, Kind::Secret(_))).map(|property| property.name)
     }
 
+    /// Names of the properties of all directives.
+    pub fn property_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.directives.iter().flat_map(|directive| directive.properties).map(|property| property.name)
+    }
+
     /// Names of directives that have an argument which is never shown, as their second or a later one.
     pub fn with_secret_arguments(&self) -> impl Iterator<Item = &'static str> + use<> {
         let is_secret = |argument: &Argument| matches!(argument.kind, Kind::Secret(_));
@@ -140,7 +145,8 @@ impl Language {
         seen: &mut Seen,
     ) -> Option<Line<'n>> {
         let Some(directive) = self.find(&node.name.text, place) else {
-            return lowering.refuse(self.unknown_word(node, place));
+            let values = node.entries.iter().map(|entry| entry.value.location.clone());
+            return lowering.refuse(self.unknown_word(node, place).hiding(values));
         };
         if directive.repeat == Repeat::Once {
             if let Some(first) = seen.get(directive.name) {
@@ -258,7 +264,8 @@ impl<'n> Line<'n> {
         for entry in &self.node.entries {
             let Some(name) = &entry.name else { continue };
             let Some(property) = self.directive.properties.iter().find(|property| property.name == name.text) else {
-                lowering.report(self.unknown_property(&name.text, name.location.clone()));
+                let unknown = self.unknown_property(&name.text, name.location.clone());
+                lowering.report(unknown.hiding([entry.value.location.clone()]));
                 continue;
             };
             if property.repeat == Repeat::Once {
@@ -322,7 +329,8 @@ impl<'n> Line<'n> {
                 1 => format!("`{}` takes one argument", self.directive.name),
                 count => format!("`{}` takes {count} arguments", self.directive.name),
             };
-            let diagnostic = Diagnostic::error("too-many-arguments", extra.location.clone(), message);
+            let surplus = given[self.directive.arguments.len()..].iter().map(|value| value.location.clone());
+            let diagnostic = Diagnostic::error("too-many-arguments", extra.location.clone(), message).hiding(surplus);
             lowering.report(match self.directive.meant {
                 "" => diagnostic,
                 help => diagnostic.help(help),

@@ -165,7 +165,7 @@ struct Loader<'e> {
 impl<'e> Loader<'e> {
     fn new(environment: &'e Environment, memory: &'e mut LoadMemory) -> Loader<'e> {
         let mut sources = Sources::default();
-        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments());
+        sources.hide(LANGUAGE.secret_properties(), LANGUAGE.with_secret_arguments(), LANGUAGE.property_names());
         Loader {
             sources,
             environment,
@@ -380,8 +380,17 @@ impl<'e> Loader<'e> {
         let has_errors = lowering.has_errors();
         let is_patchable = is_one_file && !has_errors && !lowering.looks_outside;
         let pools_written = Arc::clone(&lowering.pools_written);
-        let Lowering { mut configuration, mut diagnostics, pools_in_place, mut spans, servers, read_files: more_files, .. } =
-            lowering;
+        let Lowering {
+            mut configuration,
+            mut diagnostics,
+            pools_in_place,
+            mut spans,
+            servers,
+            read_files: more_files,
+            filled,
+            ..
+        } = lowering;
+        configuration.filled = Arc::new(filled);
         spans.servers.push(servers.into(), None);
         configuration.pools.extend(pools_in_place.into_values());
         read_files.extend(more_files.iter().cloned());

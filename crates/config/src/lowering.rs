@@ -6,7 +6,7 @@ use crate::spans::Spans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_model::{Configuration, Pool, PoolName, UpstreamAddress};
+use tidegate_model::{Configuration, Filled, Pool, PoolName, UpstreamAddress};
 
 /// Everything that is collected on the way. Faults are reported and lowering goes on, so that all of them show at once.
 pub struct Lowering<'a> {
@@ -29,6 +29,8 @@ pub struct Lowering<'a> {
     pub servers: Vec<(UpstreamAddress, Location)>,
     /// Files that were read besides the configuration itself.
     pub read_files: Vec<PathBuf>,
+    /// Texts that came from elsewhere, so that they are not shown.
+    pub filled: Filled,
 }
 
 impl<'a> Lowering<'a> {
@@ -46,6 +48,7 @@ impl<'a> Lowering<'a> {
             spans: Spans::default(),
             servers: Vec::new(),
             read_files: Vec::new(),
+            filled: Filled::default(),
         }
     }
 

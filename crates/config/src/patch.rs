@@ -121,6 +121,7 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         sources: _,
         files_of_sites,
         read_files,
+        filled,
     } = now;
     let said = |lowered: &Lowered| lowered.addresses.iter().map(|(address, _)| address.clone()).collect::<Vec<_>>();
     (diagnostics.is_empty() && was.diagnostics.is_empty())
@@ -131,4 +132,5 @@ fn has_same_ties(was: &Lowered, now: &Lowered) -> bool {
         && (files.is_empty() && was.files.is_empty())
         && (files_of_sites.is_empty() && was.files_of_sites.is_empty())
         && (read_files.is_empty() && was.read_files.is_empty())
+        && *filled == was.filled
 }

@@ -21,6 +21,8 @@ pub struct Text {
     pub location: Location,
     /// Something was filled in, so the value must not be shown.
     pub secret: bool,
+    /// Names of what was filled in, each with its text.
+    filled: Vec<(String, String)>,
     /// As it stands in the file, for messages about a secret.
     written: String,
     verbatim: bool,
@@ -35,6 +37,7 @@ impl Text {
             value: written.clone(),
             location: value.location.clone(),
             secret: false,
+            filled: Vec::new(),
             written,
             verbatim: false,
             source: value.clone(),
@@ -104,13 +107,22 @@ pub fn page_template(text: &str) -> Template {
 
 /// Text in which only `{env.X}` and `{file.X}` may stand; `{{` and `}}` are braces.
 pub fn resolve_text(lowering: &mut Lowering<'_>, value: &Value) -> Option<Text> {
+    let text = resolve(lowering, value, Braces::Doubled)?;
+    note_filled(lowering, &text);
+    Some(text)
+}
+
+/// Text that stands for a number, a time, a size or one of a few names: those are shown as what they are.
+pub fn resolve_amount(lowering: &mut Lowering<'_>, value: &Value) -> Option<Text> {
     resolve(lowering, value, Braces::Doubled)
 }
 
 /// A pattern: regular expressions have braces of their own, so only `{env.X}` and `{file.X}` mean something.
 pub fn resolve_pattern(lowering: &mut Lowering<'_>, value: &Value) -> Option<Text> {
     let is_regex = matches!(&value.literal, Literal::Text(raw) if raw.contains('~'));
-    resolve(lowering, value, if is_regex { Braces::Kept } else { Braces::Doubled })
+    let text = resolve(lowering, value, if is_regex { Braces::Kept } else { Braces::Doubled })?;
+    note_filled(lowering, &text);
+    Some(text)
 }
 
 /// Text with placeholders. With `captures`, `$1` up to that number are the groups of a regular expression, and `$$` is
@@ -128,7 +140,10 @@ pub fn resolve_template(lowering: &mut Lowering<'_>, value: &Value, stage: Stage
             },
             TemplatePiece::Brace(brace) => literal.push(brace),
             TemplatePiece::Placeholder { name, range } => match early(lowering, value, name, &range) {
-                Early::Filled(text) => literal.push_str(&text),
+                Early::Filled(text) => {
+                    note_piece(lowering, &text, name);
+                    literal.push_str(&text);
+                }
                 Early::Failed => {}
                 Early::No => {
                     if let Some(placeholder) = known(lowering, value, name, &range, stage) {
@@ -155,7 +170,7 @@ enum Braces {
 fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option<Text> {
     let Literal::Text(raw) = &value.literal else { return None };
     let mut failed = false;
-    let mut filled = false;
+    let mut filled = Vec::new();
     let mut result = String::with_capacity(raw.len());
     for piece in split(raw, braces) {
         match piece {
@@ -163,7 +178,7 @@ fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option
             TemplatePiece::Brace(brace) => result.push(brace),
             TemplatePiece::Placeholder { name, range } => match early(lowering, value, name, &range) {
                 Early::Filled(text) => {
-                    filled = true;
+                    filled.push((name.to_owned(), text.clone()));
                     result.push_str(&text);
                 }
                 Early::Failed => failed = true,
@@ -185,10 +200,30 @@ fn resolve(lowering: &mut Lowering<'_>, value: &Value, braces: Braces) -> Option
         verbatim: result == *raw,
         value: result,
         location: value.location.clone(),
-        secret: filled,
+        secret: !filled.is_empty(),
+        filled,
         written: raw.clone(),
         source: value.clone(),
     })
+}
+
+/// What of a text must be shown as it was written, wherever the configuration is.
+fn note_filled(lowering: &mut Lowering<'_>, text: &Text) {
+    for (name, piece) in &text.filled {
+        note_piece(lowering, piece, name);
+    }
+    if text.secret {
+        lowering.filled.add(&text.value, &text.written);
+    }
+}
+
+fn note_piece(lowering: &mut Lowering<'_>, text: &str, name: &str) {
+    let written = format!("{{{name}}}");
+    lowering.filled.add(text, &written);
+    if text.contains(['{', '}']) {
+        // Templates are written with these.
+        lowering.filled.add(&text.replace('{', "{{").replace('}', "}}"), &written);
+    }
 }
 
 enum TemplatePiece<'a> {

@@ -71,7 +71,7 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
         }
         Kind::Choice(names) => {
             let text = expect_text(lowering, value, owner, &format!("one of {}", quoted_list(names)))?;
-            let text = placeholders::resolve_text(lowering, text)?;
+            let text = placeholders::resolve_amount(lowering, text)?;
             if let Some(name) = names.iter().find(|name| **name == text.value) {
                 return Some(Read::Choice(name, text.location));
             }
@@ -97,7 +97,7 @@ pub fn read(lowering: &mut Lowering<'_>, value: &Value, kind: Kind, owner: &str)
             Literal::Integer(number) => Some(Read::Text(Text::of_number(value, *number))),
             _ => {
                 let text = expect_text(lowering, value, owner, "a status, or a range as in `\"400-499\"`")?;
-                placeholders::resolve_text(lowering, text).map(Read::Text)
+                placeholders::resolve_amount(lowering, text).map(Read::Text)
             }
         },
         Kind::Integer { min, max } => read_integer(lowering, value, min, max, owner, "a whole number"),
@@ -140,7 +140,7 @@ fn read_integer(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
         Literal::Integer(number) => *number,
         // A number in quotes is how `{env.X}` brings one in.
         Literal::Text(_) => {
-            let text = placeholders::resolve_text(lowering, value)?;
+            let text = placeholders::resolve_amount(lowering, value)?;
             match text.value.parse::<i128>() {
                 Ok(number) => number,
                 Err(_) => {
@@ -166,7 +166,7 @@ fn read_duration(lowering: &mut Lowering<'_>, value: &Value, min: Duration, max:
         return lowering.refuse(diagnostic.help(format!("for seconds, write `\"{number}s\"`")));
     }
     let text = expect_text(lowering, value, owner, "a duration, as in `\"5s\"`")?;
-    let text = placeholders::resolve_text(lowering, text)?;
+    let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_duration(&text.value) {
         Ok(duration) if duration < min || duration > max => {
             let message = format!("{owner} goes from {} to {}", units::show_duration(min), units::show_duration(max));
@@ -188,7 +188,7 @@ fn read_bytes(
     let parsed = match &value.literal {
         Literal::Integer(number) => u64::try_from(*number).map_err(|_| None),
         Literal::Text(_) => {
-            let text = placeholders::resolve_text(lowering, value)?;
+            let text = placeholders::resolve_amount(lowering, value)?;
             parse(&text.value).map_err(|reason| Some(text.error("wrong-unit", reason)))
         }
         Literal::Float(_) | Literal::Switch(_) | Literal::Null => Err(Some(wrong_type(value, owner, form))),
@@ -210,7 +210,7 @@ fn read_sample(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Optio
         return lowering.refuse(diagnostic.help(format!("write `\"{number}%\"`")));
     }
     let text = expect_text(lowering, value, owner, "a share, as in `\"0.5%\"`")?;
-    let text = placeholders::resolve_text(lowering, text)?;
+    let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_sample(&text.value) {
         Ok(millionths) => Some(Read::Number(millionths, text.location)),
         Err(reason) => lowering.refuse(text.error("wrong-unit", reason)),
@@ -223,7 +223,7 @@ fn read_percent(lowering: &mut Lowering<'_>, value: &Value, min: u64, max: u64, 
         return lowering.refuse(diagnostic.help(format!("write `\"{number}%\"`")));
     }
     let text = expect_text(lowering, value, owner, "a share, as in `\"20%\"`")?;
-    let text = placeholders::resolve_text(lowering, text)?;
+    let text = placeholders::resolve_amount(lowering, text)?;
     match units::parse_percent(&text.value) {
         Ok(percent) if (min..=max).contains(&percent) => Some(Read::Number(percent, text.location)),
         Ok(_) => {
@@ -240,7 +240,7 @@ fn read_switch(lowering: &mut Lowering<'_>, value: &Value, owner: &str) -> Optio
         return Some(Read::Switch(switch));
     }
     let text = expect_text(lowering, value, owner, form)?;
-    let text = placeholders::resolve_text(lowering, text)?;
+    let text = placeholders::resolve_amount(lowering, text)?;
     match text.value.as_str() {
         "on" => Some(Read::Switch(true)),
         "off" => Some(Read::Switch(false)),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_model::{Discover, Pool, PoolName, Site, SiteAddress, UpstreamAddress};
+use tidegate_model::{Discover, Filled, Pool, PoolName, Site, SiteAddress, UpstreamAddress};
 
 #[derive(Debug, Clone)]
 pub struct Lowered {
@@ -25,6 +25,7 @@ pub struct Lowered {
     pub sources: Vec<(Discover, Location)>,
     pub files_of_sites: Vec<(Vec<SiteAddress>, Range<usize>)>,
     pub read_files: Vec<PathBuf>,
+    pub filled: Filled,
 }
 
 impl Lowered {
@@ -44,6 +45,7 @@ impl Lowered {
             sources: alone.spans.sources,
             files_of_sites: alone.spans.files_of_sites,
             read_files: alone.read_files,
+            filled: alone.filled,
         }
     }
 
@@ -81,6 +83,7 @@ impl Lowered {
         spans.servers.push(self.servers.clone(), placement);
         spans.sources.extend(self.sources.iter().map(|(source, at)| (source.clone(), place(at))));
         lowering.read_files.extend(self.read_files.iter().cloned());
+        lowering.filled.extend(&self.filled);
     }
 
     /// What was lowered, with places that count from the start of the piece; `None` when one lies outside of it.
@@ -98,6 +101,9 @@ impl Lowered {
         for at in locations {
             *at = placement.relative(at)?;
         }
+        for at in lowered.diagnostics.iter_mut().flat_map(|one| &mut one.hidden) {
+            *at = placement.relative(at)?;
+        }
         Some(lowered)
     }
 }
@@ -107,6 +113,7 @@ fn relocated(diagnostic: &Diagnostic, place: &dyn Fn(&Location) -> Location) -> 
     Diagnostic {
         primary: label(&diagnostic.primary),
         labels: diagnostic.labels.iter().map(label).collect(),
+        hidden: diagnostic.hidden.iter().map(place).collect(),
         ..diagnostic.clone()
     }
 }

@@ -10,8 +10,8 @@ use crate::directives::{
 use crate::written_line::{Lines, settings};
 use std::fmt::Debug;
 use tidegate_model::{
-    Condition, Configuration, Discover, Limits, ListenerOptions, MatchLine, Pool, PoolName, RouteOptions, RouteRetry, Server,
-    Step, Storage, Terminal, Tls,
+    Condition, Configuration, Discover, Filled, Limits, ListenerOptions, MatchLine, Pool, PoolName, RouteOptions, RouteRetry,
+    Server, Step, Storage, Terminal, Tls,
 };
 
 pub use crate::forms::show_network;
@@ -21,7 +21,7 @@ pub use crate::written_line::{Form, Writer, WrittenSetting, name_of, quoted, sho
 
 /// What stands at the top level, but for sites, pools and what is listened on.
 pub fn of_process(configuration: &Configuration) -> Vec<WrittenSetting> {
-    settings(|lines| process(lines, configuration))
+    settings(&configuration.filled, |lines| process(lines, configuration))
 }
 
 fn process(lines: &mut Lines, configuration: &Configuration) {
@@ -43,6 +43,7 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
         ticket_keys,
         drain,
         limits,
+        filled: _,
     } = configuration;
     edition::write(lines.line(), *edition);
     admin::write(lines.line(), admin, admin_token.as_ref());
@@ -59,33 +60,33 @@ fn process(lines: &mut Lines, configuration: &Configuration) {
 }
 
 /// What stands in the block of `limits`.
-pub fn of_limits(limits: &Limits) -> Vec<WrittenSetting> {
-    settings(|lines| limits::write_bounds(lines, limits))
+pub fn of_limits(limits: &Limits, filled: &Filled) -> Vec<WrittenSetting> {
+    settings(filled, |lines| limits::write_bounds(lines, limits))
 }
 
 /// What stands in the block of a `listener`.
-pub fn of_listener(options: &ListenerOptions) -> Vec<WrittenSetting> {
-    settings(|lines| listener::write_options(lines, options))
+pub fn of_listener(options: &ListenerOptions, filled: &Filled) -> Vec<WrittenSetting> {
+    settings(filled, |lines| listener::write_options(lines, options))
 }
 
 /// What a site says with `tls`.
-pub fn of_tls(tls: &Tls) -> Vec<WrittenSetting> {
-    settings(|lines| tls::write(lines, tls))
+pub fn of_tls(tls: &Tls, filled: &Filled) -> Vec<WrittenSetting> {
+    settings(filled, |lines| tls::write(lines, tls))
 }
 
 /// What stands in the block of a pool but for its servers: what is on by default too, and not what a pool of its kind
 /// has no use for.
-pub fn of_pool(pool: &Pool) -> Vec<WrittenSetting> {
-    settings(|lines| pool::write_settings(lines, pool))
+pub fn of_pool(pool: &Pool, filled: &Filled) -> Vec<WrittenSetting> {
+    settings(filled, |lines| pool::write_settings(lines, pool))
 }
 
 /// What stands behind the word `server`.
-pub fn of_server(server: &Server) -> Vec<WrittenSetting> {
-    settings(|lines| server::write(lines.line(), server))
+pub fn of_server(server: &Server, filled: &Filled) -> Vec<WrittenSetting> {
+    settings(filled, |lines| server::write(lines.line(), server))
 }
 
 /// `redis://10.0.0.5:6379/0 prefix=tidegate:`, on one line and without secrets.
-pub fn storage(storage: &Storage) -> String {
+pub fn storage(storage: &Storage, filled: &Filled) -> String {
     if *storage == Storage::State {
         return "the state folder".to_owned();
     }
@@ -93,12 +94,12 @@ pub fn storage(storage: &Storage) -> String {
         Some((_, property)) => format!(" {property}={value}"),
         None => value,
     };
-    settings(|lines| storage::write(lines.line(), storage)).into_iter().map(shown).collect()
+    settings(filled, |lines| storage::write(lines.line(), storage)).into_iter().map(shown).collect()
 }
 
 /// The lines of a site or a route, each with what it says, but for what is matched and what answers: the options that
 /// are set, in the order of the reference, and its steps.
-pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Vec<(&'m dyn Debug, String)> {
+pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form<'_>) -> Vec<(&'m dyn Debug, String)> {
     let mut written = Vec::new();
     let mut add = |part: &'m dyn Debug, write: &dyn Fn(&mut Writer)| {
         let line = &mut Writer::new(form);
@@ -113,36 +114,36 @@ pub fn block<'m>(options: &'m RouteOptions, steps: &'m [Step], form: Form) -> Ve
 }
 
 /// `respond 200 body="ok"`
-pub fn terminal(terminal: &Terminal, form: Form) -> String {
+pub fn terminal(terminal: &Terminal, form: Form<'_>) -> String {
     let line = &mut Writer::new(form);
     directives::write_terminal(line, terminal);
     line.take()
 }
 
 /// `proxy "api" { retry attempts=2 }`
-pub fn proxy(pool: &PoolName, retry: &RouteRetry) -> String {
-    let line = &mut Writer::new(Form::Shown);
+pub fn proxy(pool: &PoolName, retry: &RouteRetry, filled: &Filled) -> String {
+    let line = &mut Writer::new(Form::Shown(filled));
     proxy::write(line, pool, retry);
     line.take()
 }
 
 /// `dns="api.internal:8080" ttl-min="1s" ttl-max="5m"`: what stands behind the word `discover`.
-pub fn discover(discover: &Discover, form: Form) -> String {
+pub fn discover(discover: &Discover, form: Form<'_>) -> String {
     let line = &mut Writer::new(form);
     pool::discover::write(line, discover);
     line.take()
 }
 
 /// `match method="GET,POST" not client="10.0.0.0/8"`
-pub fn match_line(line: &MatchLine, form: Form) -> String {
+pub fn match_line(line: &MatchLine, form: Form<'_>) -> String {
     let written = &mut Writer::new(form);
     matching::write(written, line);
     written.take()
 }
 
 /// `not header="x-channel: beta*"`
-pub fn condition(condition: &Condition) -> String {
-    let line = &mut Writer::new(Form::Shown);
+pub fn condition(condition: &Condition, filled: &Filled) -> String {
+    let line = &mut Writer::new(Form::Shown(filled));
     matching::write_condition(line, condition);
     line.take()
 }
@@ -349,8 +350,9 @@ mod tests {
 
     /// Settings that may be shown have no secret in them, whatever property it stands in.
     fn check_masked(configuration: &Configuration) {
-        let shown = configuration.pools.iter().flat_map(|pool| of_pool(pool)).chain(of_process(configuration));
-        let shown = shown.chain(configuration.sites.iter().flat_map(|site| of_tls(&site.tls)));
+        let shown =
+            configuration.pools.iter().flat_map(|pool| of_pool(pool, &configuration.filled)).chain(of_process(configuration));
+        let shown = shown.chain(configuration.sites.iter().flat_map(|site| of_tls(&site.tls, &configuration.filled)));
         let shown: Vec<String> = shown.map(|setting| format!("{} {}\n", setting.name, setting.value)).collect();
         let shown = shown.concat();
         let text = whole(configuration);
@@ -380,7 +382,7 @@ mod tests {
             );
             let loaded = crate::load::load_text("test.kdl", &text, Path::new("/etc/tidegate"));
             let configuration = loaded.configuration.unwrap_or_else(|| panic!("{text}: {:?}", loaded.diagnostics));
-            let settings = of_pool(&configuration.pools[0]).into_iter();
+            let settings = of_pool(&configuration.pools[0], &configuration.filled).into_iter();
             let seen: Vec<String> = settings.map(|setting| format!("{} {}", setting.name, setting.value)).collect();
             for expected in expected {
                 assert!(seen.iter().any(|seen| seen == expected), "{expected} is not in {seen:?}");

@@ -5,7 +5,7 @@
 use crate::units::{show_duration, show_size};
 use std::fmt::Display;
 use std::time::Duration;
-use tidegate_model::{Secret, Switched};
+use tidegate_model::{Filled, Secret, Switched};
 
 /// What stands where a secret would.
 pub const HIDDEN: &str = "…";
@@ -30,28 +30,28 @@ const SECRET_WORDS: [&str; 13] = [
     "signature",
 ];
 
-/// Whether values of that name stay unsaid. What comes from `{env.X}` and `{file.X}` is plain text in the model, so the
-/// name decides.
+/// Whether values of that name stay unsaid where they are written out in the file. What comes from `{env.X}` and
+/// `{file.X}` is recognised by where it came from.
 pub fn is_secret(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric())
         .any(|word| SECRET_WORDS.iter().any(|secret| word.eq_ignore_ascii_case(secret)))
 }
 
-/// Whom a line is written for.
+/// Whom a line is written for. Readers see `{env.X}` where a text came from elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum Form<'f> {
     /// A reader: long texts are cut, and secrets are `…`.
-    Shown,
+    Shown(&'f Filled),
     /// A comparison: texts are whole, and secrets are `***`, as where a configuration is read as JSON.
-    Masked,
+    Masked(&'f Filled),
     /// `lower`: everything is there.
     Whole,
 }
 
 /// A line while it is written. Text is quoted; numbers and switches stand as they are.
 #[derive(Debug)]
-pub struct Writer {
-    form: Form,
+pub struct Writer<'f> {
+    form: Form<'f>,
     text: String,
     /// The first word.
     directive: String,
@@ -61,8 +61,8 @@ pub struct Writer {
     settings: Vec<(String, String)>,
 }
 
-impl Writer {
-    pub fn new(form: Form) -> Writer {
+impl<'f> Writer<'f> {
+    pub fn new(form: Form<'f>) -> Writer<'f> {
         Writer { form, text: String::new(), directive: String::new(), is_repeated: false, settings: Vec::new() }
     }
 
@@ -71,7 +71,7 @@ impl Writer {
     }
 
     /// The name of a directive, or an argument that is a number or a switch.
-    pub fn name(&mut self, word: impl Display) -> &mut Writer {
+    pub fn name(&mut self, word: impl Display) -> &mut Writer<'f> {
         let word = word.to_string();
         self.put(&word);
         if self.directive.is_empty() {
@@ -83,7 +83,7 @@ impl Writer {
     }
 
     /// The name of a directive of which several lines may stand side by side.
-    pub fn repeated(&mut self, name: &str) -> &mut Writer {
+    pub fn repeated(&mut self, name: &str) -> &mut Writer<'f> {
         self.is_repeated = true;
         self.name(name)
     }
@@ -115,22 +115,22 @@ impl Writer {
         }
     }
 
-    pub fn argument(&mut self, text: impl Display) -> &mut Writer {
-        let text = text.to_string();
+    pub fn argument(&mut self, text: impl Display) -> &mut Writer<'f> {
+        let text = self.as_written(text.to_string());
         self.put(&self.quoted(&text));
         self.set("", &text);
         self
     }
 
-    pub fn arguments(&mut self, texts: impl IntoIterator<Item = impl Display>) -> &mut Writer {
+    pub fn arguments(&mut self, texts: impl IntoIterator<Item = impl Display>) -> &mut Writer<'f> {
         for text in texts {
             self.argument(text);
         }
         self
     }
 
-    pub fn property(&mut self, name: &str, text: impl Display) -> &mut Writer {
-        let text = text.to_string();
+    pub fn property(&mut self, name: &str, text: impl Display) -> &mut Writer<'f> {
+        let text = self.as_written(text.to_string());
         self.put(&format!("{name}={}", self.quoted(&text)));
         self.set(name, &text);
         self
@@ -143,73 +143,84 @@ impl Writer {
         name: &str,
         value: &T,
         show: impl Fn(&T) -> D,
-    ) -> &mut Writer {
+    ) -> &mut Writer<'f> {
         if value == default { self } else { self.property(name, show(value)) }
     }
 
-    pub fn optional(&mut self, name: &str, text: Option<impl Display>) -> &mut Writer {
+    pub fn optional(&mut self, name: &str, text: Option<impl Display>) -> &mut Writer<'f> {
         match text {
             Some(text) => self.property(name, text),
             None => self,
         }
     }
 
-    pub fn secret_property(&mut self, name: &str, secret: Option<&Secret>) -> &mut Writer {
+    pub fn secret_property(&mut self, name: &str, secret: Option<&Secret>) -> &mut Writer<'f> {
         self.optional(name, secret.map(|secret| self.secret(true, secret.reveal())))
     }
 
-    pub fn number(&mut self, name: &str, number: impl Display) -> &mut Writer {
+    pub fn number(&mut self, name: &str, number: impl Display) -> &mut Writer<'f> {
         let number = number.to_string();
         self.put(&format!("{name}={number}"));
         self.set(name, &number);
         self
     }
 
-    pub fn optional_number(&mut self, name: &str, number: Option<impl Display>) -> &mut Writer {
+    pub fn optional_number(&mut self, name: &str, number: Option<impl Display>) -> &mut Writer<'f> {
         match number {
             Some(number) => self.number(name, number),
             None => self,
         }
     }
 
-    pub fn switch(&mut self, name: &str, is_on: bool) -> &mut Writer {
+    pub fn switch(&mut self, name: &str, is_on: bool) -> &mut Writer<'f> {
         self.number(name, format_args!("#{is_on}"))
     }
 
-    pub fn number_unless(&mut self, default: u64, name: &str, number: u64) -> &mut Writer {
+    pub fn number_unless(&mut self, default: u64, name: &str, number: u64) -> &mut Writer<'f> {
         if number == default { self } else { self.number(name, number) }
     }
 
     /// Left out where it is what holds anyway.
-    pub fn switch_unless(&mut self, default: bool, name: &str, is_on: bool) -> &mut Writer {
+    pub fn switch_unless(&mut self, default: bool, name: &str, is_on: bool) -> &mut Writer<'f> {
         if is_on == default { self } else { self.switch(name, is_on) }
     }
 
     /// Joined by commas; left out where there is none.
-    pub fn list<T, D: Display>(&mut self, name: &str, parts: &[T], show: impl Fn(&T) -> D) -> &mut Writer {
+    pub fn list<T, D: Display>(&mut self, name: &str, parts: &[T], show: impl Fn(&T) -> D) -> &mut Writer<'f> {
         if parts.is_empty() { self } else { self.property(name, joined(parts, show)) }
     }
 
-    /// The value of a field, or what stands for it by its name.
+    /// The value of a field, or what stands for it by its name. One that is not written out says where it is from.
     pub fn secret_by_name(&self, name: &str, value: impl Display) -> String {
-        self.secret(is_secret(name), value)
+        let value = value.to_string();
+        let written = self.as_written(value.clone());
+        if written == value { self.secret(is_secret(name), value) } else { written }
     }
 
     pub fn secret(&self, is_secret: bool, value: impl Display) -> String {
         match self.form {
-            Form::Shown if is_secret => HIDDEN.to_owned(),
-            Form::Masked if is_secret => "***".to_owned(),
-            Form::Shown | Form::Masked | Form::Whole => value.to_string(),
+            Form::Shown(_) if is_secret => HIDDEN.to_owned(),
+            Form::Masked(_) if is_secret => "***".to_owned(),
+            Form::Shown(_) | Form::Masked(_) | Form::Whole => value.to_string(),
+        }
+    }
+
+    /// The text with what was written in the place of what was filled in. Before it is cut or quoted, so that neither
+    /// leaves a part of it.
+    fn as_written(&self, text: String) -> String {
+        match self.form {
+            Form::Shown(filled) | Form::Masked(filled) => filled.shown(&text).into_owned(),
+            Form::Whole => text,
         }
     }
 
     /// Lines of a block, one for each item; no block without any.
-    pub fn block<T>(&mut self, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Writer, T)) -> &mut Writer {
+    pub fn block<T>(&mut self, items: impl IntoIterator<Item = T>, write: impl Fn(&mut Writer, T)) -> &mut Writer<'f> {
         self.lines(|lines| lines.extend(items, write))
     }
 
     /// Lines of a block; no block without any.
-    pub fn lines(&mut self, write: impl FnOnce(&mut Lines)) -> &mut Writer {
+    pub fn lines(&mut self, write: impl FnOnce(&mut Lines)) -> &mut Writer<'f> {
         let mut lines = Lines::new(self.form);
         write(&mut lines);
         if !lines.lines.iter().all(|line| line.text.is_empty()) {
@@ -223,26 +234,26 @@ impl Writer {
 
     fn quoted(&self, text: &str) -> String {
         match self.form {
-            Form::Shown => quoted(&shortened(text)),
-            Form::Masked | Form::Whole => quoted(text),
+            Form::Shown(_) => quoted(&shortened(text)),
+            Form::Masked(_) | Form::Whole => quoted(text),
         }
     }
 }
 
 /// Lines of a block or a file while they are written; those that stay empty are left out.
 #[derive(Debug)]
-pub struct Lines {
-    form: Form,
-    lines: Vec<Writer>,
+pub struct Lines<'f> {
+    form: Form<'f>,
+    lines: Vec<Writer<'f>>,
 }
 
-impl Lines {
-    pub fn new(form: Form) -> Lines {
+impl<'f> Lines<'f> {
+    pub fn new(form: Form<'f>) -> Lines<'f> {
         Lines { form, lines: Vec::new() }
     }
 
     /// A new line, behind those that are there.
-    pub fn line(&mut self) -> &mut Writer {
+    pub fn line(&mut self) -> &mut Writer<'f> {
         self.lines.push(Writer::new(self.form));
         self.lines.last_mut().expect("a line was just added")
     }
@@ -292,13 +303,13 @@ pub struct WrittenSetting {
 }
 
 /// The settings of the lines that are written, each name once.
-pub fn settings(write: impl Fn(&mut Lines)) -> Vec<WrittenSetting> {
+pub fn settings(filled: &Filled, write: impl Fn(&mut Lines)) -> Vec<WrittenSetting> {
     let written = |form| {
         let mut lines = Lines::new(form);
         write(&mut lines);
         lines.settings().into_iter()
     };
-    let both = written(Form::Masked).zip(written(Form::Whole));
+    let both = written(Form::Masked(filled)).zip(written(Form::Whole));
     both.map(|((name, value), (_, whole))| WrittenSetting { name, value, whole: Secret::new(whole) }).collect()
 }
 

@@ -52,7 +52,10 @@ impl TicketSharing {
             return;
         }
         let storage = configuration.storage.clone();
-        let seen = Arc::new(Mutex::new(Seen { place: tidegate_config::writing::storage(&storage), ..Seen::default() }));
+        let seen = Arc::new(Mutex::new(Seen {
+            place: tidegate_config::writing::storage(&storage, &configuration.filled),
+            ..Seen::default()
+        }));
         let sharing = Sharing {
             storage: storage.clone(),
             state_dir: tls.state_dir().to_owned(),

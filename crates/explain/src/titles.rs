@@ -2,24 +2,25 @@
 //! settings themselves are written by `tidegate_config::writing`.
 
 use tidegate_config::writing::{Form, match_line, quoted, shortened, show_path};
-use tidegate_model::{PoolName, Route, Split, Terminal};
+use tidegate_model::{Filled, PoolName, Route, Split, Terminal};
 
 /// `route "/api/*" match method="POST" → pool api`, on one line.
-pub fn route_title(route: &Route) -> String {
+pub fn route_title(route: &Route, filled: &Filled) -> String {
+    let short = |text: &str| shortened(&filled.shown(text));
     let mut title = "route".to_owned();
     for pattern in &route.paths {
-        title.push_str(&format!(" {}", quoted(&shortened(&show_path(pattern)))));
+        title.push_str(&format!(" {}", quoted(&short(&show_path(pattern)))));
     }
     for (position, line) in route.matches.iter().enumerate() {
         title.push_str(if position == 0 { " " } else { " or " });
-        title.push_str(&match_line(line, Form::Shown));
+        title.push_str(&match_line(line, Form::Shown(filled)));
     }
     title.push_str(" → ");
     title.push_str(&match &route.terminal {
         Terminal::Respond { status, .. } => format!("respond {status}"),
-        Terminal::Redirect { to, .. } => format!("redirect {}", shortened(&to.to_string())),
+        Terminal::Redirect { to, .. } => format!("redirect {}", short(&to.to_string())),
         Terminal::Proxy { pool, .. } => format!("pool {pool}"),
-        Terminal::Files(files) => format!("files {}", shortened(&files.root.display().to_string())),
+        Terminal::Files(files) => format!("files {}", short(&files.root.display().to_string())),
         Terminal::FastCgi(fastcgi) => format!("fastcgi {}", shortened(&fastcgi.pool.0)),
         Terminal::Split(split) => format!("split {}", shares(split)),
     });
@@ -45,7 +46,7 @@ mod tests {
     use std::time::Duration;
     use tidegate_config::load_text;
     use tidegate_config::writing::{Form, block, condition, show_duration, show_size, terminal};
-    use tidegate_model::Route;
+    use tidegate_model::{Filled, Route};
 
     fn route(text: &str) -> Route {
         let loaded = load_text("test.kdl", &format!("site \"http://:80\" {{\n{text}\n}}\n"), Path::new("."));
@@ -57,7 +58,7 @@ mod tests {
     fn conditions_read_as_they_are_written() {
         let check = |text: &str, expected: &str| {
             let route = route(&format!("route {{ match {text}; respond 200 }}"));
-            let seen: Vec<String> = route.matches[0].conditions.iter().map(condition).collect();
+            let seen: Vec<String> = route.matches[0].conditions.iter().map(|one| condition(one, &Filled::default())).collect();
             assert_eq!(seen.join(" "), expected, "for {text}");
         };
         let as_written = |text: &str| check(text, text);
@@ -75,7 +76,7 @@ mod tests {
     fn steps_read_as_they_are_written() {
         let check = |text: &str, expected: &str| {
             let route = route(&format!("route {{ {text}; respond 200 }}"));
-            assert_eq!(block(&route.options, &route.steps, Form::Shown)[0].1, expected, "for {text}");
+            assert_eq!(block(&route.options, &route.steps, Form::Shown(&Filled::default()))[0].1, expected, "for {text}");
         };
         let as_written = |text: &str| check(text, text);
         as_written(r#"strip-prefix "/api""#);
@@ -100,7 +101,10 @@ mod tests {
         let check = |text: &str, expected_terminal: &str, expected_title: &str| {
             let route = route(text);
             assert_eq!(
-                (terminal(&route.terminal, Form::Shown).as_str(), route_title(&route).as_str()),
+                (
+                    terminal(&route.terminal, Form::Shown(&Filled::default())).as_str(),
+                    route_title(&route, &Filled::default()).as_str()
+                ),
                 (expected_terminal, expected_title)
             );
         };

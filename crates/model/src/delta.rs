@@ -102,6 +102,7 @@ impl Configuration {
             ticket_keys: self.ticket_keys.clone(),
             drain: self.drain,
             limits: self.limits,
+            filled: Arc::clone(&self.filled),
         }
     }
 }
@@ -207,10 +208,12 @@ fn have_same_settings(before: &Configuration, now: &Configuration) -> bool {
         ticket_keys,
         drain,
         limits,
+        filled,
     } = before;
     (edition, tcp, listeners, admin, admin_token) == (&now.edition, &now.tcp, &now.listeners, &now.admin, &now.admin_token)
         && (access_log, log, threads, memory, cache) == (&now.access_log, &now.log, &now.threads, &now.memory, &now.cache)
         && (acme, storage, ticket_keys, drain, limits) == (&now.acme, &now.storage, &now.ticket_keys, &now.drain, &now.limits)
+        && *filled == now.filled
 }
 
 #[cfg(test)]

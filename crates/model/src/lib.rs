@@ -15,6 +15,7 @@ pub mod discover;
 pub mod error_page;
 pub mod fastcgi;
 pub mod files;
+pub mod filled;
 pub mod limiting;
 pub mod listening;
 pub mod matching;
@@ -50,6 +51,7 @@ pub use discover::Discover;
 pub use error_page::{ErrorBody, ErrorFormat, ErrorPage, ErrorSource, PageBytes};
 pub use fastcgi::FastCgi;
 pub use files::{Files, Symlinks};
+pub use filled::Filled;
 pub use limiting::{ConcurrencyLimit, CountBy, Rate, RateLimit};
 pub use matching::{Condition, ConditionKind, Field, MatchLine, PathPattern, TextPattern};
 pub use path_policy::{EncodedSlashes, PathCase, PathPolicy, Slashes};
@@ -101,6 +103,8 @@ pub struct Configuration {
     /// How long requests in flight may go on after a stop was asked for.
     pub drain: Duration,
     pub limits: Limits,
+    /// What the environment and files brought in, and how it was written.
+    pub filled: Arc<Filled>,
 }
 
 impl Default for Configuration {
@@ -123,6 +127,7 @@ impl Default for Configuration {
             ticket_keys: TicketKeySource::default(),
             drain: Duration::from_secs(30),
             limits: Limits::default(),
+            filled: Arc::default(),
         }
     }
 }

@@ -250,7 +250,7 @@ pub fn write_condition(line: &mut Writer, Condition { negated, kind }: &Conditio
     };
 }
 
-fn write_field<'w>(line: &'w mut Writer, kind: &str, Field { name, value }: &Field, between: &str) -> &'w mut Writer {
+fn write_field<'w, 'f>(line: &'w mut Writer<'f>, kind: &str, Field { name, value }: &Field, between: &str) -> &'w mut Writer<'f> {
     match value {
         TextPattern::Present => line.property(kind, name),
         pattern => {

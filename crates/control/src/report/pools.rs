@@ -48,7 +48,7 @@ impl Control {
         let errors = UpstreamError::ALL.iter().zip(totals.errors).filter(|(_, count)| *count > 0);
         let source = |source: &Discover| {
             let SourceSeen { servers, fault } = self.followers.seen(source);
-            Source { name: writing::discover(source, Form::Masked), servers, fault }
+            Source { name: writing::discover(source, Form::Masked(&self.running.configuration.filled)), servers, fault }
         };
         let server = |(position, server): (usize, &CompiledServer)| {
             let requests = in_flight.get(&(pool.name.clone(), position)).copied().unwrap_or_default();

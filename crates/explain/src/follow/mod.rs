@@ -58,7 +58,7 @@ fn follow(configuration: &Configuration, request: &Question) -> Result<Explanati
     answer.notes.extend(place.note());
     answer.listener = Some(place.seen());
     if let Some((by, target)) = place.passthrough(request) {
-        answer.pool = configuration.pools.iter().find(|known| known.name == target.pool).map(|known| pool::seen(known));
+        answer.pool = pool_of(configuration, &target.pool);
         answer.outcome = Outcome { by: Some(by), pool: Some(target.pool.to_string()), ..outcome(OutcomeKind::Passthrough) };
         return Ok(answer);
     }
@@ -194,7 +194,7 @@ fn unanswered(configuration: &Configuration, request: &Question) -> Explanation 
         site: None,
         route: None,
         pool: None,
-        limits: settings(writing::of_limits(&configuration.limits)),
+        limits: settings(writing::of_limits(&configuration.limits, &configuration.filled)),
         other_routes: Vec::new(),
         other_routes_left_out: 0,
         other_sites: Vec::new(),
@@ -227,7 +227,7 @@ fn pass_sites(answer: &mut Explanation, configuration: &Configuration, place: &P
 }
 
 fn pool_of(configuration: &Configuration, name: &PoolName) -> Option<ExplainedPool> {
-    configuration.pools.iter().find(|known| known.name == *name).map(|known| pool::seen(known))
+    configuration.pools.iter().find(|known| known.name == *name).map(|known| pool::seen(known, &configuration.filled))
 }
 
 fn take_route(
@@ -237,32 +237,31 @@ fn take_route(
     taken: Option<RouteId>,
     reasons: &[tidegate_routing::Explanation],
 ) {
-    (answer.other_routes, answer.other_routes_left_out) = routes::passed(site, reasons);
+    (answer.other_routes, answer.other_routes_left_out) = routes::passed(site, reasons, &configuration.filled);
     let Some(taken) = taken else {
         answer.outcome = refused_by_proxy(Refusal::NoRoute);
         return;
     };
     let route = &site.routes[taken.0 as usize];
-    answer.route = Some(routes::taken(site, taken));
+    answer.route = Some(routes::taken(site, taken, &configuration.filled));
     // The last one counts.
     let body_limit = site.steps.iter().chain(&route.steps).rev().find_map(|step| match step {
         Step::BodyLimit { bytes_max } => Some(Setting { name: "body-limit".into(), value: show_size(*bytes_max) }),
         _ => None,
     });
     answer.limits.extend(body_limit);
+    let shown = |text: &dyn std::fmt::Display| Some(configuration.filled.shown(&text.to_string()).into_owned());
     answer.outcome = match &route.terminal {
         Terminal::Respond { status, .. } => Outcome { status: Some(*status), ..outcome(OutcomeKind::Responds) },
-        Terminal::Redirect { to, status } => {
-            Outcome { status: Some(*status), to: Some(to.to_string()), ..outcome(OutcomeKind::Redirects) }
-        }
-        Terminal::Files(files) => Outcome { folder: Some(files.root.display().to_string()), ..outcome(OutcomeKind::Serves) },
+        Terminal::Redirect { to, status } => Outcome { status: Some(*status), to: shown(to), ..outcome(OutcomeKind::Redirects) },
+        Terminal::Files(files) => Outcome { folder: shown(&files.root.display()), ..outcome(OutcomeKind::Serves) },
         Terminal::FastCgi(fastcgi) => {
             answer.pool = pool_of(configuration, &fastcgi.pool);
-            let folder = Some(fastcgi.root.display().to_string());
+            let folder = shown(&fastcgi.root.display());
             Outcome { pool: Some(fastcgi.pool.to_string()), folder, ..outcome(OutcomeKind::RunsScript) }
         }
         Terminal::Split(split) => {
-            Outcome { by: split.by.as_ref().map(ToString::to_string), shares: Some(shares(split)), ..outcome(OutcomeKind::Split) }
+            Outcome { by: split.by.as_ref().and_then(|by| shown(by)), shares: Some(shares(split)), ..outcome(OutcomeKind::Split) }
         }
         Terminal::Proxy { pool, .. } => {
             answer.pool = pool_of(configuration, pool);

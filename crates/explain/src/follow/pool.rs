@@ -3,11 +3,11 @@
 use super::settings;
 use tidegate_api::{ExplainedPool, ExplainedServer, Setting};
 use tidegate_config::writing;
-use tidegate_model::{Pool, Server};
+use tidegate_model::{Filled, Pool, Server};
 
-pub fn seen(pool: &Pool) -> ExplainedPool {
+pub fn seen(pool: &Pool, filled: &Filled) -> ExplainedPool {
     let is_balance = |setting: &Setting| setting.name == "balance";
-    let (of_balance, settings): (Vec<_>, _) = settings(writing::of_pool(pool)).into_iter().partition(is_balance);
+    let (of_balance, settings): (Vec<_>, _) = settings(writing::of_pool(pool, filled)).into_iter().partition(is_balance);
     let server = |server: &Server| {
         let Server { address, weight, priority, zone } = server;
         let zone = zone.as_ref().map(ToString::to_string);

@@ -3,28 +3,28 @@
 use crate::titles::route_title;
 use tidegate_api::{ExplainedRoute, ExplainedStep, FailedLine, PassedRoute, WhyNotRoute};
 use tidegate_config::writing::{self, Form};
-use tidegate_model::{MatchLine, RouteOptions, Site, Step};
+use tidegate_model::{Filled, MatchLine, RouteOptions, Site, Step};
 use tidegate_routing::{Explanation, Reason, RouteId};
 
 /// More are counted and not listed.
 const OTHER_ROUTES_MAX: usize = 100;
 
-pub fn taken(site: &Site, id: RouteId) -> ExplainedRoute {
+pub fn taken(site: &Site, id: RouteId, filled: &Filled) -> ExplainedRoute {
     let route = &site.routes[id.0 as usize];
     let lines = |options: &RouteOptions, steps: &[Step], of_site: bool| -> Vec<ExplainedStep> {
-        let lines = writing::block(options, steps, Form::Shown).into_iter();
+        let lines = writing::block(options, steps, Form::Shown(filled)).into_iter();
         lines.map(|(_, text)| ExplainedStep { text, of_site }).collect()
     };
     ExplainedRoute {
         rank: rank(id),
-        title: route_title(route),
+        title: route_title(route, filled),
         steps: [lines(&site.options, &site.steps, true), lines(&route.options, &route.steps, false)].concat(),
-        terminal: writing::terminal(&route.terminal, Form::Shown),
+        terminal: writing::terminal(&route.terminal, Form::Shown(filled)),
     }
 }
 
 /// In file order, and how many were left out. What misses only the path goes first: it is the least of a surprise.
-pub fn passed(site: &Site, reasons: &[Explanation]) -> (Vec<PassedRoute>, usize) {
+pub fn passed(site: &Site, reasons: &[Explanation], filled: &Filled) -> (Vec<PassedRoute>, usize) {
     let others = reasons.iter().filter(|explained| explained.reason != Reason::Taken).count();
     let mut too_many = others.saturating_sub(OTHER_ROUTES_MAX);
     let mut passed = Vec::new();
@@ -38,9 +38,9 @@ pub fn passed(site: &Site, reasons: &[Explanation]) -> (Vec<PassedRoute>, usize)
             }
             Reason::Path => (WhyNotRoute::Path, None, Vec::new()),
             Reason::Shadowed { by } => (WhyNotRoute::Shadowed, Some(rank(*by)), Vec::new()),
-            Reason::Conditions { failed } => (WhyNotRoute::Conditions, None, failed_lines(&route.matches, failed)),
+            Reason::Conditions { failed } => (WhyNotRoute::Conditions, None, failed_lines(&route.matches, failed, filled)),
         };
-        passed.push(PassedRoute { rank: rank(*id), title: route_title(route), why, shadowed_by, failed });
+        passed.push(PassedRoute { rank: rank(*id), title: route_title(route, filled), why, shadowed_by, failed });
     }
     passed.truncate(OTHER_ROUTES_MAX);
     let left_out = others - passed.len();
@@ -48,12 +48,12 @@ pub fn passed(site: &Site, reasons: &[Explanation]) -> (Vec<PassedRoute>, usize)
 }
 
 /// `failed` has for each line the position of its first condition that does not hold.
-fn failed_lines(lines: &[MatchLine], failed: &[usize]) -> Vec<FailedLine> {
+fn failed_lines(lines: &[MatchLine], failed: &[usize], filled: &Filled) -> Vec<FailedLine> {
     let failed = lines.iter().zip(failed);
     failed
         .map(|(line, position)| FailedLine {
-            line: writing::match_line(line, Form::Shown),
-            condition: writing::condition(&line.conditions[*position]),
+            line: writing::match_line(line, Form::Shown(filled)),
+            condition: writing::condition(&line.conditions[*position], filled),
         })
         .collect()
 }

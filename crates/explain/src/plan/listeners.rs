@@ -54,7 +54,7 @@ fn setting_changes(
     if known.protocol != listening.protocol {
         changes.push(change("scheme", known.protocol.as_str(), listening.protocol.as_str()));
     }
-    changes.extend(passing_changes(known, listening));
+    changes.extend(passing_changes((before, known), (after, listening)));
     if known.implied != listening.implied {
         let purpose = |implied: bool| if implied { "redirects to HTTPS only" } else { "sites" };
         changes.push(change("answers with", purpose(known.implied), purpose(listening.implied)));
@@ -70,26 +70,32 @@ fn setting_changes(
 }
 
 fn options(configuration: &Configuration, address: SocketAddr) -> Vec<WrittenSetting> {
-    writing::of_listener(&ListenerOptions {
+    let options = ListenerOptions {
         ip: Some(address.ip()),
         port: address.port(),
         trusted_proxies: trusted_proxies(configuration, address),
         proxy_protocol_from: proxy_protocol_from(configuration, address),
         websocket_over_http2: websocket_over_http2(configuration, address),
-    })
+    };
+    writing::of_listener(&options, &configuration.filled)
 }
 
 /// Where connections are passed on to. Those of a name that is passed on no more are drained, since they could not be
 /// made any more; another pool is for connections from then on.
-fn passing_changes(known: &Listening<'_>, listening: &Listening<'_>) -> Vec<SettingChange> {
+fn passing_changes(
+    (before, known): (&Configuration, &Listening<'_>),
+    (after, listening): (&Configuration, &Listening<'_>),
+) -> Vec<SettingChange> {
     let (old, new) = (targets(known), targets(listening));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let differ = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
     let entry = |name: &String| {
-        let shown = |target: Option<&&TcpTarget>| target.map(|target| proxy(&target.pool, &target.retry)).unwrap_or_default();
+        let shown = |target: Option<&&TcpTarget>, of: &Configuration| {
+            target.map(|target| proxy(&target.pool, &target.retry, &of.filled)).unwrap_or_default()
+        };
         let is_gone = !new.contains_key(name);
         let effect = if is_gone { Effect::ClientConnectionsDrained } else { Effect::Untouched };
-        SettingChange { effect, ..change(name, &shown(old.get(name)), &shown(new.get(name))) }
+        SettingChange { effect, ..change(name, &shown(old.get(name), before), &shown(new.get(name), after)) }
     };
     differ.map(entry).collect()
 }

@@ -40,6 +40,7 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         ticket_keys: _,
         drain: _,
         limits: _,
+        filled: _,
     } = before;
     let mut plan = Plan {
         empty: false,
@@ -47,8 +48,8 @@ pub fn plan(before: &Configuration, after: &Configuration) -> Plan {
         text: String::new(),
         settings: settings::changes(before, after),
         listeners: listeners::changes(before, after),
-        sites: sites::changes(sites, &after.sites),
-        pools: pools::changes(pools, &after.pools),
+        sites: sites::changes((sites, &before.filled), (&after.sites, &after.filled)),
+        pools: pools::changes((pools, &before.filled), (&after.pools, &after.filled)),
     };
     let Plan { empty: _, summary: _, text: _, settings, listeners, sites, pools } = &plan;
     plan.empty = settings.is_empty() && listeners.is_empty() && sites.is_empty() && pools.is_empty();

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use tidegate_api::{ChangeKind, RouteChange};
 use tidegate_config::writing::{self, Form};
-use tidegate_model::Route;
+use tidegate_model::{Filled, Route};
 
 /// A new route and the old one that it was, by positions in the lists.
 struct Pair {
@@ -17,7 +17,8 @@ struct Pair {
     after: usize,
 }
 
-pub fn changes(before: &[Route], after: &[Route]) -> Vec<RouteChange> {
+/// Each list with where its texts came from.
+pub fn changes((before, filled_before): (&[Route], &Filled), (after, filled): (&[Route], &Filled)) -> Vec<RouteChange> {
     let start = before.iter().zip(after).take_while(|(old, new)| old == new).count();
     let (before, after) = without_common_ends(before, after);
     let pairs = pair(before, after);
@@ -30,21 +31,22 @@ pub fn changes(before: &[Route], after: &[Route]) -> Vec<RouteChange> {
         pair_of_after[pair.after] = Some((pair.before, stays));
     }
     let rank = |position: usize| start + position + 1;
-    let entry = |position: usize, route: &Route, change| {
-        let title = route_title(route);
+    let entry = |position: usize, route: &Route, filled: &Filled, change| {
+        let title = route_title(route, filled);
         RouteChange { rank: rank(position), title, change, moved_from: None, lines: Vec::new() }
     };
     let removed = before.iter().enumerate().filter(|(position, _)| !is_paired_before[*position]);
-    let mut changes: Vec<RouteChange> = removed.map(|(position, route)| entry(position, route, ChangeKind::Removed)).collect();
+    let mut changes: Vec<RouteChange> =
+        removed.map(|(position, route)| entry(position, route, filled_before, ChangeKind::Removed)).collect();
     for (position, new) in after.iter().enumerate() {
         let Some((old_position, stays)) = pair_of_after[position] else {
-            changes.push(entry(position, new, ChangeKind::Added));
+            changes.push(entry(position, new, filled, ChangeKind::Added));
             continue;
         };
-        let lines = line_changes(&lines(&before[old_position]), &lines(new));
+        let lines = line_changes(&lines(&before[old_position], filled_before), &lines(new, filled));
         let moved_from = (!stays).then(|| rank(old_position));
         if moved_from.is_some() || !lines.is_empty() {
-            changes.push(RouteChange { moved_from, lines, ..entry(position, new, ChangeKind::Changed) });
+            changes.push(RouteChange { moved_from, lines, ..entry(position, new, filled, ChangeKind::Changed) });
         }
     }
     changes
@@ -116,12 +118,12 @@ fn longest_rising(numbers: &[usize]) -> Vec<bool> {
 }
 
 /// What stands in the block of a route.
-fn lines(route: &Route) -> Vec<BlockLine> {
+fn lines(route: &Route, filled: &Filled) -> Vec<BlockLine> {
+    let form = Form::Shown(filled);
     let Route { paths: _, matches, options, steps, terminal } = route;
-    let mut lines: Vec<BlockLine> =
-        matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, Form::Shown))).collect();
-    lines.extend(block_lines(options, steps));
-    lines.push(BlockLine::new(terminal, writing::terminal(terminal, Form::Shown)));
+    let mut lines: Vec<BlockLine> = matches.iter().map(|line| BlockLine::new(line, writing::match_line(line, form))).collect();
+    lines.extend(block_lines(options, steps, filled));
+    lines.push(BlockLine::new(terminal, writing::terminal(terminal, form)));
     lines
 }
 

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use tidegate_api::{ChangeKind, Effect, LineChange, LineKind, SettingChange, SiteChange};
 use tidegate_config::writing::{self, Form};
 use tidegate_model::listening::site_name;
-use tidegate_model::{HostPattern, RouteOptions, Scheme, Site, SiteAddress, Step};
+use tidegate_model::{Filled, HostPattern, RouteOptions, Scheme, Site, SiteAddress, Step};
 
-pub fn changes(before: &[Arc<Site>], after: &[Arc<Site>]) -> Vec<SiteChange> {
+/// Each list with where its texts came from.
+pub fn changes((before, filled_before): (&[Arc<Site>], &Filled), (after, filled): (&[Arc<Site>], &Filled)) -> Vec<SiteChange> {
     let found = matched(before, after, |site| site.addresses.first().map(place));
     let removed = found.removed.iter().map(|site| entry(site, ChangeKind::Removed));
     let others = found.others.into_iter().filter_map(|(old, new)| match old {
         None => Some(entry(new, ChangeKind::Added)),
         Some(old) => {
-            let change = difference(old, new);
+            let change = difference((old, filled_before), (new, filled));
             (change != entry(new, ChangeKind::Changed)).then_some(change)
         }
     });
@@ -42,19 +43,19 @@ fn place(address: &SiteAddress) -> (Scheme, &HostPattern, u16) {
     (address.scheme, &address.host, address.port)
 }
 
-fn difference(old: &Site, new: &Site) -> SiteChange {
+fn difference((old, filled_before): (&Site, &Filled), (new, filled): (&Site, &Filled)) -> SiteChange {
     let Site { addresses, tls, options, steps, routes } = old;
     let mut settings = Vec::new();
     let (addresses_added, addresses_removed) = address_changes(addresses, &new.addresses, &mut settings);
     if *tls != new.tls {
-        settings.extend(different(&writing::of_tls(tls), &writing::of_tls(&new.tls)));
+        settings.extend(different(&writing::of_tls(tls, filled_before), &writing::of_tls(&new.tls, filled)));
     }
     SiteChange {
         addresses_added,
         addresses_removed,
         settings,
-        steps: line_changes(&block_lines(options, steps), &block_lines(&new.options, &new.steps)),
-        routes: routes::changes(routes, &new.routes),
+        steps: line_changes(&block_lines(options, steps, filled_before), &block_lines(&new.options, &new.steps, filled)),
+        routes: routes::changes((routes, filled_before), (&new.routes, filled)),
         ..entry(new, ChangeKind::Changed)
     }
 }
@@ -92,8 +93,8 @@ impl BlockLine {
     }
 }
 
-pub fn block_lines(options: &RouteOptions, steps: &[Step]) -> Vec<BlockLine> {
-    writing::block(options, steps, Form::Shown).into_iter().map(|(content, text)| BlockLine::new(content, text)).collect()
+pub fn block_lines(options: &RouteOptions, steps: &[Step], filled: &Filled) -> Vec<BlockLine> {
+    writing::block(options, steps, Form::Shown(filled)).into_iter().map(|(content, text)| BlockLine::new(content, text)).collect()
 }
 
 /// The lines that went, then those that came; a line that changed places is both.

@@ -6,6 +6,7 @@ mod configuration;
 mod described;
 mod past;
 mod plain;
+mod secrets;
 mod writing;
 
 use asked::Asked;
