@@ -23,6 +23,7 @@ usage: cargo xtask <task>
   quick               after each change: format, tidy, lints and unit tests of what changed, some cases
   tidy                layers, rooms, lengths, names, comments, unsafe, documents, the five places of a step
   tidy --rooms [x]    the circles of modules in each crate; with a crate's name, what closes them
+  tidy --hostile      how many hostile inputs the tree has, by class
   tidy --examples     `tidegate check` on every file in examples/
   deny                refused crates, duplicates, licences, reasons, advisories
   ci                  every gate, in the order the pipeline runs them
@@ -47,6 +48,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     match (task.as_str(), rest) {
         ("tidy", []) => tidy::run(),
         ("tidy", [flag]) if flag == "--examples" => tidy::run_examples(),
+        ("tidy", [flag]) if flag == "--hostile" => tidy::run_hostile(),
         ("tidy", [flag]) if flag == "--rooms" => tidy::run_rooms(None),
         ("tidy", [flag, name]) if flag == "--rooms" => tidy::run_rooms(Some(name)),
         ("quick", []) => quick::run(),

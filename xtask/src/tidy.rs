@@ -4,6 +4,7 @@
 mod allow;
 mod documents;
 mod examples;
+mod held_by;
 mod layers;
 mod length;
 mod names;
@@ -39,6 +40,14 @@ pub fn run_examples() -> Result<(), String> {
     examples::run(&Repository::open()?)
 }
 
+/// Hostile inputs by class, counted from the tree.
+pub fn run_hostile() -> Result<(), String> {
+    for (class, count) in held_by::hostile(&Repository::open()?) {
+        println!("{count:>6}  {class}");
+    }
+    Ok(())
+}
+
 /// The circles of each crate; with a name those of one crate, and what closes them.
 pub fn run_rooms(name: Option<&str>) -> Result<(), String> {
     let repository = Repository::open()?;
@@ -66,6 +75,7 @@ fn check_repository(repository: &Repository) -> Result<Outcome, String> {
     findings.extend(layers::check(&Graph::load(&repository.root)?));
     findings.extend(places::check(repository));
     findings.extend(documents::check(repository));
+    findings.extend(held_by::check(repository));
     let banned_paths = text::banned_paths(&repository.root);
     for file in &repository.files {
         findings.extend(text::check(&file.path, &file.text, &banned_paths, &allow));

@@ -448,6 +448,16 @@ fn every_line_reaches_the_file_in_order() {
 }
 
 #[test]
+fn a_file_is_not_for_everyone_on_the_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("access.log");
+    let log = Log::start(file_target(&path, None));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).expect("the file is there").permissions());
+    assert_eq!(mode & 0o137, 0, "{mode:o}");
+    assert!(log.finish());
+}
+
+#[test]
 fn a_full_ring_drops_and_counts_and_holds_nobody_up() {
     let (reader, target) = pipe_target();
     let mut log = Log::start(target);

@@ -1,0 +1,133 @@
+//! The index of what holds the lines of the security documents: every row of their tables is in it, and what it names
+//! is there. And how many hostile inputs the tree has, counted from the tree itself.
+
+use crate::finding::Finding;
+use crate::repository::Repository;
+use std::path::Path;
+
+const INDEX: &str = "tests/held-by.md";
+const DOCUMENTS: &[&str] = &["docs/security-defaults.md", "SECURITY.md"];
+
+pub fn check(repository: &Repository) -> Vec<Finding> {
+    let index = repository.text(INDEX).unwrap_or_default();
+    let mut findings = check_tests(index, |path| std::fs::read_to_string(repository.root.join(path)).ok());
+    for document in DOCUMENTS {
+        findings.extend(check_rows(document, repository.text(document).unwrap_or_default(), index));
+    }
+    findings
+}
+
+/// Rows of the document that the index does not have in the document's section.
+fn check_rows(document: &str, text: &str, index: &str) -> Vec<Finding> {
+    let section = index.split("\n## ").find_map(|section| section.strip_prefix(document)).unwrap_or_default();
+    let known: Vec<&str> = rows(section).map(|(_, cells)| cells[0]).collect();
+    let unheld = rows(text).filter(|(_, cells)| !known.contains(&cells[0]));
+    unheld
+        .map(|(line, cells)| Finding::at(document, line, "held-by", format!("{INDEX} does not say what holds `{}`", cells[0])))
+        .collect()
+}
+
+/// What the index names and nobody has: a file, or a test in it as `file::test`.
+fn check_tests(index: &str, text: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (line, cells) in rows(index) {
+        for named in cells[1].split(',').map(str::trim) {
+            let (path, test) = named.split_once("::").unwrap_or((named, ""));
+            match text(path) {
+                Some(text) if text.contains(test) => {}
+                Some(_) => findings.push(Finding::at(INDEX, line, "held-by", format!("{path} has no `{test}`"))),
+                None => findings.push(Finding::at(INDEX, line, "held-by", format!("there is no {path}"))),
+            }
+        }
+    }
+    findings
+}
+
+/// Rows of tables below their heads, each with its line; two cells at least.
+fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let mut is_body = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let cells: Vec<&str> = line.strip_prefix('|')?.trim_end().trim_end_matches('|').split('|').map(str::trim).collect();
+        let is_rule = cells.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| c == '-' || c == ':'));
+        // The row after a head is a rule; heads are followed by one, and have to be left out.
+        let is_head = text.lines().nth(index + 1).is_some_and(|next| next.starts_with("| ---"));
+        is_body = is_rule || (is_body && !is_head);
+        (is_body && !is_rule && !is_head && cells.len() > 1).then_some((index + 1, cells))
+    })
+}
+
+/// Classes of hostile inputs with how many there are, from the files themselves.
+pub fn hostile(repository: &Repository) -> Vec<(&'static str, usize)> {
+    let lines = |folder: &str, wanted: &[&str]| -> usize {
+        let files = repository.files.iter().filter(|file| file.path.starts_with(folder));
+        let is_wanted = |line: &&str| wanted.iter().any(|word| line.trim_start().starts_with(word));
+        files.map(|file| file.text.lines().filter(is_wanted).count()).sum()
+    };
+    let files = |folder: &str, part: &str| {
+        repository.files.iter().filter(|file| file.path.starts_with(folder) && file.path.contains(part)).count()
+    };
+    let within = |part: &str| -> usize { repository.with_extension("rs").map(|file| file.text.matches(part).count()).sum() };
+    vec![
+        ("requests that are refused, as written; most over HTTP/1.1, h2c and h2", lines("tests/cases/", &["expect-refusal"])),
+        ("frames of HTTP/2 by hand", lines("tests/cases/", &["h2-frame", "h2-headers"])),
+        ("floods of HTTP/2", lines("tests/cases/", &["h2-flood"])),
+        ("answers of upstreams that become a 502", lines("tests/cases/upstream/", &["expect-status 502"])),
+        ("scenarios of strictness", files("tests/cases/strictness/", ".case")),
+        ("configurations with faults", files("crates/config/tests/diagnostics/", ".kdl")),
+        (
+            "texts of the configuration with a secret in them",
+            repository
+                .files
+                .iter()
+                .filter(|file| file.path.contains("/secrets/"))
+                .map(|file| file.text.matches('«').count())
+                .sum(),
+        ),
+        ("fuzz targets and properties, each with random inputs", within("bolero::check!") + within("check!()")),
+        ("kept inputs of fuzz targets", kept_inputs(&repository.root.join("crates"), false)),
+    ]
+}
+
+/// Files in folders of the name `corpus`; most are no text, and no files of the repository to other rules.
+fn kept_inputs(folder: &Path, is_corpus: bool) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let count = |entry: std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => kept_inputs(&entry.path(), is_corpus || entry.file_name() == "corpus"),
+        Ok(_) | Err(_) => usize::from(is_corpus),
+    };
+    entries.map(count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_rows, check_tests};
+
+    const INDEX: &str = "# a\n\n## doc.md\n\n| Line | Held by |\n| --- | --- |\n| one | a.case, b.rs::works |\n";
+
+    #[test]
+    fn a_row_without_a_test_is_found() {
+        let check = |text: &str, expected: &[&str]| {
+            let found = check_rows("doc.md", text, INDEX);
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "for {text}");
+        };
+        check("| What | By |\n| --- | --- |\n| one | x |\n", &[]);
+        check(
+            "| What | By |\n| --- | --- |\n| one | x |\n| two | y |\n",
+            &["doc.md:4: held-by: tests/held-by.md does not say what holds `two`"],
+        );
+    }
+
+    #[test]
+    fn a_test_that_is_gone_is_found() {
+        let check = |files: &[(&str, &str)], expected: &[&str]| {
+            let found =
+                check_tests(INDEX, |path| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned()));
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "for {files:?}");
+        };
+        check(&[("a.case", ""), ("b.rs", "fn works()")], &[]);
+        check(
+            &[("b.rs", "fn other()")],
+            &["tests/held-by.md:7: held-by: there is no a.case", "tests/held-by.md:7: held-by: b.rs has no `works`"],
+        );
+    }
+}
