@@ -132,7 +132,7 @@ fn slow_uploads_leave_php_its_processes() {
             client
                 .write_all(b"POST /echo.php HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\nContent-Length: 800000\r\n\r\n")
                 .expect("sent");
-            client.write_all(&[b'a'; 400_000]).expect("sent");
+            client.write_all(&vec![b'a'; 400_000]).expect("sent");
             client
         })
         .collect();
@@ -142,7 +142,7 @@ fn slow_uploads_leave_php_its_processes() {
     }
     // Those that go on get their answer as well.
     for mut client in slow {
-        client.write_all(&[b'b'; 400_000]).expect("sent");
+        client.write_all(&vec![b'b'; 400_000]).expect("sent");
         let reply = read_reply(&mut client, "POST");
         let body = reply.text();
         assert_eq!((reply.status, body.len()), (200, 800_000));
